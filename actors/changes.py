@@ -1,0 +1,98 @@
+"""Changes of keys and accounts: how a gateway hears of them, and how their maker knows that it has.
+
+The database itself pushes a change, in the transaction that makes it (triggers of the schema). A
+command that must not return before the change is in force everywhere, such as the one that revokes
+a key, asks afterwards: pushes arrive in the order of their commits, so whoever answers the question
+has heard the change before it (contract §1: refused by the next request, in every process).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from actors.store.database import Database, StoreUnavailable
+from actors.store.queries import load
+from metrics.logs import EventLog
+
+SQL = load("actors", "changes.sql")
+
+CHANGES_CHANNEL = "gw_changes"
+HEARD_CHANNEL = "gw_heard"
+QUESTION = "heard?"
+# A process that has been silent for so long is not waited for; its own time to live must do.
+RECENT_SECONDS = 5.0
+PATIENCE_SECONDS = 3.0
+
+
+class ChangeFeed:
+    """Hands changes on as they come in, and answers whoever asks whether they have."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        process_id: str,
+        on_change: Callable[[str], None],
+        on_gap: Callable[[], None],
+    ) -> None:
+        self._database = database
+        self._process_id = process_id
+        self._on_change = on_change
+        self._on_gap = on_gap
+        self._questions: asyncio.Queue[str] = asyncio.Queue()
+        self._log = EventLog("actors.changes")
+
+    def __repr__(self) -> str:
+        return f"<ChangeFeed {self._questions.qsize()} questions>"
+
+    async def start(self) -> None:
+        """Listen, until the database is closed. Raises StoreUnavailable."""
+        await self._database.listen(CHANGES_CHANNEL, self._take, self._on_gap)
+
+    async def run(self) -> None:
+        """Answer questions for ever."""
+        while True:
+            token = await self._questions.get()
+            try:
+                await self._database.fetch_one(SQL["answer"], (f"{token} {self._process_id}",))
+            except StoreUnavailable as error:  # who asks gives up by itself
+                self._log.warning("question_unanswered", error=str(error))
+
+    def _take(self, payload: str) -> None:
+        question, _, token = payload.partition(" ")
+        if question == QUESTION:
+            self._questions.put_nowait(token)
+        else:
+            self._on_change(payload)
+
+
+async def heard_by_all(
+    database: Database, *, token: str, patience_seconds: float = PATIENCE_SECONDS
+) -> bool:
+    """Wait until every live gateway has heard what was committed before; False if one has not.
+
+    `token` tells this question from others'. Raises StoreUnavailable.
+    """
+    silent = {row[0] for row in await database.fetch_all(SQL["alive"], (RECENT_SECONDS,))}
+    if not silent:
+        return True
+    all_heard = asyncio.Event()
+
+    def note(payload: str) -> None:
+        answered, _, process_id = payload.partition(" ")
+        if answered == token:
+            silent.discard(process_id)
+            if not silent:
+                all_heard.set()
+
+    listener = await database.listen(HEARD_CHANNEL, note, lambda: None)
+    try:
+        await database.fetch_one(SQL["ask"], (f"{QUESTION} {token}",))
+        async with asyncio.timeout(patience_seconds):
+            await all_heard.wait()
+    except TimeoutError:
+        return False
+    finally:
+        await listener.close()
+    return True

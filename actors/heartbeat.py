@@ -1,0 +1,138 @@
+"""The heartbeat of this process: it says which calls live here and what they have delivered.
+
+Once a second, in one short batch: the process's sign of life, the progress of calls that moved, and
+whatever else is kept without a write per call (`last_used_at` of keys). Recovery in another process
+trusts it (`recovery.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import ujson
+
+from actors.clock import Clock
+from actors.live import Delivered, LiveCalls
+from actors.store.database import Database, StoreUnavailable
+from actors.store.queries import load
+from metrics.logs import EventLog
+from metrics.prometheus import Metrics
+
+SQL = load("actors", "processes.sql")
+INTERVAL_SECONDS = 1.0
+# Without an answer for so long the beats have not gone on without a break, whatever they say later:
+# a statement may hang in a frozen database and still succeed.
+BREAK_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIdentity:
+    """Who this process is to others: `boot_id` tells whether its pid can be looked up from here."""
+
+    id: str
+    host: str
+    boot_id: str
+    pid: int
+
+    @classmethod
+    def of_this_process(cls, process_id: str) -> ProcessIdentity:
+        """The identity of the running process."""
+        return cls(id=process_id, host=socket.gethostname(), boot_id=_boot_id(), pid=os.getpid())
+
+
+def _boot_id() -> str:
+    """This boot of this kernel and this pid namespace, or nothing where that cannot be known."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return ""
+
+
+class Heartbeat:
+    """Beats until stopped; a missed beat is tried again with the next."""
+
+    def __init__(
+        self,
+        *,
+        identity: ProcessIdentity,
+        database: Database,
+        live: LiveCalls,
+        clock: Clock,
+        metrics: Metrics,
+        chores: tuple[Callable[[], Awaitable[None]], ...] = (),
+    ) -> None:
+        self.identity = identity
+        self._database = database
+        self._live = live
+        self._clock = clock
+        self._metrics = metrics
+        self._chores = chores
+        self._log = EventLog("actors.heartbeat")
+        # Since when the database has answered every beat; None while it does not.
+        self.connected_since: float | None = None
+        self._last_beat = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Heartbeat {self.identity.id} {len(self._live)} live calls>"
+
+    @property
+    def steady_seconds(self) -> float:
+        """How long the database has answered every beat, without a break until now."""
+        now = self._clock.monotonic()
+        if self.connected_since is None or now - self._last_beat > BREAK_SECONDS:
+            return 0.0
+        return now - self.connected_since
+
+    async def run(self) -> None:
+        """Beat once a second."""
+        while True:
+            await self.beat()
+            await self._clock.sleep(INTERVAL_SECONDS)
+
+    async def beat(self) -> None:
+        """One sign of life."""
+        who = self.identity
+        try:
+            await self._database.execute(SQL["beat"], (who.id, who.host, who.boot_id, who.pid))
+            await self._report_delivered()
+            for chore in self._chores:
+                await chore()
+        except StoreUnavailable as error:
+            if self.connected_since is not None:
+                self._log.warning("heartbeat_missed", error=str(error))
+            self.connected_since = None
+            self._metrics.database_up(False)
+            self._live.report_again()
+            return
+        self._metrics.database_up(True)
+        now = self._clock.monotonic()
+        if self.connected_since is None or now - self._last_beat > BREAK_SECONDS:
+            self.connected_since = now
+        self._last_beat = now
+
+    async def leave(self) -> None:
+        """Sign off: nothing lives here any more."""
+        await self._database.execute(SQL["leave"], (self.identity.id,))
+
+    async def _report_delivered(self) -> None:
+        moved = [
+            {"call_id": call_id.hex, "delivered": delivered_to_json(delivered)}
+            for call_id, delivered in self._live.changed()
+        ]
+        if moved:
+            await self._database.execute(SQL["delivered"], (ujson.dumps(moved),))
+
+
+def delivered_to_json(delivered: Delivered) -> dict[str, int]:
+    """The stored form of what a call has delivered."""
+    return {
+        "cost": delivered.cost_nano_usd,
+        "input": delivered.input_tokens,
+        "output": delivered.output_tokens,
+        "cached": delivered.cached_tokens,
+    }

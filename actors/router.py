@@ -1,0 +1,91 @@
+"""Which channels may serve a call, in which order. Pure: it reads specifications and loads.
+
+Candidates are the model's channels that take the client's protocol natively, by priority; equal
+ones share by least load, or, for a pinned conversation, by a hash that every process computes alike
+(contract §4). Whether a candidate has a slot and is healthy is its actor's word, not the router's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from channels.registry import CHAT_PROTOCOLS, Binding, ChannelSpec, ModelSpec
+
+
+class ChannelView(Protocol):
+    """What the router sees of a channel actor."""
+
+    @property
+    def spec(self) -> ChannelSpec: ...
+
+    @property
+    def load(self) -> int: ...
+
+    @property
+    def leases_granted(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One channel that may serve the call, and how it is spoken to."""
+
+    channel_id: str
+    upstream_model: str
+    protocol: str
+
+
+def candidates(
+    model: ModelSpec,
+    protocol: str,
+    channels: Mapping[str, ChannelView],
+    *,
+    pin: str | None = None,
+    translations: Sequence[str] = (),
+) -> list[Candidate]:
+    """The channels to try, in order. Empty: no channel serves this model on this protocol.
+
+    After the native ones come those that speak one of `translations`: the protocols that the
+    client's can be translated to, the preferred first.
+    """
+    if model.endpoint_type is not None and protocol in CHAT_PROTOCOLS:
+        return []  # spec, General facts 4: an image or video model is not served as chat
+    found: list[Candidate] = []
+    for spoken in (protocol, *translations):
+        taken = {candidate.channel_id for candidate in found}
+        able = [
+            (binding, channels[binding.channel_id])
+            for binding in model.bindings
+            if binding.channel_id in channels
+            and binding.channel_id not in taken
+            and spoken in channels[binding.channel_id].spec.protocols
+        ]
+        found += [
+            Candidate(binding.channel_id, binding.upstream_model or model.id, spoken)
+            for binding, _ in _ordered(able, pin)
+        ]
+    return found
+
+
+def _ordered(
+    found: Iterable[tuple[Binding, ChannelView]], pin: str | None
+) -> list[tuple[Binding, ChannelView]]:
+    second: Callable[[ChannelView], tuple[float, int]]
+    if pin is None:
+        second = _load
+    else:
+        second = lambda channel: (_distance(pin, channel.spec.id), 0)  # noqa: E731
+    return sorted(found, key=lambda pair: (pair[1].spec.priority, *second(pair[1])))
+
+
+def _load(channel: ChannelView) -> tuple[float, int]:
+    # Equal loads take turns: the one that has been granted fewest leases comes first.
+    return channel.load / channel.spec.max_concurrency, channel.leases_granted
+
+
+def _distance(pin: str, channel_id: str) -> float:
+    """Rendezvous hashing: losing one channel moves only the conversations that were on it."""
+    digest = hashlib.blake2b(f"{pin}\0{channel_id}".encode(), digest_size=8).digest()
+    return float(int.from_bytes(digest))

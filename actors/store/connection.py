@@ -1,0 +1,196 @@
+"""One connection to PostgreSQL: aiopg's, in autocommit, with one cursor, speaking our errors.
+
+Neither pools nor reconnects: `actors/store/database.py` does the first, its callers decide the
+second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+from collections.abc import Mapping, Sequence
+from typing import Any
+from weakref import ref
+
+import aiopg
+import psycopg2
+from psycopg2 import extensions
+
+from actors.store.dsn import connection_parameters
+from actors.store.errors import StoreError, StoreUnavailable, from_psycopg
+
+Params = Mapping[str, object] | Sequence[object]
+Row = tuple[Any, ...]
+
+# How much longer than the server's own limit we wait before we give the connection up.
+GRACE_SECONDS = 2.0
+SETTINGS = (
+    "SET statement_timeout = {}; SET idle_in_transaction_session_timeout = {}; SET timezone = 'UTC'"
+)
+IDLE_IN_TRANSACTION_MS = 60_000
+
+
+class _Aiopg(aiopg.Connection):
+    """aiopg's connection with two of its habits changed; the tests watch both."""
+
+    async def _poll(self, waiter: asyncio.Future[None], timeout: float) -> None:
+        """Wait for the server; give the connection up when cancelled or too late.
+
+        aiopg turns the server's own "statement timeout" into a CancelledError, which nobody could
+        tell from a real cancellation. Here it stays psycopg2's QueryCanceledError.
+        """
+        self._ready(self._weakref)
+        try:
+            async with asyncio.timeout(timeout):
+                await waiter
+        except (asyncio.CancelledError, TimeoutError):
+            self._close()
+            raise
+        finally:
+            self._waiter = None
+
+    @staticmethod
+    def _ready(weak_self: ref[Any]) -> None:
+        """Read what came; survive descriptors above 1023.
+
+        On any SQL error aiopg asks select() whether the descriptor is still good, and select()
+        raises ValueError for the numbers that a process with a thousand streams hands out: the
+        statement would wait for ever and a lost connection would spin.
+        """
+        try:
+            aiopg.Connection._ready(weak_self)
+        except ValueError as error:
+            connection, cause = weak_self(), error.__context__
+            if connection is None or not isinstance(cause, psycopg2.Error):
+                raise
+            connection._fail(cause)
+
+    def _fail(self, error: psycopg2.Error) -> None:
+        if self._fileno is not None:
+            try:
+                os.fstat(self._fileno)
+            except OSError:  # libpq has closed it
+                self._loop.remove_reader(self._fileno)
+                self._fileno = None
+        self._notifies_proxy.close(error)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(error)
+
+
+class Connection:
+    """A connection that runs one statement at a time and is closed by whatever breaks it."""
+
+    def __init__(self, aiopg_connection: _Aiopg, cursor: aiopg.Cursor) -> None:
+        self._aiopg = aiopg_connection
+        self._cursor = cursor
+
+    def __repr__(self) -> str:
+        state = "closed" if self.is_closed else "busy" if self._aiopg.isexecuting() else "idle"
+        return f"<Connection {state}>"
+
+    @classmethod
+    async def open(
+        cls, dsn: str, *, connect_seconds: float, statement_seconds: float
+    ) -> Connection:
+        """Connect. Raises StoreUnavailable, after `connect_seconds` at the latest.
+
+        The server stops a statement after `statement_seconds`.
+        """
+        try:
+            async with asyncio.timeout(connect_seconds):
+                parameters = await connection_parameters(dsn)
+                return await cls._open(parameters, statement_seconds)
+        except TimeoutError as error:
+            message = f"the database did not answer within {connect_seconds} s"
+            raise StoreUnavailable(message) from error
+
+    @classmethod
+    async def _open(cls, parameters: Mapping[str, Any], statement_seconds: float) -> Connection:
+        connection: _Aiopg | None = None
+        try:
+            connection = _Aiopg(
+                None,
+                statement_seconds + GRACE_SECONDS,
+                enable_json=False,
+                enable_hstore=False,
+                enable_uuid=False,
+                **parameters,
+            )
+            await connection
+            opened = cls(connection, await connection.cursor())
+            limit_ms = round(statement_seconds * 1000)
+            await opened.execute(SETTINGS.format(limit_ms, IDLE_IN_TRANSACTION_MS))
+        except psycopg2.Error as error:
+            raise from_psycopg(error, connection_lost=True) from error
+        except BaseException:
+            if connection is not None:
+                connection.close()
+            raise
+        return opened
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether no statement can be run on it any more."""
+        return bool(self._aiopg.closed)
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether it can be handed to the next user: open, outside a transaction, not hung up on.
+
+        An idle connection on which something waits to be read is one the server has closed.
+        """
+        if self.is_closed or self.transaction_status != extensions.TRANSACTION_STATUS_IDLE:
+            return False
+        poll = select.poll()
+        poll.register(self._aiopg.raw.fileno(), select.POLLIN)
+        return not poll.poll(0)
+
+    @property
+    def transaction_status(self) -> int:
+        """One of psycopg2's TRANSACTION_STATUS_ constants."""
+        return int(self._aiopg.raw.get_transaction_status())
+
+    @property
+    def notifies(self) -> Any:
+        """The queue of NOTIFY messages; closed for good by the first SQL error (aiopg's way)."""
+        return self._aiopg.notifies
+
+    def quoted(self, name: str) -> str:
+        """Quote an identifier, such as a LISTEN channel, which cannot be a parameter."""
+        return str(extensions.quote_ident(name, self._aiopg.raw))
+
+    def close(self) -> None:
+        """Close it now; a statement under way gets StoreUnavailable, the server may finish it."""
+        self._aiopg.close()
+
+    async def fetch_all(self, sql: str, params: Params = ()) -> list[Row]:
+        """Run one statement and return its rows, `[]` when it has none to give.
+
+        Raises StoreError. When cancelled the connection is closed, and the statement may still
+        take effect.
+        """
+        await self._run(sql, params)
+        if self._cursor.description is None:
+            return []
+        return list(await self._cursor.fetchall())
+
+    async def execute(self, sql: str, params: Params = ()) -> int:
+        """Run one statement, or several without parameters; return the number of rows touched."""
+        await self._run(sql, params)
+        return int(self._cursor.rowcount)
+
+    async def _run(self, sql: str, params: Params) -> None:
+        try:
+            # None keeps psycopg2 from reading `%` in a statement without parameters.
+            await self._cursor.execute(sql, params or None)
+        except psycopg2.Error as error:
+            raise self._translated(error) from error
+        except TimeoutError as error:
+            raise StoreUnavailable("the database did not answer the statement in time") from error
+
+    def _translated(self, error: psycopg2.Error) -> StoreError:
+        translated = from_psycopg(error, connection_lost=self.is_closed)
+        if self.is_closed:
+            self._aiopg.close()  # also takes it off the loop
+        return translated

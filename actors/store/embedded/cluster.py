@@ -1,0 +1,182 @@
+"""One cluster on disk: made once, started, watched, stopped.
+
+Blocks while it works and knows no other process's interest: `server.py` runs it in a thread and
+under the locks of `users.py`. Never changes what is inside `data` except through PostgreSQL's own
+programs.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import quote
+
+import psycopg2
+
+from actors.store.embedded.binaries import Binaries
+from actors.store.embedded.faults import EmbeddedFault
+from actors.store.embedded.identity import Identity
+from actors.store.embedded.postmaster import Postmaster
+from actors.store.embedded.sockets import remove_stale_lock, socket_folder
+
+SUPERUSER = "gateway"
+DATABASE = "postgres"
+START_SECONDS = 60.0
+# After a crash the old server's children keep its shared memory until they notice.
+CRASH_SECONDS = 20.0
+POLL_SECONDS = 0.02
+LOG_MAX_BYTES = 10 * 2**20
+
+SETTINGS = {
+    "listen_addresses": "",
+    "unix_socket_permissions": "0700",
+    "max_connections": "100",
+    "shared_buffers": "128MB",
+    "fsync": "on",
+    "synchronous_commit": "on",  # a settled call stays settled
+    "jit": "off",  # costs more than our short statements take
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    # Statements and rows carry customers' data; the log names the error alone.
+    "log_error_verbosity": "terse",
+    "log_min_error_statement": "panic",
+    "log_parameter_max_length_on_error": "0",
+}
+
+
+class Cluster:
+    """The cluster in `folder/data`, run by `identity` with `binaries`."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        binaries: Binaries,
+        identity: Identity,
+        settings: Mapping[str, str],
+    ) -> None:
+        self._folder = folder
+        self._data = folder / "data"
+        self._log = folder / "log" / "postgres.log"
+        self._binaries = binaries
+        self._identity = identity
+        self._settings = SETTINGS | dict(settings)
+        self._sockets = folder / "run"
+
+    def __repr__(self) -> str:
+        state = "running" if self.is_running else "stopped"
+        return f"<Cluster {self._binaries.major} {state}>"
+
+    @property
+    def url(self) -> str:
+        """Where to connect."""
+        return f"postgresql://{SUPERUSER}@/{DATABASE}?host={quote(str(self._sockets), safe='')}"
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its server process is there, ready or not."""
+        return Postmaster.read(self._data) is not None
+
+    def start(self) -> bool:
+        """Make the cluster unless it exists, start the server unless it runs, wait for its answer.
+
+        Returns whether it had to be started. Raises EmbeddedFault.
+        """
+        deadline = time.monotonic() + START_SECONDS
+        self._make()
+        if self._found_running(deadline):
+            self._wait_ready(deadline)
+            return False
+        has_crashed = Postmaster.remove_stale_file(self._data)
+        self._sockets = socket_folder(self._folder, self._identity)
+        remove_stale_lock(self._sockets)
+        self._identity.make_folder(self._log.parent)
+        if self._log.exists() and self._log.stat().st_size > LOG_MAX_BYTES:
+            self._log.replace(self._log.with_suffix(".1.log"))
+        self._launch(time.monotonic() + (CRASH_SECONDS if has_crashed else 0.0))
+        self._wait_ready(deadline)
+        return True
+
+    def stop(self) -> None:
+        """Stop the server: its clients are cut off, what is committed stays."""
+        postmaster = Postmaster.read(self._data)
+        if postmaster is None:
+            return
+        for how, seconds in ((signal.SIGINT, 30.0), (signal.SIGQUIT, 10.0), (signal.SIGKILL, 10.0)):
+            postmaster.send(how)
+            deadline = time.monotonic() + seconds
+            while postmaster.is_alive:
+                if time.monotonic() > deadline:
+                    break
+                time.sleep(POLL_SECONDS)
+            else:
+                return
+        raise EmbeddedFault(f"PostgreSQL (process {postmaster.pid}) cannot be stopped")
+
+    def _found_running(self, deadline: float) -> bool:
+        while (running := Postmaster.read(self._data)) is not None:
+            if running.socket_folder is not None:
+                self._sockets = running.socket_folder
+                return True
+            if time.monotonic() > deadline:
+                raise EmbeddedFault(f"PostgreSQL hangs while starting (log: {self._log})")
+            time.sleep(POLL_SECONDS)
+        return False
+
+    def _make(self) -> None:
+        if (self._data / "PG_VERSION").exists():
+            return
+        unfinished = self._folder / "data.new"
+        if unfinished.exists():
+            shutil.rmtree(unfinished)
+        self._identity.make_folder(unfinished)
+        options = ["--auth=trust", "--encoding=UTF8", "--no-locale", f"--username={SUPERUSER}"]
+        self._run([self._binaries.path("initdb"), *options, "-D", unfinished.name])
+        # Complete or not there at all.
+        unfinished.rename(self._data)
+
+    def _launch(self, retry_until: float) -> None:
+        settings = self._settings | {"unix_socket_directories": str(self._sockets)}
+        options = " ".join(f"-c {shlex.quote(f'{k}={v}')}" for k, v in settings.items())
+        # Relative paths: pg_ctl hands its own to a shell.
+        command = [self._binaries.path("pg_ctl"), "start", "-D", self._data.name, "-w", "-s"]
+        command += ["-t", str(int(START_SECONDS)), "-l", "log/postgres.log", "-o", options]
+        while True:
+            try:
+                self._run(command)
+                return
+            except EmbeddedFault:
+                if time.monotonic() > retry_until:
+                    raise
+            time.sleep(10 * POLL_SECONDS)
+
+    def _run(self, command: list[str]) -> None:
+        try:
+            code, output = self._identity.run(
+                command, cwd=self._folder, timeout_seconds=2 * START_SECONDS
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            raise EmbeddedFault(f"{Path(command[0]).name} could not be run: {error}") from error
+        if code != 0:
+            raise EmbeddedFault(
+                f"{Path(command[0]).name} failed ({code}): {output.strip()[-500:]}"
+                f" (log: {self._log})"
+            )
+
+    def _wait_ready(self, deadline: float) -> None:
+        while True:
+            try:
+                psycopg2.connect(self.url, connect_timeout=5).close()
+                return
+            except psycopg2.OperationalError as error:
+                if time.monotonic() > deadline:
+                    reason = str(error).strip()
+                    raise EmbeddedFault(f"PostgreSQL does not answer: {reason}") from error
+            if Postmaster.read(self._data) is None:
+                raise EmbeddedFault(f"PostgreSQL went away while starting (log: {self._log})")
+            time.sleep(POLL_SECONDS)

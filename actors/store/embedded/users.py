@@ -1,0 +1,86 @@
+"""Counts the processes that share one embedded PostgreSQL, with locks that die with them.
+
+Each holds a shared lock on one file for as long as it uses the server; starting and stopping happen
+under an exclusive lock on another. A killed process frees both by itself. Starts nothing: that is
+`server.py`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from actors.store.embedded.faults import EmbeddedFault
+
+POLL_SECONDS = 0.02
+
+
+class Users:
+    """One process's place among the users of the server in `data_dir`."""
+
+    def __init__(self, data_dir: Path, *, patience_seconds: float = 90.0) -> None:
+        self._busy_file = data_dir / "postgres.lock"
+        self._users_file = data_dir / "postgres.users"
+        self._patience_seconds = patience_seconds
+        self._place: int | None = None
+
+    def __repr__(self) -> str:
+        return f"<Users {'joined' if self._place is not None else 'not joined'}>"
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep every other process from starting or stopping the server. Raises EmbeddedFault."""
+        descriptor = _opened(self._busy_file)
+        try:
+            deadline = time.monotonic() + self._patience_seconds
+            while not _locked(descriptor, fcntl.LOCK_EX):
+                if time.monotonic() > deadline:
+                    raise EmbeddedFault(
+                        f"another process has been starting or stopping PostgreSQL for more than "
+                        f"{self._patience_seconds:.0f} s ({self._busy_file})"
+                    )
+                time.sleep(POLL_SECONDS)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def join(self) -> None:
+        """Take a place; call it inside `alone`."""
+        if self._place is None:
+            descriptor = _opened(self._users_file)
+            # Only someone inside `alone` ever asks for more than a share of this lock.
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+            self._place = descriptor
+
+    def leave(self) -> bool:
+        """Give the place up, inside `alone`; return whether nobody is left."""
+        descriptor, self._place = self._place, None
+        if descriptor is None:
+            return False
+        try:
+            return _locked(descriptor, fcntl.LOCK_EX)
+        finally:
+            os.close(descriptor)
+
+
+def _opened(path: Path) -> int:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise EmbeddedFault(f"{path} cannot be opened: {error.strerror}") from error
+    owner = path.parent.stat()
+    if os.geteuid() == 0 and os.fstat(descriptor).st_uid != owner.st_uid:
+        os.fchown(descriptor, owner.st_uid, owner.st_gid)  # root must not lock the owner out
+    return descriptor
+
+
+def _locked(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

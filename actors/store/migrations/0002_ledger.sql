@@ -1,0 +1,114 @@
+-- The ledger: append-only entries, open holds, the call log, and the processes that own live calls.
+-- No foreign keys on the tables that every call writes: `gw ledger verify` proves the same thing
+-- without a lookup per row.
+
+CREATE TABLE entries (
+    id              bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    account_id      text NOT NULL,
+    key_id          text,
+    call_id         uuid,
+    kind            text NOT NULL CHECK (kind IN ('topup', 'trial', 'hold', 'settle', 'refund')),
+    amount_nano_usd bigint NOT NULL,   -- effect on the balance
+    held_nano_usd   bigint NOT NULL,   -- effect on what is held
+    created_at      timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT entries_effects CHECK (
+        CASE kind
+            WHEN 'hold' THEN amount_nano_usd = 0 AND held_nano_usd >= 0
+            WHEN 'settle' THEN amount_nano_usd <= 0 AND held_nano_usd <= 0
+            WHEN 'refund' THEN amount_nano_usd = 0 AND held_nano_usd <= 0
+            ELSE amount_nano_usd > 0 AND held_nano_usd = 0
+        END),
+    CONSTRAINT entries_call CHECK ((kind IN ('topup', 'trial')) = (call_id IS NULL))
+);
+
+CREATE UNIQUE INDEX entries_one_hold_per_call ON entries (call_id) WHERE kind = 'hold';
+CREATE UNIQUE INDEX entries_one_resolution_per_call ON entries (call_id) WHERE kind IN ('settle', 'refund');
+CREATE INDEX entries_of_account ON entries (account_id, id);
+
+CREATE FUNCTION entries_are_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'ledger entries are append-only';
+END $$;
+
+CREATE TRIGGER entries_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON entries
+    FOR EACH STATEMENT EXECUTE FUNCTION entries_are_append_only();
+
+-- One row per call under way. `call` is what recovery needs to write the terminal row of a call
+-- whose process died; `delivered` is what that process last said it had delivered, priced.
+CREATE TABLE holds (
+    call_id         uuid PRIMARY KEY,
+    account_id      text NOT NULL,
+    key_id          text NOT NULL,
+    process_id      text NOT NULL,
+    amount_nano_usd bigint NOT NULL CHECK (amount_nano_usd >= 0),
+    created_at      timestamptz NOT NULL DEFAULT now(),
+    call            json NOT NULL,
+    delivered       json
+) WITH (fillfactor = 70);
+
+CREATE TABLE processes (
+    id           text PRIMARY KEY,
+    host         text NOT NULL,
+    boot_id      text NOT NULL,
+    pid          integer NOT NULL,
+    started_at   timestamptz NOT NULL DEFAULT now(),
+    heartbeat_at timestamptz NOT NULL DEFAULT now()
+);
+
+CREATE SEQUENCE call_logs_id AS bigint;
+
+-- One row per external call, written once at its end. Partitioned by month of that instant.
+CREATE TABLE call_logs (
+    id                bigint NOT NULL DEFAULT nextval('call_logs_id'),
+    created_at        timestamptz NOT NULL,
+    submitted_at      timestamptz NOT NULL,
+    account_id        text NOT NULL,
+    key_id            text NOT NULL,
+    request_id        uuid NOT NULL,
+    protocol          text NOT NULL,
+    model             text NOT NULL,
+    status            text NOT NULL CHECK (status IN ('success', 'error', 'interrupted', 'rejected')),
+    error_code        text,
+    error_message     text,
+    input_tokens      bigint NOT NULL DEFAULT 0,
+    output_tokens     bigint NOT NULL DEFAULT 0,
+    cached_tokens     bigint NOT NULL DEFAULT 0,
+    unit_count        integer,
+    unit_type         text,
+    cost_nano_usd     bigint NOT NULL DEFAULT 0,
+    latency_ms        bigint NOT NULL,
+    task_id           text,
+    result_urls       json,
+    result_expires_at timestamptz,
+    attempts          json,            -- the failed internal ones; null: none
+    detail            json,            -- what was decided and why, for the receipt
+    CONSTRAINT call_logs_rejected_is_free CHECK (status <> 'rejected' OR cost_nano_usd = 0)
+) PARTITION BY RANGE (created_at);
+
+-- (request_id, created_at) makes a repeated write of the same row a no-op and serves look-ups by trace id.
+CREATE UNIQUE INDEX call_logs_once ON call_logs (request_id, created_at);
+CREATE INDEX call_logs_by_id ON call_logs (id);
+CREATE INDEX call_logs_of_account ON call_logs (account_id, created_at, id);
+CREATE INDEX call_logs_of_key ON call_logs (key_id, created_at, id);
+
+-- Catches a row whose month has no partition yet, so that a settlement can never fail for it.
+CREATE TABLE call_logs_default PARTITION OF call_logs DEFAULT;
+
+CREATE FUNCTION call_logs_make_partitions(p_first date, p_months integer) RETURNS integer LANGUAGE plpgsql AS $$
+DECLARE
+    month date;
+    made  integer := 0;
+    name  text;
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtext('call_logs_make_partitions'));
+    FOR step IN 0 .. p_months - 1 LOOP
+        month := (date_trunc('month', p_first) + make_interval(months => step))::date;
+        name := 'call_logs_' || to_char(month, 'YYYY_MM');
+        CONTINUE WHEN to_regclass(name) IS NOT NULL;
+        -- Bounds are instants in UTC, whatever the session's time zone is.
+        EXECUTE format('CREATE TABLE %I PARTITION OF call_logs FOR VALUES FROM (%L) TO (%L)', name,
+            month::text || ' 00:00:00+00', (month + interval '1 month')::date::text || ' 00:00:00+00');
+        made := made + 1;
+    END LOOP;
+    RETURN made;
+END $$;

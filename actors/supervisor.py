@@ -1,0 +1,90 @@
+"""Starts the long-lived coroutines in order, restarts one that dies, stops all in reverse.
+
+A child that keeps dying is not restarted for ever: past `intensity` restarts within
+`period_seconds` the supervisor gives up and says so through `failed`, and the process ends. State
+that matters is in PostgreSQL, so a restart is cheap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from actors.clock import Clock
+from metrics.logs import EventLog
+from metrics.prometheus import Metrics
+
+
+class Supervisor:
+    """Children in the order they were started."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        metrics: Metrics,
+        intensity: int = 5,
+        period_seconds: float = 30.0,
+    ) -> None:
+        self._clock = clock
+        self._metrics = metrics
+        self._intensity = intensity
+        self._period_seconds = period_seconds
+        self._children: dict[str, asyncio.Task[None]] = {}
+        self._restarts: deque[float] = deque()
+        self._log = EventLog("actors.supervisor")
+        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def __repr__(self) -> str:
+        return f"<Supervisor {len(self._children)} children {len(self._restarts)} restarts>"
+
+    def start(self, name: str, body: Callable[[], Awaitable[None]]) -> None:
+        """Run `body` under `name` and keep it running."""
+        assert name not in self._children, name
+        self._children[name] = asyncio.create_task(self._keep(name, body), name=name)
+
+    async def stop_child(self, name: str) -> None:
+        """Stop one child and wait for its end. A child that is not there is no error."""
+        task = self._children.pop(name, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def stop(self) -> None:
+        """Stop the children, last started first."""
+        for name in reversed(list(self._children)):
+            await self.stop_child(name)
+
+    async def _keep(self, name: str, body: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            try:
+                await body()
+            except (Exception, asyncio.CancelledError) as error:
+                # Whatever it died of, it is restarted; also a cancellation that nobody asked for,
+                # which comes out of something it was waiting on.
+                if isinstance(error, asyncio.CancelledError) and _is_stopping():
+                    raise
+                self._log.error("child_died", exc_info=True, child=name, error=repr(error))
+            else:
+                self._log.error("child_returned", child=name)
+            if _is_stopping():
+                return
+            if not self._may_restart():
+                self._log.error("supervisor_gave_up", child=name)
+                if not self.failed.done():
+                    self.failed.set_result(None)
+                return
+            self._metrics.actor_restarted(name.partition(":")[0])
+
+    def _may_restart(self) -> bool:
+        now = self._clock.monotonic()
+        while self._restarts and now - self._restarts[0] > self._period_seconds:
+            self._restarts.popleft()
+        self._restarts.append(now)
+        return len(self._restarts) <= self._intensity
+
+
+def _is_stopping() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -1,0 +1,28 @@
+-- apply --
+-- One batch of settlements, holds and refused rows in one transaction (see the migration that defines it).
+SELECT ledger_apply(%s, %s, %s, %s)
+
+-- balance --
+-- Balance and held of one account.
+SELECT balance_nano_usd, held_nano_usd FROM accounts WHERE id = %s
+
+-- spending --
+-- Balance and held of an account beside what one of its keys has spent and holds.
+SELECT a.balance_nano_usd, a.held_nano_usd, k.spent_nano_usd, k.held_nano_usd
+FROM accounts a JOIN key_spend k ON k.account_id = a.id
+WHERE a.id = %s AND k.key_id = %s
+
+-- top_up --
+-- Credit an account and write the entry, together.
+WITH credited AS (
+    UPDATE accounts SET balance_nano_usd = balance_nano_usd + %(amount)s
+    WHERE id = %(account)s RETURNING id, balance_nano_usd
+), entry AS (
+    INSERT INTO entries (account_id, kind, amount_nano_usd, held_nano_usd)
+    SELECT id, %(kind)s, %(amount)s, 0 FROM credited
+)
+SELECT balance_nano_usd FROM credited
+
+-- holds_summary --
+-- How many holds are open anywhere and how old the oldest is, in seconds.
+SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 FROM holds

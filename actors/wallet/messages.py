@@ -1,0 +1,118 @@
+"""What is said to a wallet and what it answers: frozen values, no behaviour.
+
+Commands are imperative (`Hold`, `Settle`), answers are facts (`Granted`, `Refused`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+from uuid import UUID
+
+RowStatus = Literal["success", "error", "interrupted", "rejected"]
+RefusalReason = Literal["insufficient_funds", "spend_cap", "unknown_account"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallFacts:
+    """What is known of a call when it is admitted; enough to write its row if its process dies."""
+
+    call_id: UUID
+    account_id: str
+    key_id: str
+    protocol: str
+    model: str
+    submitted_at: float  # Unix seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """Reserve `amount_nano_usd` for one call, within the balance and the key's spend cap."""
+
+    facts: CallFacts
+    amount_nano_usd: int
+    cap_nano_usd: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Granted:
+    """The hold stands until the call is settled."""
+
+    amount_nano_usd: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """Nothing was held."""
+
+    reason: RefusalReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a call ended: one call-log row and the money that goes with it."""
+
+    status: RowStatus
+    cost_nano_usd: int
+    created_at: float  # Unix seconds: the terminal instant
+    latency_ms: int
+    error_code: str | None = None
+    error_message: str | None = None
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    attempts: Sequence[Mapping[str, Any]] = ()
+    detail: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settle:
+    """Release the hold of a call, take its cost, write its row: all or nothing, once."""
+
+    facts: CallFacts
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Void:
+    """Release the hold of a call if there is one: its caller never learnt that it was granted.
+
+    No row is written; the caller, who gave up, writes its own.
+    """
+
+    facts: CallFacts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """Write the row of a call that holds nothing: it was refused, or given up before its hold."""
+
+    facts: CallFacts
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Answered when everything said to the wallet before it has been applied."""
+
+
+Message = Hold | Settle | Void | Record | Barrier
+
+
+class LedgerUnavailable(Exception):
+    """The ledger cannot be reached; nothing was charged. Try again in a moment."""
+
+
+def instant(unix_seconds: float) -> str:
+    """Unix seconds as RFC 3339 UTC with microseconds, the form the ledger's SQL reads."""
+    return datetime.fromtimestamp(unix_seconds, UTC).isoformat()
+
+
+def clean_text(text: str | None, limit: int = 2000) -> str | None:
+    """Make text storable: PostgreSQL takes neither NUL nor lone surrogates."""
+    if text is None:
+        return None
+    cleaned = text[:limit].replace("\x00", "")
+    return cleaned if cleaned.isascii() else cleaned.encode("utf-8", "replace").decode()

@@ -1,0 +1,70 @@
+"""What a token-billed call costs: exact integers, one rounding at the end (contract §3).
+
+Prices come as decimal USD per million tokens. They are brought to one common denominator when a
+model is loaded, so that a cost is three multiplications and one `div_round_half_up`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from math import lcm
+
+from actors.wallet.money import NANO_PER_USD, div_round_half_up
+from channels.registry import PriceSpec
+from channels.usage import Usage
+
+TOKENS_PER_PRICE = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class TokenPrice:
+    """Prices of one model, multiplier included: each is a numerator over `denominator` nano-USD."""
+
+    fresh_input: int
+    cached_input: int
+    cache_write: int
+    output: int
+    denominator: int
+
+    @classmethod
+    def of(cls, price: PriceSpec, multiplier: Decimal) -> TokenPrice:
+        """Compile list prices (USD per 1M tokens). A missing price is 0, a missing cached or
+        cache-write price is the input price (contract §3, §7)."""
+        fresh = price.input if price.input is not None else Decimal(0)
+        output = price.output if price.output is not None else Decimal(0)
+        cached = price.cached_input if price.cached_input is not None else fresh
+        write = price.cache_write if price.cache_write is not None else fresh
+        ratios = []
+        for usd_per_million in (fresh, cached, write, output):
+            top, bottom = usd_per_million.as_integer_ratio()
+            times, over = multiplier.as_integer_ratio()
+            ratios.append((top * times * NANO_PER_USD, bottom * over * TOKENS_PER_PRICE))
+        common = lcm(*(bottom for _, bottom in ratios))
+        fresh_input, cached_input, cache_write, output_price = (
+            top * (common // bottom) for top, bottom in ratios
+        )
+        return cls(
+            fresh_input=fresh_input,
+            cached_input=cached_input,
+            cache_write=cache_write,
+            output=output_price,
+            denominator=common,
+        )
+
+    def cost_nano_usd(self, usage: Usage) -> int:
+        """Price a usage, each token once: fresh input, cache read, cache write, output."""
+        fresh = usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens
+        return div_round_half_up(
+            self.fresh_input * fresh
+            + self.cached_input * usage.cached_tokens
+            + self.cache_write * usage.cache_write_tokens
+            + self.output * usage.output_tokens,
+            self.denominator,
+        )
+
+    def estimate_nano_usd(self, *, input_tokens: int, output_tokens: int) -> int:
+        """Price what a call may cost at most: all input fresh (spec: Chat pre-charge)."""
+        return div_round_half_up(
+            self.fresh_input * input_tokens + self.output * output_tokens, self.denominator
+        )

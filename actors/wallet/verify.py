@@ -1,0 +1,65 @@
+"""Proves the ledger from the database: the invariants, each a query that must find nothing.
+
+The same statements serve `gw ledger verify`, the property tests and the end of every load test
+(contract §1). All of them read one snapshot, so a gateway may be serving meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from actors.store.database import Database
+from actors.store.queries import load
+
+SQL = load("actors.wallet", "verify.sql")
+
+# Invariant -> what the columns of a row that breaks it are.
+INVARIANTS: Mapping[str, Sequence[str]] = {
+    "balance_is_sum_of_entries": (
+        "account",
+        "balance_nano_usd",
+        "held_nano_usd",
+        "entries_balance_nano_usd",
+        "entries_held_nano_usd",
+    ),
+    "held_is_sum_of_holds": ("account", "held_nano_usd", "holds_nano_usd"),
+    "key_spend_is_sum_of_entries": (
+        "key",
+        "spent_nano_usd",
+        "held_nano_usd",
+        "entries_spent_nano_usd",
+        "entries_held_nano_usd",
+    ),
+    "call_is_settled_once": ("call", "holds", "settlements"),
+    "hold_is_open_or_resolved": ("call", "is_open", "is_resolved"),
+    "settlement_has_its_row": ("call", "entry_nano_usd", "row_nano_usd"),
+    "hold_has_a_live_call": ("call", "account", "amount_nano_usd", "age_seconds"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyReport:
+    """What was proved: how much there was, and every row where an invariant does not hold."""
+
+    counts: Mapping[str, int]
+    faults: Sequence[Mapping[str, Any]]
+
+    @property
+    def ok(self) -> bool:
+        """Does every invariant hold?"""
+        return not self.faults
+
+
+async def verify(database: Database) -> VerifyReport:
+    """Check every invariant against one snapshot of the database."""
+    async with database.transaction() as session:
+        await session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        (counts,) = await session.fetch_all(SQL["counts"])
+        faults: list[Mapping[str, Any]] = []
+        for invariant, columns in INVARIANTS.items():
+            for row in await session.fetch_all(SQL[invariant]):
+                faults.append({"invariant": invariant, **dict(zip(columns, row, strict=True))})
+    names = ("accounts", "entries", "open_holds", "call_log_rows")
+    return VerifyReport(counts=dict(zip(names, counts, strict=True)), faults=faults)

@@ -1,0 +1,66 @@
+-- counts --
+-- How much there is to prove.
+SELECT (SELECT count(*) FROM accounts), (SELECT count(*) FROM entries),
+       (SELECT count(*) FROM holds), (SELECT count(*) FROM call_logs)
+
+-- balance_is_sum_of_entries --
+-- Every account's balance and held are the sums of its entries.
+SELECT a.id, a.balance_nano_usd, a.held_nano_usd,
+       coalesce(sum(e.amount_nano_usd), 0)::bigint, coalesce(sum(e.held_nano_usd), 0)::bigint
+FROM accounts a LEFT JOIN entries e ON e.account_id = a.id
+GROUP BY a.id
+HAVING a.balance_nano_usd <> coalesce(sum(e.amount_nano_usd), 0)
+    OR a.held_nano_usd <> coalesce(sum(e.held_nano_usd), 0)
+
+-- held_is_sum_of_holds --
+-- Every account's held is the sum of its open holds.
+SELECT a.id, a.held_nano_usd, coalesce(sum(h.amount_nano_usd), 0)::bigint
+FROM accounts a LEFT JOIN holds h ON h.account_id = a.id
+GROUP BY a.id HAVING a.held_nano_usd <> coalesce(sum(h.amount_nano_usd), 0)
+
+-- key_spend_is_sum_of_entries --
+-- What every key has spent and holds is what its entries say.
+SELECT k.key_id, k.spent_nano_usd, k.held_nano_usd,
+       -coalesce(sum(e.amount_nano_usd), 0)::bigint, coalesce(sum(e.held_nano_usd), 0)::bigint
+FROM key_spend k LEFT JOIN entries e ON e.key_id = k.key_id
+GROUP BY k.key_id
+HAVING k.spent_nano_usd <> -coalesce(sum(e.amount_nano_usd), 0)
+    OR k.held_nano_usd <> coalesce(sum(e.held_nano_usd), 0)
+
+-- call_is_settled_once --
+-- No call was settled or refunded twice, and none without a hold before it.
+SELECT call_id::text, count(*) FILTER (WHERE kind = 'hold'), count(*) FILTER (WHERE kind <> 'hold')
+FROM entries WHERE call_id IS NOT NULL
+GROUP BY call_id
+HAVING count(*) FILTER (WHERE kind = 'hold') <> 1 OR count(*) FILTER (WHERE kind <> 'hold') > 1
+
+-- hold_is_open_or_resolved --
+-- Every hold entry is either open or resolved, never both and never neither.
+SELECT e.call_id::text, h.call_id IS NOT NULL, r.id IS NOT NULL
+FROM entries e
+LEFT JOIN holds h ON h.call_id = e.call_id
+LEFT JOIN entries r ON r.call_id = e.call_id AND r.kind IN ('settle', 'refund')
+WHERE e.kind = 'hold' AND (h.call_id IS NULL) = (r.id IS NULL)
+UNION ALL
+SELECT h.call_id::text, true, NULL FROM holds h
+WHERE NOT EXISTS (SELECT FROM entries e WHERE e.call_id = h.call_id AND e.kind = 'hold')
+
+-- settlement_has_its_row --
+-- Every settlement has one call-log row with its cost, and every row with a cost its settlement.
+SELECT coalesce(e.call_id, l.request_id)::text, -e.amount_nano_usd, l.cost_nano_usd
+FROM (SELECT call_id, amount_nano_usd FROM entries WHERE kind = 'settle') e
+FULL JOIN (SELECT request_id, sum(cost_nano_usd) AS cost_nano_usd FROM call_logs
+           WHERE cost_nano_usd <> 0 GROUP BY request_id) l ON l.request_id = e.call_id
+WHERE -coalesce(e.amount_nano_usd, 0) <> coalesce(l.cost_nano_usd, 0)
+UNION ALL
+SELECT e.call_id::text, -e.amount_nano_usd, NULL FROM entries e
+WHERE e.kind = 'settle' AND NOT EXISTS (SELECT FROM call_logs l WHERE l.request_id = e.call_id)
+UNION ALL
+SELECT request_id::text, NULL, count(*) FROM call_logs GROUP BY request_id HAVING count(*) > 1
+
+-- hold_has_a_live_call --
+-- No hold is left by a process that gives no sign of life.
+SELECT h.call_id::text, h.account_id, h.amount_nano_usd,
+       extract(epoch FROM now() - h.created_at)::bigint
+FROM holds h LEFT JOIN processes p ON p.id = h.process_id
+WHERE p.id IS NULL OR p.heartbeat_at < now() - interval '30 seconds'

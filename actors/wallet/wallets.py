@@ -1,0 +1,185 @@
+"""Every wallet of this process by account, and what the rest of the gateway says to them.
+
+`hold` and `available` are asked; `settle` and `record` are told: the caller goes on at once and the
+writer sees to it that they are applied.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from actors.clock import Clock
+from actors.mailbox import Envelope
+from actors.store.database import Database
+from actors.wallet.ledger import Spending, read_balance, read_spending
+from actors.wallet.messages import (
+    Barrier,
+    CallFacts,
+    Granted,
+    Hold,
+    LedgerUnavailable,
+    Message,
+    Outcome,
+    Record,
+    RefusalReason,
+    Refused,
+    Settle,
+    Void,
+)
+from actors.wallet.wallet import Wallet
+from actors.wallet.writer import LedgerWriter
+from metrics.logs import EventLog
+from metrics.prometheus import Metrics
+
+# Holds and records beyond this many wait for a database that is not keeping up: refuse the rest.
+# Settlements are not counted; there are never more of them than holds.
+WAITING_MAX = 50_000
+IDLE_SECONDS = 600.0
+# The writer gives holds up when it meets a database that is away; one that hangs keeps the writer
+# itself waiting, but not those who ask.
+HOLD_SECONDS = 10.0
+
+
+class HoldRefused(Exception):
+    """The balance, or the key's spend cap, does not cover the estimate."""
+
+    def __init__(self, reason: RefusalReason) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Wallets:
+    """Finds or makes the wallet of an account and speaks with the writer for it."""
+
+    def __init__(
+        self, *, writer: LedgerWriter, database: Database, clock: Clock, metrics: Metrics
+    ) -> None:
+        self._writer = writer
+        self._database = database
+        self._clock = clock
+        self._metrics = metrics
+        self._wallets: dict[str, Wallet] = {}
+        self._reads: dict[str, asyncio.Task[int]] = {}
+        self._waiting = 0
+        self._log = EventLog("actors.wallet")
+        writer.on_balance = self._on_balance
+
+    def __repr__(self) -> str:
+        return f"<Wallets {len(self._wallets)} accounts {self._waiting} waiting>"
+
+    async def hold(self, hold: Hold) -> Granted:
+        """Reserve a call's estimate, exactly and in order.
+
+        Raises HoldRefused, or LedgerUnavailable when the database is away for too long. A hold that
+        is granted after all, when its caller has been told so or was cancelled, is given back.
+        """
+        if self._waiting >= WAITING_MAX:
+            raise LedgerUnavailable
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(HOLD_SECONDS):
+                answer = await self._ask(hold.facts.account_id, hold)
+        except TimeoutError as error:
+            raise LedgerUnavailable from error
+        finally:
+            self._waiting -= 1
+        if isinstance(answer, Refused):
+            raise HoldRefused(answer.reason)
+        assert isinstance(answer, Granted)
+        return answer
+
+    def settle(self, facts: CallFacts, outcome: Outcome) -> None:
+        """End a call that holds money: entry, row and release commit together, once."""
+        self._tell(facts.account_id, Settle(facts=facts, outcome=outcome))
+
+    def void(self, facts: CallFacts) -> None:
+        """Give back a hold, if there is one, without writing a row."""
+        self._tell(facts.account_id, Void(facts=facts))
+
+    def record(self, facts: CallFacts, outcome: Outcome) -> None:
+        """Write the row of a call that holds nothing. Under overload it is dropped and logged."""
+        assert outcome.cost_nano_usd == 0
+        wallet = self._wallet(facts.account_id)
+        if len(wallet.waiting) >= WAITING_MAX:
+            self._log.error("row_dropped", call=facts.call_id.hex, code=outcome.error_code)
+            return
+        self._tell(facts.account_id, Record(facts=facts, outcome=outcome))
+
+    async def available(self, account_id: str) -> int:
+        """Balance minus open holds in nano-USD: from memory when positive, read fresh otherwise.
+
+        A refusal rests on the database alone (contract §3). Raises StoreUnavailable.
+        """
+        wallet = self._wallet(account_id)
+        if wallet.available_nano_usd is not None and wallet.available_nano_usd > 0:
+            return wallet.available_nano_usd
+        read = self._reads.get(account_id)
+        if read is None:
+            read = self._reads[account_id] = asyncio.ensure_future(self._read(account_id))
+            read.add_done_callback(lambda done: self._forget_read(account_id, done))
+        return await asyncio.shield(read)
+
+    async def settled(self, account_id: str) -> None:
+        """Wait until everything said to this account's wallet so far has been applied."""
+        wallet = self._wallets.get(account_id)
+        if wallet is not None:
+            await self._ask(account_id, Barrier())
+
+    async def spending(self, key_id: str, account_id: str) -> Spending:
+        """An account's money and one key's part in it, read fresh."""
+        return await read_spending(self._database, account_id=account_id, key_id=key_id)
+
+    def forget_idle(self) -> None:
+        """Drop wallets that nobody has used for a while."""
+        limit = self._clock.monotonic() - IDLE_SECONDS
+        for account_id, wallet in list(self._wallets.items()):
+            if wallet.is_idle and wallet.last_used < limit:
+                del self._wallets[account_id]
+
+    async def _ask(self, account_id: str, message: Message) -> Any:
+        reply = asyncio.get_running_loop().create_future()
+        self._writer.submit(
+            self._wallet(account_id), Envelope(message, self._clock.monotonic(), reply)
+        )
+        try:
+            return await reply
+        except asyncio.CancelledError:
+            if (
+                isinstance(message, Hold)
+                and reply.done()
+                and not reply.cancelled()
+                and reply.exception() is None
+                and isinstance(reply.result(), Granted)
+            ):
+                # Granted and cancelled in the same turn of the loop: it never reached anyone.
+                self.void(message.facts)
+            raise
+
+    def _tell(self, account_id: str, message: Message) -> None:
+        self._writer.submit(
+            self._wallet(account_id), Envelope(message, self._clock.monotonic(), None)
+        )
+
+    def _wallet(self, account_id: str) -> Wallet:
+        wallet = self._wallets.get(account_id)
+        if wallet is None:
+            wallet = self._wallets[account_id] = Wallet(account_id)
+        wallet.last_used = self._clock.monotonic()
+        return wallet
+
+    def _on_balance(self, account_id: str, available_nano_usd: int) -> None:
+        wallet = self._wallets.get(account_id)
+        if wallet is not None:
+            wallet.available_nano_usd = available_nano_usd
+
+    def _forget_read(self, account_id: str, read: asyncio.Task[int]) -> None:
+        del self._reads[account_id]
+        if not read.cancelled():
+            read.exception()  # whoever still waits gets it too; nobody may be left to
+
+    async def _read(self, account_id: str) -> int:
+        found = await read_balance(self._database, account_id)
+        available = found[0] - found[1] if found is not None else 0
+        self._on_balance(account_id, available)
+        return available

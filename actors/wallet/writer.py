@@ -1,0 +1,231 @@
+"""The ledger writer of a process: one connection, one transaction at a time, many wallets in each.
+
+While a transaction is under way the next batch gathers, so the cost of a call falls as load rises
+(group commit). Money SQL runs here and nowhere else, in this coroutine, which no client's
+disconnect can cancel: cancelling a running statement would close the connection and leave its
+outcome unknown.
+
+When the database goes away the batch is sent again until it is back; applying it twice changes
+nothing. Holds do not wait for that: after `patience_seconds` their callers are told, and what may
+have been granted unseen is voided.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from uuid import UUID
+
+from actors.clock import Clock
+from actors.mailbox import Envelope
+from actors.store.database import Database, Session, StoreUnavailable
+from actors.wallet.ledger import Applied, Batch, apply
+from actors.wallet.messages import (
+    Barrier,
+    Granted,
+    Hold,
+    LedgerUnavailable,
+    Message,
+    Record,
+    Refused,
+    Settle,
+    Void,
+)
+from actors.wallet.wallet import Wallet
+from metrics.logs import EventLog
+from metrics.prometheus import Metrics
+
+# Measured: a larger batch buys little CPU and costs latency.
+BATCH_MAX = 256
+BACKOFF_FIRST_SECONDS = 0.05
+BACKOFF_MAX_SECONDS = 1.0
+
+Work = tuple[Wallet, Envelope[Message]]
+
+
+class LedgerWriter:
+    """Applies what wallets have waiting, in batches, until stopped."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        process_id: str,
+        clock: Clock,
+        metrics: Metrics,
+        patience_seconds: float = 5.0,
+    ) -> None:
+        self._database = database
+        self._process_id = process_id
+        self._clock = clock
+        self._metrics = metrics
+        self._patience_seconds = patience_seconds
+        self._log = EventLog("actors.wallet.writer")
+        self._ready: deque[Wallet] = deque()
+        self._batch: list[Work] = []  # under way
+        self._wake = asyncio.Event()
+        self._session: Session | None = None
+        self.on_balance: Callable[[str, int], None] = lambda _account, _available: None
+
+    def __repr__(self) -> str:
+        state = "connected" if self._session is not None else "unconnected"
+        return (
+            f"<LedgerWriter {state} {len(self._batch)} under way {len(self._ready)} wallets ready>"
+        )
+
+    def submit(self, wallet: Wallet, envelope: Envelope[Message]) -> None:
+        """Put a message in a wallet's mailbox and the wallet in line."""
+        wallet.waiting.append(envelope)
+        if not wallet.is_ready:
+            wallet.is_ready = True
+            self._ready.append(wallet)
+            self._wake.set()
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing waits and nothing is under way."""
+        return not self._ready and not self._batch
+
+    def unsettled(self) -> set[UUID]:
+        """Ids of calls whose hold or settlement is waiting or under way."""
+        waiting = [e for wallet in self._ready for e in wallet.waiting]
+        waiting += [e for _, e in self._batch]
+        return {e.message.facts.call_id for e in waiting if not isinstance(e.message, Barrier)}
+
+    async def run(self) -> None:
+        """Apply batches until cancelled."""
+        try:
+            while True:
+                if self._batch:  # a restart after an unexpected error goes on where it stopped
+                    await self._finish(self._batch)
+                    self._batch = []
+                await self._wake.wait()
+                self._batch = self._gather()
+                if not self._batch:
+                    self._wake.clear()
+        finally:
+            await self._drop_session()
+
+    def _gather(self) -> list[Work]:
+        """Take one message of each ready wallet in turn: no account can keep the others waiting."""
+        taken: list[Work] = []
+        while self._ready and len(taken) < BATCH_MAX:
+            wallet = self._ready.popleft()
+            taken.append((wallet, wallet.waiting.popleft()))
+            if wallet.waiting:
+                self._ready.append(wallet)
+            else:
+                wallet.is_ready = False
+        return taken
+
+    async def _finish(self, work: list[Work]) -> None:
+        """Apply `work`, however long the database is away."""
+        backoff = BACKOFF_FIRST_SECONDS
+        is_repeat = False
+        while True:
+            try:
+                await self._apply(work, is_repeat=is_repeat)
+                return
+            except StoreUnavailable as error:
+                await self._drop_session()
+                self._metrics.ledger_retry()
+                self._log.warning("ledger_unreachable", error=str(error), waiting=len(work))
+                self._give_up_holds(work)
+                is_repeat = True
+                await self._clock.sleep(backoff)
+                backoff = min(2 * backoff, BACKOFF_MAX_SECONDS)
+            except Exception as error:  # noqa: BLE001 - one bad message must not stop the others
+                await self._drop_session()
+                self._log.error(
+                    "ledger_batch_failed", exc_info=True, error=repr(error), size=len(work)
+                )
+                if len(work) == 1:
+                    self._set_aside(work[0])
+                    return
+                for one in work:
+                    await self._finish([one])
+                return
+
+    async def _apply(self, work: list[Work], *, is_repeat: bool) -> None:
+        holds = [(wallet, e, e.message) for wallet, e in work if isinstance(e.message, Hold)]
+        settlements = [e.message for _, e in work if isinstance(e.message, Settle | Void)]
+        batch = Batch(
+            settlements=settlements,
+            holds=[message for _, _, message in holds],
+            records=[e.message for _, e in work if isinstance(e.message, Record)],
+        )
+        if len(batch):
+            if self._session is None:
+                self._session = await self._database.session()
+            started = self._clock.monotonic()
+            applied = await apply(self._session, self._process_id, batch)
+            self._metrics.ledger_batch(size=len(batch), seconds=self._clock.monotonic() - started)
+            for account_id, (balance, held) in applied.balances.items():
+                self.on_balance(account_id, balance - held)
+            self._answer_holds(holds, applied)
+            if not is_repeat:  # else it may have been this batch that settled them
+                self._look_for_noops(batch, applied)
+        self._report(work)
+        for _, envelope in work:
+            if isinstance(envelope.message, Barrier):
+                envelope.answer(None)
+
+    def _answer_holds(
+        self, holds: list[tuple[Wallet, Envelope[Message], Hold]], applied: Applied
+    ) -> None:
+        for seq, (wallet, envelope, hold) in enumerate(holds):
+            reason = applied.refused.get(seq)
+            if reason is not None:
+                self._metrics.hold_refused(reason)
+                envelope.answer(Refused(reason=reason))
+            elif not envelope.answer(Granted(amount_nano_usd=hold.amount_nano_usd)):
+                # The client left while the hold was being made: what nobody accepted goes back.
+                self._void(wallet, hold)
+
+    def _report(self, work: list[Work]) -> None:
+        now = self._clock.monotonic()
+        for _, envelope in work:
+            if isinstance(envelope.message, Hold):
+                self._metrics.hold_latency(now - envelope.put_at)
+            elif isinstance(envelope.message, Settle):
+                self._metrics.settle_latency(now - envelope.put_at)
+        self._metrics.mailbox(actor="ledger", depth=len(work), wait_seconds=now - work[0][1].put_at)
+
+    def _look_for_noops(self, batch: Batch, applied: Applied) -> None:
+        """Say which calls were settled before: recovery was quicker, by mistake."""
+        for settlement in batch.settlements:
+            is_noop = settlement.facts.call_id not in applied.settled
+            if is_noop and isinstance(settlement, Settle):
+                self._metrics.settle_noop()
+                self._log.warning("settled_already", call=settlement.facts.call_id.hex)
+
+    def _give_up_holds(self, work: list[Work]) -> None:
+        """Tell holds that have waited too long; a hold already sent may stand, so it is voided."""
+        limit = self._clock.monotonic() - self._patience_seconds
+        for place, (wallet, envelope) in enumerate(work):
+            message = envelope.message
+            if isinstance(message, Hold) and envelope.put_at <= limit:
+                envelope.fail(LedgerUnavailable())
+                void: Message = Void(facts=message.facts)
+                work[place] = (wallet, Envelope(void, envelope.put_at, None))
+            elif isinstance(message, Barrier) and envelope.put_at <= limit:
+                envelope.fail(LedgerUnavailable())
+        for wallet in self._ready:
+            for envelope in wallet.waiting:
+                if isinstance(envelope.message, Hold | Barrier) and envelope.put_at <= limit:
+                    envelope.fail(LedgerUnavailable())
+
+    def _void(self, wallet: Wallet, hold: Hold) -> None:
+        self.submit(wallet, Envelope(Void(facts=hold.facts), self._clock.monotonic(), None))
+
+    def _set_aside(self, work: Work) -> None:
+        """Give up on one message that the database refuses for what it says."""
+        message = work[1].message
+        self._log.error("ledger_message_refused", ledger_message=repr(message))
+        work[1].fail(LedgerUnavailable())
+
+    async def _drop_session(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()

@@ -1,0 +1,169 @@
+"""The members of a chat-completions answer that are read, as types, and its usage as numbers.
+
+One shape serves a stream's chunk and a whole answer. How an answer is followed is `meter.py`'s
+part.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from channels.protocols.loose import NOTHING
+from channels.usage import Usage
+
+
+class Function(Struct, gc=False):
+    """A function's name and arguments, or a piece of either."""
+
+    name: str | None = None
+    arguments: str | None = None
+
+
+class ToolCall(Struct, gc=False):
+    """One tool call, or a piece of it."""
+
+    function: Function | None = None
+
+
+class Message(Struct, gc=False):
+    """What a choice says, or adds to it."""
+
+    content: str | None = None
+    refusal: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    tool_calls: list[ToolCall] | None = None
+    function_call: Function | None = None
+
+    def characters(self) -> int:
+        """Characters of text, thinking and tool calls (contract §7: Cost of a cut call)."""
+        count = 0
+        if self.content is not None:
+            count += len(self.content)
+        # Some upstreams send one thought under both names.
+        if self.reasoning_content is not None:
+            count += len(self.reasoning_content)
+        elif self.reasoning is not None:
+            count += len(self.reasoning)
+        if self.tool_calls is not None:
+            count += sum(_length(call.function) for call in self.tool_calls)
+        if self.refusal is not None:
+            count += len(self.refusal)
+        if self.function_call is not None:
+            count += _length(self.function_call)
+        return count
+
+
+class Choice(Struct, gc=False):
+    """One of the answers asked for."""
+
+    delta: Message | None = None
+    message: Message | None = None
+    finish_reason: str | None = None
+
+
+class Chunk(Struct, gc=False):
+    """A stream's event, or a whole answer."""
+
+    choices: list[Choice] | None = None
+    usage: msgspec.Raw = NOTHING
+    error: msgspec.Raw = NOTHING
+    id: str | None = None
+    model: str | None = None
+
+
+class _Cached(Struct, gc=False):
+    cached_tokens: int | None = None
+
+
+class _Reasoning(Struct, gc=False):
+    reasoning_tokens: int | None = None
+
+
+class _Usage(Struct, gc=False):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    total_tokens: int | None = None
+    prompt_tokens_details: _Cached | None = None
+    completion_tokens_details: _Reasoning | None = None
+    prompt_cache_hit_tokens: int | None = None
+
+
+_USAGE = msgspec.json.Decoder(_Usage)
+
+
+def read_usage(usage: msgspec.Raw) -> Usage | None:
+    """Numbers of a `usage` member; None when they are not whole, not there, or below zero.
+
+    One count may be missing when the total tells it. The cached part never exceeds the input.
+    """
+    try:
+        stated = _USAGE.decode(usage)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    prompt, completion, total = stated.prompt_tokens, stated.completion_tokens, stated.total_tokens
+    if prompt is None and completion is not None and total is not None:
+        prompt = total - completion
+    elif completion is None and prompt is not None and total is not None:
+        completion = total - prompt
+    if prompt is None or completion is None or prompt < 0 or completion < 0:
+        return None
+    cached = stated.prompt_tokens_details.cached_tokens if stated.prompt_tokens_details else None
+    if cached is None:
+        cached = stated.prompt_cache_hit_tokens or 0
+    details = stated.completion_tokens_details
+    reasoning = (details.reasoning_tokens if details else None) or 0
+    if cached < 0 or reasoning < 0:
+        return None
+    # Some upstreams count thinking beside the completion; the total gives them away.
+    if reasoning > completion or (reasoning and total == prompt + completion + reasoning):
+        completion += reasoning
+    return Usage(
+        input_tokens=prompt,
+        output_tokens=completion,
+        cached_tokens=min(cached, prompt),
+        reasoning_tokens=reasoning,
+    )
+
+
+def count_loosely(choice: dict[str, Any]) -> int:
+    """Characters of a choice whose members are not of the documented types.
+
+    Text may come as an array of parts; every string under the members that count is counted.
+    """
+    count = 0
+    for name in ("delta", "message"):
+        said = choice.get(name)
+        if isinstance(said, dict):
+            thought = said.get("reasoning_content") or said.get("reasoning")
+            count += _text(said.get("content")) + _text(said.get("refusal")) + _text(thought)
+            calls = said.get("tool_calls")
+            calls = [
+                *(calls if isinstance(calls, list) else ()),
+                {"function": said.get("function_call")},
+            ]
+            for call in calls:
+                function = call.get("function") if isinstance(call, dict) else None
+                if isinstance(function, dict):
+                    count += _text(function.get("name")) + _text(function.get("arguments"))
+    return count
+
+
+def _text(value: Any) -> int:
+    """Characters of a string, or of the text in an array of parts."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, list):
+        return sum(_text(part) for part in value)
+    if isinstance(value, dict):
+        return sum(_text(value[name]) for name in ("text", "thinking", "content") if name in value)
+    return 0
+
+
+def _length(function: Function | None) -> int:
+    if function is None:
+        return 0
+    return len(function.name or "") + len(function.arguments or "")

@@ -1,0 +1,157 @@
+"""Read a chat-completions request, and make of it the body an upstream is sent.
+
+The client's bytes are kept: only the model's name, the token maximum and the asking for usage are
+edited in (spec: Chat pre-charge 2, Events; contract §5, §7). The members' types are in `body.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from channels.errors import InvalidRequest
+from channels.json_members import InvalidJson, JsonObject
+from channels.protocols.chat.body import ALLOWED, ChatBody, ToolSpec
+from channels.protocols.faults import described, invalid_member
+
+_DECODER = msgspec.json.Decoder(ChatBody)
+_INCLUDE_USAGE = b'{"include_usage":true}'
+
+# Members we act on, by the name an upstream that ignores case would take for them.
+_NAMES = {name.casefold(): name for name in ChatBody.__struct_fields__}
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """A checked request, and what the gateway needs to know of it.
+
+    `messages_bytes` is the length of `messages` as sent; `max_tokens` is the client's maximum under
+    either name; `builtin_tools` are the types of tools other than functions, each once;
+    `usage_options` is what `stream_options` has to be for the upstream to report usage.
+    """
+
+    object: JsonObject
+    model: str
+    stream: bool
+    include_usage: bool
+    messages_bytes: int
+    max_tokens: int | None
+    builtin_tools: tuple[str, ...] = ()
+    usage_options: bytes = _INCLUDE_USAGE
+
+    @property
+    def content_bytes(self) -> int:
+        """`messages_bytes`, as requests of every dialect call it."""
+        return self.messages_bytes
+
+
+def read_request(body: bytes) -> ChatRequest:
+    """Check a request body. Raises InvalidRequest naming the member at fault."""
+    members = JsonObject.parse(body)
+    raw = members.raw
+    if not raw.keys() <= _NAMES.keys():
+        _refuse_lookalikes(members)
+    try:
+        chat = _DECODER.decode(body)
+    except msgspec.ValidationError as error:
+        raise invalid_member(body, error, ALLOWED) from None
+    except RecursionError:
+        raise InvalidJson("The request body is nested too deeply.") from None
+    if not chat.model.isprintable():
+        raise InvalidRequest("model: control characters are not allowed.", "model")
+    options = chat.stream_options
+    return ChatRequest(
+        members,
+        chat.model,
+        chat.stream is True,
+        options is not None and options.include_usage is True,
+        len(memoryview(raw["messages"])),
+        _max_tokens(chat),
+        _builtin_tools(chat.tools) if chat.tools else (),
+        _INCLUDE_USAGE if options is None else _asking_for_usage(raw["stream_options"]),
+    )
+
+
+def upstream_body(
+    request: ChatRequest,
+    *,
+    upstream_model: str,
+    max_tokens_param: str,
+    default_max_tokens: int | None,
+) -> bytes:
+    """The client's body as one channel wants it; the same bytes when nothing has to change.
+
+    `max_tokens_param` is the channel's name for the token maximum. `default_max_tokens` is put
+    under it when the client named no maximum; None leaves it out.
+    """
+    members = request.object
+    raw = members.raw
+    replace: dict[str, bytes] = {}
+    add: dict[str, bytes] = {}
+    rename: dict[str, str] = {}
+    if request.model != upstream_model:
+        replace["model"] = msgspec.json.encode(upstream_model)
+    if request.max_tokens is None:
+        if default_max_tokens is not None:
+            # A null is as good as nothing, but a name must not be there twice.
+            target = replace if max_tokens_param in raw else add
+            target[max_tokens_param] = b"%d" % default_max_tokens
+    elif max_tokens_param == "max_completion_tokens" and "max_tokens" in raw:
+        if "max_completion_tokens" not in raw:
+            rename["max_tokens"] = "max_completion_tokens"
+        elif bytes(raw["max_completion_tokens"]) == b"null":
+            replace["max_completion_tokens"] = b"%d" % request.max_tokens
+    if request.stream and not request.include_usage:
+        target = replace if "stream_options" in raw else add
+        target["stream_options"] = request.usage_options
+    if not replace and not add and not rename:
+        return members.body
+    return members.edited(replace=replace, add=add, rename=rename)
+
+
+def _asking_for_usage(options: msgspec.Raw) -> bytes:
+    """`stream_options` with include_usage true and its other members as they were.
+
+    A member that is there twice is refused: it could be edited, but not understood.
+    """
+    try:
+        members = JsonObject.parse(bytes(options))
+    except InvalidJson as error:
+        param = f"stream_options.{error.param}" if error.param else "stream_options"
+        raise InvalidRequest(error.message, param) from None
+    if "include_usage" in members.raw:
+        return members.edited(replace={"include_usage": b"true"}, add={})
+    return members.edited(replace={}, add={"include_usage": b"true"})
+
+
+def _max_tokens(chat: ChatBody) -> int | None:
+    """The maximum under either name (contract §7: Token maximum)."""
+    old, new = chat.max_tokens, chat.max_completion_tokens
+    if old is not None and new is not None and old != new:
+        raise InvalidRequest(
+            f"max_completion_tokens: {new} contradicts max_tokens, which is {old}; send one.",
+            "max_completion_tokens",
+        )
+    return old if new is None else new
+
+
+def _builtin_tools(tools: list[ToolSpec]) -> tuple[str, ...]:
+    kinds: dict[str, None] = {}
+    for index, tool in enumerate(tools):
+        if tool.type != "function":
+            kinds[tool.type] = None
+        elif tool.function is msgspec.UNSET:
+            param = f"tools[{index}].function"
+            raise InvalidRequest(
+                f"{param} is missing: expected {ALLOWED['tools[].function']}.", param
+            )
+    return tuple(kinds)
+
+
+def _refuse_lookalikes(members: JsonObject) -> None:
+    """Refuse `Model` and its like: we bill by `model`, an upstream may read either."""
+    for name in members.raw:
+        meant = _NAMES.get(name.casefold())
+        if meant is not None and meant != name:
+            raise InvalidRequest(f"{described(name)} is not a member; did you mean {meant}?", name)

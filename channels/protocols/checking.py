@@ -1,0 +1,74 @@
+"""Check a request body against its dialect's table of members, and say what is wrong with it.
+
+The same steps for every dialect: the body as members (`channels/json_members.py`), no member that
+only looks like one we act on, then the types. The tables are each dialect's `body.py`, the words
+for a fault `faults.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+import msgspec
+
+from channels.errors import InvalidRequest
+from channels.json_members import InvalidJson, JsonObject
+from channels.protocols.faults import described, invalid_member
+
+Body = TypeVar("Body")
+
+
+def lookalikes_of(names: Iterable[str]) -> dict[str, str]:
+    """Members we act on, by the name an upstream that ignores case would take for them."""
+    return {name.casefold(): name for name in names}
+
+
+def read_body(
+    body: bytes,
+    decoder: msgspec.json.Decoder[Body],
+    *,
+    names: Mapping[str, str],
+    allowed: Mapping[str, str],
+) -> tuple[JsonObject, Body]:
+    """The members as they came, and as types. Raises InvalidRequest naming the member at fault.
+
+    `names` is made by `lookalikes_of`; `allowed` says in words what each member may be.
+    """
+    members = JsonObject.parse(body)
+    for name in members.raw:
+        meant = names.get(name.casefold())
+        if meant is not None and meant != name:
+            # We bill by the one we read, an upstream may read either.
+            raise InvalidRequest(f"{described(name)} is not a member; did you mean {meant}?", name)
+    try:
+        return members, decoder.decode(body)
+    except msgspec.ValidationError as error:
+        raise invalid_member(body, error, allowed) from None
+    except RecursionError:
+        raise InvalidJson("The request body is nested too deeply.") from None
+
+
+def read_inner(members: JsonObject, name: str) -> JsonObject | None:
+    """The members of an object within the body, to be edited; None where it is null or not there.
+
+    Raises InvalidRequest for a member that is there twice.
+    """
+    raw = members.raw.get(name)
+    if raw is None:
+        return None
+    text = bytes(raw)
+    if text == b"null":
+        return None
+    try:
+        return JsonObject.parse(text)
+    except InvalidJson as error:
+        param = f"{name}.{error.param}" if error.param else name
+        raise InvalidRequest(f"{param}: {error.message}", param) from None
+
+
+def check_model(model: str) -> str:
+    """A model's name as it may be repeated in answers and rows. Raises InvalidRequest."""
+    if not model.isprintable():
+        raise InvalidRequest("model: control characters are not allowed.", "model")
+    return model

@@ -1,0 +1,95 @@
+"""Read a messages request, and make of it the body an upstream is sent.
+
+The client's bytes are kept: only the model's name is edited in, as this protocol demands that the
+client names its token maximum. The members' types are in `body.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import msgspec
+
+from channels.errors import InvalidRequest
+from channels.json_members import JsonObject
+from channels.protocols.checking import check_model, lookalikes_of, read_body
+from channels.protocols.messages.body import ALLOWED, MessagesBody, Tool, ToolChoice
+
+_DECODER = msgspec.json.Decoder(MessagesBody)
+_NAMES = lookalikes_of(MessagesBody.__struct_fields__)
+
+# A provider's tools have the date of their version in their type: web_search_20250305.
+_DATE = re.compile(r"_\d{8}\Z")
+# The client runs these itself; the provider only taught its models to use them.
+_RUN_BY_CLIENT = frozenset(
+    (
+        "custom",
+        "bash",
+        "browser_toolset",
+        "computer",
+        "computer_toolset",
+        "memory",
+        "text_editor",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MessagesRequest:
+    """A checked request, and what the gateway needs to know of it.
+
+    `content_bytes` is the length of `messages` as sent; `builtin_tools` are the tools that the
+    upstream runs, each once, by their type without its date.
+    """
+
+    object: JsonObject
+    model: str
+    stream: bool
+    content_bytes: int
+    max_tokens: int
+    builtin_tools: tuple[str, ...] = ()
+
+
+def read_request(body: bytes) -> MessagesRequest:
+    """Check a request body. Raises InvalidRequest naming the member at fault."""
+    members, read = read_body(body, _DECODER, names=_NAMES, allowed=ALLOWED)
+    if read.tool_choice is not None:
+        _check_choice(read.tool_choice)
+    return MessagesRequest(
+        members,
+        check_model(read.model),
+        read.stream is True,
+        len(memoryview(members.raw["messages"])),
+        read.max_tokens,
+        _builtin_tools(read.tools) if read.tools else (),
+    )
+
+
+def upstream_body(request: MessagesRequest, *, upstream_model: str) -> bytes:
+    """The client's body as one channel wants it; the same bytes when nothing has to change."""
+    if request.model == upstream_model:
+        return request.object.body
+    return request.object.edited(replace={"model": msgspec.json.encode(upstream_model)}, add={})
+
+
+def _check_choice(choice: ToolChoice) -> None:
+    if choice.type == "tool" and not choice.name:
+        raise InvalidRequest(
+            "tool_choice.name is missing: expected the name of a tool.", "tool_choice.name"
+        )
+
+
+def _builtin_tools(tools: list[Tool]) -> tuple[str, ...]:
+    kinds: dict[str, None] = {}
+    for index, tool in enumerate(tools):
+        kind = "custom" if tool.type is None else _DATE.sub("", tool.type)
+        if kind not in _RUN_BY_CLIENT:
+            kinds[kind] = None
+        elif kind == "custom":
+            for name, value in (("name", tool.name), ("input_schema", tool.input_schema)):
+                if value is msgspec.UNSET:
+                    param = f"tools[{index}].{name}"
+                    words = ALLOWED[f"tools[].{name}"]
+                    raise InvalidRequest(f"{param} is missing: expected {words}.", param)
+    return tuple(kinds)

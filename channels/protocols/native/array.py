@@ -1,0 +1,33 @@
+"""A native-content stream as one JSON array, for clients that did not ask for `alt=sse`.
+
+The upstream is always asked for server-sent events; their data are the array's elements, byte for
+byte (contract §5). A stream that is cut leaves the array open, so its client can tell.
+"""
+
+from __future__ import annotations
+
+CONTENT_TYPE = "application/json"
+
+
+class ArrayFraming:
+    """Frames one stream; takes the data of its events in order."""
+
+    __slots__ = ("_has_begun",)
+
+    def __init__(self) -> None:
+        self._has_begun = False
+
+    def element(self, data: bytes) -> bytes:
+        """The bytes that add an element, or the elements of an array such as an error's."""
+        text = data.strip()
+        if text.startswith(b"[") and text.endswith(b"]"):
+            text = text[1:-1].strip()
+            if not text:
+                return b""
+        opening = b",\r\n" if self._has_begun else b"["
+        self._has_begun = True
+        return opening + text
+
+    def end(self) -> bytes:
+        """The bytes that close the array of a stream that is complete."""
+        return b"]" if self._has_begun else b"[]"

@@ -1,0 +1,132 @@
+"""Read a responses request, and make of it the body an upstream is sent.
+
+The client's bytes are kept: only the model's name and the token maximum are edited in, and an
+input that is a string becomes one user message (spec: Responses protocol; contract §7). The
+members' types are in `body.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import msgspec
+
+from channels.errors import InvalidRequest
+from channels.json_members import JsonObject
+from channels.protocols.checking import check_model, lookalikes_of, read_body
+from channels.protocols.responses.body import ALLOWED, Item, ResponsesBody, Tool
+
+_DECODER = msgspec.json.Decoder(ResponsesBody)
+_NAMES = lookalikes_of(ResponsesBody.__struct_fields__)
+
+# A built-in tool may say its version: web_search_preview_2025_03_11.
+_VERSION = re.compile(r"(?:_preview)?(?:_\d{4}_\d{2}_\d{2})?\Z")
+# The client runs these itself; the provider only taught its models to use them.
+_RUN_BY_CLIENT = frozenset(
+    ("function", "custom", "namespace", "local_shell", "apply_patch", "computer", "computer_use")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ResponsesRequest:
+    """A checked request, and what the gateway needs to know of it.
+
+    `content_bytes` is the length of `input` as sent; `builtin_tools` are the tools that the
+    upstream runs, each once, by their type without its version.
+    """
+
+    object: JsonObject
+    model: str
+    stream: bool
+    content_bytes: int
+    max_tokens: int | None
+    builtin_tools: tuple[str, ...] = ()
+
+
+def read_request(body: bytes) -> ResponsesRequest:
+    """Check a request body. Raises InvalidRequest naming the member at fault."""
+    members, read = read_body(body, _DECODER, names=_NAMES, allowed=ALLOWED)
+    _refuse_stored(read)
+    if isinstance(read.input, list):
+        _check_items(read.input)
+    return ResponsesRequest(
+        members,
+        check_model(read.model),
+        read.stream is True,
+        len(memoryview(members.raw["input"])),
+        read.max_output_tokens,
+        _builtin_tools(read.tools) if read.tools else (),
+    )
+
+
+def upstream_body(
+    request: ResponsesRequest, *, upstream_model: str, default_max_tokens: int | None
+) -> bytes:
+    """The client's body as one channel wants it; the same bytes when nothing has to change.
+
+    `default_max_tokens` is put in when the client named no maximum; None leaves it out.
+    """
+    raw = request.object.raw
+    replace: dict[str, bytes] = {}
+    add: dict[str, bytes] = {}
+    if request.model != upstream_model:
+        replace["model"] = msgspec.json.encode(upstream_model)
+    if request.max_tokens is None and default_max_tokens is not None:
+        # A null is as good as nothing, but a name must not be there twice.
+        target = replace if "max_output_tokens" in raw else add
+        target["max_output_tokens"] = b"%d" % default_max_tokens
+    said = bytes(raw["input"])
+    if said[:1] == b'"':
+        replace["input"] = b'[{"role":"user","content":%b}]' % said
+    if not replace and not add:
+        return request.object.body
+    return request.object.edited(replace=replace, add=add)
+
+
+def _refuse_stored(read: ResponsesBody) -> None:
+    """Refuse what needs an answer to be kept: nothing is stored here (spec: Responses protocol).
+
+    Nor may it be at the upstream, whose account is shared: one tenant could name another's.
+    """
+    if read.previous_response_id is not None:
+        raise InvalidRequest(
+            "previous_response_id: conversations are not stored here; "
+            "send the whole history in `input` each time.",
+            "previous_response_id",
+        )
+    if read.conversation is not None:
+        raise InvalidRequest(
+            "conversation: conversations are not stored here; "
+            "send the whole history in `input` each time.",
+            "conversation",
+        )
+    if read.background:
+        raise InvalidRequest(
+            "background: answers are not stored here, so none can be fetched later; "
+            "leave it out or send false.",
+            "background",
+        )
+
+
+def _check_items(items: list[Item]) -> None:
+    for index, item in enumerate(items):
+        if item.type is msgspec.UNSET:
+            missing = "role" if item.role is msgspec.UNSET else "content"
+            if missing == "content" and item.content is not msgspec.UNSET:
+                continue
+            param = f"input[{index}].{missing}"
+            words = ALLOWED[f"input[].{missing}"]
+            raise InvalidRequest(f"{param} is missing: expected {words}.", param)
+
+
+def _builtin_tools(tools: list[Tool]) -> tuple[str, ...]:
+    kinds: dict[str, None] = {}
+    for index, tool in enumerate(tools):
+        kind = _VERSION.sub("", tool.type)
+        if kind not in _RUN_BY_CLIENT:
+            kinds[kind] = None
+        elif kind == "function" and tool.name is msgspec.UNSET:
+            param = f"tools[{index}].name"
+            raise InvalidRequest(f"{param} is missing: expected {ALLOWED['tools[].name']}.", param)
+    return tuple(kinds)

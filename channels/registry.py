@@ -1,0 +1,180 @@
+"""What the gateway knows of its upstreams and models: frozen facts out of the configuration.
+
+Nothing here changes while it is used; a reload makes a new Registry. How the facts are read and
+checked is in `gw/config`, how busy or healthy a channel is in `actors`, how a price becomes a cost
+in `actors/wallet/pricing.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from types import MappingProxyType
+
+# The protocols a channel may speak (contract §2). The first four are the chat protocols.
+CHAT_PROTOCOLS = ("chat", "messages", "responses", "native")
+MEDIA_PROTOCOLS = (
+    "images",
+    "videos",
+    "music",
+    "speech",
+    "voices",
+    "transcripts",
+    "avatars",
+    "clips",
+)
+PROTOCOLS = CHAT_PROTOCOLS + MEDIA_PROTOCOLS
+
+BUILTIN_TOOLS = ("web_search", "image_generation")
+
+# Under which name an upstream takes the token maximum on chat.
+MAX_TOKENS_PARAMS = ("max_tokens", "max_completion_tokens")
+
+# Client protocol to channel protocol; which are enabled is configured (spec: T1, T2, T3, T4, T6).
+TRANSLATIONS = (
+    "chat_to_messages",
+    "chat_to_native",
+    "messages_to_chat",
+    "native_to_chat",
+    "native_to_messages",
+)
+
+# The flags of a public catalog entry (contract §5).
+CAPABILITIES = (
+    "tools",
+    "vision",
+    "web_search",
+    "image_gen",
+    "video_gen",
+    "thinking",
+    "json",
+    "open_source",
+)
+
+# A dedicated endpoint is named after its path; an ordinary chat model has none (spec: Model
+# catalog entry names the first four, the others follow their pattern).
+ENDPOINT_TYPES = (
+    "images_generations",
+    "videos_generations",
+    "contents_generations_tasks",
+    "embeddings",
+    "music_generations",
+    "audio_speech",
+    "audio_voices",
+    "transcripts_extract",
+    "videos_avatars",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HealthSpec:
+    """When a channel is taken out of rotation, and for how long (contract §4)."""
+
+    failures: int = 5
+    cooldown_seconds: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelSpec:
+    """One upstream account: where it is, what it speaks, how much it may carry."""
+
+    id: str
+    base_url: str  # scheme and host, without a trailing slash
+    api_key: str = field(repr=False)
+    protocols: frozenset[str]
+    tools: frozenset[str]
+    max_tokens_param: str
+    max_concurrency: int
+    priority: int  # lower is tried first
+    health: HealthSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A channel that serves a model, and the model's name over there when it is another."""
+
+    channel_id: str
+    upstream_model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PriceSpec:
+    """List prices in USD before the multiplier; None where the file names no price.
+
+    The first four are per million tokens, `per_*` per unit; images whose output has more than
+    `area_threshold_mp` megapixels cost `per_image_large` each.
+    """
+
+    input: Decimal | None = None
+    output: Decimal | None = None
+    cached_input: Decimal | None = None
+    cache_write: Decimal | None = None
+    per_image: Decimal | None = None
+    per_second: Decimal | None = None
+    per_generation: Decimal | None = None
+    per_character: Decimal | None = None
+    per_call: Decimal | None = None
+    per_image_large: Decimal | None = None
+    area_threshold_mp: Decimal | None = None
+    per_reference: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """One entry of the catalog and who serves it."""
+
+    id: str
+    bindings: tuple[Binding, ...]
+    display_name: str
+    owned_by: str
+    created: int  # Unix seconds
+    context_size: int | None  # tokens
+    max_output_tokens: int | None
+    price: PriceSpec
+    multiplier: Decimal  # applies to every price of the model
+    capabilities: frozenset[str]
+    callable: bool  # False: a placeholder, listed but answered with model_not_found
+    endpoint_type: str | None  # None: an ordinary chat model
+    aliases: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """All channels and models, in the order of the file.
+
+    The maker guarantees that keys are ids, that bindings name channels, and that no two models
+    share an id or an alias; a configuration with such a fault never becomes a Registry.
+    """
+
+    channels: Mapping[str, ChannelSpec]
+    models: Mapping[str, ModelSpec]
+    _by_name: Mapping[str, ModelSpec] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        by_name = dict(self.models)
+        for model in self.models.values():
+            assert self.models[model.id] is model
+            assert all(binding.channel_id in self.channels for binding in model.bindings)
+            for alias in model.aliases:
+                assert alias not in by_name, alias
+                by_name[alias] = model
+        assert all(channel.id == key for key, channel in self.channels.items())
+        for name, mapping in (
+            ("channels", dict(self.channels)),
+            ("models", dict(self.models)),
+            ("_by_name", by_name),
+        ):
+            object.__setattr__(self, name, MappingProxyType(mapping))
+
+    @classmethod
+    def of(cls, channels: Iterable[ChannelSpec], models: Iterable[ModelSpec]) -> Registry:
+        """Make a registry from its entries."""
+        return cls(
+            channels={channel.id: channel for channel in channels},
+            models={model.id: model for model in models},
+        )
+
+    def resolve(self, model_id: str) -> ModelSpec | None:
+        """Find a model by its id or an alias, exactly as written (spec: General facts 2)."""
+        return self._by_name.get(model_id)

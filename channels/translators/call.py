@@ -1,0 +1,132 @@
+"""One attempt that is translated: the request over, and the answer back, whole or as a stream.
+
+Puts two codecs together, maps tool names back that the upstream's protocol made us change, and has
+an upstream's own words of failure redacted before a client sees them. No I/O; what the upstream
+sent is metered by the dialect's meter, beside this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from channels.translators.canonical import Event, Failed, Request
+from channels.translators.identifiers import answer_renamed, event_renamed
+from channels.translators.report import Report
+from channels.translators.table import Codec, StreamDecoder, StreamEncoder, Translation, codec
+from channels.wire.sse import SseEvent
+
+
+class TranslatedCall:
+    """A request on its way over one path. Made for one attempt.
+
+    `redact` makes an upstream's message fit for a client (`channels/redact.py`). `report` is
+    complete once `upstream_body` was called. Raises InvalidRequest for a body that is not as the
+    client's protocol has it.
+    """
+
+    __slots__ = ("_client", "_names", "_redact", "_upstream", "report", "request", "translation")
+
+    def __init__(
+        self,
+        translation: Translation,
+        body: Mapping[str, Any],
+        *,
+        redact: Callable[[str], str],
+    ) -> None:
+        self.translation = translation
+        self.report = Report()
+        self._client: Codec = codec(translation.client)
+        self._upstream: Codec = codec(translation.upstream)
+        self._redact = redact
+        self.request: Request = self._client.decode_request(body)
+        self._names = self._upstream.tool_names(self.request)
+
+    def __repr__(self) -> str:
+        return f"<TranslatedCall {self.translation.path} {self.report}>"
+
+    def upstream_body(
+        self, *, model: str, stream: bool, max_tokens: int, **options: Any
+    ) -> dict[str, Any]:
+        """The body for the upstream. `options` are its codec's own, e.g. `max_tokens_param`."""
+        return self._upstream.encode_request(
+            self.request,
+            model=model,
+            stream=stream,
+            max_tokens=max_tokens,
+            report=self.report,
+            **options,
+        )
+
+    def answer(self, body: bytes, *, id: str, created: int, model: str) -> bytes:
+        """A whole answer in the client's protocol. Raises UpstreamMalformed."""
+        answer = self._upstream.decode_answer(body)
+        if self._names:
+            answer = answer_renamed(answer, self._names)
+        return self._client.encode_answer(answer, id=id, created=created, model=model)
+
+    def stream(self, *, id: str, created: int, model: str, include_usage: bool) -> TranslatedStream:
+        """The way back for a stream."""
+        encoder = self._client.StreamEncoder(
+            id=id, created=created, model=model, include_usage=include_usage
+        )
+        decoder = self._upstream.StreamDecoder()
+        return TranslatedStream(decoder, encoder, names=self._names, redact=self._redact)
+
+
+class TranslatedStream:
+    """A stream on its way back. Takes the upstream's events, gives the client's bytes.
+
+    `failed` is the error the upstream reported within the stream, redacted; it has been written
+    unless nothing was before it, and then the caller may still answer otherwise.
+    """
+
+    __slots__ = ("_decoder", "_encoder", "_names", "_redact", "failed", "has_written")
+
+    def __init__(
+        self,
+        decoder: StreamDecoder,
+        encoder: StreamEncoder,
+        *,
+        names: Mapping[str, str],
+        redact: Callable[[str], str],
+    ) -> None:
+        self._decoder = decoder
+        self._encoder = encoder
+        self._names = names
+        self._redact = redact
+        self.failed: Failed | None = None
+        self.has_written = False
+
+    def __repr__(self) -> str:
+        return f"<TranslatedStream {self._decoder} to {self._encoder}>"
+
+    def feed(self, event: SseEvent) -> bytes:
+        """The client's bytes for one event of the upstream; often none. Never raises."""
+        events = self._decoder.feed(event)
+        if len(events) == 1:
+            return self._write(events[0])
+        return b"".join([self._write(one) for one in events])
+
+    def end(self) -> bytes:
+        """The client's bytes at the end of the upstream's; none where it was cut."""
+        return b"".join([self._write(one) for one in self._decoder.end()])
+
+    def _write(self, event: Event) -> bytes:
+        if self._names:
+            event = event_renamed(event, self._names)
+        if isinstance(event, Failed):
+            event = replace(event, message=self._redact(event.message))
+            self.failed = event
+            if not self.has_written:
+                return b""
+        written = self._encoder.encode(event)
+        if written:
+            self.has_written = True
+        return written
+
+    def write_failure(self) -> bytes:
+        """The error event, for a caller that has sent something else before it."""
+        assert self.failed is not None, "nothing failed"
+        return self._encoder.encode(self.failed)

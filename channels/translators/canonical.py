@@ -1,0 +1,296 @@
+"""The one model between the protocols: a request, an answer, and the events of a streamed answer.
+
+Values only. Every field is what at least two protocols can say; what only one can say stays in
+`extras`, scoped to that protocol, and survives a hop back to it. Absent and empty are different:
+None means that the client did not say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from channels.usage import Usage
+
+Protocol = Literal["chat", "messages", "responses", "native"]
+Role = Literal["user", "assistant"]
+FinishReason = Literal["stop", "length", "tool_calls", "refusal", "stop_sequence", "pause"]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+
+# --- Parts of a turn ---
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Plain text.
+
+    `is_system` marks instructions given in the middle of a conversation: they stay where they
+    were, in a user's turn, for a target that knows no better.
+    """
+
+    text: str
+    extras: Mapping[str, Any] = field(default_factory=dict)  # e.g. messages' cache_control
+    is_system: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Media:
+    """An image, document, audio or video: inline base64, or by URL; exactly one of the two."""
+
+    kind: Literal["image", "document", "audio", "video"]
+    mime_type: str | None
+    data: str | None = None  # base64
+    url: str | None = None
+    detail: str | None = None  # chat's and responses' `detail`
+    name: str | None = None
+    extras: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """Reasoning shown by a model; `signature` proves it to the provider that made it.
+
+    `signer` is the protocol that made the signature; to any other it means nothing, but it must
+    come back to its own unchanged. `redacted` is opaque data in place of text.
+    """
+
+    text: str
+    signature: str | None = None
+    signer: Protocol | None = None
+    redacted: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """The model calls a function. `arguments` is JSON text, as streamed protocols carry it."""
+
+    id: str
+    name: str
+    arguments: str
+    signature: str | None = None  # native's thoughtSignature belongs to the call
+    signer: Protocol | None = None
+    extras: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a function gave back, for the call with this id."""
+
+    call_id: str
+    name: str | None  # native wants it; where a protocol gives only the id it is looked up
+    parts: tuple[Text | Media, ...]
+    is_error: bool = False
+    extras: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The model's own words for declining (chat and responses keep them apart from text)."""
+
+    text: str
+
+
+Part = Text | Media | Thinking | ToolCall | ToolResult | Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One side speaks. Neighbouring turns of one role have been merged."""
+
+    role: Role
+    parts: tuple[Part, ...]
+    name: str | None = None  # chat's participant name
+
+
+# --- A request ---
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A function the model may call; `parameters` is a JSON schema."""
+
+    name: str
+    description: str | None = None
+    parameters: Mapping[str, Any] | None = None
+    is_strict: bool | None = None
+    extras: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolChoice:
+    """Whether tools must be called; `name` goes with "named".
+
+    `allowed` narrows "auto" and "required" to these functions; empty does not narrow.
+    """
+
+    mode: Literal["auto", "none", "required", "named"]
+    name: str | None = None
+    allowed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """The form the answer is forced into; a schema goes with "schema"."""
+
+    kind: Literal["text", "json", "schema"]
+    name: str | None = None
+    schema: Mapping[str, Any] | None = None
+    is_strict: bool | None = None
+    description: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """How much thinking is asked for: in words, or as a number of tokens; both where given."""
+
+    effort: Effort | None = None
+    budget_tokens: int | None = None
+    is_enabled: bool | None = None
+    shows_thoughts: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a client asks for, apart from model and streaming."""
+
+    system: tuple[Text, ...] = ()
+    turns: tuple[Turn, ...] = ()
+    tools: tuple[Tool, ...] = ()
+    tool_choice: ToolChoice | None = None
+    parallel_tools: bool | None = None
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    count: int | None = None  # chat's `n`, native's candidateCount
+    format: Format | None = None
+    reasoning: Reasoning | None = None
+    user: str | None = None
+    extras: Mapping[str, Any] = field(default_factory=dict)  # members only `origin` knows
+    origin: Protocol = "chat"
+
+
+# --- An answer ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A whole answer."""
+
+    id: str | None
+    model: str | None
+    parts: tuple[Part, ...]
+    finish: FinishReason | None
+    stop_sequence: str | None = None
+    usage: Usage | None = None
+    explanation: str | None = None  # the provider's words for the finish, not the model's
+
+
+# --- The events of a streamed answer, in order ---
+
+
+@dataclass(frozen=True, slots=True)
+class Began:
+    """The answer begins. At most once, first."""
+
+    id: str | None
+    model: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """More text; a change of kind ends what came before."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RefusalDelta:
+    """More of a refusal."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThinkingDelta:
+    """More thinking, or its signature, or an opaque block of it."""
+
+    text: str = ""
+    signature: str | None = None
+    redacted: str | None = None
+    signer: Protocol | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MediaDelta:
+    """A whole image or other medium that the model made."""
+
+    media: Media
+
+
+@dataclass(frozen=True, slots=True)
+class CallBegan:
+    """Tool call number `index` (counting tool calls, from 0) begins."""
+
+    index: int
+    id: str
+    name: str
+    signature: str | None = None
+    signer: Protocol | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallDelta:
+    """More of the arguments of tool call number `index`; calls may be interleaved."""
+
+    index: int
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """Why the model stopped. The usage may still follow."""
+
+    reason: FinishReason
+    stop_sequence: str | None = None
+    explanation: str | None = None  # the provider's words for it, not the model's
+
+
+@dataclass(frozen=True, slots=True)
+class UsageStated:
+    """Token counts so far: they replace what was stated before."""
+
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The upstream reported an error within its stream; nothing follows."""
+
+    code: str | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The upstream's terminator: the answer is complete. Without it the stream was cut."""
+
+
+Event = (
+    Began
+    | TextDelta
+    | RefusalDelta
+    | ThinkingDelta
+    | MediaDelta
+    | CallBegan
+    | CallDelta
+    | Finished
+    | UsageStated
+    | Failed
+    | Ended
+)

@@ -1,0 +1,22 @@
+"""The chat-completions codec: requests, whole answers and streams, to the canonical model and back.
+
+Facts of the dialect itself, such as what a valid request is, are `channels/protocols/chat`.
+"""
+
+from __future__ import annotations
+
+from channels.translators.chat.answer import decode_answer, encode_answer
+from channels.translators.chat.encode import encode_request, tool_names
+from channels.translators.chat.request import decode_request
+from channels.translators.chat.stream_decoder import StreamDecoder
+from channels.translators.chat.stream_encoder import StreamEncoder
+
+__all__ = [
+    "StreamDecoder",
+    "StreamEncoder",
+    "decode_answer",
+    "decode_request",
+    "encode_answer",
+    "encode_request",
+    "tool_names",
+]

@@ -1,0 +1,179 @@
+"""Tool calls of a chat-completions stream: pieces put to the call they belong to.
+
+The protocol numbers the calls of a choice; id and name come once, arguments in pieces. Upstreams
+differ: no number, the same number for every call, id and name in every piece, a name after the
+first arguments, no id at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from channels.protocols.loose import NOTHING, read_loosely
+from channels.translators.canonical import CallBegan, CallDelta, Event, Protocol
+from channels.translators.chat.thinking import read_call_signature
+from channels.translators.identifiers import made_id
+from channels.translators.json_text import UNREADABLE, dumps
+
+
+class _Function(Struct, gc=False):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class _Piece(Struct, gc=False):
+    index: int | None = None
+    id: str | None = None
+    function: _Function | None = None
+    extra_content: msgspec.Raw = NOTHING
+
+
+_PIECES = msgspec.json.Decoder(list[_Piece])
+
+
+@dataclass(slots=True)
+class _Call:
+    """One call: its canonical index, and what is known of it."""
+
+    index: int
+    id: str | None
+    name: str = ""
+    waiting: str = ""  # arguments that came before the name
+    has_arguments: bool = False
+    has_begun: bool = False
+    signature: str | None = None
+    signer: Protocol | None = None
+
+
+class CallReader:
+    """Gives the events of the calls of one answer. `seed` makes the ids that are missing."""
+
+    __slots__ = ("_by_number", "_calls", "_is_closed", "seed")
+
+    def __init__(self) -> None:
+        self.seed = ""
+        self._by_number: dict[int, _Call] = {}
+        self._calls: list[_Call] = []
+        self._is_closed = False
+
+    def __repr__(self) -> str:
+        return f"<CallReader {len(self._calls)} calls>"
+
+    @property
+    def count(self) -> int:
+        """How many calls there have been."""
+        return len(self._calls)
+
+    def read(self, raw: msgspec.Raw) -> list[Event]:
+        """The events in a `tool_calls` member."""
+        try:
+            pieces = _PIECES.decode(raw)
+        except UNREADABLE:
+            pieces = _loose_pieces(read_loosely(bytes(raw)))
+        events: list[Event] = []
+        for piece in pieces:
+            self._take(piece, events)
+        return events
+
+    def read_function(self, raw: msgspec.Raw) -> list[Event]:
+        """The events in a `function_call` member, from before there were several calls."""
+        function = read_loosely(bytes(raw))
+        events: list[Event] = []
+        for piece in _loose_pieces([{"index": 0, "function": function}]):
+            self._take(piece, events)
+        return events
+
+    def close(self) -> list[Event]:
+        """No more pieces follow: a call without arguments has an empty object of them."""
+        events: list[Event] = []
+        if not self._is_closed:
+            self._is_closed = True
+            for call in self._calls:
+                self._begin(call, events)
+                if not call.has_arguments:
+                    events.append(CallDelta(call.index, "{}"))
+        return events
+
+    def _take(self, piece: _Piece, events: list[Event]) -> None:
+        function = piece.function
+        name = function.name if function is not None else None
+        call = self._call_of(piece, name)
+        if name and not call.name:
+            call.name = name
+        if piece.extra_content is not NOTHING and not call.has_begun:
+            extra = {"extra_content": read_loosely(bytes(piece.extra_content))}
+            call.signature, call.signer = read_call_signature(extra)
+        if call.name:
+            self._begin(call, events)
+        arguments = function.arguments if function is not None else None
+        if arguments:
+            if call.has_begun:
+                call.has_arguments = True
+                events.append(CallDelta(call.index, arguments))
+            else:
+                call.waiting += arguments
+
+    def _call_of(self, piece: _Piece, name: str | None) -> _Call:
+        """The call that a piece belongs to, which may be a new one."""
+        number = piece.index
+        if number is None:
+            known = next((call for call in self._calls if piece.id and call.id == piece.id), None)
+            if known is not None:
+                return known
+            if self._calls and not piece.id and not name:
+                return self._calls[-1]
+            number = max(self._by_number, default=-1) + 1
+        call = self._by_number.get(number)
+        # A second call under a number that is taken gives itself away by id and name.
+        is_other = call is not None and piece.id and call.id and piece.id != call.id and name
+        if call is None or is_other:
+            call = _Call(len(self._calls), piece.id or None)
+            self._by_number[number] = call
+            self._calls.append(call)
+        elif call.id is None and piece.id:
+            call.id = piece.id
+        return call
+
+    def _begin(self, call: _Call, events: list[Event]) -> None:
+        if call.has_begun:
+            return
+        call.has_begun = True
+        events.append(
+            CallBegan(
+                call.index,
+                call.id or made_id(self.seed, str(call.index)),
+                call.name,
+                signature=call.signature,
+                signer=call.signer,
+            )
+        )
+        if call.waiting:
+            call.has_arguments = True
+            events.append(CallDelta(call.index, call.waiting))
+
+
+def _loose_pieces(value: Any) -> list[_Piece]:
+    pieces = []
+    for item in value if isinstance(value, list) else ():
+        if not isinstance(item, dict):
+            continue
+        index, call_id = item.get("index"), item.get("id")
+        function = item.get("function")
+        read = None
+        if isinstance(function, dict):
+            name, arguments = function.get("name"), function.get("arguments")
+            if arguments is not None and not isinstance(arguments, str):
+                arguments = dumps(arguments).decode()
+            read = _Function(name if isinstance(name, str) else None, arguments)
+        pieces.append(
+            _Piece(
+                index if isinstance(index, int) else None,
+                call_id if isinstance(call_id, str) else None,
+                read,
+            )
+        )
+    return pieces

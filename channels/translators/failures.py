@@ -1,0 +1,82 @@
+"""The names an error has in each protocol, for one that an upstream reports within its stream.
+
+The words are those an upstream may use in any dialect; the names are the specification's (spec:
+Errors). HTTP errors have a status and are `gw/web/errors.py`'s part. An upstream out of funds is
+the operator's trouble: the client is told of an upstream error, not of its own balance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One kind of error: chat's code and type, messages' type, native's status and number."""
+
+    chat_code: str
+    chat_type: str
+    messages_type: str
+    native_status: str
+    http_status: int
+
+
+_BAD = "invalid_request_error"
+
+INVALID = Failure("invalid_request", _BAD, _BAD, "INVALID_ARGUMENT", 400)
+UNAUTHENTICATED = Failure(
+    "invalid_api_key", "authentication_error", "authentication_error", "UNAUTHENTICATED", 401
+)
+FORBIDDEN = Failure(
+    "permission_denied", "permission_error", "permission_error", "PERMISSION_DENIED", 403
+)
+NOT_FOUND = Failure("not_found", _BAD, "not_found_error", "NOT_FOUND", 404)
+TOO_LARGE = Failure("request_too_large", _BAD, "request_too_large", "INVALID_ARGUMENT", 413)
+RATE_LIMITED = Failure(
+    "rate_limit_exceeded", "rate_limit_error", "rate_limit_error", "RESOURCE_EXHAUSTED", 429
+)
+TIMED_OUT = Failure("upstream_timeout", "api_error", "api_error", "DEADLINE_EXCEEDED", 504)
+OVERLOADED = Failure("upstream_error", "api_error", "overloaded_error", "UNAVAILABLE", 503)
+OTHER = Failure("upstream_error", "api_error", "api_error", "INTERNAL", 500)
+
+_WORDS: dict[str, Failure] = {
+    "400": INVALID,
+    "422": INVALID,
+    "invalid_request": INVALID,
+    "invalid_request_error": INVALID,
+    "invalid_argument": INVALID,
+    "failed_precondition": INVALID,
+    "out_of_range": INVALID,
+    "context_length_exceeded": INVALID,
+    "401": UNAUTHENTICATED,
+    "invalid_api_key": UNAUTHENTICATED,
+    "authentication_error": UNAUTHENTICATED,
+    "unauthenticated": UNAUTHENTICATED,
+    "403": FORBIDDEN,
+    "permission_denied": FORBIDDEN,
+    "permission_error": FORBIDDEN,
+    "404": NOT_FOUND,
+    "not_found": NOT_FOUND,
+    "not_found_error": NOT_FOUND,
+    "model_not_found": NOT_FOUND,
+    "413": TOO_LARGE,
+    "request_too_large": TOO_LARGE,
+    "429": RATE_LIMITED,
+    "rate_limit_error": RATE_LIMITED,
+    "rate_limit_exceeded": RATE_LIMITED,
+    "resource_exhausted": RATE_LIMITED,
+    "408": TIMED_OUT,
+    "504": TIMED_OUT,
+    "timeout_error": TIMED_OUT,
+    "deadline_exceeded": TIMED_OUT,
+    "503": OVERLOADED,
+    "529": OVERLOADED,
+    "overloaded_error": OVERLOADED,
+    "server_overloaded": OVERLOADED,
+    "unavailable": OVERLOADED,
+}
+
+
+def failure_named(code: str | None) -> Failure:
+    """The failure that an upstream's word, or its number, stands for; `OTHER` for an unknown."""
+    return OTHER if code is None else _WORDS.get(code.lower(), OTHER)

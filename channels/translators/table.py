@@ -1,0 +1,114 @@
+"""Which translations there are, what they are called, and the codecs they are made of.
+
+The table is the specification's (spec: Translation paths). Which of them are switched on is the
+configuration's (`translations`, by `setting`); trying a translation after the channels that speak
+the client's protocol is the router's part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+from typing import Protocol as Interface
+
+from channels.translators import chat, messages, native
+from channels.translators.canonical import Answer, Event, Protocol, Request
+from channels.translators.report import Report
+from channels.wire.sse import SseEvent
+
+
+class StreamDecoder(Interface):
+    """Reads an upstream's stream. `feed` and `end` never raise; see `canonical.Ended`."""
+
+    def feed(self, event: SseEvent) -> list[Event]: ...
+
+    def end(self) -> list[Event]: ...
+
+
+class StreamEncoder(Interface):
+    """Writes a client's stream. Without `Ended` there is no terminator and no finish."""
+
+    def encode(self, event: Event) -> bytes: ...
+
+
+class MakesDecoder(Interface):
+    """A decoder class."""
+
+    def __call__(self) -> StreamDecoder: ...
+
+
+class MakesEncoder(Interface):
+    """An encoder class; `created` is a Unix second."""
+
+    def __call__(
+        self, *, id: str, created: int, model: str, include_usage: bool
+    ) -> StreamEncoder: ...
+
+
+class Codec(Interface):
+    """One protocol: its module in this package.
+
+    `decode_request` raises InvalidRequest, `decode_answer` UpstreamMalformed; encoders raise
+    nothing and note in the report what they could not say. `tool_names` are the names that
+    `encode_request` changes, to the client's own.
+    """
+
+    @property
+    def StreamDecoder(self) -> MakesDecoder: ...
+
+    @property
+    def StreamEncoder(self) -> MakesEncoder: ...
+
+    def decode_request(self, body: Mapping[str, Any]) -> Request: ...
+
+    def tool_names(self, request: Request) -> Mapping[str, str]: ...
+
+    def encode_request(
+        self, request: Request, *, model: str, stream: bool, max_tokens: int, report: Report
+    ) -> dict[str, Any]: ...
+
+    def decode_answer(self, body: bytes) -> Answer: ...
+
+    def encode_answer(self, answer: Answer, *, id: str, created: int, model: str) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """One path: from the protocol the client speaks to the one the channel does.
+
+    `header` is the value of `X-Protocol-Translation`, `setting` its name in the configuration.
+    """
+
+    path: str
+    client: Protocol
+    upstream: Protocol
+    header: str
+    setting: str
+
+
+_ROWS = (
+    Translation("T1", "chat", "messages", "openai_chat_to_anthropic_messages", "chat_to_messages"),
+    Translation("T2", "chat", "native", "openai_chat_to_gemini_native", "chat_to_native"),
+    Translation("T3", "messages", "chat", "anthropic_messages_to_openai_chat", "messages_to_chat"),
+    Translation("T4", "native", "chat", "gemini_native_to_openai_chat", "native_to_chat"),
+    # The name reads the other way round; it is the specification's (contract §7).
+    Translation(
+        "T6", "native", "messages", "anthropic_messages_to_gemini_native", "native_to_messages"
+    ),
+)
+
+TRANSLATIONS: Mapping[tuple[Protocol, Protocol], Translation] = MappingProxyType(
+    {(row.client, row.upstream): row for row in _ROWS}
+)
+
+
+_CODECS: Mapping[Protocol, Codec] = MappingProxyType(
+    {"chat": chat, "messages": messages, "native": native}
+)
+
+
+def codec(protocol: Protocol) -> Codec:
+    """The codec of a protocol that takes part in a translation."""
+    return _CODECS[protocol]

@@ -1,0 +1,41 @@
+"""Token counts of one call, the same for every dialect.
+
+How each dialect states them is in `channels/protocols`, what they cost in
+`actors/wallet/pricing.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens an upstream says a call took.
+
+    `input_tokens` is the whole input: fresh, read from a cache, and written to one; the two cache
+    counts are parts of it. `output_tokens` is the whole output, `reasoning_tokens` a part of it.
+    A count of 0 is a statement; where an upstream states nothing there is no Usage at all.
+    """
+
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    def __post_init__(self) -> None:
+        assert min(self.cached_tokens, self.cache_write_tokens, self.reasoning_tokens) >= 0, self
+        assert self.cached_tokens + self.cache_write_tokens <= self.input_tokens, self
+        assert self.reasoning_tokens <= self.output_tokens, self
+
+
+@dataclass(frozen=True, slots=True)
+class PartialUsage:
+    """What an upstream stated of a usage that it never stated whole; None is what it left out.
+
+    `input` has the input's three counts and no output. `output_tokens` is the whole output.
+    """
+
+    input: Usage | None
+    output_tokens: int | None

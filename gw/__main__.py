@@ -1,0 +1,8 @@
+"""Makes `python -m gw` the same as the command `gw`."""
+
+from __future__ import annotations
+
+from gw.cli.main import main
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,26 @@
+-- insert --
+-- A new account without money.
+INSERT INTO accounts (id, name, rpm_limit, concurrency_limit)
+VALUES (%(id)s, %(name)s, %(rpm_limit)s, %(concurrency_limit)s)
+
+-- show --
+-- One account.
+SELECT id, name, enabled, balance_nano_usd, held_nano_usd, rpm_limit, concurrency_limit, created_at
+FROM accounts WHERE id = %s
+
+-- list --
+-- All accounts, oldest first.
+SELECT id, name, enabled, balance_nano_usd, held_nano_usd, rpm_limit, concurrency_limit, created_at
+FROM accounts ORDER BY created_at, id
+
+-- limit --
+-- New limits; what is not to be set stays, null is no limit.
+UPDATE accounts SET
+    rpm_limit = CASE WHEN %(set_rpm_limit)s THEN %(rpm_limit)s::integer ELSE rpm_limit END,
+    concurrency_limit = CASE WHEN %(set_concurrency_limit)s THEN %(concurrency_limit)s::integer
+                             ELSE concurrency_limit END
+WHERE id = %(id)s
+
+-- enable --
+-- Let an account's keys work, or not.
+UPDATE accounts SET enabled = %(enabled)s WHERE id = %(id)s

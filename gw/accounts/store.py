@@ -1,0 +1,107 @@
+"""The table of accounts as functions: create, list, show, limit, enable. The SQL is `accounts.sql`.
+
+Amounts are only read here; `actors/wallet/ledger.py` moves them. A running gateway hears of a
+changed limit or of a disabled account through the database's push.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypedDict
+
+from actors.store.database import Database
+from actors.store.queries import load
+from actors.wallet.ledger import UnknownAccount, top_up
+
+SQL = load("gw.accounts", "accounts.sql")
+
+# Granted at sign-up (spec: Account wallet).
+TRIAL_NANO_USD = 300_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """One account; the columns of `show` and `list` in their order."""
+
+    id: str
+    name: str
+    enabled: bool
+    balance_nano_usd: int
+    held_nano_usd: int
+    rpm_limit: int | None
+    concurrency_limit: int | None
+    created_at: datetime
+
+    @property
+    def available_nano_usd(self) -> int:
+        """What no open hold has reserved (contract §3)."""
+        return self.balance_nano_usd - self.held_nano_usd
+
+
+class LimitChanges(TypedDict, total=False):
+    """Limits to set; an absent name leaves a limit alone, None lifts it."""
+
+    rpm_limit: int | None
+    concurrency_limit: int | None
+
+
+async def create(
+    database: Database,
+    name: str,
+    *,
+    rpm_limit: int | None = None,
+    concurrency_limit: int | None = None,
+    credit_nano_usd: int = 0,
+    with_trial: bool = False,
+) -> Account:
+    """Make an account with its first credits, all of it or nothing. Raises StoreError."""
+    account_id = new_account_id()
+    row = {
+        "id": account_id,
+        "name": name,
+        "rpm_limit": rpm_limit,
+        "concurrency_limit": concurrency_limit,
+    }
+    async with database.transaction() as session:
+        await session.execute(SQL["insert"], row)
+        if with_trial:
+            await top_up(session, account_id, TRIAL_NANO_USD, kind="trial")
+        if credit_nano_usd:
+            await top_up(session, account_id, credit_nano_usd, kind="topup")
+    return await show(database, account_id)
+
+
+async def show(database: Database, account_id: str) -> Account:
+    """One account. Raises UnknownAccount."""
+    row = await database.fetch_one(SQL["show"], (account_id,))
+    if row is None:
+        raise UnknownAccount(account_id)
+    return Account(*row)
+
+
+async def list_all(database: Database) -> list[Account]:
+    """Every account, oldest first."""
+    return [Account(*row) for row in await database.fetch_all(SQL["list"])]
+
+
+async def set_limits(database: Database, account_id: str, changes: LimitChanges) -> None:
+    """Set the limits that `changes` names. Raises UnknownAccount."""
+    params: dict[str, Any] = {"id": account_id}
+    for column in LimitChanges.__annotations__:
+        params[f"set_{column}"] = column in changes
+        params[column] = changes.get(column)
+    if not await database.execute(SQL["limit"], params):
+        raise UnknownAccount(account_id)
+
+
+async def set_enabled(database: Database, account_id: str, *, enabled: bool) -> None:
+    """Let the account's keys work, or refuse them all. Raises UnknownAccount."""
+    if not await database.execute(SQL["enable"], {"id": account_id, "enabled": enabled}):
+        raise UnknownAccount(account_id)
+
+
+def new_account_id() -> str:
+    """A fresh id of an account."""
+    return f"acct_{secrets.token_hex(10)}"

@@ -1,0 +1,106 @@
+"""The public application: every route on one page.
+
+What an endpoint does is in its room; what stands before all of them is in `gw/web`. A path that is
+not here is 404 `not_found`, so `/v1/dashboard/billing/credit_grants` needs no line (spec: Balance).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tornado.httputil import (
+    HTTPConnection,
+    HTTPHeaders,
+    HTTPMessageDelegate,
+    ResponseStartLine,
+)
+from tornado.web import Application, RequestHandler
+
+from gw.balance.handlers import BalanceHandler, SubscriptionHandler, UsageHandler
+from gw.calls.conversation import Conversation
+from gw.catalog.catalog import PublicCatalog
+from gw.catalog.handlers import ModelsHandler, PublicCatalogHandler
+from gw.chat.completions import ChatCompletionsHandler
+from gw.chat.messages import MessagesHandler
+from gw.chat.native import NativeHandler
+from gw.chat.responses import ResponsesHandler
+from gw.embeddings.handlers import EmbeddingsHandler
+from gw.web.base import BaseHandler, NotFoundHandler
+from gw.web.connection import Connection
+from gw.web.errors import INVALID_REQUEST, GatewayError
+from gw.web.framing import FramingGuard
+from gw.web.render import render
+from gw.web.services import Services
+from metrics.masks import redact
+
+Route = tuple[str, type[RequestHandler]] | tuple[str, type[RequestHandler], dict[str, Any]]
+
+# The billing endpoints are mounted with and without the version (spec: Balance).
+_BILLING = r"(?:/v1)?/dashboard/billing"
+
+
+def routes() -> list[Route]:
+    """Path to handler, in the order of the specification."""
+    return [
+        # Chat
+        (r"/v1/chat/completions", ChatCompletionsHandler),
+        (r"/v1/messages", MessagesHandler),
+        (r"/v1/responses", ResponsesHandler),
+        # Its official library asks under /v1 too, unless it is told the version.
+        (r"/v1(?:beta)?/models/(.+):(generateContent|streamGenerateContent)", NativeHandler),
+        # Model discovery
+        (r"/v1/models", ModelsHandler),
+        (r"/api/v1/models/public", PublicCatalogHandler, {"catalog": PublicCatalog()}),
+        # Balance
+        (r"/v1/key/balance", BalanceHandler),
+        (rf"{_BILLING}/subscription", SubscriptionHandler),
+        (rf"{_BILLING}/usage", UsageHandler),
+        # Embeddings
+        (r"/v1/embeddings", EmbeddingsHandler),
+    ]
+
+
+class GatewayApplication(Application):
+    """Tornado's application with the framing of every request checked before it is routed."""
+
+    def start_request(
+        self, server_conn: object, request_conn: HTTPConnection
+    ) -> HTTPMessageDelegate:
+        Connection.adopt(request_conn, self._refuse_framing)
+        inner = super().start_request(server_conn, request_conn)
+        return FramingGuard(inner, request_conn, self._refuse_framing)
+
+    def _refuse_framing(self, connection: HTTPConnection, message: str) -> None:
+        services: Services = self.settings["services"]
+        # What is quoted of the request may be its key.
+        body = render("chat", GatewayError(INVALID_REQUEST, redact(message)))
+        headers = HTTPHeaders(
+            {
+                "Content-Type": "application/json",
+                "Content-Length": str(len(body)),
+                "Connection": "close",
+                "x-gateway-trace": services.new_id().hex,
+            }
+        )
+        start_line = ResponseStartLine("", INVALID_REQUEST.http_status, "Bad Request")
+        connection.write_headers(start_line, headers, body)
+        connection.finish()
+        services.metrics.http_response(route="malformed", status=INVALID_REQUEST.http_status)
+
+
+def make_application(services: Services, conversation: Conversation) -> GatewayApplication:
+    """Build the application that the public listener serves."""
+    return GatewayApplication(
+        routes(),
+        default_handler_class=NotFoundHandler,
+        log_function=_account,
+        services=services,
+        conversation=conversation,
+        messages_versions=services.config.messages_versions,
+    )
+
+
+def _account(handler: RequestHandler) -> None:
+    """Count a finished answer; there are no access-log lines."""
+    if isinstance(handler, BaseHandler):
+        handler.account(handler.get_status())

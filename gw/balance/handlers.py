@@ -1,0 +1,60 @@
+"""`GET /v1/key/balance` and the two billing endpoints (spec: Balance).
+
+Free, exempt from the account's limits, answered at any balance, and no use of the key. They always
+tell the latest: what this process has still to write is waited for first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from actors.store.errors import StoreUnavailable
+from gw.balance.funds import Funds, key_balance, subscription, usage
+from gw.web.base import BaseHandler
+from gw.web.render import dumps
+
+# With the database up a settlement is a matter of milliseconds. This long means that it is away.
+SETTLE_SECONDS = 10.0
+
+
+class _FundsHandler(BaseHandler):
+    touches_key = False
+
+    async def funds(self) -> Funds:
+        """Read the key's money. Raises StoreUnavailable."""
+        principal = self.principal
+        wallets = self.services.wallets
+        try:
+            async with asyncio.timeout(SETTLE_SECONDS):
+                await wallets.settled(principal.account_id)
+        except TimeoutError:
+            raise StoreUnavailable("settlements are waiting for the database") from None
+        spending = await wallets.spending(principal.key_id, principal.account_id)
+        return Funds.of(spending, principal.spend_cap_nano_usd)
+
+
+class BalanceHandler(_FundsHandler):
+    """What this key can still spend."""
+
+    route = "key_balance"
+
+    async def on_get(self) -> None:
+        self.write(dumps(key_balance(await self.funds(), self.principal.expires_at)))
+
+
+class SubscriptionHandler(_FundsHandler):
+    """The same as the limits of a subscription."""
+
+    route = "billing_subscription"
+
+    async def on_get(self) -> None:
+        self.write(subscription(await self.funds(), self.principal.expires_at))
+
+
+class UsageHandler(_FundsHandler):
+    """What this key has spent; the dates in the query are accepted and ignored."""
+
+    route = "billing_usage"
+
+    async def on_get(self) -> None:
+        self.write(usage(await self.funds()))

@@ -1,0 +1,55 @@
+"""What one attempt can bring back: an answer whole, an answer as a stream, a refusal, a failure.
+
+Values only; how they come about is `attempt.py`, what they mean for the call `ending.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+
+from channels.errors import UpstreamError
+from channels.protocols.dialect import Meter
+from gw.calls.call import Framing
+
+
+class UpstreamFailed(UpstreamError):
+    """The upstream answered with a server error."""
+
+    def __init__(self, status: int, message: str | None) -> None:
+        super().__init__(status)
+        self.status = status
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The upstream refused the request (4xx): an answer, to be passed on."""
+
+    status: int
+    message: str | None
+    retry_after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class WholeAnswer:
+    """A complete answer, not streamed."""
+
+    body: bytes
+    meter: Meter
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamAnswer:
+    """A stream that has begun: blocks of whole events, as bytes for the client."""
+
+    first_block: bytes
+    blocks: AsyncIterator[bytes]
+    meter: Meter
+    headers: Mapping[str, str]
+    framing: Framing
+    has_terminator: bool
+
+
+Answer = Refusal | WholeAnswer | StreamAnswer

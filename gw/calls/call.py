@@ -1,0 +1,93 @@
+"""One chat call as the use-case sees it: what was asked, and the two things it needs from outside.
+
+`ChatCall` says how to speak to a channel and how to read its answer; `AnswerWriter` is the client's
+side of the connection. Neither knows Tornado, so a whole call runs in a test without a socket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from actors.router import Candidate
+from actors.wallet.messages import CallFacts
+from channels.registry import ChannelSpec, ModelSpec
+from channels.wire.sse import SseEvent
+from metrics.tracing import CallSpan
+
+if TYPE_CHECKING:
+    from gw.calls.speech import Speech
+
+
+class ClientGone(Exception):
+    """The client closed its connection."""
+
+
+class Framing(Protocol):
+    """How the events of a stream reach the client."""
+
+    @property
+    def content_type(self) -> str: ...
+
+    def event(self, event: SseEvent) -> bytes:
+        """The bytes of one event; none where the form has no place for it."""
+
+    def end(self) -> bytes:
+        """The bytes that end a complete answer."""
+
+
+class SseFraming:
+    """Server-sent events as the upstream sent them, byte for byte."""
+
+    content_type = "text/event-stream; charset=utf-8"
+
+    def event(self, event: SseEvent) -> bytes:
+        return event.raw
+
+    def end(self) -> bytes:
+        return b""
+
+
+class AnswerWriter(Protocol):
+    """The client's side of the call. `write` raises ClientGone once its connection is closed."""
+
+    @property
+    def client_gone(self) -> bool:
+        """Has the client closed its connection?"""
+
+    def owns_row(self) -> None:
+        """From here on the call writes its own row, however it ends."""
+
+    def begin(self, content_type: str, headers: Mapping[str, str]) -> None:
+        """An answer of this type follows. Nothing is sent yet."""
+
+    async def write(self, block: bytes) -> None:
+        """Send some events of a stream, headers first; returns when the client keeps up."""
+
+    def finish(self, block: bytes) -> None:
+        """Send the last events, if any, and end the answer."""
+
+    def send(self, body: bytes) -> None:
+        """Send a whole answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatCall:
+    """A call that has passed every check except money and channels."""
+
+    facts: CallFacts
+    model: ModelSpec
+    cap_nano_usd: int | None
+    is_stream: bool
+    forwards_usage: bool  # the client asked for the usage chunk
+    content_bytes: int  # of `messages` as sent, for the pre-charge
+    max_tokens: int | None
+    pin: str | None
+    span: CallSpan
+    speak: Callable[[Candidate, ChannelSpec], Speech]
+    started: float  # monotonic seconds
+    tools: frozenset[str] = frozenset()  # built-in ones that the channel must support
+    framing: Framing = field(default_factory=SseFraming)
+    translations: tuple[str, ...] = ()  # protocols this one may be translated to
+    detail: dict[str, Any] = field(default_factory=dict)

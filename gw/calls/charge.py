@@ -1,0 +1,107 @@
+"""What a call costs, given what was delivered: the policy of contract §7, "Cost of a cut call".
+
+    delivered                usage from upstream   charged
+    nothing                  –                     nothing
+    something, or a full     yes                   that usage
+    answer                   no                    an estimate: input by the pre-charge rule,
+                                                   output by the characters emitted
+
+Errors are never answers: a refused or failed call has delivered nothing, nor has an answer that
+holds an error and not one character beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from actors.live import Delivered
+from actors.wallet.money import MAX_NANO_USD
+from actors.wallet.pricing import TokenPrice
+from channels.usage import PartialUsage, Usage
+from gw.calls.estimate import tokens_of_bytes
+
+# No answer has this many tokens. An upstream that says so is not believed: one number must not
+# empty a wallet, nor overflow the ledger.
+PLAUSIBLE_TOKENS_MAX = 1_000_000_000
+
+
+class MeterReading(Protocol):
+    """What a protocol's meter has read of an answer so far."""
+
+    @property
+    def usage(self) -> Usage | None: ...
+
+    @property
+    def partial_usage(self) -> PartialUsage | None: ...
+
+    @property
+    def characters(self) -> int: ...
+
+    @property
+    def finished(self) -> bool: ...
+
+    @property
+    def error_seen(self) -> object: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """Tokens and cost of a call; `is_estimated` when no upstream usage stands behind them."""
+
+    usage: Usage
+    cost_nano_usd: int
+    is_estimated: bool
+
+
+NOTHING = Charge(Usage(input_tokens=0, output_tokens=0), 0, is_estimated=False)
+
+
+def charge(meter: MeterReading, *, input_estimate_tokens: int, price: TokenPrice) -> Charge:
+    """Price what the meter has read."""
+    usage = meter.usage
+    if usage is not None and _is_plausible(usage):
+        return Charge(usage, min(price.cost_nano_usd(usage), MAX_NANO_USD), is_estimated=False)
+    partial = meter.partial_usage
+    if partial is not None:
+        return _completed(partial, meter, input_estimate_tokens, price)
+    if not meter.characters and (not meter.finished or meter.error_seen is not None):
+        return NOTHING
+    estimated = Usage(
+        input_tokens=input_estimate_tokens, output_tokens=tokens_of_bytes(meter.characters)
+    )
+    return Charge(estimated, min(price.cost_nano_usd(estimated), MAX_NANO_USD), is_estimated=True)
+
+
+def _completed(
+    partial: PartialUsage, meter: MeterReading, input_estimate_tokens: int, price: TokenPrice
+) -> Charge:
+    """What was stated counts, the rest is estimated (contract §7: a stream cut early)."""
+    stated = partial.input
+    if stated is None or not _is_plausible(stated):
+        stated = Usage(input_tokens=input_estimate_tokens, output_tokens=0)
+    output_tokens = max(partial.output_tokens or 0, tokens_of_bytes(meter.characters))
+    usage = replace(stated, output_tokens=min(output_tokens, PLAUSIBLE_TOKENS_MAX))
+    return Charge(usage, min(price.cost_nano_usd(usage), MAX_NANO_USD), is_estimated=True)
+
+
+def delivered(
+    meter: MeterReading, *, input_estimate_tokens: int, price: TokenPrice
+) -> Delivered | None:
+    """The same, in the form the heartbeat reports; None while nothing has been delivered."""
+    so_far = charge(meter, input_estimate_tokens=input_estimate_tokens, price=price)
+    if so_far is NOTHING:
+        return None
+    return Delivered(
+        cost_nano_usd=so_far.cost_nano_usd,
+        input_tokens=so_far.usage.input_tokens,
+        output_tokens=so_far.usage.output_tokens,
+        cached_tokens=so_far.usage.cached_tokens,
+    )
+
+
+def _is_plausible(usage: Usage) -> bool:
+    return (
+        max(usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.cache_write_tokens)
+        <= PLAUSIBLE_TOKENS_MAX
+    )

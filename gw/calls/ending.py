@@ -1,0 +1,112 @@
+"""How a call ended, in the words of the call log and of the error table.
+
+What went wrong upstream becomes an `Ending` (contract §7: failure classes and row status), which
+carries the error that the client is shown while nothing has been sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeGuard
+
+from actors.failover import FailedAttempt, NoAnswer
+from actors.wallet.messages import RowStatus
+from channels.errors import UpstreamMalformed, UpstreamTimedOut
+from channels.redact import Redactor
+from gw.calls.answers import Refusal, UpstreamFailed
+from gw.web import errors
+from gw.web.errors import GatewayError
+
+# Of a header that is passed on from an upstream; a date has 29.
+HEADER_CHARACTERS_MAX = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Row status, error code and message; `error` is what the client is shown, when anything."""
+
+    status: RowStatus
+    code: str | None
+    message: str | None
+    error: GatewayError | None = field(default=None, compare=False)
+
+
+CLIENT_GONE = Ending("interrupted", "client_disconnected", "The client closed its connection.")
+STOPPING = Ending("interrupted", "gateway_stopping", "The gateway was stopped.")
+
+
+def shown(status: RowStatus, error: GatewayError) -> Ending:
+    """An ending that the client is told of: the row says what the client is shown."""
+    return Ending(status, error.kind.code, error.message, error)
+
+
+def ending_of_failure(failure: NoAnswer, redactor: Redactor) -> Ending:
+    """No channel answered: the last one tried decides; none tried means none was to be had."""
+    if not failure.failed:
+        message = _no_channel(failure.passed_over)
+        return shown("rejected", GatewayError(errors.NO_CHANNEL_AVAILABLE, message))
+    error = failure.failed[-1].error
+    if isinstance(error, UpstreamTimedOut):
+        return shown("interrupted", GatewayError(errors.UPSTREAM_TIMEOUT, str(error)))
+    if isinstance(error, UpstreamFailed):
+        return shown("error", errors.from_upstream(error.status, _message(error, redactor)))
+    return shown("error", GatewayError(errors.UPSTREAM_UNREACHABLE, str(error)))
+
+
+def ending_of_refusal(refusal: Refusal, redactor: Redactor) -> Ending:
+    """An upstream 4xx is the client's: its status and its message, redacted, passed through."""
+    message = redactor.text(refusal.message) if refusal.message else None
+    headers: Mapping[str, str] = {}
+    if refusal.status == 429 and _is_sendable(refusal.retry_after):
+        headers = {"Retry-After": refusal.retry_after}
+    return shown(
+        "error",
+        errors.from_upstream(
+            refusal.status, message or "The upstream refused the request.", headers=headers
+        ),
+    )
+
+
+def attempt_row(attempt: FailedAttempt, redactor: Redactor) -> dict[str, object]:
+    """A failed internal attempt as the call log keeps it (spec: Call log row, attempts)."""
+    error = attempt.error
+    if isinstance(error, UpstreamFailed):
+        code, message = f"upstream_{error.status}", _message(error, redactor)
+    elif isinstance(error, UpstreamTimedOut):
+        code, message = "upstream_timeout", str(error)
+    elif isinstance(error, UpstreamMalformed):
+        code, message = "upstream_malformed", str(error)
+    else:
+        code, message = "upstream_unreachable", str(error)
+    return {
+        "seq": attempt.seq,
+        "created_at": attempt.started_at,
+        "latency_ms": round(attempt.seconds * 1000),
+        "error_code": code,
+        "error_message": message,
+    }
+
+
+def _is_sendable(value: str | None) -> TypeGuard[str]:
+    """Whether an upstream's header value is fit to be sent on: seconds or a date are."""
+    return (
+        value is not None
+        and value.isascii()
+        and value.isprintable()
+        and 0 < len(value) <= HEADER_CHARACTERS_MAX
+    )
+
+
+def _message(error: UpstreamFailed, redactor: Redactor) -> str:
+    if error.message:
+        return redactor.text(error.message)
+    return f"The upstream answered with status {error.status}."
+
+
+def _no_channel(passed_over: Mapping[str, str]) -> str:
+    if not passed_over:
+        return "No channel serves this model on this protocol."
+    if all(reason == "full" for reason in passed_over.values()):
+        return "Every channel of this model is busy at the moment. Try again shortly."
+    return "No channel of this model is available at the moment. Try again shortly."

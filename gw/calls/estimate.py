@@ -1,0 +1,59 @@
+"""What a chat call may cost at most: the pre-charge (spec: Limits, Chat pre-charge; contract §7).
+
+Pure arithmetic; the hold itself is made by the wallet (`actors/wallet`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from actors.wallet.money import MAX_NANO_USD
+from actors.wallet.pricing import TokenPrice
+
+BYTES_PER_TOKEN = 4
+# Spec: without an explicit maximum, the smaller of the model's own and this many tokens is held.
+OUTPUT_TOKENS_DEFAULT_MAX = 32_768
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """Tokens assumed before the call, and what they would cost."""
+
+    input_tokens: int
+    output_tokens: int
+    amount_nano_usd: int
+
+    @property
+    def is_holdable(self) -> bool:
+        """Fits the ledger. An absurd maximum asks for more than any balance can cover."""
+        return self.amount_nano_usd <= MAX_NANO_USD
+
+
+def tokens_of_bytes(count: int) -> int:
+    """Tokens assumed for so many bytes or characters: a quarter, rounded up."""
+    return -(-count // BYTES_PER_TOKEN)
+
+
+def estimate(
+    *,
+    content_bytes: int,
+    max_tokens: int | None,
+    model_max_output_tokens: int | None,
+    price: TokenPrice,
+) -> Estimate:
+    """Price the conversation's bytes as input and the maximum as output.
+
+    `content_bytes` is the length of `messages` (`input`, `contents`) as the client sent it. An
+    explicit maximum counts in full, even above the model's ceiling.
+    """
+    input_tokens = tokens_of_bytes(content_bytes)
+    if max_tokens is None:
+        ceiling = model_max_output_tokens or OUTPUT_TOKENS_DEFAULT_MAX
+        max_tokens = min(ceiling, OUTPUT_TOKENS_DEFAULT_MAX)
+    return Estimate(
+        input_tokens=input_tokens,
+        output_tokens=max_tokens,
+        amount_nano_usd=price.estimate_nano_usd(
+            input_tokens=input_tokens, output_tokens=max_tokens
+        ),
+    )

@@ -1,0 +1,30 @@
+"""Which model a call means, and whether its key may use it (contract §7: order of checks)."""
+
+from __future__ import annotations
+
+from channels.registry import ModelSpec, Registry
+from gw.keys.cache import Principal
+from gw.web.errors import MODEL_NOT_ALLOWED, MODEL_NOT_FOUND, GatewayError
+
+# A name this long is no model's; it is shortened where it is shown.
+SHOWN_CHARACTERS_MAX = 100
+
+
+def resolve_model(registry: Registry, model_id: str, principal: Principal) -> ModelSpec:
+    """The model of this id or alias. Raises GatewayError: not found, a placeholder, not allowed."""
+    model = registry.resolve(model_id)
+    if model is None or not model.callable:
+        raise GatewayError(
+            MODEL_NOT_FOUND,
+            f"The model `{model_id[:SHOWN_CHARACTERS_MAX]}` does not exist. "
+            "GET /v1/models lists the models there are.",
+            param="model",
+        )
+    allowed = principal.allowed_models
+    if allowed is not None and model.id not in allowed:
+        raise GatewayError(
+            MODEL_NOT_ALLOWED,
+            f"This API key may not use the model `{model.id}`.",
+            param="model",
+        )
+    return model

@@ -1,0 +1,300 @@
+"""A call between its hold and its settlement: what it has delivered, tried and decided.
+
+`settle` is the one way out for the money and does nothing the second time. Everything here is
+synchronous, so that it can stand in a `finally` of a cancelled call; only `let_go`, which waits for
+an upstream connection to become reusable, is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from actors.clock import Clock
+from actors.failover import Answered, FailedAttempt
+from actors.health import Verdict
+from actors.live import Delivered, LiveCalls
+from actors.router import Candidate
+from actors.wallet.messages import Outcome
+from actors.wallet.money import format_usd
+from actors.wallet.pricing import TokenPrice
+from actors.wallet.wallets import Wallets
+from channels.errors import UpstreamError
+from channels.protocols.dialect import Meter
+from channels.redact import Redactor
+from channels.wire.http import UpstreamRequest, UpstreamResponse
+from gw.calls.call import ChatCall
+from gw.calls.charge import NOTHING, Charge, charge, delivered
+from gw.calls.ending import STOPPING, Ending, attempt_row
+from gw.calls.estimate import Estimate
+from gw.calls.speech import Speech
+from metrics import genai
+from metrics.prometheus import Metrics
+from metrics.tracing import AttemptSpan, AttributeValue
+
+# How long an upstream may take to end its answer after the terminator before its connection is
+# given up for reuse.
+LET_GO_SECONDS = 0.5
+
+
+class Running:
+    """The state of one call under way."""
+
+    def __init__(
+        self,
+        *,
+        call: ChatCall,
+        price: TokenPrice,
+        expected: Estimate,
+        wallets: Wallets,
+        live: LiveCalls,
+        clock: Clock,
+        metrics: Metrics,
+        redactor: Redactor,
+    ) -> None:
+        self.call = call
+        self.meter: Meter | None = None
+        self.ending: Ending | None = None
+        self._price = price
+        self._expected = expected
+        self._wallets = wallets
+        self._live = live
+        self._clock = clock
+        self._metrics = metrics
+        self._redactor = redactor
+        self._failed: list[FailedAttempt] = []
+        self._response: UpstreamResponse | None = None
+        self._answered: Answered[Any] | None = None
+        self._attempt_span: AttemptSpan | None = None
+        self._attempt_channel = ""
+        self._attempt_started = 0.0
+        self._is_settled = False
+        self._has_sent = False
+        self._first_byte_seconds: float | None = None
+
+    def __repr__(self) -> str:
+        state = "settled" if self._is_settled else "open"
+        return f"<Running {self.call.facts.call_id.hex} {state} {self.ending}>"
+
+    def delivered(self) -> Delivered | None:
+        """What has gone out so far, priced; for the heartbeat."""
+        if self.meter is None or not self._has_sent:
+            return None
+        return delivered(
+            self.meter, input_estimate_tokens=self._expected.input_tokens, price=self._price
+        )
+
+    # Attempts
+
+    def begin_attempt(self, candidate: Candidate) -> None:
+        """A channel is being tried."""
+        self._attempt_channel = candidate.channel_id
+        self._attempt_started = self._clock.monotonic()
+        if self.call.span.sampled:
+            self._attempt_span = self.call.span.attempt(
+                attributes={
+                    "gw.channel": candidate.channel_id,
+                    genai.REQUEST_MODEL: candidate.upstream_model,
+                }
+            )
+
+    def traced(self, request: UpstreamRequest) -> UpstreamRequest:
+        """The request with the attempt's `traceparent`, when the call is sampled."""
+        parent = self.call.span.traceparent()
+        if parent is None:
+            return request
+        return UpstreamRequest(
+            method=request.method,
+            url=request.url,
+            headers=(*request.headers, ("traceparent", parent)),
+            body=request.body,
+        )
+
+    def took_response(self, response: UpstreamResponse) -> None:
+        """The attempt has a response, which is closed whatever happens."""
+        self._response = response
+
+    def note_translation(self, speech: Speech) -> None:
+        """The answer is translated; the receipt will say how and what was lost."""
+        if speech.translated is not None:
+            self.call.detail["translation"] = speech.translated.translation.header
+            if speech.translated.report.dropped:
+                self.call.detail["dropped"] = list(speech.translated.report.dropped)
+
+    def drop_attempt(self, outcome: str) -> None:
+        """The attempt gave no answer."""
+        self.meter = None
+        if self._response is not None:
+            self._response.close()
+            self._response = None
+        self._end_attempt(outcome, is_ok=False)
+
+    def note_answered(self, answered: Answered[Any]) -> None:
+        """The attempt gave an answer; its lease is ours to give back."""
+        self._answered = answered
+        self.note_passed_over(answered.passed_over)
+        self.call.detail["channel"] = answered.candidate.channel_id
+
+    def finish_attempt(self, verdict: Verdict, outcome: str) -> None:
+        """The answered attempt is over: the lease goes back with a verdict. Once."""
+        answered, self._answered = self._answered, None
+        if answered is not None:
+            answered.lease.release(verdict)
+            # A refusal says nothing against the channel; the try has still failed.
+            self._end_attempt(outcome, is_ok=outcome == "ok")
+
+    def _end_attempt(self, outcome: str, *, is_ok: bool) -> None:
+        self._metrics.attempt(
+            channel=self._attempt_channel,
+            outcome=outcome,
+            seconds=self._clock.monotonic() - self._attempt_started,
+        )
+        if self._attempt_span is not None:
+            self._attempt_span.end(status_ok=is_ok, attributes={"gw.outcome": outcome})
+            self._attempt_span = None
+
+    # What the receipt will say
+
+    def note_order(self, order: Sequence[Candidate]) -> None:
+        """The channels considered, in order."""
+        self.call.detail["order"] = [candidate.channel_id for candidate in order]
+
+    def note_failed(self, attempt: FailedAttempt) -> None:
+        """An attempt gave no answer."""
+        self._failed.append(attempt)
+
+    def note_passed_over(self, passed_over: Mapping[str, str]) -> None:
+        """Channels that were not tried, and why."""
+        if passed_over:
+            self.call.detail["passed_over"] = dict(passed_over)
+
+    # The way out
+
+    def first_byte(self) -> None:
+        """Something goes out to the client now."""
+        if not self._has_sent:
+            self._has_sent = True
+            seconds = self._first_byte_seconds = self._clock.monotonic() - self.call.started
+            self._metrics.first_byte(
+                protocol=self.call.facts.protocol, model=self.call.model.id, seconds=seconds
+            )
+
+    def end(self, ending: Ending) -> None:
+        """Say how the call ended. The first word counts."""
+        if self.ending is None:
+            self.ending = ending
+
+    def settle(self) -> None:
+        """End the call: lease back, hold released, cost taken, row written. Once."""
+        if self._is_settled:
+            return
+        self._is_settled = True
+        try:
+            self.finish_attempt("abandoned", "cancelled")
+            ending = self.ending or STOPPING
+            charged = NOTHING
+            if self.meter is not None and self._has_sent:
+                charged = charge(
+                    self.meter, input_estimate_tokens=self._expected.input_tokens, price=self._price
+                )
+            now = self._clock.now()
+            seconds = self._clock.monotonic() - self.call.started
+            self._wallets.settle(self.call.facts, self._outcome(ending, charged, now, seconds))
+            self._measure(ending, charged, seconds)
+        finally:
+            # Whatever went wrong above: a hold without a live call is found by recovery.
+            self._live.leave(self.call.facts.call_id)
+
+    async def let_go(self) -> None:
+        """Close the upstream response, after a moment for it to end by itself."""
+        response, self._response = self._response, None
+        if response is None:
+            return
+        try:
+            if self.meter is not None and self.meter.finished:
+                async with asyncio.timeout(LET_GO_SECONDS):
+                    async for _ in response.chunks():
+                        pass
+        except (TimeoutError, UpstreamError):
+            pass  # not reusable then; close() below ends it
+        finally:
+            response.close()
+
+    def _outcome(self, ending: Ending, charged: Charge, now: float, seconds: float) -> Outcome:
+        usage = charged.usage
+        return Outcome(
+            status=ending.status,
+            cost_nano_usd=charged.cost_nano_usd,
+            created_at=now,
+            latency_ms=round(seconds * 1000),
+            error_code=ending.code,
+            error_message=ending.message,
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cached_tokens=usage.cached_tokens,
+            attempts=[attempt_row(attempt, self._redactor) for attempt in self._failed],
+            detail=self._detail(charged),
+        )
+
+    def _detail(self, charged: Charge) -> dict[str, Any]:
+        detail = self.call.detail
+        expected = self._expected
+        detail["hold_usd"] = format_usd(expected.amount_nano_usd)
+        detail["estimate"] = [expected.input_tokens, expected.output_tokens]
+        if charged.is_estimated:
+            detail["is_estimated"] = True
+        if charged.usage.cache_write_tokens:
+            detail["cache_write_tokens"] = charged.usage.cache_write_tokens
+        if charged.usage.reasoning_tokens:
+            detail["reasoning_tokens"] = charged.usage.reasoning_tokens
+        meter = self.meter
+        if meter is not None:
+            detail["upstream_id"] = meter.response_id
+            detail["finish_reason"] = meter.finish_reason
+        return detail
+
+    def _measure(self, ending: Ending, charged: Charge, seconds: float) -> None:
+        metrics, call, usage = self._metrics, self.call, charged.usage
+        model = call.model.id
+        metrics.call_finished(
+            protocol=call.facts.protocol,
+            model=model,
+            status=ending.status,
+            code=ending.code or "ok",
+            seconds=seconds,
+        )
+        if usage.input_tokens or usage.output_tokens:
+            metrics.tokens(
+                model=model,
+                input_tokens=usage.input_tokens,
+                cached_tokens=usage.cached_tokens,
+                output_tokens=usage.output_tokens,
+            )
+        if charged.cost_nano_usd:
+            metrics.cost(model=model, nano_usd=charged.cost_nano_usd)
+        if call.span.sampled:
+            call.span.end(
+                status_ok=ending.status == "success",
+                attributes={
+                    genai.USAGE_INPUT_TOKENS: usage.input_tokens,
+                    genai.USAGE_OUTPUT_TOKENS: usage.output_tokens,
+                    genai.USAGE_CACHE_READ_INPUT_TOKENS: usage.cached_tokens,
+                    "gw.cost_nano_usd": charged.cost_nano_usd,
+                    "gw.status": ending.status,
+                    "gw.error_code": ending.code or "",
+                    **self._response_attributes(),
+                },
+            )
+
+    def _response_attributes(self) -> dict[str, AttributeValue]:
+        """What the upstream said of its answer, for the span: only what is known."""
+        meter = self.meter
+        told: dict[str, AttributeValue | None] = {}
+        if meter is not None:
+            told[genai.RESPONSE_ID] = meter.response_id
+            told[genai.RESPONSE_MODEL] = meter.response_model
+            told[genai.RESPONSE_FINISH_REASONS] = meter.finish_reason and [meter.finish_reason]
+        if self.call.is_stream:
+            told[genai.RESPONSE_TIME_TO_FIRST_CHUNK] = self._first_byte_seconds
+        return {name: value for name, value in told.items() if value}

@@ -1,0 +1,69 @@
+"""How one attempt speaks to its channel: the request, the dialect of the answer, and the way back.
+
+A channel that speaks the client's protocol gets the client's bytes and its answer goes back as it
+is. Otherwise the attempt carries a translation (`channels/translators`), which reads and writes
+beside the meter: usage is always metered as the upstream states it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from channels.protocols.dialect import Dialect, Meter
+from channels.translators.call import TranslatedCall, TranslatedStream
+from channels.wire.http import UpstreamRequest
+from channels.wire.sse import SseEvent
+from gw.calls.call import Framing
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """One attempt's side of the conversation with its channel."""
+
+    request: UpstreamRequest
+    dialect: Dialect
+    translated: TranslatedCall | None = None
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What the client is told of a translation (spec: Translation paths)."""
+        if self.translated is None:
+            return {}
+        headers = {"X-Protocol-Translation": self.translated.translation.header}
+        warning = self.translated.report.warning()
+        if warning is not None:
+            headers["X-Protocol-Warning"] = warning
+        return headers
+
+
+class TranslatedFraming:
+    """The upstream's events as the client's protocol frames them."""
+
+    def __init__(
+        self, stream: TranslatedStream, framing: Framing, meter: Meter, *, has_terminator: bool
+    ) -> None:
+        self._stream = stream
+        self._meter = meter
+        self._has_terminator = has_terminator
+        self._has_ended = False
+        self.content_type = framing.content_type
+
+    @property
+    def failed_at_once(self) -> str | None:
+        """The error an upstream reported before anything else, if it did."""
+        failed = self._stream.failed
+        return failed.message if failed is not None and not self._stream.has_written else None
+
+    def event(self, event: SseEvent) -> bytes:
+        written = self._stream.feed(event)
+        if self._meter.finished and self._has_terminator:
+            return written + self.end()
+        return written
+
+    def end(self) -> bytes:
+        """The client's end of a complete answer; once."""
+        if self._has_ended:
+            return b""
+        self._has_ended = True
+        return self._stream.end()

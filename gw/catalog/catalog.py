@@ -1,0 +1,101 @@
+"""What the registry looks like from outside: the model list and the public catalog.
+
+Pure functions from a Registry to what is served; the handlers are `handlers.py`. Prices are list
+prices: the multiplier is shown beside them, not applied (contract §7, Catalog).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any
+
+from channels.registry import CAPABILITIES, CHAT_PROTOCOLS, ModelSpec, Registry
+from gw.web.render import dumps
+
+# How the client protocols are called in the catalog (contract §5).
+_PROTOCOL_NAMES = {
+    "chat": "chat_completions",
+    "messages": "messages",
+    "responses": "responses",
+    "native": "native_content",
+}
+
+
+def is_allowed(model: ModelSpec, allowed_models: frozenset[str] | None) -> bool:
+    """True when an allowlist of canonical ids lets the model through; None lets every model."""
+    return allowed_models is None or model.id in allowed_models
+
+
+def model_list(
+    models: Iterable[ModelSpec], allowed_models: frozenset[str] | None
+) -> dict[str, Any]:
+    """The body of `GET /v1/models`: every entry of the registry, placeholders too."""
+    data = [
+        {
+            "id": model.id,
+            "object": "model",
+            "created": model.created,
+            "owned_by": model.owned_by,
+        }
+        for model in models
+        if is_allowed(model, allowed_models)
+    ]
+    return {"object": "list", "data": data}
+
+
+class PublicCatalog:
+    """The body of the public catalog, rendered once for each registry."""
+
+    def __init__(self) -> None:
+        self._registry: Registry | None = None
+        self._body = b""
+
+    def body(self, registry: Registry) -> bytes:
+        """The catalog of `registry` as JSON."""
+        if registry is not self._registry:
+            self._body = dumps({"models": public_entries(registry)})
+            self._registry = registry
+        return self._body
+
+
+def public_entries(registry: Registry) -> list[dict[str, Any]]:
+    """Every model as the public catalog shows it (contract §5), in the file's order."""
+    return [_entry(registry, model) for model in registry.models.values()]
+
+
+def supported_protocols(registry: Registry, model: ModelSpec) -> list[str]:
+    """Client protocols that one of the model's channels speaks natively.
+
+    A model with an endpoint of its own is not served on the chat endpoints at all (spec: Model
+    catalog entry), whatever else its channel speaks.
+    """
+    if model.endpoint_type is not None:
+        return []
+    spoken: set[str] = set()
+    for binding in model.bindings:
+        spoken |= registry.channels[binding.channel_id].protocols
+    return [_PROTOCOL_NAMES[protocol] for protocol in CHAT_PROTOCOLS if protocol in spoken]
+
+
+def _entry(registry: Registry, model: ModelSpec) -> dict[str, Any]:
+    entry = {
+        "id": model.id,
+        "display_name": model.display_name,
+        "context_size": model.context_size,
+        "input_price": _price(model.price.input),
+        "output_price": _price(model.price.output),
+        "cached_input_price": _price(model.price.cached_input),
+        "capabilities": {name: name in model.capabilities for name in CAPABILITIES},
+        "callable": model.callable,
+        "endpoint_type": model.endpoint_type,
+        "supported_protocols": supported_protocols(registry, model),
+    }
+    if model.multiplier != 1:
+        entry["price_multiplier"] = _price(model.multiplier)
+    return entry
+
+
+def _price(price: Decimal | None) -> str | None:
+    """As the operator wrote it, but never with an exponent."""
+    return None if price is None else format(price, "f")

@@ -1,0 +1,176 @@
+"""What the endpoints of the four chat protocols share: read, resolve, run the conversation.
+
+A protocol's own file says how its request is read and what a channel is sent. Everything that costs
+or waits is the conversation's (`gw/calls/conversation.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, TypeVar, cast
+
+import msgspec
+import ujson
+
+from actors.router import Candidate
+from actors.wallet.messages import CallFacts
+from channels.adapters.addressing import address
+from channels.errors import InvalidRequest
+from channels.protocols.dialect import DIALECTS, Asked, Dialect
+from channels.registry import BUILTIN_TOOLS, ChannelSpec, ModelSpec
+from channels.translators.call import TranslatedCall
+from channels.translators.table import TRANSLATIONS
+from channels.wire.http import UpstreamRequest
+from gw.calls.call import ChatCall, Framing, SseFraming
+from gw.calls.conversation import Conversation
+from gw.calls.estimate import OUTPUT_TOKENS_DEFAULT_MAX
+from gw.calls.models import resolve_model
+from gw.calls.speech import Speech
+from gw.chat.writer import HandlerWriter
+from gw.web.base import BaseHandler
+from gw.web.errors import INVALID_REQUEST, GatewayError
+from metrics import genai
+from metrics.tracing import CallSpan
+
+# A pin is hashed and never stored; this bounds what is hashed.
+PIN_CHARACTERS_MAX = 512
+
+A = TypeVar("A", bound=Asked)
+Prepare = Callable[[Candidate, ChannelSpec, ModelSpec], UpstreamRequest]
+
+
+class ConversationHandler(BaseHandler):
+    """One chat call."""
+
+    dialect: ClassVar[Dialect]
+    _model: ModelSpec
+
+    billed = True
+    limited = True
+
+    def read(self, read_request: Callable[[], A]) -> A:
+        """Read the request, which names its model. Raises GatewayError."""
+        try:
+            request = read_request()
+        except InvalidRequest as invalid:
+            raise GatewayError(INVALID_REQUEST, str(invalid), param=invalid.param) from None
+        self.model_name = request.model
+        self._model = resolve_model(self.services.registry(), request.model, self.principal)
+        return request
+
+    async def converse(
+        self,
+        request: Asked,
+        prepare: Prepare,
+        *,
+        forwards_usage: bool = True,
+        framing: Framing | None = None,
+    ) -> None:
+        """Serve the call. Raises GatewayError while nothing has been sent."""
+        model = self._model
+        principal = self.principal
+        call = ChatCall(
+            facts=CallFacts(
+                call_id=self.call_id,
+                account_id=principal.account_id,
+                key_id=principal.key_id,
+                protocol=self.protocol,
+                model=model.id,
+                submitted_at=self.submitted_at,
+            ),
+            model=model,
+            cap_nano_usd=principal.spend_cap_nano_usd,
+            is_stream=request.stream,
+            forwards_usage=forwards_usage,
+            content_bytes=request.content_bytes,
+            max_tokens=request.max_tokens,
+            pin=self._pin(),
+            span=self._span(request, model),
+            speak=lambda candidate, channel: self._speak(request, prepare, candidate, channel),
+            started=self.services.clock.monotonic(),
+            tools=frozenset(BUILTIN_TOOLS).intersection(request.builtin_tools),
+            framing=framing or SseFraming(),
+            translations=self._translations(),
+        )
+        conversation = cast(Conversation, self.settings["conversation"])
+        await conversation.run(call, HandlerWriter(self))
+
+    def _translations(self) -> tuple[str, ...]:
+        """The protocols that this one may be translated to, by the configuration."""
+        enabled = self.services.translations()
+        return tuple(
+            found.upstream
+            for found in TRANSLATIONS.values()
+            if found.client == self.protocol and found.setting in enabled
+        )
+
+    def _speak(
+        self, request: Asked, prepare: Prepare, candidate: Candidate, channel: ChannelSpec
+    ) -> Speech:
+        """What a channel is sent: the client's bytes, or their translation."""
+        model = self._model
+        if candidate.protocol == self.protocol:
+            return Speech(prepare(candidate, channel, model), self.dialect)
+        translated = self._translated(candidate.protocol)
+        maximum = request.max_tokens or model.max_output_tokens or OUTPUT_TOKENS_DEFAULT_MAX
+        body = translated.upstream_body(
+            model=candidate.upstream_model, stream=request.stream, max_tokens=maximum
+        )
+        self._refuse_losses(translated)
+        upstream = address(
+            candidate.protocol,
+            channel,
+            ujson.dumps(body, ensure_ascii=False, escape_forward_slashes=False).encode(),
+            upstream_model=candidate.upstream_model,
+            stream=request.stream,
+        )
+        return Speech(upstream, DIALECTS[candidate.protocol], translated)
+
+    def _translated(self, upstream: str) -> TranslatedCall:
+        translation = next(
+            found
+            for found in TRANSLATIONS.values()
+            if (found.client, found.upstream) == (self.protocol, upstream)
+        )
+        try:
+            return TranslatedCall(
+                translation, msgspec.json.decode(self.body), redact=self.services.redact
+            )
+        except InvalidRequest as invalid:
+            raise GatewayError(INVALID_REQUEST, str(invalid), param=invalid.param) from None
+
+    def _refuse_losses(self, translated: TranslatedCall) -> None:
+        """A client may ask that nothing be dropped for it: `X-Protocol-Strict: 1`."""
+        warning = translated.report.warning()
+        if warning is not None and self.request.headers.get("X-Protocol-Strict", "") == "1":
+            raise GatewayError(
+                INVALID_REQUEST,
+                f"The channel of this model speaks another protocol, which cannot say: {warning}.",
+                param=translated.report.dropped[0],
+            )
+
+    def _pin(self) -> str | None:
+        """What keeps a conversation on one channel (spec: Agent API; contract §4)."""
+        headers = self.request.headers
+        session = headers.get("session_id") or headers.get("conversation_id")
+        if not session:
+            return None
+        return f"{self.principal.account_id}/{session[:PIN_CHARACTERS_MAX]}"
+
+    def _span(self, request: Asked, model: ModelSpec) -> CallSpan:
+        span = self.services.tracing.start_call(
+            name="gw.chat.complete",
+            traceparent=self.request.headers.get("traceparent"),
+            attributes={
+                genai.OPERATION_NAME: "chat",
+                genai.PROVIDER_NAME: model.owned_by,
+                genai.REQUEST_MODEL: model.id,
+                genai.REQUEST_STREAM: request.stream,
+                "gw.protocol": self.protocol,
+                "gw.call": self.call_id.hex,
+                "gw.account": self.principal.account_id,
+            },
+        )
+        if request.max_tokens is not None:
+            span.set({genai.REQUEST_MAX_TOKENS: request.max_tokens})
+        return span

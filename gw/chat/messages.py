@@ -1,0 +1,53 @@
+"""POST /v1/messages (spec: Chat, messages protocol; contract §5: version header)."""
+
+from __future__ import annotations
+
+from actors.router import Candidate
+from channels.adapters import messages as adapter
+from channels.protocols import messages
+from channels.protocols.dialect import MESSAGES
+from channels.registry import ChannelSpec, ModelSpec
+from channels.wire.http import UpstreamRequest
+from gw.chat.handler import ConversationHandler
+from gw.web.errors import INVALID_REQUEST, GatewayError
+
+# The specification's role-named header, and the name that official client libraries send.
+VERSION_HEADERS = ("messages-api-version", "anthropic-version")
+
+
+class MessagesHandler(ConversationHandler):
+    """The messages protocol."""
+
+    shape = "messages"
+    route = "messages"
+    protocol = "messages"
+    dialect = MESSAGES
+
+    async def on_post(self) -> None:
+        version = self._version()
+        request = self.read(lambda: messages.read_request(self.body))
+
+        def prepare(
+            candidate: Candidate, channel: ChannelSpec, model: ModelSpec
+        ) -> UpstreamRequest:
+            body = messages.upstream_body(request, upstream_model=candidate.upstream_model)
+            return adapter.request(channel, body, version=version)
+
+        await self.converse(request, prepare)
+
+    def _version(self) -> str:
+        """The client's version of the protocol; a missing one is the first there was."""
+        for name in VERSION_HEADERS:
+            version = self.request.headers.get(name, "").strip()
+            if version:
+                break
+        else:
+            return messages.VERSION
+        accepted: tuple[str, ...] = self.settings["messages_versions"]
+        if version not in accepted:
+            raise GatewayError(
+                INVALID_REQUEST,
+                f"{name}: this version is not supported; use one of {', '.join(accepted)}.",
+                param=name,
+            )
+        return version

@@ -1,0 +1,63 @@
+"""POST /v1beta/models/{model}:generateContent and :streamGenerateContent (spec: native-content).
+
+A stream is server-sent events with `alt=sse` and one JSON array without it (contract §5); the
+upstream is asked for events either way.
+"""
+
+from __future__ import annotations
+
+from actors.router import Candidate
+from channels.adapters import native as adapter
+from channels.protocols import native
+from channels.protocols.dialect import NATIVE
+from channels.registry import ChannelSpec, ModelSpec
+from channels.wire.http import UpstreamRequest
+from channels.wire.sse import SseEvent
+from gw.chat.handler import ConversationHandler
+
+STREAM = "streamGenerateContent"
+
+
+class NativeHandler(ConversationHandler):
+    """The native-content protocol."""
+
+    shape = "native"
+    route = "native"
+    protocol = "native"
+    dialect = NATIVE
+
+    async def on_post(self, model_id: str, verb: str) -> None:
+        is_stream = verb == STREAM
+        request = self.read(
+            lambda: native.read_request(self.body, model=model_id, stream=is_stream)
+        )
+
+        def prepare(
+            candidate: Candidate, channel: ChannelSpec, model: ModelSpec
+        ) -> UpstreamRequest:
+            body = native.upstream_body(
+                request,
+                upstream_model=candidate.upstream_model,
+                default_max_tokens=model.max_output_tokens,
+            )
+            return adapter.request(
+                channel, body, upstream_model=candidate.upstream_model, stream=is_stream
+            )
+
+        is_sse = self.get_query_argument("alt", "") == "sse"
+        await self.converse(request, prepare, framing=None if is_sse else ArrayStream())
+
+
+class ArrayStream:
+    """A stream as the elements of one JSON array; an array left open was cut."""
+
+    content_type = native.CONTENT_TYPE
+
+    def __init__(self) -> None:
+        self._framing = native.ArrayFraming()
+
+    def event(self, event: SseEvent) -> bytes:
+        return b"" if event.data is None else self._framing.element(event.data)
+
+    def end(self) -> bytes:
+        return self._framing.end()

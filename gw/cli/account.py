@@ -1,0 +1,175 @@
+"""`gw account`: make accounts, look at them, give them credit, limit, enable and disable them.
+
+The table is `gw/accounts/store.py`, the credit `actors/wallet/ledger.py` (contract §1).
+"""
+
+from __future__ import annotations
+
+from argparse import SUPPRESS, Namespace
+from typing import TYPE_CHECKING, Any
+
+from actors.wallet.ledger import top_up
+from actors.wallet.money import NANO_PER_USD, format_usd
+from gw.accounts import store
+from gw.accounts.store import Account, LimitChanges
+from gw.cli.arguments import (
+    add_command,
+    add_noun,
+    count,
+    identifier,
+    label,
+    or_none,
+    usd,
+    usd_or_more,
+)
+from gw.cli.context import Context, with_database
+from gw.cli.failures import CommandRefused, UsageFault
+from gw.cli.output import Answer, rfc3339, sheet, table
+
+if TYPE_CHECKING:
+    from gw.cli.arguments import Parser, Subparsers
+
+# (spec: Account wallet)
+TOP_UP_MIN_NANO_USD = NANO_PER_USD
+
+COLUMNS = (
+    "id",
+    "name",
+    "enabled",
+    "balance_usd",
+    "available_usd",
+    "rpm_limit",
+    "concurrency_limit",
+)
+
+
+def add(nouns: Subparsers) -> None:
+    """Add the noun to the command line."""
+    verbs = add_noun(nouns, "account", "make, credit, limit and look at accounts")
+
+    create_ = add_command(verbs, "create", "make an account", with_database(create))
+    create_.add_argument("name", metavar="NAME", type=label)
+    create_.add_argument(
+        "--credit-usd", metavar="X", type=usd_or_more, default=0, help="credit to begin with"
+    )
+    create_.add_argument("--trial", action="store_true", help="grant the trial credit of 0.30 USD")
+    create_.add_argument(
+        "--rpm", metavar="N", type=count, help="requests per minute (default: any)"
+    )
+    create_.add_argument(
+        "--concurrency", metavar="N", type=count, help="requests at a time (default: any)"
+    )
+
+    add_command(verbs, "list", "list all accounts", with_database(list_))
+    _with_id(add_command(verbs, "show", "show an account", with_database(show)))
+
+    topup_ = add_command(
+        verbs, "topup", "add credit to an account", with_database(topup, check=check_topup)
+    )
+    _with_id(topup_)
+    topup_.add_argument("amount", metavar="USD", type=usd, help="1 or more")
+
+    limits_ = add_command(
+        verbs, "limits", "set or lift limits", with_database(limits, check=check_limits)
+    )
+    _with_id(limits_)
+    limits_.add_argument(
+        "--rpm", metavar="N|none", type=or_none(count), default=SUPPRESS, help="requests per minute"
+    )
+    limits_.add_argument(
+        "--concurrency", metavar="N|none", type=or_none(count), default=SUPPRESS, help="at a time"
+    )
+
+    _with_id(add_command(verbs, "enable", "let its keys work again", with_database(enable)))
+    _with_id(add_command(verbs, "disable", "refuse all its keys", with_database(disable)))
+
+
+async def create(context: Context, options: Namespace) -> Answer:
+    account = await store.create(
+        context.database,
+        options.name,
+        rpm_limit=options.rpm,
+        concurrency_limit=options.concurrency,
+        credit_nano_usd=options.credit_usd,
+        with_trial=options.trial,
+    )
+    return _answer(account)
+
+
+async def list_(context: Context, options: Namespace) -> Answer:
+    records = [account_record(account) for account in await store.list_all(context.database)]
+    return Answer({"accounts": records}, table(records, COLUMNS))
+
+
+async def show(context: Context, options: Namespace) -> Answer:
+    return await _shown(context, options.id)
+
+
+def check_topup(options: Namespace) -> None:
+    if options.amount < TOP_UP_MIN_NANO_USD:
+        least = format_usd(TOP_UP_MIN_NANO_USD)
+        given = format_usd(options.amount)
+        raise CommandRefused(
+            f"{given} USD is too little: a top-up is at least {least} USD", "amount_too_small"
+        )
+
+
+async def topup(context: Context, options: Namespace) -> Answer:
+    await top_up(context.database, options.id, options.amount, kind="topup")
+    return await _shown(context, options.id)
+
+
+def check_limits(options: Namespace) -> None:
+    if "rpm" not in options and "concurrency" not in options:
+        raise UsageFault("nothing to set: give --rpm, --concurrency or both")
+
+
+async def limits(context: Context, options: Namespace) -> Answer:
+    changes = LimitChanges()
+    if "rpm" in options:
+        changes["rpm_limit"] = options.rpm
+    if "concurrency" in options:
+        changes["concurrency_limit"] = options.concurrency
+    await store.set_limits(context.database, options.id, changes)
+    await context.in_force()
+    return await _shown(context, options.id)
+
+
+async def enable(context: Context, options: Namespace) -> Answer:
+    await store.set_enabled(context.database, options.id, enabled=True)
+    await context.in_force()
+    return await _shown(context, options.id)
+
+
+async def disable(context: Context, options: Namespace) -> Answer:
+    await store.set_enabled(context.database, options.id, enabled=False)
+    await context.in_force()
+    return await _shown(context, options.id)
+
+
+def account_record(account: Account) -> dict[str, Any]:
+    """An account as `--json` shows it; amounts are decimal strings."""
+    return {
+        "id": account.id,
+        "name": account.name,
+        "enabled": account.enabled,
+        "balance_usd": format_usd(account.balance_nano_usd),
+        "held_usd": format_usd(account.held_nano_usd),
+        "available_usd": format_usd(account.available_nano_usd),
+        "rpm_limit": account.rpm_limit,
+        "concurrency_limit": account.concurrency_limit,
+        "created_at": rfc3339(account.created_at),
+    }
+
+
+async def _shown(context: Context, account_id: str) -> Answer:
+    return _answer(await store.show(context.database, account_id))
+
+
+def _answer(account: Account) -> Answer:
+    record = account_record(account)
+    return Answer(record, sheet(record))
+
+
+def _with_id(parser: Parser) -> None:
+    parser.add_argument("id", metavar="ID", type=identifier, help="of the account, acct_…")

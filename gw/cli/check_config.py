@@ -1,0 +1,33 @@
+"""`gw check-config`: read the configuration and say every fault at once (contract §1, §2).
+
+Nothing is opened or made. The faults and their wording are `gw/config/faults.py`.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from gw.cli.arguments import add_command
+from gw.cli.context import read_config
+from gw.cli.output import Answer, sheet
+
+if TYPE_CHECKING:
+    from gw.cli.arguments import Subparsers
+
+
+def add(nouns: Subparsers) -> None:
+    """Add the command to the command line."""
+    text = "read the configuration; exit 2 and every fault with its place when there is one"
+    add_command(nouns, "check-config", text, check_config)
+
+
+def check_config(options: Namespace) -> Answer:
+    config = read_config(options)
+    record = {
+        "ok": True,
+        "file": str(config.source),
+        "channels": len(config.registry.channels),
+        "models": len(config.registry.models),
+    }
+    return Answer(record, sheet(record))

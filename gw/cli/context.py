@@ -1,0 +1,87 @@
+"""What a command works with: the configuration, and the database for as long as it runs.
+
+Opens the same database as a running gateway, or starts the embedded one around the command when no
+gateway runs; both may use it at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from argparse import Namespace
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from actors.changes import heard_by_all
+from actors.store.database import Database
+from actors.store.embedded import EmbeddedPostgres
+from actors.store.migrations import migrate
+from gw.cli.output import Answer
+from gw.config.config import Config
+from gw.config.find import find
+from gw.config.load import load
+from gw.keys.secret import Secret, load_secret
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The world of one command."""
+
+    config: Config
+    database: Database
+
+    def secret(self) -> Secret:
+        """The secret keys are stored under. Raises SecretFault."""
+        return load_secret(self.config.secret, self.config.data_dir)
+
+    async def in_force(self) -> None:
+        """Return when what has been changed holds in every running gateway (contract §1)."""
+        await heard_by_all(self.database, token=secrets.token_hex(8))
+
+
+Work = Callable[[Context, Namespace], Awaitable[Answer]]
+Check = Callable[[Namespace], None]
+
+
+def with_database(work: Work, *, check: Check | None = None) -> Callable[[Namespace], Answer]:
+    """Make a command of `work`: read the configuration, open the database, do it, close.
+
+    `check` sees the options before anything is opened and raises what is wrong with them.
+    """
+
+    async def do(config: Config, options: Namespace) -> Answer:
+        async with opened(config) as context:
+            return await work(context, options)
+
+    def run(options: Namespace) -> Answer:
+        if check is not None:
+            check(options)
+        return asyncio.run(do(read_config(options), options))
+
+    return run
+
+
+def read_config(options: Namespace) -> Config:
+    """Find and read the configuration file. Raises ConfigFaults."""
+    named = getattr(options, "config", None)
+    return load(find(named, os.environ, Path.cwd()), os.environ)
+
+
+@asynccontextmanager
+async def opened(config: Config) -> AsyncIterator[Context]:
+    """Open the database of `config`, brought to this program's schema.
+
+    Raises StoreError, EmbeddedFault, MigrationFault.
+    """
+    async with AsyncExitStack() as stack:
+        dsn = config.database_url
+        if not dsn:
+            embedded = EmbeddedPostgres(config.data_dir)
+            dsn = await embedded.start()
+            stack.push_async_callback(embedded.stop)
+        database = await stack.enter_async_context(Database(dsn, size=1))
+        await migrate(database)
+        yield Context(config, database)

@@ -1,0 +1,87 @@
+"""How a key is shown: as a record, in a list, and with its text where that is asked for.
+
+The text of a key is printed by `create` and `reveal` only (spec: API key).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from actors.wallet.money import format_usd
+from gw.cli.output import Answer, rfc3339, sheet, table
+from gw.keys.store import KeyRecord
+
+COLUMNS = ("id", "name", "kind", "prefix", "status", "models", "expires_at", "last_used_at")
+
+
+def key_answer(key: KeyRecord) -> Answer:
+    """One key without its text."""
+    record = key_record(key)
+    return Answer(record, _sheet(record))
+
+
+def new_key_answer(key: KeyRecord, text: str) -> Answer:
+    """A key that has just been made."""
+    record = {"id": key.id, "key": text, **key_record(key)}
+    return Answer(record, f"{_sheet(record)}\n\nThe key is not shown again unless it is revealed.")
+
+
+def revealed_answer(key: KeyRecord, text: str) -> Answer:
+    """A key whose text was asked for again."""
+    record = {"id": key.id, "key": text, **key_record(key)}
+    return Answer(record, _sheet(record))
+
+
+def key_list_answer(keys: Sequence[KeyRecord]) -> Answer:
+    """The keys of an account."""
+    records = [key_record(key) for key in keys]
+    rows = [{**record, "models": _models(record["allowed_models"])} for record in records]
+    return Answer({"keys": records}, table(rows, COLUMNS))
+
+
+def key_record(key: KeyRecord) -> dict[str, Any]:
+    """A key as `--json` shows it; amounts are decimal strings, times RFC 3339 or null."""
+    return {
+        "id": key.id,
+        "account_id": key.account_id,
+        "name": key.name,
+        "kind": key.kind,
+        "agent_id": key.agent_id,
+        "prefix": key.prefix,
+        "status": status(key, datetime.now(UTC)),
+        "enabled": key.enabled,
+        "revealable": key.is_revealable,
+        "allowed_models": key.allowed_models,
+        "expires_at": rfc3339(key.expires_at),
+        "account_logs": key.account_logs,
+        "spend_cap_usd": _usd_or_none(key.spend_cap_nano_usd),
+        "spent_usd": format_usd(key.spent_nano_usd),
+        "last_used_at": rfc3339(key.last_used_at),
+        "created_at": rfc3339(key.created_at),
+        "revoked_at": rfc3339(key.revoked_at),
+    }
+
+
+def status(key: KeyRecord, now: datetime) -> str:
+    """What a request with this key would meet, its account apart."""
+    if key.revoked_at is not None:
+        return "revoked"
+    if not key.enabled:
+        return "disabled"
+    if key.expires_at is not None and key.expires_at <= now:
+        return "expired"
+    return "active"
+
+
+def _sheet(record: Mapping[str, Any]) -> str:
+    return sheet({**record, "allowed_models": _models(record["allowed_models"])})
+
+
+def _models(allowed: Sequence[str] | None) -> str:
+    return "all" if allowed is None else ", ".join(allowed) or "none"
+
+
+def _usd_or_none(amount_nano_usd: int | None) -> str | None:
+    return None if amount_nano_usd is None else format_usd(amount_nano_usd)

@@ -1,0 +1,62 @@
+"""The command `gw`: the whole command line put together, and one command carried out.
+
+What each command does is in the file of its noun. Exit codes: 0 done, 1 refused or failed, 2 the
+command line or the configuration is at fault (contract §1).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Sequence
+
+from gw.cli import account, check_config, demo, key, ledger, serve
+from gw.cli.arguments import Parser
+from gw.cli.failures import EXIT_INTERRUPTED, explain, print_failure
+from gw.cli.output import Answer, print_answer
+
+NOUNS = (demo, serve, check_config, account, key, ledger)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Carry out one command line (default: this process's) and return its exit code."""
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    if not logging.getLogger().handlers:
+        # What went wrong is said once, by the command; `serve` sets up its own log.
+        logging.getLogger().addHandler(logging.NullHandler())
+    try:
+        return _carried_out(arguments)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has gone; keep the interpreter from complaining at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def make_parser() -> Parser:
+    """Build the parser of the whole command line."""
+    parser = Parser(prog="gw", description="A prepaid gateway in front of many model providers.")
+    nouns = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for noun in NOUNS:
+        noun.add(nouns)
+    return parser
+
+
+def _carried_out(arguments: Sequence[str]) -> int:
+    as_json = "--json" in arguments  # a guess, for a command line that cannot be read
+    try:
+        options = make_parser().parse_args(arguments)
+        as_json = "json" in options
+        outcome: Answer | int = options.run(options)
+    except Exception as error:
+        failure = explain(error)
+        if failure is None:
+            raise
+        print_failure(failure, as_json=as_json)
+        return failure.exit_code
+    if isinstance(outcome, int):
+        return outcome
+    print_answer(outcome, as_json=as_json)
+    return outcome.exit_code

@@ -1,0 +1,126 @@
+"""Readers of addresses: where to listen, where an upstream is, where the engines are.
+
+What a URL may carry besides an address (user, password) is never reported back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from urllib.parse import urlsplit
+
+from gw.config.config import Address
+from gw.config.faults import Place
+from gw.config.nodes import Node, Scalar, described, quoted
+from gw.config.readers import Reader, Refused, text, written_text
+
+_LISTEN_ALLOWED = "host:port, such as 127.0.0.1:8080 or [::1]:8080, port 0 to 65535"
+_BASE_URL_ALLOWED = "http://host[:port] or https://host[:port], without a path"
+_ADDRESS = re.compile(r"(?P<host>\[[^\[\]\s]*\]|[^:\[\]\s/@]*):(?P<port>[0-9]{1,5})")
+_BASE_URL = re.compile(
+    r"(?P<scheme>https?)://(?P<host>\[[^\[\]\s]*\]|[^:\[\]\s/@?#]+)(?::(?P<port>[0-9]{1,5}))?/?",
+    re.IGNORECASE,
+)
+_HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?", re.ASCII)
+_LOOKS_LIKE_IPV4 = re.compile(r"[0-9.]+", re.ASCII)
+_MAX_PORT = 65_535
+
+
+def listen_address() -> Reader[Address]:
+    """Read `host:port`; an IPv6 host stands in brackets."""
+
+    def read(node: Node, at: Place) -> Address:
+        if isinstance(node, Scalar) and node.kind == "whole" and not node.variables:
+            raise Refused(
+                found=described(node),
+                allowed=_LISTEN_ALLOWED,
+                hint=f"for port {node.text} of this machine write 127.0.0.1:{node.text}",
+            )
+        value = written_text(node, _LISTEN_ALLOWED)
+        match = _ADDRESS.fullmatch(value)
+        host = _host(match["host"]) if match else None
+        if match is None or host is None or int(match["port"]) > _MAX_PORT:
+            raise Refused(found=described(node), allowed=_LISTEN_ALLOWED, hint=_listen_hint(value))
+        return Address(host, int(match["port"]))
+
+    return read
+
+
+def base_url() -> Reader[str]:
+    """Read the scheme and host of an upstream; a lone trailing slash is dropped."""
+
+    def read(node: Node, at: Place) -> str:
+        value = written_text(node, _BASE_URL_ALLOWED)
+        match = _BASE_URL.fullmatch(value)
+        host = _host(match["host"]) if match else None
+        port_is_good = match is not None and 0 < int(match["port"] or 1) <= _MAX_PORT
+        if match is None or host is None or not port_is_good:
+            raise Refused(
+                found=described(node), allowed=_BASE_URL_ALLOWED, hint=_base_url_hint(value)
+            )
+        port = f":{int(match['port'])}" if match["port"] else ""
+        return f"{match['scheme'].lower()}://{match['host']}{port}"
+
+    return read
+
+
+def engine_url(schemes: Sequence[str]) -> Reader[str]:
+    """Read the URL of a database or of Redis; empty where there is none. It may hold a password."""
+    allowed = f"empty, or {' or '.join(f'{scheme}://…' for scheme in schemes)}"
+    read_text = text(allowed, may_be_empty=True, secret=True)
+
+    def read(node: Node, at: Place) -> str:
+        value = read_text(node, at)
+        if value and (not value.startswith(tuple(f"{s}://" for s in schemes)) or " " in value):
+            raise Refused(found=f"text (not shown) that {_beginning(value)}", allowed=allowed)
+        return value
+
+    return read
+
+
+def _beginning(value: str) -> str:
+    scheme, separator, _ = value.partition("://")
+    if " " in value:
+        return "has a space in it"
+    if not separator or not scheme.isalnum() or len(scheme) > 20:
+        return "is no URL"
+    return f"begins with {scheme}://"
+
+
+def _host(written: str) -> str | None:
+    """Return the host without brackets, or None when it is none."""
+    try:
+        if written.startswith("["):
+            return str(IPv6Address(written[1:-1]))
+        if _LOOKS_LIKE_IPV4.fullmatch(written):
+            return str(IPv4Address(written))
+    except AddressValueError:
+        return None
+    return written if _HOST_NAME.fullmatch(written) and len(written) <= 253 else None
+
+
+def _listen_hint(value: str) -> str:
+    if "://" in value:
+        return "write it without http://"
+    if value.count(":") > 1 and "[" not in value:
+        return "put brackets around an IPv6 address and quotes around the whole"
+    if value.startswith((":", "*:")):
+        return f"for every interface write 0.0.0.0:{value.rpartition(':')[2]}"
+    return ""
+
+
+def _base_url_hint(value: str) -> str:
+    if "://" not in value:
+        return "begin with https:// or http://"
+    try:
+        parts = urlsplit(value)
+    except ValueError:
+        return ""
+    if "@" in parts.netloc:
+        return "no user and password in the address: the key belongs in api_key"
+    if parts.query or parts.fragment:
+        return "no query and no fragment in the address"
+    if parts.path.strip("/"):
+        return f"leave {quoted(parts.path)} out: each protocol's own path is appended"
+    return ""

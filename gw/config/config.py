@@ -1,0 +1,58 @@
+"""What a configuration file says, as frozen dataclasses (contract §2).
+
+Made by `load.py` only; channels and models are in `channels/registry.py`. A secret is never part
+of a `repr`, so these may be logged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+
+from channels.registry import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen. An IPv6 host is kept without brackets, port 0 means any free one."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """How long to wait for an upstream, in seconds (spec: Limits)."""
+
+    connect: float
+    chat: float
+    image_attempt: float
+    image_total: float
+    video_submit: float
+    transcript: float
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """One whole configuration, free of faults, paths absolute, units as named."""
+
+    listen: Address
+    admin_listen: Address
+    data_dir: Path
+    database_url: str = field(repr=False)  # empty: the embedded database under data_dir
+    redis_url: str = field(repr=False)  # empty: shared state stays in this process
+    secret: str = field(repr=False)  # empty: generated once under data_dir
+    credits_per_usd: Decimal
+    drain_seconds: float
+    max_body_bytes: int
+    translations: frozenset[str]
+    messages_versions: tuple[str, ...]
+    idempotency_max_bytes: int
+    timeouts: Timeouts
+    registry: Registry
+    source: Path  # the file this was read from

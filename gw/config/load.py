@@ -1,0 +1,145 @@
+"""From a path to a Config, or to every fault that is in the way.
+
+The steps: bytes, text, tree (`yaml_source.py`), values (`schema.py`), how they fit together
+(`relations.py`), and the frozen result. Nothing is made while there is a fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from channels.registry import Binding, ChannelSpec, HealthSpec, ModelSpec, PriceSpec, Registry
+from gw.config.config import Config, Timeouts
+from gw.config.faults import Mark, Place, Report
+from gw.config.nodes import Unreadable
+from gw.config.relations import (
+    check_bindings,
+    check_channel_ids,
+    check_listeners,
+    check_model_names,
+    check_prices,
+)
+from gw.config.schema import TOP
+from gw.config.structures import Section, attempt, mapping
+from gw.config.yaml_source import parse
+
+# Thousands of models fit; beyond it somebody named the wrong file.
+MAX_FILE_BYTES = 4 * 1024 * 1024
+
+
+def load(path: Path, environ: Mapping[str, str]) -> Config:
+    """Read the file at `path`. Raises ConfigFaults, with all faults, and nothing else."""
+    report = Report(str(path))
+    content = _read(path, report)
+    report.raise_if_any()
+    text = _decoded(content, report)
+    report.raise_if_any()
+    return load_text(text, environ, source=path)
+
+
+def load_text(text: str, environ: Mapping[str, str], *, source: Path) -> Config:
+    """Read a configuration from its text, as if it stood in the file `source`."""
+    report = Report(str(source))
+    root = parse(text, environ, report)
+    if isinstance(root, Unreadable):
+        report.raise_if_any()
+    tops = attempt(mapping(TOP), root, report.top())
+    for top in tops:
+        _check(top)
+    report.raise_if_any()
+    return _config(tops[0].values, source.absolute())
+
+
+def _read(path: Path, report: Report) -> bytes:
+    allowed = "a YAML file that can be read"
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else None
+        report.top().blame(found=(reason or str(error)).lower(), allowed=allowed)
+        return b""
+    if len(content) > MAX_FILE_BYTES:
+        report.top().blame(found=f"more than {MAX_FILE_BYTES} bytes", allowed=allowed)
+    return content
+
+
+def _decoded(content: bytes, report: Report) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        mark = Mark(before.count(b"\n") + 1, error.start - before.rfind(b"\n"))
+        Place(report, "", mark).blame(
+            found=f"the byte 0x{content[error.start]:02x}", allowed="text in UTF-8"
+        )
+        return ""
+
+
+def _check(top: Section) -> None:
+    channels, models = top.get("channels"), top.get("models") or ()
+    check_listeners(top)
+    check_channel_ids(channels or ())
+    check_model_names(models)
+    check_bindings(models, channels)
+    check_prices(models)
+
+
+def _config(values: Mapping[str, Any], source: Path) -> Config:
+    return Config(
+        listen=values["listen"],
+        admin_listen=values["admin_listen"],
+        data_dir=source.parent / values["data_dir"],
+        database_url=values["database_url"],
+        redis_url=values["redis_url"],
+        secret=values["secret"],
+        credits_per_usd=values["credits_per_usd"],
+        drain_seconds=values["drain_seconds"],
+        max_body_bytes=values["max_body_mb"],
+        translations=frozenset(values["translations"]),
+        messages_versions=values["messages_versions"],
+        idempotency_max_bytes=values["idempotency_max_kb"],
+        timeouts=Timeouts(**values["timeouts"].values),
+        registry=Registry.of(
+            channels=[_channel(channel.values) for channel in values["channels"]],
+            models=[_model(model.values) for model in values["models"]],
+        ),
+        source=source,
+    )
+
+
+def _channel(values: Mapping[str, Any]) -> ChannelSpec:
+    health = values["health"].values
+    return ChannelSpec(
+        id=values["id"],
+        base_url=values["base_url"],
+        api_key=values["api_key"],
+        protocols=frozenset(values["protocols"]),
+        tools=frozenset(values["tools"]),
+        max_tokens_param=values["max_tokens_param"],
+        max_concurrency=values["max_concurrency"],
+        priority=values["priority"],
+        health=HealthSpec(failures=health["failures"], cooldown_seconds=health["cooldown"]),
+    )
+
+
+def _model(values: Mapping[str, Any]) -> ModelSpec:
+    return ModelSpec(
+        id=values["id"],
+        bindings=tuple(
+            Binding(bound.values["id"], bound.values["as"]) for bound in values["channels"]
+        ),
+        display_name=values["display_name"] or values["id"],
+        owned_by=values["owned_by"],
+        created=values["created"],
+        context_size=values["context_size"],
+        max_output_tokens=values["max_output_tokens"],
+        price=PriceSpec(**values["price"].values),
+        multiplier=values["multiplier"],
+        capabilities=frozenset(values["capabilities"]),
+        callable=values["callable"],
+        endpoint_type=values["endpoint_type"],
+        aliases=tuple(alias.value for alias in values["aliases"]),
+    )

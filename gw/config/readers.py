@@ -1,0 +1,227 @@
+"""Readers of single values: a scalar in, a checked Python value out, or Refused with the reason.
+
+Each function here makes a reader; `schema.py` says which key has which. Addresses and URLs have
+their own file, `addresses.py`; mappings and lists are in `structures.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from math import ceil
+from typing import TypeAlias, TypeVar
+
+from gw.config.faults import Place
+from gw.config.nodes import Node, Scalar, described
+from gw.config.spelling import suggestion
+
+T = TypeVar("T")
+Reader: TypeAlias = Callable[[Node, Place], T]
+
+MAX_TEXT_CHARACTERS = 4096
+
+# YAML 1.1 reads 010 as 8, 1:30 as 90 and 1e3 as text: only plain decimal digits are taken here.
+_WHOLE = re.compile(r"[-+]?(0|[1-9](_?[0-9]){0,17})", re.ASCII)
+_DECIMAL = re.compile(r"-?(0|[1-9]\d{0,11})(\.\d{1,12})?", re.ASCII)
+_TRUE = frozenset({"true", "yes", "on"})
+_FALSE = frozenset({"false", "no", "off"})
+_NAME = re.compile(r"[^\s,]{1,200}")
+
+
+class Refused(Exception):
+    """A value is not what its key takes. Caught where the list or mapping around it is read."""
+
+    def __init__(self, *, found: str, allowed: str, hint: str = "") -> None:
+        super().__init__(f"{found}, allowed is {allowed}")
+        self.found = found
+        self.allowed = allowed
+        self.hint = hint
+
+
+def text(allowed: str = "text", *, may_be_empty: bool = False, secret: bool = False) -> Reader[str]:
+    """Read text of printable characters. What a `secret` holds is never reported."""
+
+    def read(node: Node, at: Place) -> str:
+        if may_be_empty and isinstance(node, Scalar) and node.kind == "null":
+            return ""
+        value = written_text(node, allowed, secret=secret)
+        if not value and not may_be_empty:
+            raise Refused(found="an empty text", allowed=allowed)
+        if len(value) > MAX_TEXT_CHARACTERS:
+            raise Refused(
+                found=f"text of {len(value)} characters",
+                allowed=f"at most {MAX_TEXT_CHARACTERS}",
+            )
+        if not value.isprintable():
+            raise Refused(
+                found=described(node, hidden=secret),
+                allowed=f"{allowed}, printable and in one line",
+                hint="a line break or a control character is in it",
+            )
+        return value
+
+    return read
+
+
+def header_text(allowed: str, *, may_be_empty: bool = False, secret: bool = False) -> Reader[str]:
+    """Read text that can be sent in an HTTP header: visible ASCII."""
+    read_text = text(allowed, may_be_empty=may_be_empty, secret=secret)
+
+    def read(node: Node, at: Place) -> str:
+        value = read_text(node, at)
+        if not value.isascii() or " " in value:
+            raise Refused(
+                found=described(node, hidden=secret),
+                allowed=f"{allowed}, ASCII without spaces",
+            )
+        return value
+
+    return read
+
+
+def name(what: str) -> Reader[str]:
+    """Read an id: up to 200 printable characters without spaces and commas."""
+    # A comma separates ids in the filters of the logs API, so that none may contain one.
+    allowed = f"{what}: 1 to 200 characters without spaces and commas"
+    read_text = text(allowed)
+
+    def read(node: Node, at: Place) -> str:
+        value = read_text(node, at)
+        if not _NAME.fullmatch(value):
+            raise Refused(found=described(node), allowed=allowed)
+        return value
+
+    return read
+
+
+def folder() -> Reader[str]:
+    """Read the path of a folder."""
+    read_text = text("a folder")
+
+    def read(node: Node, at: Place) -> str:
+        value = read_text(node, at)
+        if value.startswith("~"):
+            # Taken as it is, this would make a folder of that name beside the file.
+            raise Refused(
+                found=described(node), allowed="a folder, without ~", hint="write ${HOME} for it"
+            )
+        return value
+
+    return read
+
+
+def choice(options: Sequence[str], what: str = "one of") -> Reader[str]:
+    """Read one of `options`, exactly as written."""
+    allowed = f"{what} {', '.join(options)}"
+
+    def read(node: Node, at: Place) -> str:
+        value = written_text(node, allowed)
+        if value not in options:
+            raise Refused(found=described(node), allowed=allowed, hint=suggestion(value, options))
+        return value
+
+    return read
+
+
+def flag() -> Reader[bool]:
+    """Read true or false."""
+
+    def read(node: Node, at: Place) -> bool:
+        if isinstance(node, Scalar) and (node.kind == "bool" or node.variables):
+            value = node.text.lower()
+            if value in _TRUE | _FALSE:
+                return value in _TRUE
+        is_quoted = isinstance(node, Scalar) and node.text.lower() in _TRUE | _FALSE
+        hint = "write it without quotes" if is_quoted else ""
+        raise Refused(found=described(node), allowed="true or false", hint=hint)
+
+    return read
+
+
+def whole(least: int, most: int) -> Reader[int]:
+    """Read a whole number in a range, its ends included."""
+    allowed = f"a whole number from {least} to {most}"
+
+    def read(node: Node, at: Place) -> int:
+        digits = _written_number(node, allowed)
+        if not _WHOLE.fullmatch(digits) or not least <= int(digits) <= most:
+            raise Refused(found=described(node), allowed=allowed)
+        return int(digits)
+
+    return read
+
+
+def decimal(
+    what: str, *, most: int, above_zero: bool = False, quoted: bool = False
+) -> Reader[Decimal]:
+    """Read a plain decimal exactly as written, from 0 (or above it) to `most`.
+
+    Without an exponent and with at most 12 decimals; as text too where `quoted` allows it.
+    """
+    least = "above 0 and up" if above_zero else "from 0"
+    allowed = f"{what}: a plain decimal {least} to {most}"
+
+    def read(node: Node, at: Place) -> Decimal:
+        if quoted and isinstance(node, Scalar) and node.kind == "text":
+            digits = node.text
+        else:
+            digits = _written_number(node, allowed)
+        if not _DECIMAL.fullmatch(digits):
+            raise Refused(
+                found=described(node),
+                allowed=allowed,
+                hint="digits, at most 12 of them after the point, no sign, no exponent",
+            )
+        value = Decimal(digits)
+        if not 0 <= value <= most or (above_zero and not value):
+            raise Refused(found=described(node), allowed=allowed)
+        return value
+
+    return read
+
+
+def seconds(*, most: int = 86_400, above_zero: bool = True) -> Reader[float]:
+    """Read a length of time in seconds."""
+    read_decimal = decimal("seconds", most=most, above_zero=above_zero)
+    return lambda node, at: float(read_decimal(node, at))
+
+
+def binary_size(unit: str, unit_bytes: int, *, most: int, above_zero: bool) -> Reader[int]:
+    """Read a size in `unit` and return it in whole bytes, rounded up."""
+    read_decimal = decimal(unit, most=most, above_zero=above_zero)
+
+    def read(node: Node, at: Place) -> int:
+        return ceil(read_decimal(node, at) * unit_bytes)
+
+    return read
+
+
+def optional(read_value: Reader[T]) -> Reader[T | None]:
+    """Read a value or nothing: an empty value and null mean that there is none."""
+
+    def read(node: Node, at: Place) -> T | None:
+        if isinstance(node, Scalar) and node.is_nothing:
+            return None
+        return read_value(node, at)
+
+    return read
+
+
+def written_text(node: Node, allowed: str, *, secret: bool = False) -> str:
+    """Return the text of a scalar; refuse what YAML takes for a number, true, false or nothing."""
+    if not isinstance(node, Scalar):
+        raise Refused(found=described(node, hidden=secret), allowed=allowed)
+    if node.variables or node.kind in ("text", "date"):
+        return node.text
+    hint = "put quotes around it" if node.kind != "null" else ""
+    raise Refused(found=described(node, hidden=secret), allowed=allowed, hint=hint)
+
+
+def _written_number(node: Node, allowed: str) -> str:
+    if isinstance(node, Scalar):
+        if node.variables or node.kind in ("whole", "number"):
+            return node.text
+        if node.kind == "text" and _DECIMAL.fullmatch(node.text):
+            raise Refused(found=described(node), allowed=allowed, hint="write it without quotes")
+    raise Refused(found=described(node), allowed=allowed)

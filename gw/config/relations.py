@@ -1,0 +1,131 @@
+"""Checks that need more than one value: ids that clash, models bound to what is not there.
+
+Each function takes sections as read, some of whose keys may have been refused, and blames the
+places where they do not fit together (contract §2, spec: Account wallet, Model catalog entry).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+
+from gw.config.faults import Place
+from gw.config.nodes import quoted
+from gw.config.spelling import suggestion
+from gw.config.structures import Placed, Section
+
+# What a model that can be called must cost at least something by: all of the first, one of the
+# second. An endpoint type that is missing here would be served without a price.
+CHAT_PRICES = ("input", "output")
+UNIT_PRICES: Mapping[str, Sequence[str]] = {
+    "images_generations": ("per_image",),
+    "videos_generations": ("per_second", "per_call"),
+    "contents_generations_tasks": ("per_second", "per_call"),
+    "embeddings": ("input",),
+    "music_generations": ("per_generation",),
+    "audio_speech": ("per_character", "per_call"),
+    "audio_voices": ("per_call", "per_character"),
+    "transcripts_extract": ("per_call",),
+    "videos_avatars": ("per_call",),
+}
+
+
+def check_listeners(top: Section) -> None:
+    """Two listeners need two addresses; port 0 is a new one each time."""
+    public, admin = top.get("listen"), top.get("admin_listen")
+    if public is not None and public == admin and public.port:
+        top.place("admin_listen").blame(
+            found=f"{quoted(str(admin))}, which listen has too", allowed="an address of its own"
+        )
+
+
+def check_channel_ids(channels: Sequence[Section]) -> None:
+    """No two channels share an id."""
+    first: dict[str, Place] = {}
+    for channel in channels:
+        channel_id = channel.get("id")
+        if channel_id in first:
+            channel.place("id").blame(
+                found=f"{quoted(channel_id)}, which is {first[channel_id].path} already",
+                allowed="an id of its own",
+            )
+        elif channel_id is not None:
+            first[channel_id] = channel.at
+
+
+def check_model_names(models: Sequence[Section]) -> None:
+    """No id or alias names two models; ids go first, so that an alias is blamed for a clash."""
+    first: dict[str, Place] = {}
+    ids = [
+        Placed(model.values["id"], model.place("id")) for model in models if "id" in model.values
+    ]
+    aliases = [alias for model in models for alias in model.get("aliases", ())]
+    for name in [*ids, *aliases]:
+        if name.value in first:
+            name.at.blame(
+                found=f"{quoted(name.value)}, which is {first[name.value].path} already",
+                allowed="a name no other model has as id or alias",
+            )
+        else:
+            first[name.value] = name.at
+
+
+def check_bindings(models: Sequence[Section], channels: Sequence[Section] | None) -> None:
+    """Models are bound to channels that exist, each once. None: the channels are not known."""
+    known = [channel.get("id") for channel in channels or ()]
+    ids = [channel_id for channel_id in known if channel_id is not None]
+    # With a channel whose own id was refused, any binding may be meant for it.
+    all_known = channels is not None and len(ids) == len(known)
+    for model in models:
+        seen: set[str] = set()
+        for bound in model.get("channels", ()):
+            channel_id = bound.get("id")
+            if channel_id is None:
+                continue
+            if all_known and channel_id not in ids:
+                bound.place("id").blame(
+                    found=f"the unknown channel {quoted(channel_id)}",
+                    allowed=f"one of {', '.join(dict.fromkeys(ids))}" if ids else "none",
+                    hint=suggestion(channel_id, ids),
+                )
+            elif channel_id in seen:
+                bound.place("id").blame(
+                    found=f"the channel {quoted(channel_id)} again",
+                    allowed="each channel once for a model",
+                )
+            seen.add(channel_id)
+
+
+def check_prices(models: Sequence[Section]) -> None:
+    """A model that can be called and has a channel has the price its endpoint is billed by."""
+    for model in models:
+        price = model.get("price")
+        if price is None or not model.get("callable") or not model.get("channels"):
+            continue
+        _check_area(price)
+        if "endpoint_type" in model.values:
+            _check_price(price, model.values["endpoint_type"])
+
+
+def _check_price(price: Section, endpoint_type: str | None) -> None:
+    if endpoint_type is None:
+        for key in CHAT_PRICES:
+            # Not `is None` alone: a key that is absent was refused, and blamed for that.
+            if price.get(key, Decimal(0)) is None:
+                price.place(key).blame(
+                    found="no price", allowed="a price: a chat model needs input and output"
+                )
+        return
+    units = UNIT_PRICES[endpoint_type]
+    if all(price.get(key, Decimal(0)) is None for key in units):
+        price.at.blame(
+            found="no price by the unit that is billed",
+            allowed=f"{' or '.join(units)} for {endpoint_type}",
+        )
+
+
+def _check_area(price: Section) -> None:
+    pair = ("per_image_large", "area_threshold_mp")
+    for key, other in (pair, pair[::-1]):
+        if price.get(key) is not None and price.get(other, Decimal(0)) is None:
+            price.place(other).blame(found="nothing", allowed=f"a value, as {key} is there")

@@ -1,0 +1,143 @@
+"""Every key of the configuration file: what it takes, its range, its default (contract §2).
+
+This is the page to lay beside the contract. A `section` is a mapping of its own, REQUIRED stands
+where there is no default; what ties several values together is checked in `relations.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from decimal import Decimal
+
+from channels.registry import (
+    BUILTIN_TOOLS,
+    CAPABILITIES,
+    ENDPOINT_TYPES,
+    MAX_TOKENS_PARAMS,
+    PROTOCOLS,
+    TRANSLATIONS,
+    HealthSpec,
+    PriceSpec,
+)
+from gw.config.addresses import base_url, engine_url, listen_address
+from gw.config.config import Address
+from gw.config.faults import Place
+from gw.config.nodes import Node, Scalar
+from gw.config.readers import (
+    Reader,
+    binary_size,
+    choice,
+    decimal,
+    flag,
+    folder,
+    header_text,
+    name,
+    optional,
+    seconds,
+    text,
+    whole,
+)
+from gw.config.structures import (
+    REQUIRED,
+    Key,
+    Schema,
+    Section,
+    choices,
+    distinct,
+    listing,
+    mapping,
+    placed,
+    section,
+)
+
+KIB, MIB = 1024, 1024 * 1024
+MAX_TOKENS = 1_000_000_000
+LAST_SECOND = 253_402_300_799  # of the year 9999
+
+PRICE_READER = decimal("a price in USD", most=1_000_000, quoted=True)
+PRICE_KEYS = tuple(field.name for field in fields(PriceSpec))
+PRICE: Schema = {key: Key(optional(PRICE_READER), None) for key in PRICE_KEYS}
+
+HEALTH: Schema = {
+    "failures": Key(whole(1, 1_000_000), HealthSpec().failures),
+    "cooldown": Key(seconds(above_zero=False), HealthSpec().cooldown_seconds),
+}
+
+TIMEOUTS: Schema = {
+    "connect": Key(seconds(), 5.0),
+    "chat": Key(seconds(), 180.0),
+    "image_attempt": Key(seconds(), 240.0),
+    "image_total": Key(seconds(), 280.0),
+    "video_submit": Key(seconds(), 60.0),
+    "transcript": Key(seconds(), 55.0),
+}
+
+CHANNEL: Schema = {
+    "id": Key(name("a channel id"), REQUIRED),
+    "base_url": Key(base_url(), REQUIRED),
+    # May be empty, for an upstream that asks for none; leaving it out is more likely forgotten.
+    "api_key": Key(header_text("the upstream's key", may_be_empty=True, secret=True), REQUIRED),
+    "protocols": Key(choices(PROTOCOLS, least=1), REQUIRED),
+    "tools": Key(choices(BUILTIN_TOOLS), ()),
+    "max_tokens_param": Key(choice(MAX_TOKENS_PARAMS), "max_tokens"),
+    "max_concurrency": Key(whole(1, 1_000_000), 256),
+    "priority": Key(whole(-1_000_000, 1_000_000), 1),
+    "health": section(HEALTH),
+}
+
+BINDING: Schema = {
+    "id": Key(name("a channel id"), REQUIRED),
+    "as": Key(optional(name("the upstream's name of the model")), None),
+}
+
+
+def binding() -> Reader[Section]:
+    """Read a channel of a model: its id alone, or a mapping of id and `as`."""
+    read_id, read_mapping = BINDING["id"].read, mapping(BINDING)
+
+    def read(node: Node, at: Place) -> Section:
+        if isinstance(node, Scalar) and not node.is_nothing:
+            return Section({"id": read_id(node, at), "as": None}, at, {"id": at})
+        return read_mapping(node, at)
+
+    return read
+
+
+MODEL: Schema = {
+    "id": Key(name("a model id"), REQUIRED),
+    "channels": Key(listing(binding(), "a list of channel ids, or of {id: …, as: …}"), ()),
+    "display_name": Key(text(may_be_empty=True), ""),  # empty: the id
+    "owned_by": Key(text(may_be_empty=True), "gateway"),
+    "created": Key(whole(0, LAST_SECOND), 0),
+    "context_size": Key(optional(whole(1, MAX_TOKENS)), None),
+    "max_output_tokens": Key(optional(whole(1, MAX_TOKENS)), None),
+    "price": section(PRICE),
+    "multiplier": Key(decimal("a factor", most=1000, above_zero=True, quoted=True), Decimal(1)),
+    "capabilities": Key(choices(CAPABILITIES), ()),
+    "callable": Key(flag(), True),
+    "endpoint_type": Key(optional(choice(ENDPOINT_TYPES, "null for a chat model, or")), None),
+    "aliases": Key(listing(placed(name("an alias")), "a list of model ids"), ()),
+}
+
+TOP: Schema = {
+    "listen": Key(listen_address(), Address("127.0.0.1", 8080)),
+    "admin_listen": Key(listen_address(), Address("127.0.0.1", 9090)),
+    "data_dir": Key(folder(), "./var"),
+    "database_url": Key(engine_url(["postgresql", "postgres"]), ""),
+    "redis_url": Key(engine_url(["redis", "rediss", "unix"]), ""),
+    "secret": Key(text("a secret", may_be_empty=True, secret=True), ""),
+    "credits_per_usd": Key(
+        decimal("credits", most=1_000_000_000, above_zero=True, quoted=True), Decimal(1000)
+    ),
+    "drain_seconds": Key(seconds(above_zero=False), 30.0),
+    "max_body_mb": Key(binary_size("MB", MIB, most=1024, above_zero=True), 64 * MIB),
+    "translations": Key(choices(TRANSLATIONS), ("chat_to_messages", "chat_to_native")),
+    "messages_versions": Key(
+        distinct(header_text("a version"), "a list of versions", least=1),
+        ("2023-06-01", "2026-10-21"),
+    ),
+    "idempotency_max_kb": Key(binary_size("kB", KIB, most=1_048_576, above_zero=False), 1024 * KIB),
+    "timeouts": section(TIMEOUTS),
+    "channels": Key(listing(mapping(CHANNEL), "a list of channels"), ()),
+    "models": Key(listing(mapping(MODEL), "a list of models"), ()),
+}

@@ -1,0 +1,175 @@
+"""Readers of mappings and lists: walk them by a table of keys, blame each part that is refused.
+
+A part that is refused is left out and reading goes on, so that one run reports every fault. What
+is read keeps its place, for the checks that need more than one value (`relations.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from gw.config.faults import Place
+from gw.config.nodes import Items, Node, Scalar, Table, Unreadable, described, quoted
+from gw.config.readers import Reader, Refused, choice
+from gw.config.spelling import closest
+
+T = TypeVar("T")
+
+
+class Required:
+    """In place of a default: the key must be there."""
+
+
+REQUIRED = Required()
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What a key takes, and what holds when it is absent."""
+
+    read: Reader[Any]
+    default: Any
+    inside: Schema | None = None  # the keys of the mapping it takes
+
+
+Schema = Mapping[str, Key]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed(Generic[T]):
+    """A value and the place it was read from."""
+
+    value: T
+    at: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What was read of a mapping. A key whose value was refused is absent from `values`."""
+
+    values: Mapping[str, Any]
+    at: Place
+    places: Mapping[str, Place]  # of the keys that are written
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return the value of a key, or `default` when it was refused."""
+        return self.values.get(name, default)
+
+    def place(self, name: str) -> Place:
+        """Where a key is written, or else the mapping that lacks it."""
+        return self.places.get(name) or self.at.key(name)
+
+
+def attempt(read: Reader[T], node: Node, at: Place) -> list[T]:
+    """Read a value; blame its place when it is refused. Returns one value or none."""
+    if isinstance(node, Unreadable):
+        return []
+    try:
+        return [read(node, at)]
+    except Refused as refused:
+        at.blame(found=refused.found, allowed=refused.allowed, hint=refused.hint)
+        return []
+
+
+def section(schema: Schema) -> Key:
+    """A key that takes a mapping and may be absent as a whole."""
+    return Key(mapping(schema), None, inside=schema)
+
+
+def mapping(schema: Schema) -> Reader[Section]:
+    """Read a mapping by its table of keys; nothing at all counts as an empty one."""
+    allowed = f"a mapping of {', '.join(schema)}"
+
+    def read(node: Node, at: Place) -> Section:
+        if isinstance(node, Scalar) and node.is_nothing:
+            node = Table({}, node.mark)
+        if not isinstance(node, Table):
+            raise Refused(found=described(node), allowed=allowed)
+        meant = _blame_unknown_keys(node, schema, at)
+        places = {name: at.key(name, entry.mark) for name, entry in node.entries.items()}
+        values: dict[str, Any] = {}
+        for name, key in schema.items():
+            entry = node.entries.get(name)
+            if entry is not None:
+                found = attempt(key.read, entry.value, places[name])
+                values.update((name, value) for value in found)
+            elif key.inside is not None:
+                values[name] = key.read(Table({}, node.mark), at.key(name))
+            elif key.default is not REQUIRED:
+                values[name] = key.default
+            elif name not in meant:
+                at.key(name).blame(found="nothing", allowed="a value: this key is required")
+        return Section(values, at, places)
+
+    return read
+
+
+def listing(read: Reader[T], allowed: str) -> Reader[tuple[T, ...]]:
+    """Read a list of values; nothing at all counts as an empty one."""
+
+    def read_list(node: Node, at: Place) -> tuple[T, ...]:
+        if isinstance(node, Scalar) and node.is_nothing:
+            return ()
+        if not isinstance(node, Items):
+            hint = "write it as a list, in [ ] or one per line after a dash"
+            raise Refused(found=described(node), allowed=allowed, hint=hint)
+        return tuple(
+            value
+            for index, item in enumerate(node.items)
+            for value in attempt(read, item, at.item(index, item.mark))
+        )
+
+    return read_list
+
+
+def distinct(read: Reader[str], allowed: str, *, least: int = 0) -> Reader[tuple[str, ...]]:
+    """Read a list in which each value stands once, with `least` values or more."""
+    read_list = listing(placed(read), allowed)
+
+    def read_distinct(node: Node, at: Place) -> tuple[str, ...]:
+        values = read_list(node, at)
+        is_empty = isinstance(node, Scalar) or (isinstance(node, Items) and not node.items)
+        if is_empty and least:
+            raise Refused(found=described(node), allowed=f"{allowed}, with at least {least}")
+        seen: dict[str, Place] = {}
+        for item in values:
+            if item.value in seen:
+                item.at.blame(found=f"{quoted(item.value)} again", allowed="each value once")
+            seen.setdefault(item.value, item.at)
+        return tuple(seen)
+
+    return read_distinct
+
+
+def choices(options: Sequence[str], *, least: int = 0) -> Reader[tuple[str, ...]]:
+    """Read a list of distinct values out of `options`."""
+    return distinct(choice(options), f"a list of {', '.join(options)}", least=least)
+
+
+def placed(read: Reader[T]) -> Reader[Placed[T]]:
+    """Keep the place along with the value."""
+    return lambda node, at: Placed(read(node, at), at)
+
+
+def _blame_unknown_keys(node: Table, schema: Schema, at: Place) -> set[str]:
+    """Blame keys the schema does not have; return those they were probably meant to be."""
+    meant = set()
+    for name, entry in node.entries.items():
+        if name not in schema:
+            guess = closest(name, schema)
+            at.key(name, entry.mark).blame(
+                found=f"the unknown key {quoted(name)}",
+                allowed=f"the keys {', '.join(schema)}",
+                hint=_key_hint(name, guess, schema),
+            )
+            meant.add(guess or "")
+    return meant
+
+
+def _key_hint(name: str, guess: str | None, schema: Schema) -> str:
+    for parent, key in schema.items():
+        if key.inside is not None and name in key.inside:
+            return f"{name} belongs under {parent}"
+    return f"did you mean {guess}?" if guess else ""

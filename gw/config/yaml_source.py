@@ -1,0 +1,181 @@
+"""YAML text to a tree of nodes, with every fault of the writing itself reported at its position.
+
+PyYAML parses; nothing is constructed from tags, and no value is interpreted here. Keys given
+twice, tags, unset variables and the like are reported, and reading goes on; a syntax error ends it.
+Anchors and `<<` merges work; what is merged gives way to what is written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import yaml
+
+from gw.config.environment import SubstitutionFault, shielded, substitute, unshielded
+from gw.config.faults import Mark, Place, Report
+from gw.config.nodes import (
+    Entry,
+    Items,
+    Node,
+    Scalar,
+    ScalarKind,
+    Table,
+    Unreadable,
+    described,
+    quoted,
+)
+
+_YAML_TAG = "tag:yaml.org,2002:"
+_MERGE = f"{_YAML_TAG}merge"
+_KINDS: Mapping[str, ScalarKind] = {
+    f"{_YAML_TAG}str": "text",
+    f"{_YAML_TAG}int": "whole",
+    f"{_YAML_TAG}float": "number",
+    f"{_YAML_TAG}bool": "bool",
+    f"{_YAML_TAG}null": "null",
+    f"{_YAML_TAG}timestamp": "date",
+    # A lone `=` or `<<` is an ordinary text where a value stands.
+    f"{_YAML_TAG}value": "text",
+    _MERGE: "text",
+}
+_QUOTE_HINT = "put quotes around a value that has any of : # [ ] { } * & ! % @ ` in it"
+
+
+def parse(text: str, environ: Mapping[str, str], report: Report) -> Node:
+    """Read one YAML document; an empty one is a null scalar.
+
+    Faults go to `report`; what they leave unusable becomes Unreadable in the tree.
+    """
+    nowhere = Unreadable(Mark(1, 1))
+    try:
+        root = yaml.compose(shielded(text), Loader=yaml.SafeLoader)
+        if root is None:
+            return Scalar("", "null", Mark(1, 1))
+        return _Tree(environ).node(root, report.top())
+    except yaml.reader.ReaderError as error:
+        _blame_character(text, error, report)
+    except yaml.MarkedYAMLError as error:
+        _blame_syntax(text, error, report)
+    except RecursionError:
+        report.top().blame(found="lists and mappings nested too deep", allowed="a few levels")
+    except (ValueError, OverflowError) as error:
+        # Escapes and directives with impossible numbers: PyYAML lets these through as they are.
+        report.top().blame(found=f"YAML that cannot be read: {error}", allowed="valid YAML")
+    return nowhere
+
+
+class _Tree:
+    """Turns PyYAML's nodes into ours. An anchor used twice is turned once."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self._done: dict[int, Node] = {}
+        self._open: set[int] = set()
+
+    def node(self, node: yaml.Node, at: Place) -> Node:
+        if id(node) in self._done:
+            return self._done[id(node)]
+        at = Place(at.report, at.path, at.mark or _mark(node))
+        if id(node) in self._open:
+            at.blame(found="an alias to what it is part of", allowed="an alias to something else")
+            return Unreadable(_mark(node))
+        self._open.add(id(node))
+        made = self._made(node, at)
+        self._open.remove(id(node))
+        self._done[id(node)] = made
+        return made
+
+    def _made(self, node: yaml.Node, at: Place) -> Node:
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node, at)
+        if isinstance(node, yaml.SequenceNode) and node.tag == f"{_YAML_TAG}seq":
+            items = tuple(
+                self.node(item, at.item(index, _mark(item)))
+                for index, item in enumerate(node.value)
+            )
+            return Items(items, _mark(node))
+        if isinstance(node, yaml.MappingNode) and node.tag == f"{_YAML_TAG}map":
+            return Table(self._entries(node, at), _mark(node))
+        return _blame_tag(node, at)
+
+    def _scalar(self, node: yaml.ScalarNode, at: Place) -> Node:
+        kind = _KINDS.get(node.tag)
+        if kind is None:
+            return _blame_tag(node, at)
+        try:
+            written = _joined_surrogates(unshielded(node.value))
+            text, variables = substitute(written, self._environ)
+        except SubstitutionFault as fault:
+            at.blame(found=fault.found, allowed=fault.allowed, hint=fault.hint)
+            return Unreadable(_mark(node))
+        except UnicodeError:
+            at.blame(found="half of a surrogate pair", allowed="text of whole characters")
+            return Unreadable(_mark(node))
+        return Scalar(text, kind, _mark(node), variables)
+
+    def _entries(self, node: yaml.MappingNode, at: Place) -> dict[str, Entry]:
+        written: dict[str, Entry] = {}
+        merged: dict[str, Entry] = {}
+        for key, value in node.value:
+            mark = _mark(key)
+            name = unshielded(key.value) if isinstance(key, yaml.ScalarNode) else None
+            if key.tag == _MERGE:
+                for table in self._merged_tables(value, at.key("<<", mark)):
+                    merged = {**table.entries, **merged}
+            elif name is None or not _is_whole_text(name):
+                at.key("?", mark).blame(found="a key that is no text", allowed="text as key")
+            elif name in written:
+                at.key(name, mark).blame(
+                    found=f"the key {quoted(name)} again, first in line {written[name].mark.line}",
+                    allowed="each key once",
+                )
+            else:
+                written[name] = Entry(self.node(value, at.key(name, mark)), mark)
+        return {**merged, **written}
+
+    def _merged_tables(self, value: yaml.Node, at: Place) -> Iterator[Table]:
+        node = self.node(value, at)
+        for item in node.items if isinstance(node, Items) else (node,):
+            if isinstance(item, Table):
+                yield item
+            elif not isinstance(item, Unreadable):
+                at.blame(found=described(item), allowed="a mapping to merge, or a list of them")
+
+
+def _mark(node: yaml.Node) -> Mark:
+    return Mark(node.start_mark.line + 1, node.start_mark.column + 1)
+
+
+def _is_whole_text(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _joined_surrogates(text: str) -> str:
+    """Join \\ud83d\\ude00, as JSON writes one character, and refuse a half alone."""
+    if _is_whole_text(text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16")
+
+
+def _blame_tag(node: yaml.Node, at: Place) -> Unreadable:
+    at.blame(found=f"the tag {quoted(node.tag)}", allowed="plain values without a tag")
+    return Unreadable(_mark(node))
+
+
+def _blame_syntax(text: str, error: yaml.MarkedYAMLError, report: Report) -> None:
+    mark = error.problem_mark or error.context_mark
+    problem = unshielded(", ".join(part for part in (error.context, error.problem) if part))
+    hint = _QUOTE_HINT
+    if mark is not None and text[mark.index : mark.index + 1] == "\t":
+        hint = "indent and separate with spaces, not tabs"
+    where = Mark(mark.line + 1, mark.column + 1) if mark is not None else None
+    Place(report, "", where).blame(found=problem, allowed="valid YAML", hint=hint)
+
+
+def _blame_character(text: str, error: yaml.reader.ReaderError, report: Report) -> None:
+    before = text[: error.position]
+    where = Mark(before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
+    Place(report, "", where).blame(
+        found=f"the character U+{ord(text[error.position]):04X}",
+        allowed="printable text and spaces",
+    )

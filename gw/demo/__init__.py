@@ -1,0 +1,1 @@
+"""The demonstration: simulator, database, gateway, a funded account, in one process tree."""

@@ -1,0 +1,237 @@
+"""`gw demo`: everything on one machine with nothing configured, until Ctrl-C.
+
+The upstream simulator runs as a process of its own; the gateway runs here, on an embedded
+PostgreSQL below the data folder, with an account that has credit. The configuration is written
+where the other commands can be pointed at it. A second demo finds the same account and key again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import ujson
+
+from gw.config.load import load
+from gw.demo.account import DemoKey, open_account
+from gw.run import run_gateway
+from gw.serve import Gateway
+
+READY_SECONDS = 30.0
+# Tried first, so that the printed lines look the same every time.
+PORT, ADMIN_PORT = 8080, 9090
+
+MARK = "# Written by `gw demo`"
+CONFIGURATION = """\
+# Written by `gw demo`, anew at each start. Point other commands at it:
+#   gw account list --config {path}
+listen: 127.0.0.1:{port}
+admin_listen: 127.0.0.1:{admin_port}
+data_dir: .
+channels:
+  - id: simulator-a
+    base_url: {upstream}
+    api_key: demo-a
+    protocols: [chat, messages, responses, native]
+  - id: simulator-b
+    base_url: {upstream}
+    api_key: demo-b
+    protocols: [chat, messages, responses, native]
+    priority: 2
+models:
+  - id: demo-large
+    display_name: Demo Large
+    owned_by: simulator
+    channels: [simulator-a, simulator-b]
+    context_size: 128000
+    max_output_tokens: 4096
+    price: {{input: "1.25", output: "10", cached_input: "0.125"}}
+    capabilities: [tools, json]
+    aliases: [demo]
+  - id: demo-small
+    display_name: Demo Small
+    owned_by: simulator
+    channels: [simulator-b, simulator-a]
+    context_size: 32000
+    max_output_tokens: 2048
+    price: {{input: "0.1", output: "0.4"}}
+    capabilities: [tools, json]
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """What a running demo offers."""
+
+    url: str
+    admin_url: str
+    config: Path
+    key: DemoKey
+
+
+class SimulatorMissing(Exception):
+    """The upstream simulator did not start."""
+
+
+def is_ours(path: Path) -> bool:
+    """May the configuration be written there? Only over nothing, or over an earlier demo's."""
+    return not path.exists() or path.read_text("utf-8", "replace").startswith(MARK)
+
+
+async def run_demo(path: Path, *, is_json: bool) -> int:
+    """Run until Ctrl-C or SIGTERM, configuration at `path`; return the exit code."""
+    async with _simulator() as upstream:
+        _write_configuration(path, upstream)
+
+        async def show(gateway: Gateway) -> None:
+            key = await open_account(gateway.database, gateway.secret)
+            demo = Demo(gateway.listen_url, gateway.admin_url, path, key)
+            print(_as_json(demo) if is_json else _as_text(demo), flush=True)
+
+        return await run_gateway(load(path, os.environ), reload_from=path, on_ready=show)
+
+
+def _write_configuration(path: Path, upstream: str) -> None:
+    text = CONFIGURATION.format(
+        path=_shown(path),
+        upstream=upstream,
+        port=_free_or_any(PORT),
+        admin_port=_free_or_any(ADMIN_PORT),
+    )
+    path.write_text(text, encoding="utf-8")
+
+
+@asynccontextmanager
+async def _simulator() -> AsyncIterator[str]:
+    """The simulator's address, while it runs."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "loadtests.simulator",
+        "--port",
+        "0",
+        stderr=asyncio.subprocess.PIPE,
+        # Ctrl-C reaches the whole terminal; the simulator must outlive the calls that drain.
+        start_new_session=True,
+    )
+    assert process.stderr is not None
+    drained: asyncio.Task[None] | None = None
+    try:
+        async with asyncio.timeout(READY_SECONDS):
+            while line := (await process.stderr.readline()).decode():
+                if line.startswith("ready listen="):
+                    break
+            else:
+                raise SimulatorMissing
+        drained = asyncio.create_task(_pass_on(process.stderr))
+        yield line.partition("=")[2].split()[0]
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGTERM)
+        await process.wait()
+        if drained is not None:
+            await drained
+
+
+async def _pass_on(stream: asyncio.StreamReader) -> None:
+    async for line in stream:
+        sys.stderr.buffer.write(line)
+
+
+def _free_or_any(port: int) -> int:
+    """This port if nobody listens there, else 0 for any."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return 0
+    return port
+
+
+def _shown(path: Path) -> str:
+    """A path as short as it can be written from here."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def _as_json(demo: Demo) -> str:
+    return str(
+        ujson.dumps(
+            {
+                "base_url": demo.url,
+                "admin_url": demo.admin_url,
+                "key": demo.key.text,
+                "key_id": demo.key.key_id,
+                "account_id": demo.key.account_id,
+                "config": str(demo.config),
+            },
+            escape_forward_slashes=False,
+        )
+    )
+
+
+# Protocol -> path and body of a first call; a native-content stream is another path.
+CALLS = {
+    "chat-completions": (
+        "/v1/chat/completions",
+        '{"model": "demo-large", "messages": [{"role": "user", "content": "Hello"}]}',
+    ),
+    "chat-completions, streamed": (
+        "/v1/chat/completions",
+        '{"model": "demo-large", "stream": true,'
+        ' "messages": [{"role": "user", "content": "Hello"}]}',
+    ),
+    "messages": (
+        "/v1/messages",
+        '{"model": "demo-large", "max_tokens": 200,'
+        ' "messages": [{"role": "user", "content": "Hello"}]}',
+    ),
+    "responses": (
+        "/v1/responses",
+        '{"model": "demo-large", "instructions": "Be brief.",'
+        ' "input": [{"role": "user", "content": "Hello"}]}',
+    ),
+    "native-content, streamed": (
+        "/v1beta/models/demo-large:streamGenerateContent?alt=sse",
+        '{"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]}',
+    ),
+}
+
+
+def _as_text(demo: Demo) -> str:
+    url, key = demo.url, demo.key.text
+    bearer = f"-H 'Authorization: Bearer {key}'"
+    calls = "\n".join(
+        f"# {name}\ncurl -N '{url}{path}' {bearer} \\\n"
+        f"  -H 'Content-Type: application/json' -d '{body}'\n"
+        for name, (path, body) in CALLS.items()
+    )
+    return f"""
+The gateway is running at {url} (metrics: {demo.admin_url}/metrics). Ctrl-C stops everything.
+
+Key      {key}
+Account  {demo.key.account_id}, balance {demo.key.balance_usd} USD
+
+A first call in each protocol:
+
+{calls}
+What is left of the balance, and the models there are:
+
+curl {url}/v1/key/balance {bearer}
+curl {url}/v1/models {bearer}
+
+The command line beside it:
+
+gw account list --config {_shown(demo.config)}
+gw ledger verify --config {_shown(demo.config)}
+"""

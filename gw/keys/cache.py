@@ -1,0 +1,237 @@
+"""Answers every request's first question, whose key this is, mostly from memory.
+
+An entry is believed for a few seconds and dropped at once when the database pushes a change of its
+key or account. Texts of keys are not kept, only their hashes. The table is behind `store.py`; what
+a refusal says to the client is in `principal.py`.
+
+Three rules keep a changed key from living on. A change drops the entry. A read that a change
+overtook is made again before anyone gets it. After a gap in the pushes nothing read before it
+counts as fresh.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from functools import partial
+from typing import Protocol
+
+from actors.clock import Clock
+from actors.store.database import StoreUnavailable
+from gw.keys import store
+from gw.keys.flights import Flight, Flights
+from gw.keys.key_text import is_key_text, legacy_hash
+from gw.keys.principal import KeyRefused, Principal
+from gw.keys.store import FoundKey, Store
+
+__all__ = ["KeyCache", "KeyRefused", "Principal"]
+
+# How long an entry outlives its time to live while the database is away.
+GRACE_SECONDS = 30.0
+# While it is away, an entry in grace is not asked for again for this long.
+RETRY_SECONDS = 1.0
+# Good-looking texts that are no keys; bounded apart, so that guessing cannot push good keys out.
+UNKNOWN_CAPACITY = 10_000
+
+
+class Hasher(Protocol):
+    """What makes the hash that keys are found by."""
+
+    def lookup_hash(self, key_text: str) -> bytes: ...
+
+
+class CacheMetrics(Protocol):
+    """What is counted here."""
+
+    def cache(self, *, cache: str, hit: bool) -> None: ...
+
+
+class _Entry:
+    """What the database said of one key, and how long that is believed (monotonic seconds)."""
+
+    __slots__ = ("epoch", "found", "fresh_until", "usable_until")
+
+    def __init__(
+        self, found: FoundKey, *, epoch: int, fresh_until: float, usable_until: float
+    ) -> None:
+        self.found = found
+        self.epoch = epoch
+        self.fresh_until = fresh_until
+        self.usable_until = usable_until
+
+
+class KeyCache:
+    """At most `capacity` keys, the least recently used leaving first."""
+
+    def __init__(
+        self,
+        database: Store,
+        hasher: Hasher,
+        clock: Clock,
+        metrics: CacheMetrics,
+        *,
+        ttl_seconds: float = 5.0,
+        capacity: int = 100_000,
+    ) -> None:
+        self._database = database
+        self._hasher = hasher
+        self._clock = clock
+        self._metrics = metrics
+        self._ttl_seconds = ttl_seconds
+        self._capacity = capacity
+        self._epoch = 0  # entries of an older one have to be read again
+        self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
+        self._unknown: OrderedDict[bytes, float] = OrderedDict()  # hash to when to ask again
+        self._hash_of_key: dict[str, bytes] = {}
+        self._hashes_of_account: dict[str, set[bytes]] = {}
+        self._flights: Flights[FoundKey | None] = Flights()
+        self._touched: dict[str, float] = {}
+
+    def __repr__(self) -> str:
+        return (
+            f"<KeyCache {len(self._entries)}/{self._capacity} keys {len(self._unknown)} unknown"
+            f" {len(self._flights)} loading>"
+        )
+
+    async def authenticate(self, key_text: str, *, touch: bool = True) -> Principal:
+        """Whose key this is. Raises KeyRefused, or StoreUnavailable when that cannot be known.
+
+        `touch=False` leaves the key's last use alone (spec: Balance).
+        """
+        key_hash = self._hasher.lookup_hash(key_text)
+        entry = self._entries.get(key_hash)
+        is_hit = (
+            entry is not None
+            and self._clock.monotonic() < entry.fresh_until
+            and entry.epoch == self._epoch
+        )
+        if entry is not None and is_hit:
+            self._metrics.cache(cache="keys", hit=True)
+            self._entries.move_to_end(key_hash)
+            found = entry.found
+        else:
+            found = await self._find(key_hash, key_text)
+        now = self._clock.now()
+        principal = _admitted(found, now)
+        if touch:
+            self._touched[principal.key_id] = now
+        return principal
+
+    def invalidate(self, payload: str) -> None:
+        """Forget what a push names: `key:<id>` or `account:<id>`. Others are ignored."""
+        kind, _, name = payload.partition(":")
+        if kind == "key":
+            # It may be a new key, or one whose text was asked for before it was there.
+            self._unknown.clear()
+            if name in self._hash_of_key:
+                self._drop(self._hash_of_key[name])
+        elif kind == "account":
+            for key_hash in list(self._hashes_of_account.get(name, ())):
+                self._drop(key_hash)
+        self._flights.note(payload)
+
+    def clear(self) -> None:
+        """Believe nothing read so far: pushes may have been lost.
+
+        Entries stay for their time of grace, should the database be away.
+        """
+        self._epoch += 1
+        self._unknown.clear()
+        self._flights.note(None)
+
+    def touched(self) -> dict[str, float]:
+        """Hand over which keys were used since the last time, key id to Unix seconds."""
+        touched, self._touched = self._touched, {}
+        return touched
+
+    async def _find(self, key_hash: bytes, key_text: str) -> FoundKey:
+        """Ask the database, together with whoever else asks for the same key meanwhile."""
+        if not is_key_text(key_text):
+            raise KeyRefused("malformed")
+        is_hit = self._unknown.get(key_hash, 0.0) > self._clock.monotonic()
+        self._metrics.cache(cache="keys", hit=is_hit)
+        if is_hit:
+            raise KeyRefused("unknown")
+        found = await self._flights.join(
+            key_hash, lambda flight: self._load(flight, key_hash, key_text)
+        )
+        if found is None:
+            raise KeyRefused("unknown")
+        return found
+
+    async def _load(self, flight: Flight, key_hash: bytes, key_text: str) -> FoundKey | None:
+        while True:  # once, and again for each change that came in the middle of a read
+            flight.start()
+            read_at = self._clock.monotonic()
+            try:
+                found = await store.find(
+                    self._database, lookup_hash=key_hash, legacy_hash=legacy_hash(key_text)
+                )
+            except StoreUnavailable:
+                entry = self._in_grace(key_hash)
+                if entry is None:
+                    raise
+                return entry.found
+            if not flight.was_overtaken(partial(_concerns, found)):
+                break
+        self._keep(key_hash, found, read_at=read_at)
+        return found
+
+    def _in_grace(self, key_hash: bytes) -> _Entry | None:
+        """The entry that may be believed although the database cannot be asked."""
+        entry = self._entries.get(key_hash)
+        now = self._clock.monotonic()
+        if entry is None or now >= entry.usable_until:
+            return None
+        entry.fresh_until = min(now + RETRY_SECONDS, entry.usable_until)
+        entry.epoch = self._epoch
+        return entry
+
+    def _keep(self, key_hash: bytes, found: FoundKey | None, *, read_at: float) -> None:
+        fresh_until = read_at + self._ttl_seconds
+        self._drop(key_hash)
+        if found is None:
+            self._unknown[key_hash] = fresh_until
+            if len(self._unknown) > UNKNOWN_CAPACITY:
+                self._unknown.popitem(last=False)
+            return
+        self._unknown.pop(key_hash, None)
+        self._entries[key_hash] = _Entry(
+            found,
+            epoch=self._epoch,
+            fresh_until=fresh_until,
+            usable_until=fresh_until + GRACE_SECONDS,
+        )
+        principal = found.principal
+        self._hash_of_key[principal.key_id] = key_hash
+        self._hashes_of_account.setdefault(principal.account_id, set()).add(key_hash)
+        if len(self._entries) > self._capacity:
+            self._drop(next(iter(self._entries)))
+
+    def _drop(self, key_hash: bytes) -> None:
+        entry = self._entries.pop(key_hash, None)
+        if entry is None:
+            return
+        principal = entry.found.principal
+        del self._hash_of_key[principal.key_id]
+        siblings = self._hashes_of_account[principal.account_id]
+        siblings.discard(key_hash)
+        if not siblings:
+            del self._hashes_of_account[principal.account_id]
+
+
+def _admitted(found: FoundKey, now: float) -> Principal:
+    """Refuse what is not good at this moment; `now` is in Unix seconds."""
+    if found.refusal is not None:
+        raise KeyRefused(found.refusal)
+    expires_at = found.principal.expires_at
+    if expires_at is not None and now >= expires_at:
+        raise KeyRefused("expired")
+    return found.principal
+
+
+def _concerns(found: FoundKey | None, change: str) -> bool:
+    """Whether a pushed change may have made what was read untrue."""
+    if found is None:
+        return change.startswith("key:")  # the key may have come into being
+    principal = found.principal
+    return change in (f"key:{principal.key_id}", f"account:{principal.account_id}")

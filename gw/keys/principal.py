@@ -1,0 +1,56 @@
+"""Who a request is, once its key was found good, and why a key is refused.
+
+Facts only; finding them is `cache.py`, the row they come from `store.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+KEY_KINDS = ("console", "employee", "compute", "agent")
+
+RefusalReason = Literal[
+    "malformed", "unknown", "revoked", "disabled", "expired", "account_inactive"
+]
+
+# What the client is told, each apart from the others (spec: Authentication 5; contract §7: a
+# disabled key has its own message).
+MESSAGES: Mapping[RefusalReason, str] = {
+    "malformed": (
+        "The API key is missing or malformed: a key is `sk-platform-` followed by 64 lower-case"
+        " hexadecimal characters."
+    ),
+    "unknown": "The API key is invalid: there is no such key.",
+    "revoked": "The API key has been revoked.",
+    "disabled": "The API key is disabled.",
+    "expired": "The API key has expired.",
+    "account_inactive": "The account of this API key is not active.",
+}
+
+
+class KeyRefused(Exception):
+    """A key that opens nothing; `reason` says why, the text is for the client."""
+
+    def __init__(self, reason: RefusalReason) -> None:
+        super().__init__(MESSAGES[reason])
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A good key with its account, as a call needs them; None means no restriction."""
+
+    key_id: str
+    account_id: str
+    key_name: str
+    key_prefix: str
+    kind: str  # one of KEY_KINDS
+    agent_id: str | None
+    allowed_models: frozenset[str] | None  # canonical ids; empty: every model is refused
+    expires_at: float | None  # Unix seconds
+    account_logs: bool
+    spend_cap_nano_usd: int | None
+    rpm_limit: int | None
+    concurrency_limit: int | None

@@ -1,0 +1,210 @@
+"""The table of keys as functions: find, insert, list, change, revoke. The SQL is `keys.sql`.
+
+Key texts do not come here, only what `secret.py` made of them; making a key is `issue.py`. A
+running gateway hears of each change through the database's push, whoever writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any, Protocol, TypedDict
+
+from actors.store.database import ConstraintViolated
+from actors.store.queries import load
+from actors.wallet.ledger import UnknownAccount
+from gw.keys.principal import Principal, RefusalReason
+
+SQL = load("gw.keys", "keys.sql")
+
+ACCOUNT_MISSING = "keys_account_id_fkey"
+HASH_TAKEN = "keys_legacy_hash_once"
+
+
+class Store(Protocol):
+    """What the keys ask of the database: the pool or a transaction."""
+
+    async def fetch_all(self, sql: str, params: Any = ()) -> list[tuple[Any, ...]]: ...
+    async def fetch_one(self, sql: str, params: Any = ()) -> tuple[Any, ...] | None: ...
+    async def execute(self, sql: str, params: Any = ()) -> int: ...
+
+
+class UnknownKey(Exception):
+    """No key has this id."""
+
+
+class KeyIsRevoked(Exception):
+    """The key is revoked, which is for good (spec: Authentication 8)."""
+
+
+class HashIsTaken(Exception):
+    """A key with this hash has been imported before."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundKey:
+    """What a hash led to: whose key it is, and why it is refused apart from expiry, if it is."""
+
+    principal: Principal
+    refusal: RefusalReason | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewKey:
+    """A row to be; exactly one of the two hashes is there, `sealed` only with the keyed one."""
+
+    id: str
+    account_id: str
+    name: str
+    kind: str
+    agent_id: str | None
+    prefix: str
+    lookup_hash: bytes | None
+    legacy_hash: bytes | None
+    sealed: bytes | None
+    allowed_models: Sequence[str] | None
+    expires_at: datetime | None
+    account_logs: bool
+    spend_cap_nano_usd: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRecord:
+    """A key as its owner may see it; the columns of `show` and `list` in their order."""
+
+    id: str
+    account_id: str
+    name: str
+    kind: str
+    agent_id: str | None
+    prefix: str
+    is_revealable: bool
+    allowed_models: list[str] | None
+    expires_at: datetime | None
+    enabled: bool
+    revoked_at: datetime | None
+    account_logs: bool
+    spend_cap_nano_usd: int | None
+    spent_nano_usd: int
+    last_used_at: datetime | None
+    created_at: datetime
+
+
+class KeyChanges(TypedDict, total=False):
+    """What `change` sets; a name that is absent leaves its column alone, None clears it."""
+
+    name: str
+    kind: str
+    agent_id: str | None
+    allowed_models: Sequence[str] | None
+    expires_at: datetime | None
+    enabled: bool
+    account_logs: bool
+    spend_cap_nano_usd: int | None
+
+
+async def find(store: Store, *, lookup_hash: bytes, legacy_hash: bytes) -> FoundKey | None:
+    """Find the key of a text by its two hashes, in one statement."""
+    row = await store.fetch_one(SQL["find"], {"lookup": lookup_hash, "legacy": legacy_hash})
+    return None if row is None else _found(row)
+
+
+async def insert(store: Store, key: NewKey) -> None:
+    """Store a new key. Raises UnknownAccount, HashIsTaken."""
+    row = {field.name: getattr(key, field.name) for field in fields(key)}
+    row["allowed_models"] = None if key.allowed_models is None else list(key.allowed_models)
+    try:
+        await store.execute(SQL["insert"], row)
+    except ConstraintViolated as error:
+        if error.constraint_name == ACCOUNT_MISSING:
+            raise UnknownAccount(key.account_id) from error
+        if error.constraint_name == HASH_TAKEN:
+            raise HashIsTaken(key.id) from error
+        raise
+
+
+async def show(store: Store, key_id: str) -> KeyRecord:
+    """One key. Raises UnknownKey."""
+    row = await store.fetch_one(SQL["show"], (key_id,))
+    if row is None:
+        raise UnknownKey(key_id)
+    return KeyRecord(*row)
+
+
+async def list_of_account(store: Store, account_id: str) -> list[KeyRecord]:
+    """The keys of an account, oldest first; none when there is no such account."""
+    return [KeyRecord(*row) for row in await store.fetch_all(SQL["list"], (account_id,))]
+
+
+async def change(store: Store, key_id: str, changes: KeyChanges) -> None:
+    """Set what `changes` names. Raises UnknownKey, KeyIsRevoked."""
+    touched = await store.execute(SQL["change"], {"id": key_id, **_settings(changes)})
+    if not touched:
+        await show(store, key_id)
+        raise KeyIsRevoked(key_id)
+
+
+async def revoke(store: Store, key_id: str) -> None:
+    """Revoke a key for good; revoking it again changes nothing. Raises UnknownKey."""
+    if not await store.execute(SQL["revoke"], (key_id,)):
+        raise UnknownKey(key_id)
+
+
+async def read_sealed(store: Store, key_id: str) -> bytes | None:
+    """The encrypted text of a key, None when only its hash is known. Raises UnknownKey."""
+    row = await store.fetch_one(SQL["sealed"], (key_id,))
+    if row is None:
+        raise UnknownKey(key_id)
+    return None if row[0] is None else bytes(row[0])
+
+
+async def read_oldest_sealed(store: Store) -> tuple[str, bytes] | None:
+    """Id and encrypted text of the oldest key that has one."""
+    row = await store.fetch_one(SQL["oldest_sealed"])
+    return None if row is None else (row[0], bytes(row[1]))
+
+
+async def write_last_use(store: Store, used_at: Mapping[str, float]) -> None:
+    """Note when keys (id to Unix seconds) were last used; an earlier time changes nothing."""
+    params = {"ids": list(used_at), "seconds": list(used_at.values())}
+    await store.execute(SQL["write_last_use"], params)
+
+
+def _found(row: tuple[Any, ...]) -> FoundKey:
+    key_id, account_id, name, prefix, kind, agent_id, allowed, expires_at = row[:8]
+    account_logs, cap, rpm, concurrency, is_revoked, is_enabled, is_account_enabled = row[8:]
+    principal = Principal(
+        key_id=key_id,
+        account_id=account_id,
+        key_name=name,
+        key_prefix=prefix,
+        kind=kind,
+        agent_id=agent_id,
+        allowed_models=None if allowed is None else frozenset(allowed),
+        expires_at=None if expires_at is None else expires_at.timestamp(),
+        account_logs=account_logs,
+        spend_cap_nano_usd=cap,
+        rpm_limit=rpm,
+        concurrency_limit=concurrency,
+    )
+    refusal: RefusalReason | None = None
+    if is_revoked:
+        refusal = "revoked"
+    elif not is_enabled:
+        refusal = "disabled"
+    elif not is_account_enabled:
+        refusal = "account_inactive"
+    return FoundKey(principal, refusal)
+
+
+def _settings(changes: KeyChanges) -> dict[str, Any]:
+    """For each column whether to set it, and to what."""
+    given: Mapping[str, Any] = changes
+    settings: dict[str, Any] = {}
+    for column in KeyChanges.__annotations__:
+        settings[f"set_{column}"] = column in given
+        settings[column] = given.get(column)
+    if changes.get("allowed_models") is not None:
+        settings["allowed_models"] = list(changes["allowed_models"] or ())
+    return settings

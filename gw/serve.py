@@ -1,0 +1,347 @@
+"""The composition root: every object of a running gateway is made and wired here, in one place.
+
+Starts in the order of need (database, ledger, channels, recovery, listeners) and stops in reverse:
+first nobody new comes in, then what is in flight ends and is settled, then the rest goes. Nothing
+here decides anything about a call; signals and the ready line are `run.py`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+
+from actors.changes import ChangeFeed
+from actors.clock import SystemClock
+from actors.directory import ChannelDirectory
+from actors.heartbeat import SQL as PROCESS_SQL
+from actors.heartbeat import Heartbeat, ProcessIdentity
+from actors.limits import AccountLimits
+from actors.live import LiveCalls
+from actors.recovery import Recovery
+from actors.store.database import Database, StoreUnavailable
+from actors.store.embedded import EmbeddedPostgres
+from actors.store.migrations import migrate
+from actors.supervisor import Supervisor
+from actors.wallet.messages import CallFacts, Outcome
+from actors.wallet.wallets import Wallets
+from actors.wallet.writer import LedgerWriter
+from channels.wire.http import AioHttpWire
+from gw.app import make_application
+from gw.calls.conversation import Conversation
+from gw.config.config import Config
+from gw.current import Current
+from gw.ids import new_call_id
+from gw.keys.cache import KeyCache
+from gw.keys.issue import check_secret
+from gw.keys.last_use import LastUse
+from gw.keys.secret import KeyHasher, KeySealer, Secret, load_secret
+from gw.web.admin import make_admin_application
+from gw.web.drain import InFlight
+from gw.web.listener import Listener
+from gw.web.services import Refusal, Services
+from metrics.logs import EventLog
+from metrics.loop_lag import LoopLag
+from metrics.masks import redact
+from metrics.prometheus import Metrics
+from metrics.tracing import Tracing
+
+WATCH_SECONDS = 1.0
+PARTITIONS_SECONDS = 6 * 3600.0
+# How long a stopping gateway waits for a database that is away before it leaves the rest of the
+# settlements to recovery.
+FLUSH_SECONDS = 10.0
+
+
+class Gateway:
+    """One running gateway process."""
+
+    def __init__(self, config: Config, environ: Mapping[str, str]) -> None:
+        self.current = Current(config)
+        self.metrics = Metrics()
+        self.in_flight = InFlight()
+        self._environ = environ
+        self._clock = SystemClock()
+        self._log = EventLog("gw.serve")
+        self._stack = AsyncExitStack()
+        self._supervisor = Supervisor(clock=self._clock, metrics=self.metrics)
+        self._identity = ProcessIdentity.of_this_process(f"proc_{uuid.uuid4().hex[:20]}")
+        self._live = LiveCalls()
+        self._limits = AccountLimits(clock=self._clock, metrics=self.metrics)
+        self._channels = ChannelDirectory(
+            supervisor=self._supervisor, clock=self._clock, metrics=self.metrics
+        )
+        # Made by `_start`, in this order.
+        self._database: Database
+        self._secret: Secret
+        self._keys: KeyCache
+        self._last_use: LastUse
+        self._writer: LedgerWriter
+        self._wallets: Wallets
+        self._heartbeat: Heartbeat
+        self._public: Listener
+        self._admin: Listener
+
+    def __repr__(self) -> str:
+        return f"<Gateway {self._identity.id} {self.in_flight!r} {self.current!r}>"
+
+    @property
+    def listen_url(self) -> str:
+        """Where clients reach this gateway."""
+        return self._public.url
+
+    @property
+    def admin_url(self) -> str:
+        """Where metrics and probes are."""
+        return self._admin.url
+
+    @property
+    def database(self) -> Database:
+        """The pool, for whoever prepares something on a running gateway (`gw demo`)."""
+        return self._database
+
+    @property
+    def secret(self) -> Secret:
+        """What keys are hashed and sealed with."""
+        return self._secret
+
+    @property
+    def failed(self) -> asyncio.Future[None]:
+        """Done when something that cannot be restarted has died: the process must end."""
+        return self._supervisor.failed
+
+    async def start(self) -> None:
+        """Start everything; on an error what had been started is stopped again."""
+        try:
+            await self._start_store()
+            self._start_ledger()
+            await self._start_heartbeat()
+            await self._start_watchers()
+            await self._start_listeners()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+
+    def reload(self, config: Config) -> None:
+        """Put other channels and models in force; streams in flight are not touched."""
+        self.current.swap(config)
+        self._channels.configure(config.registry.channels)
+        self._log.info("configuration_reloaded", current=repr(self.current))
+
+    async def stop(self) -> None:
+        """Drain: stop accepting, finish what is in flight, settle, leave."""
+        config = self.current.config
+        self.in_flight.begin_drain()
+        self._public.stop_accepting()
+        cut = await self.in_flight.drain(seconds=config.drain_seconds, clock=self._clock)
+        if cut:
+            self._log.warning("calls_cut", count=cut)
+        await self._flush()
+        await self._stack.aclose()
+        self._log.info("stopped")
+
+    # Starting, in order
+
+    async def _start_store(self) -> None:
+        config, stack = self.current.config, self._stack
+        dsn = config.database_url
+        if not dsn:
+            embedded = EmbeddedPostgres(config.data_dir)
+            dsn = await embedded.start()
+            stack.push_async_callback(embedded.stop)
+            self._keep("postgres", lambda: self._watch_embedded(embedded))
+        self._database = Database(dsn)
+        stack.push_async_callback(self._database.close)
+        stack.push_async_callback(self._supervisor.stop)
+        await self._database.open()
+        await migrate(self._database)
+        await self._database.execute(PROCESS_SQL["make_partitions"])
+        self._keep("partitions", self._make_partitions)
+
+    def _start_ledger(self) -> None:
+        self._writer = LedgerWriter(
+            database=self._database,
+            process_id=self._identity.id,
+            clock=self._clock,
+            metrics=self.metrics,
+        )
+        self._wallets = Wallets(
+            writer=self._writer, database=self._database, clock=self._clock, metrics=self.metrics
+        )
+        self._keep("ledger", self._writer.run)
+        self._channels.configure(self.current.registry().channels)
+
+    async def _start_heartbeat(self) -> None:
+        config = self.current.config
+        self._secret = load_secret(config.secret, config.data_dir)
+        # Under another secret every stored key would look unknown: better not to start at all.
+        await check_secret(self._database, KeySealer(self._secret))
+        self._keys = KeyCache(self._database, KeyHasher(self._secret), self._clock, self.metrics)
+        self._last_use = LastUse(keys=self._keys, database=self._database)
+        self._heartbeat = Heartbeat(
+            identity=self._identity,
+            database=self._database,
+            live=self._live,
+            clock=self._clock,
+            metrics=self.metrics,
+            chores=(self._last_use.write, self._forget_idle),
+        )
+        await self._heartbeat.beat()
+        recovery = Recovery(
+            heartbeat=self._heartbeat,
+            database=self._database,
+            wallets=self._wallets,
+            live=self._live,
+            unsettled=self._writer.unsettled,
+            is_pid_alive=_is_pid_alive,
+            clock=self._clock,
+            metrics=self.metrics,
+        )
+        self._keep("heartbeat", self._heartbeat.run)
+        self._keep("recovery", recovery.run)
+
+    async def _start_watchers(self) -> None:
+        feed = ChangeFeed(
+            database=self._database,
+            process_id=self._identity.id,
+            on_change=self._keys.invalidate,
+            on_gap=self._keys.clear,
+        )
+        await feed.start()
+        self._keep("changes", feed.run)
+        lag = LoopLag(metrics=self.metrics, clock=self._clock)
+        self._keep("loop_lag", lag.run)
+
+    async def _start_listeners(self) -> None:
+        config = self.current.config
+        tracing = Tracing.from_environment(self._environ, random.random)
+        self._stack.callback(tracing.shutdown)
+        wire = AioHttpWire(connect_seconds=config.timeouts.connect)
+        self._stack.push_async_callback(wire.close)
+        conversation = Conversation(
+            wallets=self._wallets,
+            live=self._live,
+            channels=self._channels,
+            wire=wire,
+            redactor=self.current.redactor,
+            price_of=self.current.price_of,
+            clock=self._clock,
+            metrics=self.metrics,
+            timeout_seconds=config.timeouts.chat,
+            answer_bytes_max=config.max_body_bytes,
+        )
+        application = make_application(
+            Services(
+                keys=self._keys,
+                wallets=self._wallets,
+                limits=self._limits,
+                registry=self.current.registry,
+                metrics=self.metrics,
+                tracing=tracing,
+                clock=self._clock,
+                new_id=new_call_id,
+                config=config,
+                draining=lambda: self.in_flight.is_draining,
+                refusals=self._record_refusal,
+                redact=lambda text: self.current.redactor().text(text),
+                translations=lambda: self.current.config.translations,
+                in_flight=self.in_flight,
+            ),
+            conversation,
+        )
+        admin = make_admin_application(
+            metrics=self.metrics, readiness=self._why_not_ready, new_id=new_call_id
+        )
+        self._admin = Listener(admin, config.admin_listen)
+        self._stack.push_async_callback(self._admin.close)
+        self._public = Listener(application, config.listen)
+        self._stack.push_async_callback(self._public.close)
+
+    # What runs beside the calls
+
+    def _keep(self, name: str, body: Callable[[], Awaitable[None]]) -> None:
+        self._supervisor.start(name, body)
+
+    async def _watch_embedded(self, embedded: EmbeddedPostgres) -> None:
+        while True:
+            await self._clock.sleep(WATCH_SECONDS)
+            await embedded.ensure_running()
+
+    async def _make_partitions(self) -> None:
+        while True:
+            await self._clock.sleep(PARTITIONS_SECONDS)
+            try:
+                await self._database.execute(PROCESS_SQL["make_partitions"])
+            except StoreUnavailable as error:
+                self._log.warning("partitions_postponed", error=str(error))
+
+    async def _forget_idle(self) -> None:
+        self._wallets.forget_idle()
+        self._limits.forget_idle()
+
+    def _why_not_ready(self) -> str | None:
+        if self.in_flight.is_draining:
+            return "draining"
+        if not self._heartbeat.steady_seconds:  # gone, or frozen for a while
+            return "database unreachable"
+        return None
+
+    def _record_refusal(self, refusal: Refusal) -> None:
+        """A refused call is a row that costs nothing (spec: Call log row)."""
+        now = self._clock.now()
+        model = redact(refusal.model or "")
+        known = self.current.registry().resolve(model)
+        facts = CallFacts(
+            call_id=refusal.call_id,
+            account_id=refusal.principal.account_id,
+            key_id=refusal.principal.key_id,
+            protocol=refusal.protocol,
+            model=known.id if known is not None else model,
+            submitted_at=refusal.submitted_at,
+        )
+        seconds = max(0.0, now - refusal.submitted_at)
+        self._wallets.record(
+            facts,
+            Outcome(
+                status="rejected",
+                cost_nano_usd=0,
+                created_at=now,
+                latency_ms=round(seconds * 1000),
+                error_code=refusal.error_code,
+                error_message=redact(refusal.error_message),  # it may repeat what was sent
+            ),
+        )
+        self.metrics.call_started(refusal.protocol)
+        self.metrics.call_finished(
+            protocol=refusal.protocol,
+            model=known.id if known is not None else "other",
+            status="rejected",
+            code=refusal.error_code,
+            seconds=seconds,
+        )
+
+    async def _flush(self) -> None:
+        """Wait until every settlement is durable; an absent database gets its ten seconds."""
+        try:
+            async with asyncio.timeout(FLUSH_SECONDS):
+                while not self._writer.is_idle:
+                    await self._clock.sleep(0.01)
+                # First the beat, or its next one would sign on again.
+                await self._supervisor.stop_child("heartbeat")
+                await self._last_use.write()
+                await self._heartbeat.leave()
+        except (TimeoutError, StoreUnavailable) as error:
+            self._log.error("settlements_left_to_recovery", error=repr(error))
+
+
+def _is_pid_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True  # someone else's, so it is there
+    return True

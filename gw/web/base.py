@@ -1,0 +1,146 @@
+"""What every endpoint shares above HTTP: trace id, checks, errors in its protocol's shape.
+
+An endpoint is a subclass with the class attributes below and `on_get`, `on_post`, …: ten lines that
+read, call one use-case and render. The checks stand in `checks.py` in their order; the mechanics of
+bodies and disconnects are `exchange.py`. Errors are rendered here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from types import TracebackType
+from typing import Any, ClassVar
+from uuid import UUID
+
+from tornado.web import HTTPError
+
+from gw.keys.principal import Principal
+from gw.web import checks
+from gw.web.auth import AuthMode
+from gw.web.errors import METHOD_NOT_ALLOWED, NOT_FOUND, GatewayError
+from gw.web.exchange import Exchange
+from gw.web.failures import explain, is_expected, is_outage
+from gw.web.render import Shape, render
+from gw.web.services import Admission, Refusal
+from metrics.logs import EventLog
+
+
+class BaseHandler(Exchange):
+    """One request to one endpoint."""
+
+    shape: ClassVar[Shape] = "chat"
+    auth: ClassVar[AuthMode] = "standard"
+    agent_keys_allowed: ClassVar[bool] = False
+    limited: ClassVar[bool] = False  # the account's limits count it
+    billed: ClassVar[bool] = False  # 402 when nothing is available; its refusals become rows
+    protocol: ClassVar[str] = ""  # of those rows
+    touches_key: ClassVar[bool] = True  # it is a use of the key (`last_used_at`)
+
+    # Set by the endpoint: the model as the client named it; and, once a use-case has taken the
+    # call over and writes its row, that a refusal need not.
+    model_name: str | None = None
+    owns_row: bool = False
+
+    _principal: Principal | None = None
+    _admission: Admission | None = None
+
+    @property
+    def principal(self) -> Principal:
+        """Who asks; only where `auth` is not "none"."""
+        assert self._principal is not None
+        return self._principal
+
+    @cached_property
+    def call_id(self) -> UUID:
+        """Shown as 32 hex digits: `x-gateway-trace`, and `request_id` in the call logs."""
+        return self.services.new_id()
+
+    async def check(self) -> None:
+        """401, 403, 429, 402, in this order (contract §7)."""
+        if self.auth == "none":
+            return
+        services = self.services
+        principal = self._principal = await checks.authenticate(
+            services.keys,
+            headers=self.request.headers,
+            query=self.request.query_arguments,
+            mode=self.auth,
+            touch=self.touches_key,
+        )
+        checks.require_agent_allowed(principal, agent_keys_allowed=self.agent_keys_allowed)
+        if self.limited:
+            self._admission = checks.admit(services.limits, principal)
+            for name, value in self._admission.headers.items():
+                self.set_header(name, value)  # an error clears them (spec: Errors, rule 2)
+        if self.billed:
+            await checks.require_funds(services.wallets, principal)
+
+    def release(self) -> None:
+        if self._admission is not None:
+            self._admission.leave()
+
+    def set_default_headers(self) -> None:
+        self.clear_header("Server")
+        self.set_header("Content-Type", "application/json")
+        self.set_header("x-gateway-trace", self.call_id.hex)
+        if self.services.draining():
+            self.set_header("Connection", "close")
+
+    def compute_etag(self) -> None:
+        """No ETags: whoever asks for a balance wants the balance, not a 304."""
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        exc_info = kwargs.get("exc_info")
+        error = exc_info[1] if exc_info else HTTPError(status_code)
+        if isinstance(error, HTTPError) and error.status_code == METHOD_NOT_ALLOWED.http_status:
+            error = self.refused_method()  # a method that not even Tornado knows
+        self.tell(error)
+        self.finish()
+
+    def tell(self, error: BaseException) -> None:
+        told = explain(error)
+        self.set_status(told.http_status)
+        for name, value in told.headers.items():
+            self.set_header(name, value)
+        # A wrong method is answered in the first shape everywhere (contract §5).
+        body = render("chat" if told.kind is METHOD_NOT_ALLOWED else self.shape, told)
+        self.set_header("Content-Length", len(body))
+        self.write(body)
+        if self.billed and not self.owns_row and self._principal is not None:
+            self.owns_row = True
+            self.services.refusals(
+                Refusal(
+                    call_id=self.call_id,
+                    principal=self._principal,
+                    protocol=self.protocol,
+                    model=self.model_name,
+                    http_status=told.http_status,
+                    error_code=told.kind.code,
+                    error_message=told.message,
+                    submitted_at=self.submitted_at,
+                )
+            )
+
+    def log_exception(
+        self,
+        typ: type[BaseException] | None,
+        value: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        if value is None or is_expected(value):
+            return
+        log = EventLog("gw.web")
+        if is_outage(value):
+            log.warning("request_failed", trace=self.call_id.hex, route=self.route, why=str(value))
+        else:
+            log.error("request_failed", exc_info=True, trace=self.call_id.hex, route=self.route)
+
+
+class NotFoundHandler(BaseHandler):
+    """Every path without an endpoint (contract §5)."""
+
+    auth = "none"
+    route = "not_found"
+
+    def refused_method(self) -> GatewayError:
+        return GatewayError(NOT_FOUND, "There is no such endpoint.")

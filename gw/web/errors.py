@@ -1,0 +1,184 @@
+"""Every error the gateway can answer with, as data, and the exception that carries one.
+
+The table is the specification's, row by row, so that the two can be read side by side (spec:
+Errors). It says what an error is called in each protocol and what an upstream's status becomes; how
+a body is written is `render.py`, which exception of ours becomes which error is `failures.py`.
+Messages are the raiser's: one that comes from an upstream must be redacted before it gets here
+(`channels/redact.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorKind:
+    """One row of the table: an HTTP status, and the error's name in each of the three shapes."""
+
+    http_status: int
+    chat_type: str
+    code: str  # of the chat shape; the other two have none
+    messages_type: str
+    native_status: str
+
+
+class GatewayError(Exception):
+    """An error that the client is told, as it stands.
+
+    `param` names the offending field, shown by the images shape only. `http_status` replaces the
+    kind's where an endpoint has its own (contract §7: `model_not_found`).
+    """
+
+    def __init__(
+        self,
+        kind: ErrorKind,
+        message: str,
+        *,
+        param: str | None = None,
+        headers: Mapping[str, str] = _NO_HEADERS,
+        http_status: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.param = param
+        self.headers = headers
+        self.http_status = kind.http_status if http_status is None else http_status
+
+    def __repr__(self) -> str:
+        return f"<GatewayError {self.http_status} {self.kind.code}: {self.message}>"
+
+
+_BAD = "invalid_request_error"  # the type that the chat and the messages protocol share
+
+MODEL_NOT_FOUND = ErrorKind(400, _BAD, "model_not_found", "not_found_error", "NOT_FOUND")
+MODEL_NOT_ALLOWED = ErrorKind(400, _BAD, "model_not_allowed", _BAD, "INVALID_ARGUMENT")
+INVALID_REQUEST = ErrorKind(400, _BAD, "invalid_request", _BAD, "INVALID_ARGUMENT")
+TOOL_NOT_SUPPORTED = ErrorKind(400, _BAD, "tool_not_supported", _BAD, "INVALID_ARGUMENT")
+INVALID_IDEMPOTENCY_KEY = ErrorKind(400, _BAD, "invalid_idempotency_key", _BAD, "INVALID_ARGUMENT")
+# The specification gives the 409s no chat type; they take the one of the other refused requests.
+IDEMPOTENCY_KEY_REUSE = ErrorKind(409, _BAD, "idempotency_key_reuse", _BAD, "ALREADY_EXISTS")
+IDEMPOTENCY_IN_FLIGHT = ErrorKind(409, _BAD, "idempotency_in_flight", _BAD, "ALREADY_EXISTS")
+IDEMPOTENCY_NOT_CACHED = ErrorKind(
+    409, _BAD, "idempotency_response_not_cached", _BAD, "ALREADY_EXISTS"
+)
+INVALID_API_KEY = ErrorKind(
+    401, "authentication_error", "invalid_api_key", "authentication_error", "UNAUTHENTICATED"
+)
+QUOTA_EXCEEDED = ErrorKind(
+    402, "insufficient_quota", "quota_exceeded", "billing_error", "RESOURCE_EXHAUSTED"
+)
+PERMISSION_DENIED = ErrorKind(
+    403, "permission_error", "permission_denied", "permission_error", "PERMISSION_DENIED"
+)
+RATE_LIMIT_EXCEEDED = ErrorKind(
+    429, "rate_limit_error", "rate_limit_exceeded", "rate_limit_error", "RESOURCE_EXHAUSTED"
+)
+INTERNAL_ERROR = ErrorKind(500, "server_error", "internal_error", "api_error", "INTERNAL")
+UPSTREAM_UNREACHABLE = ErrorKind(
+    502, "api_error", "upstream_unreachable", "api_error", "UNAVAILABLE"
+)
+NO_CHANNEL_AVAILABLE = ErrorKind(
+    503, "server_error", "no_channel_available", "overloaded_error", "UNAVAILABLE"
+)
+UPSTREAM_TIMEOUT = ErrorKind(504, "api_error", "upstream_timeout", "api_error", "DEADLINE_EXCEEDED")
+
+# Codes that the specification and the contract name outside the table.
+NOT_FOUND = ErrorKind(404, _BAD, "not_found", "not_found_error", "NOT_FOUND")
+LOG_NOT_FOUND = ErrorKind(404, _BAD, "log_not_found", "not_found_error", "NOT_FOUND")
+METHOD_NOT_ALLOWED = ErrorKind(405, _BAD, "method_not_allowed", _BAD, "UNIMPLEMENTED")
+REQUEST_TOO_LARGE = ErrorKind(
+    413, _BAD, "request_too_large", "request_too_large", "INVALID_ARGUMENT"
+)
+LOGS_RATE_LIMITED = ErrorKind(
+    429, "rate_limit_error", "logs_rate_limited", "rate_limit_error", "RESOURCE_EXHAUSTED"
+)
+MODEL_NO_VISION = ErrorKind(400, _BAD, "model_no_vision", _BAD, "INVALID_ARGUMENT")
+
+ERROR_TABLE: tuple[ErrorKind, ...] = (
+    MODEL_NOT_FOUND,
+    MODEL_NOT_ALLOWED,
+    INVALID_REQUEST,
+    TOOL_NOT_SUPPORTED,
+    INVALID_IDEMPOTENCY_KEY,
+    IDEMPOTENCY_KEY_REUSE,
+    IDEMPOTENCY_IN_FLIGHT,
+    IDEMPOTENCY_NOT_CACHED,
+    INVALID_API_KEY,
+    QUOTA_EXCEEDED,
+    PERMISSION_DENIED,
+    RATE_LIMIT_EXCEEDED,
+    INTERNAL_ERROR,
+    UPSTREAM_UNREACHABLE,
+    NO_CHANNEL_AVAILABLE,
+    UPSTREAM_TIMEOUT,
+    NOT_FOUND,
+    LOG_NOT_FOUND,
+    METHOD_NOT_ALLOWED,
+    REQUEST_TOO_LARGE,
+    LOGS_RATE_LIMITED,
+    MODEL_NO_VISION,
+)
+
+# --- What an upstream's status becomes (spec: Errors, Upstream pass-through) ---
+
+# Chat code and type; a status that is not here is upstream_error / api_error.
+_UPSTREAM_CHAT = {
+    400: ("invalid_request", _BAD),
+    422: ("invalid_request", _BAD),
+    401: ("invalid_api_key", "authentication_error"),
+    403: ("permission_denied", "permission_error"),
+    404: ("not_found", _BAD),
+    429: ("rate_limit_exceeded", "rate_limit_error"),
+}
+
+# Messages type (contract §7, Failure classes); a status that is not here is api_error.
+_UPSTREAM_MESSAGES = {
+    400: _BAD,
+    422: _BAD,
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    529: "overloaded_error",
+}
+
+# Native status; another 5xx is UNAVAILABLE, anything else UNKNOWN. 402 is not RESOURCE_EXHAUSTED:
+# with that a client would take the operator's empty upstream account for its own.
+_UPSTREAM_NATIVE = {
+    400: "INVALID_ARGUMENT",
+    422: "INVALID_ARGUMENT",
+    413: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    409: "ALREADY_EXISTS",
+    429: "RESOURCE_EXHAUSTED",
+    500: "INTERNAL",
+    501: "UNIMPLEMENTED",
+    504: "DEADLINE_EXCEEDED",
+}
+
+
+def from_upstream(
+    status: int, message: str, *, headers: Mapping[str, str] = _NO_HEADERS
+) -> GatewayError:
+    """Make the error of an upstream's non-2xx answer: its status, our names for it.
+
+    `message` is unwrapped and redacted already; `headers` is what is passed on (`Retry-After`). A
+    status that is no error (1xx, 3xx: we follow no redirects) or no HTTP status becomes 502.
+    """
+    assert not 200 <= status < 300, status
+    if not 400 <= status < 600:
+        status = 502
+    code, chat_type = _UPSTREAM_CHAT.get(status, ("upstream_error", "api_error"))
+    messages_type = _UPSTREAM_MESSAGES.get(status, "api_error")
+    native_status = _UPSTREAM_NATIVE.get(status, "UNAVAILABLE" if status >= 500 else "UNKNOWN")
+    kind = ErrorKind(status, chat_type, code, messages_type, native_status)
+    return GatewayError(kind, message, headers=headers)

@@ -1,0 +1,244 @@
+"""One HTTP exchange on Tornado: bodies, early answers, disconnects, accounting.
+
+Mechanics only; who may ask, and what an error looks like, is `base.py` on top of this. Written
+against Tornado 6.6.1: its `RequestHandler._execute` and `finish`, and
+`HTTP1Connection._read_message_inner`, are to be reread before moving to another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, ClassVar, cast
+
+from tornado.iostream import StreamClosedError
+from tornado.web import RequestHandler, stream_request_body
+
+from gw.web.body import LINGER_SECONDS, InboundBody, Leftover
+from gw.web.connection import Connection
+from gw.web.errors import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_ALLOWED, GatewayError
+from gw.web.failures import ENDING_MESSAGE
+from gw.web.services import Services
+
+Endpoint = Callable[..., Awaitable[None]]
+
+CLIENT_CLOSED_REQUEST = 499  # nginx's number for a client that left before its answer
+# Bodies are bounded by `body.py`; Tornado's own bound would answer with a bare 400.
+_TORNADO_BODY_BYTES = 1 << 62
+
+
+@stream_request_body
+class Exchange(RequestHandler):
+    """One request and its answer. An endpoint defines `on_get`, `on_post`, … coroutines."""
+
+    route: ClassVar[str] = "other"  # the metrics' label
+    # What a write to a client that has left raises.
+    gone_errors: ClassVar[tuple[type[Exception], ...]] = (StreamClosedError,)
+
+    submitted_at: float = 0.0  # Unix seconds
+    body: bytes = b""  # complete when `on_<method>` begins
+    client_gone: bool = False
+    task: asyncio.Task[Any] | None = None  # runs `on_<method>`; cancelled when the client leaves
+
+    _inbound: InboundBody | None = None
+    _leftover: Leftover | None = None  # set once the request is refused before its body was in
+    _lingering: asyncio.Task[None] | None = None
+    _sent: asyncio.Future[None] | None = None  # done when the answer is out
+    _is_accounted = False
+    _is_cut = False
+
+    @property
+    def services(self) -> Services:
+        return cast(Services, self.settings["services"])
+
+    @classmethod
+    def allowed_methods(cls) -> list[str]:
+        """The methods that have an `on_<method>`."""
+        return [name for name in cls.SUPPORTED_METHODS if hasattr(cls, f"on_{name.lower()}")]
+
+    def refused_method(self) -> GatewayError:
+        """The answer to any other method (contract §5)."""
+        allowed = ", ".join(self.allowed_methods())
+        return GatewayError(
+            METHOD_NOT_ALLOWED, f"Use {allowed} on this endpoint.", headers={"Allow": allowed}
+        )
+
+    async def check(self) -> None:
+        """Everything that can be refused without the body. Raises what it is refused with."""
+
+    def tell(self, error: BaseException) -> None:
+        """Set status, headers and body, Content-Length included, to tell of `error`."""
+        raise NotImplementedError
+
+    def release(self) -> None:
+        """Give back what the request holds, the moment it is answered or its client has left.
+
+        Called at least once, possibly more often.
+        """
+
+    def cut(self) -> None:
+        """End now, because the process ends (`drain.py`)."""
+        self._is_cut = True
+        if self.task is not None:
+            self._cancel()
+        elif self._leftover is not None and not self._finished:
+            self._end()
+        else:  # its body is still coming in, or its answer still going out
+            cast(Any, self.request.connection).close()
+            self.services.in_flight.leave(self)
+
+    # --- Before the endpoint ---
+
+    async def prepare(self) -> None:
+        services = self.services
+        self.submitted_at = services.clock.now()
+        services.in_flight.enter(self)
+        connection = cast(Connection, self.request.connection)
+        connection.set_max_body_size(_TORNADO_BODY_BYTES)
+        connection.refuse_body = self._refuse_body
+        try:
+            if self._endpoint() is None:
+                raise self.refused_method()
+            await self.check()
+            self._inbound = InboundBody(self.request.headers, services.config.max_body_bytes)
+        except Exception as error:  # noqa: BLE001  the top of a request: every fault is told
+            self._refuse(error)
+
+    def data_received(self, chunk: bytes) -> None:
+        if self._leftover is not None:
+            if not self._leftover.drop(chunk):
+                self._end()
+            return
+        assert self._inbound is not None
+        try:
+            self._inbound.feed(chunk)
+        except GatewayError as error:
+            self._refuse(error)
+
+    def _refuse(self, error: Exception) -> None:
+        """Answer before the body is in, and let the client finish sending (`body.py`).
+
+        The answer goes out now, but `finish` comes only when the body has ended: when it comes
+        earlier, Tornado closes the connection.
+        """
+        self.log_exception(type(error), error, error.__traceback__)
+        limit_bytes = self.services.config.max_body_bytes
+        leftover = self._leftover = Leftover(self.request.headers, limit_bytes)
+        self.release()
+        self.clear()
+        self.tell(error)
+        if not leftover.keeps_connection:
+            self.set_header("Connection", "close")
+        if leftover.is_held_back:
+            self.finish()
+            return
+        self.flush()
+        if leftover.is_expected:
+            self._lingering = asyncio.create_task(self._stop_lingering())
+
+    def _refuse_body(self, fault: str) -> None:
+        """What comes is not chunked: nothing behind it can be trusted, and the connection ends."""
+        if self._leftover is None:
+            self._refuse(GatewayError(INVALID_REQUEST, f"The request body is malformed: {fault}."))
+        self._end()
+
+    async def _stop_lingering(self) -> None:
+        await self.services.clock.sleep(LINGER_SECONDS)
+        self._end()
+
+    # --- The endpoint ---
+
+    async def _serve(self, *args: str, **kwargs: str) -> None:
+        """Run `on_<method>`; what Tornado calls, whatever the method, when the body is complete.
+
+        Tornado finishes the answer afterwards, or what there is of it: a stream that was cut ends
+        there, and on a closed connection nothing is written at all.
+        """
+        if self._leftover is not None:
+            self._end()
+            return
+        assert self._inbound is not None
+        self.body = self._inbound.take()
+        if self._is_closed():  # it left with its last byte, and nobody would be called back
+            self._client_left()
+            return
+        endpoint = self._endpoint()
+        assert endpoint is not None
+        self.task = asyncio.current_task()
+        try:
+            await endpoint(*args, **kwargs)
+        except asyncio.CancelledError:
+            if not (self.client_gone or self._is_cut):
+                raise  # not ours; Tornado answers 500 when nobody cancelled this task either
+            if not (self.client_gone or self._headers_written):
+                raise GatewayError(INTERNAL_ERROR, ENDING_MESSAGE) from None
+        except self.gone_errors:
+            self._client_left()
+        except Exception as error:
+            if not self._headers_written:
+                raise  # Tornado asks `write_error`
+            self.log_exception(type(error), error, error.__traceback__)
+        finally:
+            self.task = None
+            if self._finished or self.client_gone:
+                self._leave_flight()
+
+    def _endpoint(self) -> Endpoint | None:
+        assert self.request.method is not None
+        return getattr(self, f"on_{self.request.method.lower()}", None)
+
+    get = head = post = delete = patch = put = options = _serve
+
+    def _is_closed(self) -> bool:
+        stream = getattr(self.request.connection, "stream", None)
+        return stream is not None and stream.closed()
+
+    # --- After it ---
+
+    def on_connection_close(self) -> None:
+        super().on_connection_close()
+        if self._finished or self._leftover is not None:
+            self._end()  # it has its answer; Tornado says this too when that ended before the body
+            return
+        self._client_left()
+        self._cancel()
+
+    def on_finish(self) -> None:
+        self.release()
+        if self._lingering is not None and self._lingering is not asyncio.current_task():
+            self._lingering.cancel()
+
+    def finish(self, chunk: str | bytes | dict[str, Any] | None = None) -> asyncio.Future[None]:
+        self._sent = super().finish(chunk)
+        self._leave_flight()
+        return self._sent
+
+    def account(self, status: int) -> None:
+        """Count the answer, once; the application calls it for every finished one."""
+        if not self._is_accounted:
+            self._is_accounted = True
+            self.services.metrics.http_response(route=self.route, status=status)
+
+    def _client_left(self) -> None:
+        self.client_gone = True
+        self.account(CLIENT_CLOSED_REQUEST)
+        self.release()
+        self._leave_flight()
+
+    def _leave_flight(self) -> None:
+        """Out of flight, once the endpoint has ended and the last byte is on its way."""
+        if self.task is not None:
+            return
+        if self._sent is None or self._sent.done():
+            self.services.in_flight.leave(self)
+        else:
+            self._sent.add_done_callback(lambda _: self.services.in_flight.leave(self))
+
+    def _cancel(self) -> None:
+        # Once: a second one would hit what the endpoint does to end well.
+        if self.task is not None and not self.task.cancelling():
+            self.task.cancel()
+
+    def _end(self) -> None:
+        if not self._finished:
+            self.finish()

@@ -1,0 +1,53 @@
+"""One listening address of the gateway, on Tornado's own HTTP server.
+
+Stopping is in two steps: `stop_accepting` closes the door while requests inside go on, `close` ends
+what is left. The bounds here are what a public server needs: idle, header and body time-outs, and a
+limit on headers; bodies are bounded by `body.py`.
+"""
+
+from __future__ import annotations
+
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets
+from tornado.web import Application
+
+from gw.config.config import Address
+from gw.web.connection import HEAD_BYTES_MAX
+
+# A kept connection that stays silent for so long is closed. Longer than common load balancers
+# keep theirs, so that they close first.
+IDLE_SECONDS = 75.0
+# A body that is not complete by then is not coming.
+BODY_SECONDS = 120.0
+# Room to read a head that is too large and to say so (`connection.py`). What is larger still ends
+# the connection without a word.
+HEADER_BYTES_MAX = 2 * HEAD_BYTES_MAX
+BACKLOG = 4096
+
+
+class Listener:
+    """An application on an address; port 0 takes any free port, `url` says which."""
+
+    def __init__(self, application: Application, address: Address) -> None:
+        self._sockets = bind_sockets(address.port, address.host, backlog=BACKLOG)
+        self._server = HTTPServer(
+            application,
+            idle_connection_timeout=IDLE_SECONDS,
+            body_timeout=BODY_SECONDS,
+            max_header_size=HEADER_BYTES_MAX,
+        )
+        self._server.add_sockets(self._sockets)
+        bound = Address(address.host, self._sockets[0].getsockname()[1])
+        self.url = f"http://{bound}"
+
+    def __repr__(self) -> str:
+        return f"<Listener {self.url}>"
+
+    def stop_accepting(self) -> None:
+        """Take no more connections. A second call does nothing."""
+        self._server.stop()
+
+    async def close(self) -> None:
+        """Close every connection that is left."""
+        self._server.stop()
+        await self._server.close_all_connections()

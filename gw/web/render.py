@@ -1,0 +1,54 @@
+"""Writes an error as the body of the endpoint's protocol (spec: Errors).
+
+Three shapes, and the images endpoint's variant of the first. Knows nothing of HTTP beyond the
+status number that the native shape repeats.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import ujson
+
+from gw.web.errors import GatewayError
+
+Shape = Literal["chat", "messages", "native", "images"]
+
+
+def render(shape: Shape, error: GatewayError) -> bytes:
+    """Render `error` as a JSON body in UTF-8."""
+    return dumps(_body(shape, error, _encodable(error.message)))
+
+
+def dumps(value: Any) -> bytes:
+    """Write JSON the way every answer of the gateway is written: UTF-8, `/` as it is.
+
+    Strings must be encodable; money must be strings already (a Decimal would become a float).
+    """
+    text: str = ujson.dumps(
+        value, ensure_ascii=False, escape_forward_slashes=False, allow_nan=False
+    )
+    return text.encode()
+
+
+def _body(shape: Shape, error: GatewayError, message: str) -> dict[str, Any]:
+    kind = error.kind
+    if shape == "messages":
+        return {"type": "error", "error": {"type": kind.messages_type, "message": message}}
+    if shape == "native":
+        return {
+            "error": {
+                "code": error.http_status,
+                "message": message,
+                "status": kind.native_status,
+            }
+        }
+    body: dict[str, Any] = {"message": message, "type": kind.chat_type, "code": kind.code}
+    if shape == "images":
+        body["param"] = error.param
+    return {"error": body}
+
+
+def _encodable(text: str) -> str:
+    """Replace lone surrogates, which a client's own JSON may have put into a message."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

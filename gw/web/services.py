@@ -1,0 +1,105 @@
+"""What handlers may use, as one frozen object made by the composition root (`gw/serve.py`).
+
+Each thing is described by the little that handlers ask of it, so that a test can give a fake. The
+real ones: `gw/keys`, `actors/wallet`, `actors/limits.py`, `metrics/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+from uuid import UUID
+
+from actors.clock import Clock
+from actors.wallet.ledger import Spending
+from channels.registry import Registry
+from gw.keys.principal import Principal
+from gw.web.drain import InFlight
+from metrics.prometheus import Metrics
+from metrics.tracing import Tracing
+
+
+class Keys(Protocol):
+    """Who a key belongs to."""
+
+    async def authenticate(self, key_text: str, *, touch: bool = True) -> Principal:
+        """Raises KeyRefused, or StoreUnavailable. `touch=False` leaves the last use alone."""
+
+
+class Money(Protocol):
+    """What an account can spend, in nano-USD. Every method raises StoreUnavailable."""
+
+    async def available(self, account_id: str) -> int:
+        """Balance minus open holds: a snapshot, but exact when it is not positive."""
+
+    async def settled(self, account_id: str) -> None:
+        """Wait until everything this process has queued for the account is applied."""
+
+    async def spending(self, key_id: str, account_id: str) -> Spending:
+        """The account's money and the key's part in it, read fresh."""
+
+
+class Admission(Protocol):
+    """The right of one request to be in flight."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """`x-ratelimit-*` of a successful answer; empty where no limit exists."""
+
+    def leave(self) -> None:
+        """Give the place back. Leaving twice is harmless."""
+
+
+class Limits(Protocol):
+    """The limits of accounts (spec: Limits)."""
+
+    def enter(self, account_id: str, *, rpm: int | None, concurrency: int | None) -> Admission:
+        """Raises LimitExceeded."""
+
+
+class WebConfig(Protocol):
+    """The part of the configuration that handlers read."""
+
+    @property
+    def max_body_bytes(self) -> int:
+        """The largest request body that is accepted."""
+
+    @property
+    def messages_versions(self) -> tuple[str, ...]:
+        """The versions of the messages protocol that are accepted (contract §5)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A billed request that the gateway itself refused: one row, status `rejected`, cost 0."""
+
+    call_id: UUID
+    principal: Principal
+    protocol: str
+    model: str | None  # as the client named it; None when the body was not read that far
+    http_status: int
+    error_code: str
+    error_message: str
+    submitted_at: float  # Unix seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """Everything a handler needs from outside."""
+
+    keys: Keys
+    wallets: Money
+    limits: Limits
+    registry: Callable[[], Registry]  # the current one; a reload swaps it
+    metrics: Metrics
+    tracing: Tracing
+    clock: Clock
+    new_id: Callable[[], UUID]
+    config: WebConfig
+    draining: Callable[[], bool]
+    refusals: Callable[[Refusal], None]
+    # Masks what an upstream says before a client sees it, and the translations that are enabled.
+    redact: Callable[[str], str] = str
+    translations: Callable[[], frozenset[str]] = frozenset
+    in_flight: InFlight = field(default_factory=InFlight)

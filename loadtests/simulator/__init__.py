@@ -1,0 +1,97 @@
+"""An upstream that speaks four chat protocols (and plain images), and fails on request.
+
+Used by `gw demo`, by the tests and as the upstream of benchmarks; it imports nothing of the
+gateway. Run `python -m loadtests.simulator --host 127.0.0.1 --port 0 --seed 7`, which prints
+`ready listen=http://HOST:PORT` on stderr, or use it in a test:
+
+    async with Simulator(seed=7) as simulator:        # loadtests.simulator.server
+        simulator.put_faults({"status": 503, "times": 2}, api_key="upstream-a")
+        ...                                           # a channel at simulator.base_url
+        await simulator.wait(cancelled=1)
+        simulator.requests()[-1].body
+
+Endpoints: `POST /v1/chat/completions`, `/v1/responses`, `/v1/messages`,
+`/v1beta/models/M:generateContent`, `:streamGenerateContent`, `/v1/images/generations`. Any key
+that is not empty will do, in the header of the protocol; without one it is a 401.
+
+What an answer is: without a directive it echoes the beginning of the last user message; with
+function tools in the request (and `tool_choice` not `none`) it calls one, or two in parallel when
+two are offered; after a tool's result it is text again. The same request and seed give the same
+bytes, ids and `created` included. Five characters are a token, so a length is easily foreseen
+and differs from the gateway's own estimate of four; `max_tokens` cuts the echo and finishes with
+the dialect's word for length. A request that names a cache (`prompt_cache_key`, `cachedContent`,
+`cache_control`) reads half of its input from it; `cache_control` also writes a quarter.
+
+Directives
+----------
+A JSON object: as the top-level member `sim` of a request, as `[[sim {...}]]` in its last user
+message, or standing: `PUT /_sim/faults/KEY` for an upstream key, `/_sim/faults/port:N` for a
+listening port, `/_sim/faults` for everybody (`DELETE` takes it away, `GET` lists). They are merged
+member by member; the request's own beat those of the key, the port and everybody, in this order
+(`sim` beats the text). A member given as null is back at its default. A member nobody knows, a
+wrong type or a value out of bounds is a 400 that says so.
+
+An *event* is one server-sent event on the wire, of any kind, counted from the first of the stream;
+a plain answer counts as one event. Bytes are bytes of the body, without its framing.
+
+| Member              | Value           | What it does |
+|---------------------|-----------------|-----------------------------------------------|
+| `status`            | 200 to 599      | answers so; from 300 on with the dialect's error body |
+| `message`           | text            | the message of that error, and of `error_event` |
+| `body`              | any JSON        | the whole answer: a string as it is, else as JSON |
+| `headers`           | object of texts | more response headers |
+| `retry_after`       | seconds or date | the header `Retry-After` |
+| `malformed`         | `json`          | an answer, or one event of a stream, that is broken JSON |
+|                     | `utf8`          | the same with bytes that are no UTF-8 |
+|                     | `html`          | a 200 with a web page |
+|                     | `http`          | bytes that are no HTTP |
+|                     | `chunk`         | half of the events, then a broken chunk size |
+| `refuse`            | true            | reads the request, ends the connection without a byte |
+| `text`              | text            | the answer's text |
+| `chars`             | number          | so many characters of plain words |
+| `events`            | number          | so many content deltas (images: so many images) |
+| `chars_per_event`   | number          | the length of a delta, 5 when not given |
+| `huge`              | bytes           | a text of that size, in one event |
+| `endless`           | true            | content without end, as fast as the client reads |
+| `reasoning_text`    | text            | shown reasoning before the answer, in the dialect's form |
+| `tool_calls`        | number or list  | so many, 0 is none, or `[{"name", "arguments", "id"}]` |
+| `finish_reason`     | text            | `stop length tool_calls content_filter` in any |
+|                     |                 | dialect, or the dialect's own word |
+| `usage`             | object          | `input output cached cache_write reasoning`; input and |
+|                     |                 | output are totals, zero is sent as zero |
+| `no_usage`          | true            | says nothing about usage |
+| `no_done`           | true            | leaves out the terminator: `[DONE]`, `message_stop`, |
+|                     |                 | `response.completed`, the chunk with `finishReason` |
+| `delay_headers_ms`  | milliseconds    | waits before the status line |
+| `delay_event_ms`    | milliseconds    | waits between events |
+| `hang`              | `"headers"`     | never answers |
+|                     | number          | never goes on after so many events |
+| `error_event`       | number          | after so many events the dialect's error event, then the |
+|                     |                 | end; a plain answer becomes a 500 |
+| `cut_after_events`  | number          | ends the connection after so many events |
+| `cut_after_bytes`   | number          | ends the connection after so many bytes |
+| `cut`               | `close` `reset` | how: FIN (default), or RST once what was sent arrived |
+| `crlf`              | true or false   | line ends of the stream; native has CRLF by itself |
+| `split_bytes`       | number          | writes in pieces of so many bytes |
+| `rate`              | 0 to 1          | the directive applies so often; the seed decides when |
+| `times`             | number          | a standing directive is gone after so many requests |
+
+Looking inside
+--------------
+| Request                                | Answer |
+|----------------------------------------|----------------------------------------------|
+| `GET /_sim/stats`                      | counters, also per protocol and per key |
+| `GET /_sim/requests?last=N`            | the most recent requests as they came, oldest first |
+| `GET /_sim/wait?cancelled=1&timeout=5` | 200 once the counters are there, else 408; |
+|                                        | `key=K` looks at one key; the gauges (`active`, |
+|                                        | `held_back`, `connections_open`) must be equal, |
+|                                        | the rest at least so many |
+| `POST /_sim/reset`                     | forgets faults, requests and counters |
+
+`held_back` counts the connections whose client reads too slowly to take more at this moment.
+A request ends as `completed`, as `cut` (by a directive) or as `cancelled_by_client`.
+
+Where things are: `http` (a connection) -> `engine` (request to script) -> `dialects/*` (wires),
+`answers` (content), `script` (delivery) -> `playback`; beside them `directives`, `faults`,
+`stats`, `introspection`, `server`.
+"""

@@ -1,0 +1,206 @@
+"""The answer to an `Ask`: its text, tool calls, finish and usage, before any wire.
+
+Everything follows from the request, the directive and the seed, so the same request gives the
+same bytes. How an answer looks on a wire is `dialects/`, how it is delivered is `script.py`.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Final
+
+import msgspec
+
+from loadtests.simulator.ask import TOKEN_CHARS, Ask, Tool, tokens_of
+from loadtests.simulator.directives import CallSpec, Directive, UsageSpec
+from loadtests.simulator.schemas import example_for
+
+ECHO_CHARS: Final = 160
+EPOCH: Final = 1_760_000_000  # answers carry a moment near this one, not the clock's
+OPENINGS: Final = (
+    "You wrote:",
+    "I read this:",
+    "Here is what reached me:",
+    "Understood, you said:",
+    "Noted, your words were:",
+    "Your message was:",
+)
+WORDS: Final = (
+    "rain over the harbour fills the small boats while a clerk counts lanterns and "
+    "writes each number twice in a ledger nobody has closed since the spring floods, "
+)
+THOUGHT: Final = "The request is short, so a short answer will do."
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool call: `arguments` is the text that goes out, JSON unless a directive says other."""
+
+    token: str
+    name: str
+    arguments: str
+    given_id: str | None = None
+
+    def id(self, prefix: str) -> str:
+        """The call's id on a wire whose ids begin with `prefix`."""
+        return self.given_id or prefix + self.token
+
+
+class Tokens(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts to report: totals with their subsets inside, as `UsageSpec` has them."""
+
+    input: int
+    output: int
+    cached: int
+    cache_write: int
+    reasoning: int
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """One turn of the assistant. `finish` is stop, length, tool_calls, or a dialect's own word."""
+
+    id: str  # 64 hex digits; each dialect cuts its ids from it
+    created: int  # Unix seconds
+    text: str
+    deltas: tuple[str, ...]
+    thinking: str
+    calls: tuple[Call, ...]
+    finish: str
+    usage: Tokens | None
+    events: int | None  # as the directive states it; the images wire makes so many images
+
+
+def compose(ask: Ask, directive: Directive, seed_key: bytes, body: bytes) -> Answer:
+    """Derive the answer; `body` is the request's and only feeds the ids."""
+    # A bounded sample keeps a megabyte of image from being hashed; the length tells most apart.
+    sample = b"%d:%b%b" % (len(body), body[:2048], body[-2048:])
+    digest = blake2b(sample, key=seed_key, digest_size=32).hexdigest()
+    calls = _calls(ask, directive, digest)
+    text, is_cut_short = ("", False) if calls else _text(ask, directive, digest)
+    thinking = directive.reasoning_text or (THOUGHT if ask.shows_reasoning else "")
+    natural = "tool_calls" if calls else "length" if is_cut_short else "stop"
+    return Answer(
+        id=digest,
+        created=EPOCH + int(digest[:4], 16),
+        text=text,
+        deltas=_deltas(text, directive) if ask.stream else (),
+        thinking=thinking,
+        calls=calls,
+        finish=directive.finish_reason or natural,
+        usage=None if directive.no_usage else _usage(ask, directive, text, thinking, calls),
+        events=directive.events,
+    )
+
+
+def filler_text(size: int) -> str:
+    """So many characters of plain words."""
+    return (WORDS * (size // len(WORDS) + 1))[:size]
+
+
+def _text(ask: Ask, directive: Directive, digest: str) -> tuple[str, bool]:
+    """The text and whether the request's token maximum cut it short."""
+    if directive.huge is not None:
+        return "x" * directive.huge, False
+    if directive.text is not None:
+        return directive.text, False
+    if directive.chars is not None:
+        return filler_text(directive.chars), False
+    if directive.events is not None:
+        return filler_text(directive.events * (directive.chars_per_event or TOKEN_CHARS)), False
+    echo = ask.text[:ECHO_CHARS]
+    if ask.wants_json:
+        shaped = example_for(ask.json_schema, echo) or {"answer": echo}
+        text = msgspec.json.encode(shaped).decode()
+    elif ask.tool_result is not None:
+        text = f"The tool answered: {ask.tool_result[:ECHO_CHARS]}"
+    else:
+        text = f"{OPENINGS[int(digest[-2:], 16) % len(OPENINGS)]} {echo}"
+    limit = ask.max_tokens
+    if limit is not None and len(text) > limit * TOKEN_CHARS:
+        return text[: limit * TOKEN_CHARS], True
+    return text, False
+
+
+def _deltas(text: str, directive: Directive) -> tuple[str, ...]:
+    """The text in the pieces a stream carries; `events` decides the number when it is given."""
+    if not text:
+        return ()
+    if directive.huge is not None:
+        return (text,)
+    if directive.events:
+        count = min(directive.events, len(text))
+        edges = [len(text) * number // count for number in range(count + 1)]
+        return tuple(text[edges[i] : edges[i + 1]] for i in range(count))
+    step = directive.chars_per_event or TOKEN_CHARS
+    return tuple(text[at : at + step] for at in range(0, len(text), step))
+
+
+def _calls(ask: Ask, directive: Directive, digest: str) -> tuple[Call, ...]:
+    wish = directive.tool_calls
+    if isinstance(wish, list):
+        return tuple(_stated(spec, digest, number) for number, spec in enumerate(wish))
+    if wish is not None:
+        count = wish
+    elif directive.endless or directive.huge is not None or _states_text(directive):
+        return ()
+    else:
+        count = 0 if ask.tool_result is not None else ask.calls
+    if not count:
+        return ()
+    words = ask.text[:ECHO_CHARS]
+    tools = ask.tools or (Tool(name="lookup", schema=LOOKUP_SCHEMA),)
+    return tuple(
+        Call(
+            token=_call_token(digest, number),
+            name=tools[number % len(tools)].name,
+            arguments=msgspec.json.encode(
+                example_for(tools[number % len(tools)].schema, words)
+            ).decode(),
+        )
+        for number in range(count)
+    )
+
+
+LOOKUP_SCHEMA: Final = b'{"type":"object","properties":{"query":{"type":"string"}}}'
+
+
+def _states_text(directive: Directive) -> bool:
+    return (directive.text, directive.chars, directive.events) != (None, None, None)
+
+
+def _stated(spec: CallSpec, digest: str, number: int) -> Call:
+    arguments = spec.arguments
+    if not isinstance(arguments, str):
+        arguments = msgspec.json.encode(arguments).decode()
+    return Call(
+        token=_call_token(digest, number), name=spec.name, arguments=arguments, given_id=spec.id
+    )
+
+
+def _call_token(digest: str, number: int) -> str:
+    return blake2b(f"{digest}{number}".encode(), digest_size=12).hexdigest()
+
+
+def _usage(
+    ask: Ask, directive: Directive, text: str, thinking: str, calls: tuple[Call, ...]
+) -> Tokens:
+    told = directive.usage or UsageSpec()
+    spoken = tokens_of(len(text) + sum(len(call.name) + len(call.arguments) for call in calls))
+    reasoning = ask.reasoning_tokens or tokens_of(len(thinking))
+    if told.reasoning is not None:
+        reasoning = told.reasoning
+    elif told.output is not None:
+        reasoning = min(reasoning, told.output)
+    total_input = ask.input_tokens if told.input is None else told.input
+    cached = total_input // 2 if ask.reads_cache else 0
+    written = total_input // 4 if ask.writes_cache else 0
+    cached = cached if told.cached is None else told.cached
+    written = written if told.cache_write is None else told.cache_write
+    if told.input is None:
+        total_input = max(total_input, cached + written)  # a stated input may contradict its parts
+    return Tokens(
+        input=total_input,
+        output=spoken * ask.choices + reasoning if told.output is None else told.output,
+        cached=cached,
+        cache_write=written,
+        reasoning=reasoning,
+    )

@@ -1,0 +1,118 @@
+"""What a request asks for, in one shape for all dialects, and the pieces to read it with.
+
+Each dialect reads its own wire into an `Ask` (`dialects/`); `answers.py` turns an `Ask` into an
+`Answer` without knowing which wire it came over. Nothing here touches a socket.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+# Five bytes are a token here. The gateway's own estimate counts four, so a test can tell from the
+# figures which of the two was charged.
+TOKEN_CHARS: Final = 5
+
+NULL: Final = msgspec.Raw(b"null")
+
+
+class Refusal(Exception):
+    """The request is refused before any answer: an HTTP status and a message."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+class Tool(msgspec.Struct, kw_only=True):
+    """A function the request offers; `schema` is the JSON of its parameters or null."""
+
+    name: str
+    schema: bytes = b"null"
+
+
+class Ask(msgspec.Struct, kw_only=True):
+    """One request for a conversation's next turn."""
+
+    model: str
+    stream: bool
+    text: str = ""  # of the last user message
+    tool_result: str | None = None  # set when the conversation ends with a tool's result
+    tools: tuple[Tool, ...] = ()
+    calls: int = 0  # how many tool calls the request lets us make
+    max_tokens: int | None = None
+    input_tokens: int = 1
+    reasoning_tokens: int = 0
+    shows_reasoning: bool = False
+    reads_cache: bool = False
+    writes_cache: bool = False
+    include_usage: bool = False
+    choices: int = 1
+    wants_json: bool = False
+    json_schema: bytes = b"null"
+    sim: bytes | None = None  # the request's own directive
+    as_array: bool = False  # native: a stream as one JSON array
+    echoed: dict[str, Any] | None = None  # request members the answer repeats
+
+
+class Part(msgspec.Struct):
+    """A part of a message: only its text interests us; an image is accepted and passed over."""
+
+    type: str = ""
+    text: str | None = None
+    tool_use_id: str | None = None
+    content: msgspec.Raw = NULL
+
+
+_part_list = msgspec.json.Decoder(list[Part])
+_text = msgspec.json.Decoder(str)
+
+
+def given(raw: msgspec.Raw) -> bytes | None:
+    """The JSON of a member, None when it is absent or null."""
+    text = bytes(raw)
+    return None if text == b"null" else text
+
+
+def content_parts(content: msgspec.Raw) -> list[Part]:
+    """A message's content as parts; raises msgspec.ValidationError on another type."""
+    match memoryview(content)[0]:  # looking without copying what may be a megabyte
+        case 0x6E:  # null
+            return []
+        case 0x22:  # a string
+            return [Part(type="text", text=_text.decode(content))]
+    return _part_list.decode(content)
+
+
+def content_text(content: msgspec.Raw) -> str:
+    """The text of a message's content."""
+    if memoryview(content)[0] == 0x22:
+        return _text.decode(content)
+    return " ".join(part.text for part in content_parts(content) if part.text)
+
+
+def size_of(raw: msgspec.Raw) -> int:
+    """The length of a member's JSON in bytes."""
+    return memoryview(raw).nbytes
+
+
+def tokens_of(size: int) -> int:
+    """Tokens in so many characters or bytes."""
+    return -(-size // TOKEN_CHARS)
+
+
+def calls_allowed(tools: int, *, has_named: bool, is_forbidden: bool, in_parallel: bool) -> int:
+    """How many tool calls an ordinary answer makes: one, or two when two tools are offered."""
+    if not tools or is_forbidden:
+        return 0
+    return 1 if has_named or not in_parallel else min(tools, 2)
+
+
+EFFORT_TOKENS: Final = {"none": 0, "minimal": 8, "low": 32, "medium": 64, "high": 128}
+
+
+def effort_tokens(effort: str | None) -> int:
+    """Reasoning tokens for a request's effort; none when it asks for none."""
+    return EFFORT_TOKENS.get(effort, 64) if effort else 0

@@ -1,0 +1,91 @@
+"""What every dialect offers to the rest of the simulator, and the helpers they share.
+
+A dialect is pure: bytes in, bytes out. It frames server-sent events with LF; CRLF, chunking,
+cuts and delays happen later (`script.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeVar
+
+import msgspec
+
+from loadtests.simulator.answers import Answer
+from loadtests.simulator.ask import Ask, Refusal
+from loadtests.simulator.exchange import Exchange
+
+T = TypeVar("T")
+
+EVENT_STREAM: Final = b"text/event-stream; charset=utf-8"
+JSON: Final = b"application/json"
+
+encode = msgspec.json.encode
+
+
+@dataclass(slots=True)
+class Stream:
+    """The frames of one streamed answer.
+
+    `text_end` is the index after the last text delta: an endless answer goes on from there with
+    `more(index)`, the frame of one more delta at that place.
+    """
+
+    frames: list[bytes]
+    text_end: int
+    more: Callable[[int], bytes]
+
+
+class Dialect(Protocol):
+    """One protocol's wire."""
+
+    name: str
+    stream_type: bytes  # content type of a stream
+    uses_crlf: bool  # what this upstream's own streams end lines with
+
+    def authenticate(self, exchange: Exchange) -> str:
+        """The upstream key of the request; raises Refusal 401 without one."""
+
+    def read(self, exchange: Exchange) -> Ask:
+        """The request in the common shape; raises Refusal."""
+
+    def plain(self, ask: Ask, answer: Answer) -> bytes:
+        """The body of an answer that is not streamed."""
+
+    def stream(self, ask: Ask, answer: Answer, *, is_finished: bool) -> Stream:
+        """The frames of a streamed answer; not finished means without its terminator."""
+
+    def error(self, status: int, message: str) -> bytes:
+        """The body of an error answer."""
+
+    def error_frames(self, ask: Ask, answer: Answer, index: int, message: str) -> list[bytes]:
+        """The error events of a stream broken before frame `index`."""
+
+
+def decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
+    """Decode a request body; raises Refusal 400 on broken JSON and wrong types."""
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as error:
+        raise Refusal(400, f"Invalid request: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Refusal(400, f"We could not parse the JSON body of your request: {error}") from error
+
+
+def bearer(exchange: Exchange) -> str:
+    """The key of an `Authorization: Bearer` header; raises Refusal 401."""
+    scheme, _, key = exchange.header(b"authorization").partition(b" ")
+    if scheme.lower() != b"bearer" or not key.strip():
+        raise Refusal(401, "You didn't provide an API key in an Authorization: Bearer header.")
+    return key.strip().decode("latin-1")
+
+
+def named(event: str, data: dict[str, Any]) -> bytes:
+    """One server-sent event with its name, in an `event:` line and as the data's `type`."""
+    return b"event: %b\ndata: %b\n\n" % (event.encode(), encode({"type": event, **data}))
+
+
+def argument_pieces(arguments: str) -> list[str]:
+    """Tool-call arguments in the pieces a stream carries them in; at least one, maybe empty."""
+    return [arguments[at : at + 12] for at in range(0, len(arguments), 12)] or [""]

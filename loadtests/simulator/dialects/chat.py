@@ -1,0 +1,138 @@
+"""The chat-completions wire: how answers look. Requests are in `chat_request.py`.
+
+The usage chunk (`choices: []`) goes out only when asked for; then every other chunk says
+`usage: null`, as the real upstreams do.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from loadtests.simulator.answers import Answer, Tokens
+from loadtests.simulator.ask import Ask
+from loadtests.simulator.dialects.base import (
+    EVENT_STREAM,
+    Stream,
+    argument_pieces,
+    bearer,
+    encode,
+)
+from loadtests.simulator.dialects.chat_request import read
+from loadtests.simulator.dialects.openai_errors import error_body
+from loadtests.simulator.exchange import Exchange
+
+DONE: Final = b"data: [DONE]\n\n"
+# Every chunk begins and ends alike; only the index, the delta and the finish between are new.
+CHUNK: Final = b'%b,"choices":[{"index":%d,"delta":%b,"logprobs":null,"finish_reason":%b}]%b'
+
+
+class ChatDialect:
+    """`POST /v1/chat/completions`."""
+
+    name = "chat"
+    stream_type = EVENT_STREAM
+    uses_crlf = False
+
+    def authenticate(self, exchange: Exchange) -> str:
+        return bearer(exchange)
+
+    def read(self, exchange: Exchange) -> Ask:
+        return read(exchange.body)
+
+    def plain(self, ask: Ask, answer: Answer) -> bytes:
+        message: dict[str, Any] = {
+            "role": "assistant",
+            "content": None if answer.calls else answer.text,
+            "refusal": None,
+            "annotations": [],
+        }
+        if answer.thinking:
+            message["reasoning_content"] = answer.thinking
+        if answer.calls:
+            message["tool_calls"] = [
+                _tool_call(call.id("call_"), call.name, call.arguments) for call in answer.calls
+            ]
+        whole: dict[str, Any] = _head(ask, answer, "chat.completion")
+        whole["choices"] = [
+            {
+                "index": index,
+                "message": message,
+                "logprobs": None,
+                "finish_reason": answer.finish,
+            }
+            for index in range(ask.choices)
+        ]
+        if answer.usage is not None:
+            whole["usage"] = _usage(answer.usage)
+        return encode(whole)
+
+    def stream(self, ask: Ask, answer: Answer, *, is_finished: bool) -> Stream:
+        start = b"data: " + encode(_head(ask, answer, "chat.completion.chunk"))[:-1]
+        end = b',"usage":null}\n\n' if ask.include_usage else b"}\n\n"
+        many = range(ask.choices)
+        frames: list[bytes] = []
+
+        def put(delta: dict[str, Any], finish: str | None = None) -> None:
+            middle = encode(delta), encode(finish)
+            frames.extend(CHUNK % (start, index, *middle, end) for index in many)
+
+        put({"role": "assistant", "content": None if answer.calls else "", "refusal": None})
+        if answer.thinking:
+            put({"reasoning_content": answer.thinking})
+        for piece in answer.deltas:  # the hot one: no dictionary for each
+            delta = b'{"content":%b}' % encode(piece)
+            frames.extend(CHUNK % (start, index, delta, b"null", end) for index in many)
+        text_end = len(frames)
+        for number, call in enumerate(answer.calls):
+            head = {"index": number, **_tool_call(call.id("call_"), call.name, "")}
+            put({"tool_calls": [head]})
+            for arguments in argument_pieces(call.arguments):
+                put({"tool_calls": [{"index": number, "function": {"arguments": arguments}}]})
+        put({}, answer.finish)
+        if ask.include_usage and answer.usage is not None:
+            usage = encode({"choices": [], "usage": _usage(answer.usage)})[1:]
+            frames.append(start + b"," + usage + b"\n\n")
+        if is_finished:
+            frames.append(DONE)
+        more = CHUNK % (start, 0, encode({"content": "more "}), b"null", end)
+        return Stream(frames=frames, text_end=text_end, more=lambda _: more)
+
+    def error(self, status: int, message: str) -> bytes:
+        return error_body(status, message)
+
+    def error_frames(self, ask: Ask, answer: Answer, index: int, message: str) -> list[bytes]:
+        return [b"data: %b\n\n" % error_body(500, message)]
+
+
+def _head(ask: Ask, answer: Answer, kind: str) -> dict[str, Any]:
+    return {
+        "id": f"chatcmpl-{answer.id[:29]}",
+        "object": kind,
+        "created": answer.created,
+        "model": ask.model,
+        "service_tier": "default",
+        "system_fingerprint": f"fp_{answer.id[-10:]}",
+    }
+
+
+def _tool_call(call_id: str, name: str, arguments: str) -> dict[str, Any]:
+    return {
+        "id": call_id,
+        "type": "function",
+        "function": {"name": name, "arguments": arguments},
+    }
+
+
+def _usage(tokens: Tokens) -> dict[str, Any]:
+    return {
+        "prompt_tokens": tokens.input,
+        "completion_tokens": tokens.output,
+        "total_tokens": tokens.input + tokens.output,
+        "prompt_tokens_details": {"cached_tokens": tokens.cached, "audio_tokens": 0},
+        "completion_tokens_details": {
+            "reasoning_tokens": tokens.reasoning,
+            "audio_tokens": 0,
+            "accepted_prediction_tokens": 0,
+            "rejected_prediction_tokens": 0,
+        },
+    }

@@ -1,0 +1,193 @@
+"""The messages wire: content blocks, and usage that starts in one event and ends in another.
+
+`input_tokens` here leaves the cache out, both ways; the counts of `message_delta` are totals
+that replace those of `message_start`, never additions to them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from loadtests.simulator.answers import Answer, Tokens
+from loadtests.simulator.ask import Ask, Refusal
+from loadtests.simulator.dialects.base import (
+    EVENT_STREAM,
+    Stream,
+    argument_pieces,
+    encode,
+    named,
+)
+from loadtests.simulator.dialects.messages_request import read
+from loadtests.simulator.exchange import Exchange
+
+STOP_REASONS: Final = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "tool_calls": "tool_use",
+    "content_filter": "refusal",
+}
+ERROR_TYPES: Final = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    529: "overloaded_error",
+}
+SIGNATURE: Final = "c2ltdWxhdGVkLXNpZ25hdHVyZQ=="  # opaque to clients, who must send it back
+
+
+class MessagesDialect:
+    """`POST /v1/messages`."""
+
+    name = "messages"
+    stream_type = EVENT_STREAM
+    uses_crlf = False
+
+    def authenticate(self, exchange: Exchange) -> str:
+        key = exchange.header(b"x-api-key").strip()
+        if not key:
+            raise Refusal(401, "x-api-key header is required")
+        return key.decode("latin-1")
+
+    def read(self, exchange: Exchange) -> Ask:
+        if not exchange.header(b"anthropic-version"):
+            raise Refusal(400, "anthropic-version: header is required")
+        return read(exchange.body)
+
+    def plain(self, ask: Ask, answer: Answer) -> bytes:
+        content: list[dict[str, Any]] = []
+        if answer.thinking:
+            content.append(_thinking(answer.thinking, SIGNATURE))
+        if answer.text or not answer.calls:
+            content.append({"type": "text", "text": answer.text})
+        content.extend(
+            {
+                "type": "tool_use",
+                "id": call.id("toolu_"),
+                "name": call.name,
+                "input": _input(call.arguments),
+            }
+            for call in answer.calls
+        )
+        message = _message(ask, answer)
+        message["content"] = content
+        message["stop_reason"] = _stop_reason(answer)
+        if answer.usage is not None:
+            message["usage"] = _usage(answer.usage, output=answer.usage.output)
+        return encode(message)
+
+    def stream(self, ask: Ask, answer: Answer, *, is_finished: bool) -> Stream:
+        message = _message(ask, answer)
+        if answer.usage is not None:
+            message["usage"] = _usage(answer.usage, output=min(1, answer.usage.output))
+        frames = [named("message_start", {"message": message})]
+        index = 0
+        if answer.thinking:
+            frames.append(_start(index, _thinking("", "")))
+            frames.append(_delta(index, {"type": "thinking_delta", "thinking": answer.thinking}))
+            frames.append(_delta(index, {"type": "signature_delta", "signature": SIGNATURE}))
+            frames.append(_stop(index))
+            index += 1
+        frames_before_text = len(frames)
+        if answer.text or not answer.calls:
+            frames.append(_start(index, {"type": "text", "text": ""}))
+            frames.append(named("ping", {}))
+            frames.extend(
+                _delta(index, {"type": "text_delta", "text": piece}) for piece in answer.deltas
+            )
+        text_end = len(frames)
+        text_index = index
+        if text_end > frames_before_text:
+            frames.append(_stop(index))
+            index += 1
+        for call in answer.calls:
+            use = {"type": "tool_use", "id": call.id("toolu_"), "name": call.name, "input": {}}
+            frames.append(_start(index, use))
+            frames.extend(
+                _delta(index, {"type": "input_json_delta", "partial_json": piece})
+                for piece in argument_pieces(call.arguments)
+            )
+            frames.append(_stop(index))
+            index += 1
+        last: dict[str, Any] = {
+            "delta": {"stop_reason": _stop_reason(answer), "stop_sequence": None}
+        }
+        if answer.usage is not None:
+            last["usage"] = _totals(answer.usage, output=answer.usage.output)
+        frames.append(named("message_delta", last))
+        if is_finished:
+            frames.append(named("message_stop", {}))
+        more = _delta(text_index, {"type": "text_delta", "text": "more "})
+        return Stream(frames=frames, text_end=text_end, more=lambda _: more)
+
+    def error(self, status: int, message: str) -> bytes:
+        fallback = "api_error" if status >= 500 else "invalid_request_error"
+        kind = ERROR_TYPES.get(status, fallback)
+        return encode({"type": "error", "error": {"type": kind, "message": message}})
+
+    def error_frames(self, ask: Ask, answer: Answer, index: int, message: str) -> list[bytes]:
+        return [b"event: error\ndata: %b\n\n" % self.error(529, message)]
+
+
+def _message(ask: Ask, answer: Answer) -> dict[str, Any]:
+    return {
+        "id": f"msg_{answer.id[:24]}",
+        "type": "message",
+        "role": "assistant",
+        "model": ask.model,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+    }
+
+
+def _stop_reason(answer: Answer) -> str:
+    return STOP_REASONS.get(answer.finish, answer.finish)
+
+
+def _thinking(text: str, signature: str) -> dict[str, Any]:
+    return {"type": "thinking", "thinking": text, "signature": signature}
+
+
+def _input(arguments: str) -> object:
+    """Arguments as the object this wire wants; text that is not JSON stays text."""
+    try:
+        return msgspec.json.decode(arguments)
+    except msgspec.DecodeError:
+        return arguments
+
+
+def _start(index: int, block: dict[str, Any]) -> bytes:
+    return named("content_block_start", {"index": index, "content_block": block})
+
+
+def _delta(index: int, delta: dict[str, Any]) -> bytes:
+    return named("content_block_delta", {"index": index, "delta": delta})
+
+
+def _stop(index: int) -> bytes:
+    return named("content_block_stop", {"index": index})
+
+
+def _totals(tokens: Tokens, *, output: int) -> dict[str, Any]:
+    return {
+        "input_tokens": max(0, tokens.input - tokens.cached - tokens.cache_write),
+        "cache_creation_input_tokens": tokens.cache_write,
+        "cache_read_input_tokens": tokens.cached,
+        "output_tokens": output,
+    }
+
+
+def _usage(tokens: Tokens, *, output: int) -> dict[str, Any]:
+    return {
+        **_totals(tokens, output=output),
+        "cache_creation": {
+            "ephemeral_5m_input_tokens": tokens.cache_write,
+            "ephemeral_1h_input_tokens": 0,
+        },
+        "service_tier": "standard",
+    }

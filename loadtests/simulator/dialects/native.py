@@ -1,0 +1,167 @@
+"""The native-content wire: candidates, thoughts counted apart, and usage on every chunk.
+
+A stream has no terminator of its own: its last chunk carries `finishReason`. Without `alt=sse`
+it is one JSON array instead of server-sent events. A function call always comes whole.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from urllib.parse import unquote
+
+import msgspec
+
+from loadtests.simulator.answers import Answer, Tokens
+from loadtests.simulator.ask import Ask, Refusal, tokens_of
+from loadtests.simulator.dialects.base import Stream, encode
+from loadtests.simulator.dialects.native_request import read
+from loadtests.simulator.exchange import Exchange
+
+PREFIX: Final = b"/v1beta/models/"
+PLAIN: Final = b":generateContent"
+STREAMED: Final = b":streamGenerateContent"
+FINISH_REASONS: Final = {
+    "stop": "STOP",
+    "length": "MAX_TOKENS",
+    "tool_calls": "STOP",
+    "content_filter": "SAFETY",
+}
+STATUSES: Final = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    402: "RESOURCE_EXHAUSTED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    409: "ALREADY_EXISTS",
+    429: "RESOURCE_EXHAUSTED",
+    500: "INTERNAL",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+SIGNATURE: Final = "c2ltdWxhdGVkLXRob3VnaHQ="
+
+
+class NativeDialect:
+    """`POST /v1beta/models/{model}:generateContent` and `:streamGenerateContent`."""
+
+    name = "native"
+    stream_type = b"text/event-stream"
+    uses_crlf = True
+
+    def authenticate(self, exchange: Exchange) -> str:
+        key = exchange.header(b"x-goog-api-key").strip()
+        if not key:
+            raise Refusal(401, "Request is missing an API key in the x-goog-api-key header.")
+        return key.decode("latin-1")
+
+    def read(self, exchange: Exchange) -> Ask:
+        path = exchange.target.partition(b"?")[0]
+        model, _, action = path[len(PREFIX) :].rpartition(b":")
+        is_stream = action == STREAMED[1:]
+        return read(
+            exchange.body,
+            model=unquote(model.decode("latin-1")),
+            is_stream=is_stream,
+            as_array=is_stream and exchange.parameters().get("alt") != "sse",
+        )
+
+    def plain(self, ask: Ask, answer: Answer) -> bytes:
+        parts = [*_thought(answer)]
+        if answer.text or not answer.calls:
+            parts.append({"text": answer.text})
+        parts.extend(_calls(answer))
+        return encode(_chunk(ask, answer, parts, finish=answer.finish, spoken=len(answer.text)))
+
+    def stream(self, ask: Ask, answer: Answer, *, is_finished: bool) -> Stream:
+        chunks: list[dict[str, Any]] = []
+        if answer.thinking:
+            chunks.append(_chunk(ask, answer, _thought(answer), finish=None, spoken=0))
+        spoken = 0
+        for piece in answer.deltas:
+            spoken += len(piece)
+            chunks.append(_chunk(ask, answer, [{"text": piece}], finish=None, spoken=spoken))
+        text_end = len(chunks)
+        chunks.extend(
+            _chunk(ask, answer, [part], finish=None, spoken=spoken) for part in _calls(answer)
+        )
+        if is_finished:
+            # the last word and the finish come in chunks of their own
+            last = [{"text": ""}]
+            chunks.append(_chunk(ask, answer, last, finish=answer.finish, spoken=spoken))
+        more = encode(_chunk(ask, answer, [{"text": "more "}], finish=None, spoken=spoken))
+        frame = _array_frame if ask.as_array else _event_frame
+        frames = [frame(index, encode(chunk)) for index, chunk in enumerate(chunks)]
+        if ask.as_array and is_finished:
+            frames.append(b"]")
+        return Stream(frames=frames, text_end=text_end, more=lambda index: frame(index, more))
+
+    def error(self, status: int, message: str) -> bytes:
+        return encode({"error": _error(status, message)})
+
+    def error_frames(self, ask: Ask, answer: Answer, index: int, message: str) -> list[bytes]:
+        error = self.error(503, message)
+        return [_array_frame(index, error), b"]"] if ask.as_array else [_event_frame(0, error)]
+
+
+def _event_frame(_: int, data: bytes) -> bytes:
+    return b"data: %b\n\n" % data
+
+
+def _array_frame(index: int, data: bytes) -> bytes:
+    return (b",\n" if index else b"[") + data
+
+
+def _error(status: int, message: str) -> dict[str, Any]:
+    fallback = "INTERNAL" if status >= 500 else "INVALID_ARGUMENT"
+    return {"code": status, "message": message, "status": STATUSES.get(status, fallback)}
+
+
+def _thought(answer: Answer) -> list[dict[str, Any]]:
+    return [{"text": answer.thinking, "thought": True}] if answer.thinking else []
+
+
+def _calls(answer: Answer) -> list[dict[str, Any]]:
+    """Function calls as parts; only the first of parallel ones carries the signature."""
+    parts: list[dict[str, Any]] = []
+    for number, call in enumerate(answer.calls):
+        try:
+            arguments = msgspec.json.decode(call.arguments)
+        except msgspec.DecodeError:
+            arguments = call.arguments
+        part: dict[str, Any] = {"functionCall": {"name": call.name, "args": arguments}}
+        if not number:
+            part["thoughtSignature"] = SIGNATURE
+        parts.append(part)
+    return parts
+
+
+def _chunk(
+    ask: Ask, answer: Answer, parts: list[dict[str, Any]], *, finish: str | None, spoken: int
+) -> dict[str, Any]:
+    candidate: dict[str, Any] = {"content": {"parts": parts, "role": "model"}, "index": 0}
+    if finish is not None:
+        candidate["finishReason"] = FINISH_REASONS.get(finish, finish)
+    chunk: dict[str, Any] = {"candidates": [candidate]}
+    if answer.usage is not None:
+        is_whole = finish is not None
+        chunk["usageMetadata"] = _usage(answer.usage, spoken=spoken, is_whole=is_whole)
+    chunk["modelVersion"] = ask.model
+    chunk["responseId"] = answer.id[:22]
+    return chunk
+
+
+def _usage(tokens: Tokens, *, spoken: int, is_whole: bool) -> dict[str, Any]:
+    """Counts so far: each chunk's replace those before it, the last one's are the totals."""
+    total = max(0, tokens.output - tokens.reasoning)
+    candidates = total if is_whole else min(total, tokens_of(spoken))
+    usage: dict[str, Any] = {
+        "promptTokenCount": tokens.input,
+        "candidatesTokenCount": candidates,
+        "totalTokenCount": tokens.input + candidates + tokens.reasoning,
+        "promptTokensDetails": [{"modality": "TEXT", "tokenCount": tokens.input}],
+    }
+    if tokens.cached:
+        usage["cachedContentTokenCount"] = tokens.cached
+    if tokens.reasoning:
+        usage["thoughtsTokenCount"] = tokens.reasoning
+    return usage

@@ -1,0 +1,159 @@
+"""Directives: what a request, a channel or everybody wants the upstream to do.
+
+This file is the vocabulary alone: the members, their types and bounds, and how several layers
+become one directive. Who holds which layer is `faults.py`; what a member does to the answer is
+`answers.py` (content) and `script.py` (delivery). The table for people is in `__init__.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
+Positive = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]
+Milliseconds = Annotated[float, msgspec.Meta(ge=0, le=3_600_000)]
+
+TEXT_MARK = "[[sim "
+TEXT_END = "]]"
+
+
+class DirectiveError(ValueError):
+    """The directive is not one of ours: unknown member, wrong type or out of bounds."""
+
+
+class UsageSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Token counts to report; a member left out keeps the derived count.
+
+    `input` is everything that went in, cache reads and writes included; `output` everything that
+    came out, reasoning included. Each dialect splits them the way its wire does.
+    """
+
+    input: Count | None = None
+    output: Count | None = None
+    cached: Count | None = None
+    reasoning: Count | None = None
+    cache_write: Count | None = None
+
+
+class CallSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One tool call to make; `arguments` as a string goes out as it is, even when not JSON."""
+
+    name: str
+    arguments: dict[str, Any] | str = msgspec.field(default_factory=dict)
+    id: str | None = None
+
+
+class Directive(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Everything that can be asked of one answer; the defaults are an ordinary answer."""
+
+    # the answer as a whole
+    status: Annotated[int, msgspec.Meta(ge=200, le=599)] | None = None
+    message: str | None = None
+    body: Any = None
+    headers: dict[str, str] | None = None
+    retry_after: int | float | str | None = None
+    malformed: Literal["json", "utf8", "html", "http", "chunk"] | None = None
+    refuse: bool = False
+    # the content
+    text: str | None = None
+    chars: Count | None = None
+    events: Count | None = None
+    chars_per_event: Positive | None = None
+    huge: Positive | None = None
+    endless: bool = False
+    reasoning_text: str | None = None
+    tool_calls: Count | list[CallSpec] | None = None
+    finish_reason: str | None = None
+    usage: UsageSpec | None = None
+    no_usage: bool = False
+    no_done: bool = False
+    # the delivery
+    delay_headers_ms: Milliseconds = 0.0
+    delay_event_ms: Milliseconds = 0.0
+    hang: Literal["headers"] | Count | None = None
+    error_event: Count | None = None
+    cut_after_events: Count | None = None
+    cut_after_bytes: Count | None = None
+    cut: Literal["reset", "close"] = "close"
+    crlf: bool | None = None
+    split_bytes: Positive | None = None
+    # whether it applies at all
+    rate: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
+    times: Positive | None = None
+
+
+ORDINARY = Directive()
+_HEADER = re.compile(r"[!#-'*+.^-z|~0-9A-Z-]+: [\t -~\xa0-\xff]*")
+_scanner = json.JSONDecoder()
+_MEMBERS = frozenset(Directive.__struct_fields__)
+
+
+class Layer(msgspec.Struct, frozen=True):
+    """The members one layer gives, validated, with null already turned into the default."""
+
+    members: Mapping[str, Any]
+
+    @property
+    def rate(self) -> float:
+        rate: float = self.members.get("rate", 1.0)
+        return rate
+
+
+def parse(document: bytes | str) -> Layer:
+    """Read a directive from its JSON text; raises DirectiveError."""
+    try:
+        value = msgspec.json.decode(document)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise DirectiveError(f"sim: not JSON: {error}") from error
+    return from_value(value)
+
+
+def from_value(value: object) -> Layer:
+    """Check a decoded directive; raises DirectiveError naming the member."""
+    if not isinstance(value, Mapping):
+        raise DirectiveError("sim: expected an object of directive members")
+    unknown = sorted(str(name) for name in value if name not in _MEMBERS)
+    if unknown:
+        raise DirectiveError(f"sim: unknown member {', '.join(repr(name) for name in unknown)}")
+    given = {name: member for name, member in value.items() if member is not None}
+    try:
+        directive = msgspec.convert(given, Directive)
+    except msgspec.ValidationError as error:
+        raise DirectiveError(f"sim: {error}") from error
+    sent = dict(directive.headers or {})
+    if isinstance(directive.retry_after, str):
+        sent["retry-after"] = directive.retry_after
+    for name, text in sent.items():
+        if not _HEADER.fullmatch(f"{name}: {text}"):
+            raise DirectiveError(f"sim: header {name!r} cannot be sent")
+    return Layer(members={name: getattr(directive, name) for name in value})
+
+
+def from_text(text: str) -> tuple[Layer | None, str]:
+    """Take the directive out of a message text: (the layer or None, the text without it)."""
+    start = text.find(TEXT_MARK)
+    if start < 0:
+        return None, text
+    try:
+        _, end = _scanner.raw_decode(text, start + len(TEXT_MARK))
+    except (ValueError, RecursionError) as error:
+        raise DirectiveError(f"sim: not JSON: {error}") from error
+    rest = text[end:].lstrip()
+    if not rest.startswith(TEXT_END):
+        raise DirectiveError(f"sim: the directive in the text does not end with {TEXT_END}")
+    # only the end came from this lenient scanner: the strict reader has the say
+    layer = parse(text[start + len(TEXT_MARK) : end])
+    return layer, (text[:start].rstrip() + " " + rest[2:].lstrip()).strip()
+
+
+def merge(layers: Iterable[Layer]) -> Directive:
+    """One directive from layers, weakest first: each member from the strongest that gives it."""
+    members: dict[str, Any] = {}
+    for layer in layers:
+        members.update(layer.members)
+    return Directive(**members) if members else ORDINARY

@@ -1,0 +1,132 @@
+"""From a request to the script of its answer: route, key, directive, content. No sockets here.
+
+Scripts that depend on nothing but the request and the standing directives are kept, so that the
+repeated request of a benchmark costs one look-up.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from loadtests.simulator import directives, script
+from loadtests.simulator.answers import compose
+from loadtests.simulator.ask import Ask, Refusal
+from loadtests.simulator.dialects.base import Dialect
+from loadtests.simulator.dialects.chat import ChatDialect
+from loadtests.simulator.dialects.images import ImagesDialect
+from loadtests.simulator.dialects.messages import MessagesDialect
+from loadtests.simulator.dialects.native import PLAIN, PREFIX, STREAMED, NativeDialect
+from loadtests.simulator.dialects.responses import ResponsesDialect
+from loadtests.simulator.directives import DirectiveError, Layer
+from loadtests.simulator.exchange import Exchange, Ring
+from loadtests.simulator.faults import FaultBook
+from loadtests.simulator.script import Script
+from loadtests.simulator.stats import Stats
+
+# A kept script holds its answer's bytes; these bounds keep all of them below 64 MiB.
+KEPT_SCRIPTS: Final = 1024
+KEPT_REQUEST_BYTES: Final = 16 * 1024
+KEPT_ANSWER_BYTES: Final = 48 * 1024
+
+Token = tuple[bytes | int, ...]
+
+
+class Engine:
+    """Everything the simulator knows and remembers, apart from its connections."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.stats = Stats()
+        self.ring = Ring()
+        self.faults = FaultBook(seed)
+        self._seed_key = b"%d" % seed
+        self._kept: dict[Token, Script] = {}
+        self._unknown: Dialect = ChatDialect()  # the shape of answers to paths nobody knows
+        self._native: Dialect = NativeDialect()
+        self._routes: dict[bytes, Dialect] = {
+            b"/v1/chat/completions": ChatDialect(),
+            b"/v1/messages": MessagesDialect(),
+            b"/v1/responses": ResponsesDialect(),
+            b"/v1/images/generations": ImagesDialect(),
+        }
+
+    def reset(self) -> None:
+        """Back to the state after the start: no faults, no memory, counters at zero."""
+        self.stats.reset()
+        self.ring.clear()
+        self.faults = FaultBook(self.seed)
+        self._kept.clear()
+
+    def begin(self, exchange: Exchange) -> Script:
+        """Count the request in and decide its delivery; whoever delivers it counts it out."""
+        dialect = self._route(exchange.target)
+        exchange.protocol = "unknown" if dialect is None else dialect.name
+        try:
+            if dialect is None:
+                raise Refusal(404, f"Unknown path {exchange.path}.")
+            if exchange.method != "POST":
+                raise Refusal(405, f"Method {exchange.method} is not allowed here.")
+            exchange.api_key = dialect.authenticate(exchange)
+            found = self._answer(exchange, dialect)
+        except Refusal as refusal:
+            shape = dialect or self._unknown
+            found = script.refusal_script(shape, refusal.status, refusal.message)
+        exchange.status = found.status
+        self.stats.began(exchange)
+        self.ring.add(exchange)
+        return found
+
+    def _route(self, target: bytes) -> Dialect | None:
+        dialect = self._routes.get(target)
+        if dialect is not None:
+            return dialect
+        path = target.partition(b"?")[0]
+        if path.startswith(PREFIX) and path.endswith((PLAIN, STREAMED)):
+            return self._native
+        return self._routes.get(path)
+
+    def _answer(self, exchange: Exchange, dialect: Dialect) -> Script:
+        faults = self.faults.take(exchange.api_key, exchange.port)
+        token: Token = (exchange.target, exchange.body, *(fault.serial for fault in faults))
+        is_small = len(exchange.body) <= KEPT_REQUEST_BYTES  # hashing a megabyte is not free
+        kept = self._kept.get(token) if is_small else None
+        if kept is not None:
+            return kept
+        ask = dialect.read(exchange)
+        try:
+            own = self._own_layers(ask)
+        except DirectiveError as error:
+            raise Refusal(400, str(error)) from error
+        applied = [layer for layer in own if self.faults.applies(layer)]
+        directive = directives.merge([*(fault.layer for fault in faults), *applied])
+        answer = compose(ask, directive, self._seed_key, exchange.body)
+        found = script.answer_script(dialect, ask, answer, directive)
+        if is_small and all(layer.rate >= 1.0 for layer in own):
+            self._keep(token, found)
+        return found
+
+    def _own_layers(self, ask: Ask) -> list[Layer]:
+        """The request's directives, the one in its text first and so the weaker."""
+        layers: list[Layer] = []
+        if directives.TEXT_MARK in ask.text:
+            spoken, ask.text = directives.from_text(ask.text)
+            if spoken is not None:
+                if ask.tool_result is not None:  # it asked for the calls that were made by now
+                    members = dict(spoken.members)
+                    members.pop("tool_calls", None)
+                    spoken = Layer(members=members)
+                layers.append(spoken)
+        if ask.sim is not None:
+            layers.append(directives.parse(ask.sim))
+        for layer in layers:
+            if layer.members.get("times") is not None:
+                raise DirectiveError("sim: 'times' belongs to a standing directive, not a request")
+        return layers
+
+    def _keep(self, token: Token, found: Script) -> None:
+        size = len(found.head) + sum(len(piece) for step in found.steps for piece in step)
+        if size > KEPT_ANSWER_BYTES:
+            return
+        if len(self._kept) >= KEPT_SCRIPTS:
+            del self._kept[next(iter(self._kept))]  # the oldest
+        self._kept[token] = found

@@ -1,0 +1,216 @@
+"""How one answer is delivered, worked out beforehand: the exact bytes of every write.
+
+An answer's frames (`dialects/`) and its directive become a `Script`: head, steps, ending. Decided
+here, acted out in `playback.py`. A script without any timing or fault is also one ready block of
+bytes (`whole`), which the ordinary path writes at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from loadtests.simulator import framing
+from loadtests.simulator.answers import Answer
+from loadtests.simulator.ask import Ask
+from loadtests.simulator.dialects.base import JSON, Dialect, Stream, encode
+from loadtests.simulator.directives import ORDINARY, Directive
+
+# A larger answer goes out in steps, so that a slow reader holds it back.
+WHOLE_LIMIT: Final = 256 * 1024
+CHUNKED: Final = b"Transfer-Encoding: chunked\r\n"
+BROKEN_OFF: Final = "The simulated upstream failed in the middle of its answer."
+BODILESS: Final = frozenset({204, 304})
+
+
+class Ending(Enum):
+    """What happens after the last step."""
+
+    FINISH = "finish"  # the answer is whole; the connection may be used again
+    CLOSE = "close"  # the answer is framed as it should be, then the connection is closed
+    CUT = "cut"  # the connection goes away in the middle
+    HANG = "hang"  # nothing more, until the client leaves
+    ENDLESS = "endless"  # ever more, until the client leaves
+
+
+class Script(msgspec.Struct, kw_only=True):
+    """One delivery. `steps` are events (or the one body), each in one or more writes."""
+
+    status: int
+    directive: Directive
+    head: bytes
+    steps: list[list[bytes]]
+    tail: bytes
+    ending: Ending
+    is_stream: bool
+    more: Callable[[int], bytes] | None = None
+    whole: bytes | None = None
+
+    def __repr__(self) -> str:
+        return f"<Script {self.status} {len(self.steps)} steps {self.ending.value}>"
+
+    @property
+    def events(self) -> int:
+        """Stream events in the steps; a plain answer has none."""
+        return len(self.steps) if self.is_stream else 0
+
+    @property
+    def is_ordinary(self) -> bool:
+        """Nothing in the delivery needs time or care."""
+        directive = self.directive
+        return self.ending in (Ending.FINISH, Ending.CLOSE) and not (
+            directive.refuse
+            or directive.hang == "headers"
+            or directive.delay_headers_ms
+            or directive.delay_event_ms
+            or directive.split_bytes
+        )
+
+
+def answer_script(dialect: Dialect, ask: Ask, answer: Answer, directive: Directive) -> Script:
+    """The delivery of an answer, or of what the directive has instead of one."""
+    if directive.body is not None or (directive.status or 200) >= 300:
+        return _stated(dialect, answer.id, directive)
+    status = directive.status or 200
+    if directive.malformed == "http":
+        script = _script(status, JSON, b"", answer.id, directive)
+        script.head, script.ending = framing.NOT_HTTP, Ending.CUT
+        return script
+    if directive.malformed == "html":
+        return body_script(status, directive, framing.HTML, b"text/html", answer.id)
+    if ask.stream:
+        return _streamed(dialect, ask, answer, directive, status)
+    if directive.endless:
+        script = _script(status, JSON, CHUNKED, answer.id, directive)
+        script.more = lambda _: framing.chunk(b"x" * 1024)
+        return _deliver(script, [b'{"endless":"'], Ending.ENDLESS, is_chunked=True)
+    if directive.error_event is not None:  # what breaks a stream fails a plain answer
+        body = dialect.error(500, _message(directive, 500))
+        return body_script(500, directive, body, JSON, answer.id)
+    return body_script(status, directive, dialect.plain(ask, answer), JSON, answer.id)
+
+
+def refusal_script(dialect: Dialect, status: int, message: str) -> Script:
+    """The delivery of the simulator's own refusal, in the dialect's shape."""
+    return body_script(status, ORDINARY, dialect.error(status, message), JSON)
+
+
+def body_script(
+    status: int, directive: Directive, body: bytes, content_type: bytes, digest: str = ""
+) -> Script:
+    """The delivery of one body with its length."""
+    if status in BODILESS:
+        script = _script(status, content_type, b"", digest, directive)
+        return _deliver(script, [], Ending.FINISH, is_chunked=False)
+    if directive.malformed in ("json", "utf8"):
+        body = framing.broken(body, directive.malformed)
+    is_chunked = directive.malformed == "chunk"
+    length = CHUNKED if is_chunked else b"Content-Length: %d\r\n" % len(body)
+    script = _script(status, content_type, length, digest, directive)
+    return _deliver(script, [body], Ending.FINISH, is_chunked=is_chunked)
+
+
+def _stated(dialect: Dialect, digest: str, directive: Directive) -> Script:
+    """The directive's own status or body."""
+    status = directive.status or 200
+    if isinstance(directive.body, str):
+        body = directive.body.encode()
+        content_type = b"text/html" if body.lstrip().startswith(b"<") else b"text/plain"
+        return body_script(status, directive, body, content_type, digest)
+    if directive.body is not None:
+        return body_script(status, directive, encode(directive.body), JSON, digest)
+    body = dialect.error(status, _message(directive, status))
+    return body_script(status, directive, body, JSON, digest)
+
+
+def _streamed(
+    dialect: Dialect, ask: Ask, answer: Answer, directive: Directive, status: int
+) -> Script:
+    stream = dialect.stream(ask, answer, is_finished=not directive.no_done)
+    frames, ending = stream.frames, Ending.FINISH
+    if directive.malformed in ("json", "utf8"):
+        at = max(0, stream.text_end - 1)
+        frames[at] = framing.broken(frames[at], directive.malformed)
+    if directive.endless:
+        frames, ending = _endless_frames(stream, directive), Ending.ENDLESS
+    broken_at = directive.error_event
+    if broken_at is not None and broken_at <= len(frames):
+        message = directive.message or BROKEN_OFF
+        frames = frames[:broken_at] + dialect.error_frames(ask, answer, broken_at, message)
+        ending = Ending.CLOSE
+    more = stream.more
+    is_crlf = dialect.uses_crlf if directive.crlf is None else directive.crlf
+    if is_crlf:
+        frames = [framing.crlf(frame) for frame in frames]
+    content_type = JSON if ask.as_array else dialect.stream_type
+    lines = CHUNKED + b"Cache-Control: no-cache\r\n"
+    script = _script(status, content_type, lines, answer.id, directive)
+    script.is_stream = True
+    script.more = lambda index: framing.chunk(framing.crlf(more(index)) if is_crlf else more(index))
+    return _deliver(script, frames, ending, is_chunked=True)
+
+
+def _endless_frames(stream: Stream, directive: Directive) -> list[bytes]:
+    """The frames up to the endless part, and as much of it as a stop further on needs."""
+    frames = stream.frames[: stream.text_end]
+    events = max(_stop_after(directive) or 0, directive.error_event or 0)
+    size, wanted = sum(map(len, frames)), directive.cut_after_bytes or 0
+    while len(frames) < events or size < wanted + 1:
+        frames.append(stream.more(len(frames)))
+        size += len(frames[-1])
+    return frames
+
+
+def _script(
+    status: int, content_type: bytes, lines: bytes, digest: str, directive: Directive
+) -> Script:
+    return Script(
+        status=status,
+        directive=directive,
+        head=framing.head(status, content_type, lines, digest, directive),
+        steps=[],
+        tail=b"",
+        ending=Ending.FINISH,
+        is_stream=False,
+    )
+
+
+def _deliver(script: Script, frames: list[bytes], ending: Ending, *, is_chunked: bool) -> Script:
+    """Fill in the steps: cuts, chunks, pieces; and the ready block when nothing stands against."""
+    directive = script.directive
+    script.ending = ending
+    script.tail = framing.LAST_CHUNK if is_chunked else b""
+    if directive.malformed == "chunk" and is_chunked:
+        frames = frames[: len(frames) // 2]
+        script.tail, script.ending = framing.BROKEN_CHUNK, Ending.CUT
+    stop = _stop_after(directive)
+    if stop is not None and stop <= len(frames):
+        frames = frames[:stop]
+        is_hang = directive.hang == stop
+        script.tail, script.ending = b"", Ending.HANG if is_hang else Ending.CUT
+    limit = directive.cut_after_bytes
+    if limit is not None and limit < sum(map(len, frames)):
+        pieces = framing.first_bytes(frames, limit, is_chunked=is_chunked)
+        script.tail, script.ending = b"", Ending.CUT
+    else:
+        pieces = [framing.chunk(frame) for frame in frames] if is_chunked else frames
+    size = directive.split_bytes
+    script.steps = [framing.split(piece, size) if size else [piece] for piece in pieces]
+    if script.is_ordinary:
+        whole = script.head + b"".join(pieces) + script.tail
+        script.whole = whole if len(whole) <= WHOLE_LIMIT else None
+    return script
+
+
+def _stop_after(directive: Directive) -> int | None:
+    """After how many events the delivery stops, by hanging or by a cut."""
+    stops = [directive.cut_after_events, directive.hang]
+    return min((stop for stop in stops if isinstance(stop, int)), default=None)
+
+
+def _message(directive: Directive, status: int) -> str:
+    told = f"The simulated upstream answers {status}: {framing.phrase(status)}."
+    return directive.message or told

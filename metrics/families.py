@@ -1,0 +1,81 @@
+"""Makes the metrics that `series.py` names and shows them to a Prometheus registry.
+
+Asking for a name that is not in the table, or for one of another kind, is a mistake of ours and
+an AssertionError or KeyError at start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from prometheus_client import Metric
+from prometheus_client.registry import Collector
+
+from metrics.cells import Distribution, Family, Number
+from metrics.series import SERIES, Kind, Series
+
+# Cells of one metric. A distribution is some fifteen lines in every scrape, a number is one. Both
+# are far above what a catalogue of a few hundred models needs.
+NUMBERS_MAX: Final = 4000
+DISTRIBUTIONS_MAX: Final = 1000
+
+_TABLE: Final = {series.name: series for series in SERIES}
+
+
+class Families(Collector):
+    """Hands out the family of each metric, once, and collects them all."""
+
+    def __init__(self) -> None:
+        self._made: dict[Series, Family[Any]] = {}
+
+    def counter(self, name: str) -> Family[Number]:
+        """Make the family of the counter `name`."""
+        return self._numbers(name, "counter")
+
+    def gauge(self, name: str) -> Family[Number]:
+        """Make the family of the gauge `name`."""
+        return self._numbers(name, "gauge")
+
+    def histogram(self, name: str) -> Family[Distribution]:
+        """Make the family of the histogram `name`."""
+        series = _find(name, "histogram")
+        family = Family(
+            lambda: Distribution(series.buckets),
+            width=len(series.labels),
+            limit=DISTRIBUTIONS_MAX,
+        )
+        self._made[series] = family
+        return family
+
+    def describe(self) -> Iterable[Metric]:
+        """Yield the metrics without samples: the registry refuses a name that is taken."""
+        return [_metric(series) for series in self._made]
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield the metrics with their samples of this moment."""
+        for series, family in self._made.items():
+            metric = _metric(series)
+            base = series.name
+            for values, cell in family.shown():
+                labels = dict(zip(series.labels, values, strict=True))
+                for suffix, more, value in cell.samples():
+                    metric.add_sample(base + suffix, {**labels, **more}, value)
+            yield metric
+
+    def _numbers(self, name: str, kind: Kind) -> Family[Number]:
+        series = _find(name, kind)
+        family = Family(Number, width=len(series.labels), limit=NUMBERS_MAX)
+        self._made[series] = family
+        return family
+
+
+def _find(name: str, kind: Kind) -> Series:
+    series = _TABLE[name]
+    assert series.kind == kind, series
+    return series
+
+
+def _metric(series: Series) -> Metric:
+    # The library writes a counter's `_total` itself.
+    return Metric(series.name.removesuffix("_total"), series.help, series.kind)

@@ -1,0 +1,137 @@
+"""The log: one line of JSON for each event, on stderr, from our code and from libraries alike.
+
+    {"ts": "…Z", "level": "warning", "logger": "actors.channel", "action": "channel_opened",
+     "message": "channel opened", "channel": "openai-a", "was": "closed"}
+
+`action` is our own word for the event, in the past tense; a line of a library has `logged`. How
+values become JSON is in `plain.py`, what is masked in `masks.py`. Who calls `configure` is the
+command line.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, TextIO
+
+import ujson
+
+from metrics.plain import plain, printed, text
+
+LEVELS: Final = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "critical": logging.CRITICAL,
+}
+# Fields that say what the line itself is; an event's own field of such a name gets an underscore.
+RESERVED: Final = frozenset({"ts", "level", "logger", "action", "message", "stack"})
+LIBRARY_ACTION: Final = "logged"
+STACK_CHARACTERS_MAX: Final = 6_000
+
+
+def configure(stream: TextIO, level: str = "info") -> None:
+    """Send everything that is logged or warned in this process to `stream`, as JSON lines.
+
+    Takes the place of whatever handler wrote to a stream before. Raises ValueError for a level
+    that is not one of LEVELS.
+    """
+    if level not in LEVELS:
+        raise ValueError(f"unknown log level {level!r}, allowed are {', '.join(LEVELS)}")
+    root = logging.getLogger()
+    for handler in list(root.handlers):
+        if isinstance(handler, logging.StreamHandler):
+            root.removeHandler(handler)
+    lines = logging.StreamHandler(stream)
+    lines.setFormatter(JsonFormatter())
+    root.addHandler(lines)
+    root.setLevel(LEVELS[level])
+    logging.captureWarnings(True)
+
+
+class EventLog:
+    """Logs events of one part of the gateway. Fields may be anything; they are made plain."""
+
+    __slots__ = ("_logger",)
+
+    def __init__(self, name: str) -> None:
+        self._logger = logging.getLogger(name)
+
+    def __repr__(self) -> str:
+        return f"<EventLog {self._logger.name}>"
+
+    def debug(self, action: str, /, **fields: Any) -> None:
+        """Something that only a developer wants to know."""
+        self._log(logging.DEBUG, action, fields, exc_info=False)
+
+    def info(self, action: str, /, **fields: Any) -> None:
+        """Something happened as it should."""
+        self._log(logging.INFO, action, fields, exc_info=False)
+
+    def warning(self, action: str, /, *, exc_info: bool = False, **fields: Any) -> None:
+        """Something is not as it should be, and the gateway copes."""
+        self._log(logging.WARNING, action, fields, exc_info=exc_info)
+
+    def error(self, action: str, /, *, exc_info: bool = False, **fields: Any) -> None:
+        """Something went wrong that somebody should look at."""
+        self._log(logging.ERROR, action, fields, exc_info=exc_info)
+
+    def _log(self, level: int, action: str, fields: dict[str, Any], *, exc_info: bool) -> None:
+        if self._logger.isEnabledFor(level):
+            self._logger.log(
+                level,
+                action.replace("_", " "),
+                exc_info=exc_info,
+                extra={"action": action, "fields": fields},
+            )
+
+
+class JsonFormatter(logging.Formatter):
+    """A record as one line of JSON. Never raises, whatever the record holds."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, in ASCII and without its end."""
+        line: dict[str, Any] = {
+            "ts": _timestamp(record.created),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "action": plain(getattr(record, "action", LIBRARY_ACTION)),
+            "message": _message(record),
+        }
+        fields = getattr(record, "fields", None)
+        if isinstance(fields, Mapping):
+            for name, value in plain(fields).items():
+                line[f"{name}_" if name in RESERVED else name] = value
+        if record.exc_info and record.exc_info[1] is not None:
+            line.setdefault("error", printed(record.exc_info[1]))
+            line["stack"] = _stack(record.exc_info[1])
+        elif record.stack_info:
+            line["stack"] = _end(text(record.stack_info))
+        return ujson.dumps(line, escape_forward_slashes=False)
+
+
+def _timestamp(seconds: float) -> str:
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return text(record.getMessage())
+    except Exception:  # noqa: BLE001 - a library's arguments need not fit its format
+        return f"{printed(record.msg)} {printed(record.args)}"
+
+
+def _stack(error: BaseException) -> str:
+    try:
+        return _end("".join(traceback.format_exception(error)))
+    except Exception as fault:  # noqa: BLE001 - an exception may fail to print itself
+        return f"<unprintable stack: {type(fault).__name__}>"
+
+
+def _end(stack: str) -> str:
+    """Return the end of a stack, which is where it went wrong."""
+    return text(stack[-STACK_CHARACTERS_MAX:])

@@ -1,0 +1,70 @@
+"""Turns whatever is given to a log line into plain JSON values, without ever raising.
+
+Bounded in depth, width and length: a log line is not the place for a request body. Secrets are
+masked on the way (`masks.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Set
+from typing import Any, Final
+
+from metrics.masks import MASK, names_a_secret, redact
+
+DEPTH_MAX: Final = 6
+ITEMS_MAX: Final = 100
+TEXT_CHARACTERS_MAX: Final = 8_000
+
+_INTEGER_MAX: Final = 2**63
+
+
+def plain(value: object, depth: int = DEPTH_MAX) -> Any:
+    """Return `value` as str, int, float, bool, None, list or dict of those."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return text(value)
+    if isinstance(value, int) and abs(value) < _INTEGER_MAX:
+        return int(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return float(value)
+    if depth <= 0:
+        return printed(value)
+    try:
+        if isinstance(value, Mapping):
+            return _plain_mapping(value, depth)
+        if isinstance(value, list | tuple | Set):
+            return [plain(item, depth - 1) for item in list(value)[:ITEMS_MAX]]
+    except Exception as error:  # noqa: BLE001 - a container of somebody's own may do anything
+        return f"<unreadable {type(value).__name__}: {type(error).__name__}>"
+    return printed(value)
+
+
+def text(value: str) -> str:
+    """Return `value` with secrets masked and cut to the length a log line bears."""
+    # Cut twice: the patterns are not to walk megabytes, and masks are not to be cut in two.
+    shown = redact(value[: 2 * TEXT_CHARACTERS_MAX])
+    if len(shown) <= TEXT_CHARACTERS_MAX and len(value) <= 2 * TEXT_CHARACTERS_MAX:
+        return shown
+    return f"{shown[:TEXT_CHARACTERS_MAX]}… ({len(value)} characters)"
+
+
+def printed(value: object) -> str:
+    """Return what `value` prints as: an error with its type, bytes as text, anything by `str`."""
+    try:
+        if isinstance(value, BaseException):
+            return text(f"{type(value).__name__}: {value}".removesuffix(": "))
+        if isinstance(value, bytes | bytearray):
+            return text(bytes(value[: 2 * TEXT_CHARACTERS_MAX]).decode("utf-8", "replace"))
+        return text(str(value))
+    except Exception as error:  # noqa: BLE001 - its __str__ may do anything
+        return f"<unprintable {type(value).__name__}: {type(error).__name__}>"
+
+
+def _plain_mapping(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
+    shown: dict[str, Any] = {}
+    for name, item in list(value.items())[:ITEMS_MAX]:
+        key = name if isinstance(name, str) else printed(name)
+        shown[text(key)] = MASK if names_a_secret(key) else plain(item, depth - 1)
+    return shown

@@ -1,0 +1,235 @@
+"""Every metric of the gateway on one page: one method for each event that somebody may report.
+
+Names, labels and buckets are the table in `series.py`. Methods take plain values, decide nothing
+and never raise for a value that came from outside. They belong to the loop's thread; `render` may
+run in another one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prometheus_client import (
+    CollectorRegistry,
+    PlatformCollector,
+    ProcessCollector,
+    generate_latest,
+)
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, choose_encoder
+
+from metrics.families import Families
+
+CHANNEL_STATES: Final = ("closed", "open", "half_open")
+
+
+class Metrics:
+    """The metrics of one process. Without a registry it makes its own, with process figures."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        if registry is None:
+            registry = CollectorRegistry()
+            ProcessCollector(registry=registry)
+            PlatformCollector(registry=registry)
+        make = Families()
+        self._registry = registry
+        self._in_flight = make.gauge("gw_calls_in_flight")
+        self._calls = make.counter("gw_calls_total")
+        self._call_latency = make.histogram("gw_call_latency_seconds")
+        self._first_byte = make.histogram("gw_first_byte_seconds")
+        self._tokens = make.counter("gw_tokens_total")
+        self._cost = make.counter("gw_cost_nano_usd_total")
+        self._responses = make.counter("gw_http_responses_total")
+        self._limit_refusals = make.counter("gw_limit_refusals_total")
+        self._attempts = make.counter("gw_attempts_total")
+        self._attempt_seconds = make.histogram("gw_attempt_seconds")
+        self._channel_state = make.gauge("gw_channel_state")
+        self._channel_transitions = make.counter("gw_channel_transitions_total")
+        self._slots_in_use = make.gauge("gw_channel_slots_in_use")
+        self._slots_limit = make.gauge("gw_channel_slots_limit")
+        self._holds_open = make.gauge("gw_holds_open")[()]
+        self._oldest_hold = make.gauge("gw_oldest_hold_seconds")[()]
+        self._hold_latency = make.histogram("gw_hold_latency_seconds")[()]
+        self._settle_latency = make.histogram("gw_settle_latency_seconds")[()]
+        self._hold_refusals = make.counter("gw_hold_refusals_total")
+        self._settle_noops = make.counter("gw_settle_noops_total")[()]
+        self._recovered = make.counter("gw_calls_recovered_total")[()]
+        self._batch_messages = make.histogram("gw_ledger_batch_messages")[()]
+        self._batch_seconds = make.histogram("gw_ledger_batch_seconds")[()]
+        self._ledger_retries = make.counter("gw_ledger_retries_total")[()]
+        self._database_up = make.gauge("gw_database_up")[()]
+        self._mailbox_depth = make.histogram("gw_mailbox_depth_messages")
+        self._mailbox_wait = make.histogram("gw_mailbox_wait_seconds")
+        self._actor_restarts = make.counter("gw_actor_restarts_total")
+        self._loop_lag = make.histogram("gw_loop_lag_seconds")[()]
+        self._cache_lookups = make.counter("gw_cache_lookups_total")
+        registry.register(make)
+        # What was last said of each channel; one that was removed is remembered, not shown.
+        self._states: dict[str, str] = {}
+        self._limits: dict[str, int] = {}
+        self._removed: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"<Metrics {len(self._calls)} kinds of call {len(self._limits)} channels>"
+
+    # Calls
+
+    def call_started(self, protocol: str) -> None:
+        """A call is being served. Exactly one `call_finished` of the same protocol follows."""
+        self._in_flight[(protocol,)].value += 1
+
+    def call_finished(
+        self, *, protocol: str, model: str, status: str, code: str, seconds: float
+    ) -> None:
+        """A call that was started is over: success, error, interrupted or rejected.
+
+        The time of a rejected call stays out of the latency: refusals take a millisecond and
+        would hide a slow answer behind many quick ones.
+        """
+        self._in_flight[(protocol,)].value -= 1
+        self._calls[protocol, model, status, code].value += 1
+        if status != "rejected":
+            self._call_latency[protocol, model].observe(seconds)
+
+    def first_byte(self, *, protocol: str, model: str, seconds: float) -> None:
+        """The first byte of an answer goes to the client."""
+        self._first_byte[protocol, model].observe(seconds)
+
+    def tokens(
+        self, *, model: str, input_tokens: int, cached_tokens: int, output_tokens: int
+    ) -> None:
+        """A call was settled for these. `input_tokens` is the whole input, cached included."""
+        # An upstream may claim more cached tokens than input; a counter cannot go down.
+        fresh_tokens = input_tokens - cached_tokens
+        if fresh_tokens > 0:
+            self._tokens[model, "fresh_input"].value += fresh_tokens
+        if cached_tokens > 0:
+            self._tokens[model, "cached_input"].value += cached_tokens
+        if output_tokens > 0:
+            self._tokens[model, "output"].value += output_tokens
+
+    def cost(self, *, model: str, nano_usd: int) -> None:
+        """A call was settled at this cost."""
+        if nano_usd > 0:
+            self._cost[(model,)].value += nano_usd
+
+    def http_response(self, *, route: str, status: int) -> None:
+        """A response of any endpoint is out; `route` is the handler's label, never a path."""
+        self._responses[route, status].value += 1
+
+    def limit_refused(self, dimension: str) -> None:
+        """An account has reached a limit: rpm or concurrency."""
+        self._limit_refusals[(dimension,)].value += 1
+
+    # Channels
+
+    def attempt(self, *, channel: str, outcome: str, seconds: float) -> None:
+        """An attempt is over: ok, refused, status_4xx, status_5xx, timeout, cut, cancelled, …"""
+        if channel not in self._removed:
+            self._attempts[channel, outcome].value += 1
+            self._attempt_seconds[(channel,)].observe(seconds)
+
+    def channel_state(self, *, channel: str, state: str) -> None:
+        """The breaker of a channel is in this state. The first word is not a transition."""
+        assert state in CHANNEL_STATES, state
+        before = self._states.get(channel)
+        self._states[channel] = state
+        if channel not in self._removed:
+            if before not in (None, state):
+                self._channel_transitions[channel, state].value += 1
+            self._show_state(channel, state)
+
+    def channel_slots(self, *, channel: str, in_use: int, limit: int) -> None:
+        """Slots leased and slots there are. A removed channel that reports them is back."""
+        if self._limits.get(channel) != limit:
+            self._limits[channel] = limit
+            self._slots_limit[(channel,)].value = limit
+            if channel in self._removed:
+                self._removed.discard(channel)
+                self._show_state(channel, self._states.get(channel, "closed"))
+        self._slots_in_use[(channel,)].value = in_use
+
+    def channel_removed(self, channel: str) -> None:
+        """The configuration has no such channel any more: its series go.
+
+        Attempts still under way on it end uncounted, or each reload would leave series behind.
+        """
+        self._removed.add(channel)
+        self._limits.pop(channel, None)
+        for counters in (self._attempts, self._channel_transitions):
+            counters.discard({0: channel})
+        for gauges in (self._channel_state, self._slots_in_use, self._slots_limit):
+            gauges.discard({0: channel})
+        self._attempt_seconds.discard({0: channel})
+
+    def _show_state(self, channel: str, state: str) -> None:
+        for one in CHANNEL_STATES:
+            self._channel_state[channel, one].value = one == state
+
+    # Money
+
+    def hold_latency(self, seconds: float) -> None:
+        """A hold was answered."""
+        self._hold_latency.observe(seconds)
+
+    def settle_latency(self, seconds: float) -> None:
+        """A settlement is committed."""
+        self._settle_latency.observe(seconds)
+
+    def ledger_batch(self, *, size: int, seconds: float) -> None:
+        """One ledger transaction of `size` messages is committed."""
+        self._batch_messages.observe(size)
+        self._batch_seconds.observe(seconds)
+
+    def ledger_retry(self) -> None:
+        """A batch has to be sent again: the database went away."""
+        self._ledger_retries.value += 1
+
+    def holds(self, *, open_count: int, oldest_seconds: float) -> None:
+        """Holds open in the database, as last counted."""
+        self._holds_open.value = open_count
+        self._oldest_hold.value = oldest_seconds
+
+    def hold_refused(self, reason: str) -> None:
+        """The ledger refused a hold."""
+        self._hold_refusals[(reason,)].value += 1
+
+    def settle_noop(self) -> None:
+        """A call was settled a second time; nothing moved."""
+        self._settle_noops.value += 1
+
+    def calls_recovered(self, count: int) -> None:
+        """Calls of a lost process were settled here."""
+        self._recovered.value += count
+
+    # The process
+
+    def mailbox(self, *, actor: str, depth: int, wait_seconds: float) -> None:
+        """An actor of this kind took `depth` messages, the oldest of which waited so long."""
+        self._mailbox_depth[(actor,)].observe(depth)
+        self._mailbox_wait[(actor,)].observe(wait_seconds)
+
+    def actor_restarted(self, actor: str) -> None:
+        """The supervisor restarted an actor of this kind."""
+        self._actor_restarts[(actor,)].value += 1
+
+    def loop_lag(self, seconds: float) -> None:
+        """The loop was this late."""
+        self._loop_lag.observe(seconds)
+
+    def cache(self, *, cache: str, hit: bool) -> None:
+        """A cache was asked."""
+        self._cache_lookups[cache, "hit" if hit else "miss"].value += 1
+
+    def database_up(self, up: bool) -> None:
+        """The database answers, or it does not."""
+        self._database_up.value = up
+
+    # The scrape
+
+    def render(self, accept: str) -> tuple[bytes, str]:
+        """Return body and content type for an Accept header; OpenMetrics when it is asked for."""
+        try:
+            encode, content_type = choose_encoder(accept)
+        except (TypeError, ValueError):  # a version that is no version
+            encode, content_type = generate_latest, CONTENT_TYPE_PLAIN_0_0_4
+        return encode(self._registry), content_type

@@ -1,0 +1,172 @@
+"""The one table of every Prometheus series of the gateway: name, type, labels, buckets, meaning.
+
+A reader of a dashboard or an alert looks here. What happens on which event is in `prometheus.py`.
+The table is snapshotted by the tests, so that a renamed series is seen in review before it breaks
+somebody's dashboard.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["counter", "gauge", "histogram"]
+
+# Upper bounds in seconds. Each bucket is one line per series and scrape, so they are few: about
+# three per decade where the answer matters, fewer outside.
+CALL_SECONDS = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 180)
+FIRST_BYTE_SECONDS = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 180)
+LEDGER_SECONDS = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
+WAIT_SECONDS = (0.00005, 0.0002, 0.001, 0.005, 0.02, 0.1, 0.5, 2, 10)
+LAG_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
+# The ledger writer takes at most 256 messages at once; a mailbox holds more before it refuses.
+BATCH_MESSAGES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+DEPTH_MESSAGES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 1024, 4096)
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One metric family. `name` is the exposed one, with `_total` on counters."""
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    help: str
+    buckets: tuple[float, ...] = ()
+
+    def exposed(self) -> tuple[str, ...]:
+        """Return the names an expression may use for it."""
+        if self.kind == "histogram":
+            return tuple(f"{self.name}_{part}" for part in ("bucket", "sum", "count"))
+        return (self.name,)
+
+
+SERIES: tuple[Series, ...] = (
+    # Calls: what clients see.
+    Series("gw_calls_in_flight", "gauge", ("protocol",), "Calls being served."),
+    Series(
+        "gw_calls_total",
+        "counter",
+        ("protocol", "model", "status", "code"),
+        "Calls ended, by how: success, error, interrupted or rejected, and the code of the answer.",
+    ),
+    Series(
+        "gw_call_latency_seconds",
+        "histogram",
+        ("protocol", "model"),
+        "From the start of a call to its settlement.",
+        CALL_SECONDS,
+    ),
+    Series(
+        "gw_first_byte_seconds",
+        "histogram",
+        ("protocol", "model"),
+        "From the start of a call to the first byte of its answer.",
+        FIRST_BYTE_SECONDS,
+    ),
+    Series(
+        "gw_tokens_total",
+        "counter",
+        ("model", "kind"),
+        "Tokens settled, in kinds that do not overlap: fresh_input, cached_input, output.",
+    ),
+    Series(
+        "gw_cost_nano_usd_total", "counter", ("model",), "Cost settled, in billionths of a USD."
+    ),
+    Series(
+        "gw_http_responses_total", "counter", ("route", "status"), "Responses sent, all routes."
+    ),
+    Series(
+        "gw_limit_refusals_total",
+        "counter",
+        ("dimension",),
+        "Requests refused by an account's limit: rpm or concurrency.",
+    ),
+    # Channels: what the upstreams do.
+    Series(
+        "gw_attempts_total",
+        "counter",
+        ("channel", "outcome"),
+        "Attempts on a channel, by outcome: ok, refused, status_4xx, status_5xx, timeout, cut, ...",
+    ),
+    Series(
+        "gw_attempt_seconds",
+        "histogram",
+        ("channel",),
+        "From the lease of a channel to its return.",
+        CALL_SECONDS,
+    ),
+    Series(
+        "gw_channel_state",
+        "gauge",
+        ("channel", "state"),
+        "1 for the state the breaker is in, 0 for the others: closed, open, half_open.",
+    ),
+    Series(
+        "gw_channel_transitions_total",
+        "counter",
+        ("channel", "state"),
+        "Changes of the breaker, by the state it went to.",
+    ),
+    Series("gw_channel_slots_in_use", "gauge", ("channel",), "Slots leased."),
+    Series("gw_channel_slots_limit", "gauge", ("channel",), "Slots there are."),
+    # Money.
+    Series("gw_holds_open", "gauge", (), "Holds open in the database, of every process."),
+    Series("gw_oldest_hold_seconds", "gauge", (), "Age of the oldest open hold; 0 without one."),
+    Series(
+        "gw_hold_latency_seconds",
+        "histogram",
+        (),
+        "From asking for a hold to its answer.",
+        LEDGER_SECONDS,
+    ),
+    Series(
+        "gw_settle_latency_seconds",
+        "histogram",
+        (),
+        "From the end of a call to the commit of its settlement.",
+        LEDGER_SECONDS,
+    ),
+    Series("gw_hold_refusals_total", "counter", ("reason",), "Holds refused, by reason."),
+    Series(
+        "gw_settle_noops_total", "counter", (), "Settlements of a call that was settled already."
+    ),
+    Series(
+        "gw_calls_recovered_total", "counter", (), "Calls of a lost process settled by this one."
+    ),
+    Series(
+        "gw_ledger_batch_messages",
+        "histogram",
+        (),
+        "Holds and settlements in one transaction.",
+        BATCH_MESSAGES,
+    ),
+    Series(
+        "gw_ledger_batch_seconds", "histogram", (), "Duration of one transaction.", LEDGER_SECONDS
+    ),
+    Series(
+        "gw_ledger_retries_total",
+        "counter",
+        (),
+        "Batches sent again because the database went away.",
+    ),
+    # The process.
+    Series("gw_database_up", "gauge", (), "1 while the database answers the heartbeat, else 0."),
+    Series(
+        "gw_mailbox_depth_messages",
+        "histogram",
+        ("actor",),
+        "Messages an actor finds when it looks into its mailbox.",
+        DEPTH_MESSAGES,
+    ),
+    Series(
+        "gw_mailbox_wait_seconds",
+        "histogram",
+        ("actor",),
+        "How long the oldest of them has waited.",
+        WAIT_SECONDS,
+    ),
+    Series("gw_actor_restarts_total", "counter", ("actor",), "Actors restarted after an error."),
+    Series("gw_loop_lag_seconds", "histogram", (), "Scheduling delay of the loop.", LAG_SECONDS),
+    Series("gw_cache_lookups_total", "counter", ("cache", "result"), "Cache lookups: hit or miss."),
+)

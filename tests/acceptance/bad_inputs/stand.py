@@ -1,0 +1,172 @@
+"""The house that bad input is thrown at, and the proof that it stands as it stood before.
+
+`Stand` sends cases and remembers what was answered; `check_*` compare what there is with that.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.acceptance.bad_inputs.case import (
+    ALIAS,
+    MAX_BODY_MB,
+    MODEL,
+    OTHER_MODEL,
+    PLACEHOLDER,
+    TYPES,
+    Answer,
+    Case,
+)
+from tests.support.house import House, complaints, model
+from tests.support.raw import RawAnswer, RawConnection
+from tests.support.scrape import Admin
+from tests.support.waiting import until
+
+SETTINGS: dict[str, Any] = {
+    "max_body_mb": MAX_BODY_MB,
+    "models": [
+        model(MODEL, "one", aliases=[ALIAS]),
+        model(OTHER_MODEL, "one"),
+        model(PLACEHOLDER, callable=False),
+    ],
+}
+FUNDS_NANO_USD = 123_456_789_012
+# Fewer than any leak of them would soon use up.
+CONCURRENCY = 8
+TRACE = re.compile(r"[0-9a-f]{32}")
+PROBE = b"GET /api/v1/models/public HTTP/1.1\r\nHost: gateway\r\n\r\n"
+# What no client may see: the upstream, its key, a channel's name, the inside of the gateway.
+SECRETS = re.compile(rb"key-of-|127\.0\.0\.1|Traceback|File \"|postgres|sk-platform-[0-9a-f]{64}")
+
+
+@dataclass
+class Stand:
+    """One house for a module."""
+
+    house: House
+    traces: dict[str, Answer] = field(default_factory=dict)
+    recorded: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.tenant = self.house.tenant(nano_usd=FUNDS_NANO_USD, concurrency=CONCURRENCY)
+        allowed = self.house.another(self.tenant, allowed_models=(OTHER_MODEL,))
+        poor = self.house.tenant(nano_usd=0)
+        key = self.tenant.key
+        self._keys = {
+            b"{KEY}": key.encode(),
+            b"{KEY_DIGITS}": key.removeprefix("sk-platform-").encode(),
+            b"{ALLOWED}": allowed.key.encode(),
+            b"{POOR}": poor.key.encode(),
+        }
+
+    @property
+    def url(self) -> str:
+        return self.house.gateway.url
+
+    @property
+    def admin(self) -> Admin:
+        return Admin(self.house.gateway.admin_url)
+
+    def wire(self, template: bytes) -> bytes:
+        """The bytes of a case with the keys put in."""
+        for mark, key in self._keys.items():
+            template = template.replace(mark, key)
+        return template
+
+    def check(self, case: Case) -> None:
+        """Send a case and see that it is answered as the table says, and not otherwise."""
+        with RawConnection(self.url) as connection:
+            connection.send(self.wire(case.wire))
+            for expected in case.answers:
+                has_body = not case.is_head
+                trace = self.check_answer(
+                    connection.answer(has_body=has_body), expected, has_body=has_body
+                )
+                if case.is_recorded:
+                    self.recorded.add(trace)
+            if case.stays:
+                connection.send(PROBE)
+                answer = connection.answer()
+                assert answer is not None, "the connection was closed"
+                assert answer.status == 200, answer
+                connection.end_sending()
+            assert connection.rest() == b""
+
+    def check_answer(
+        self, answer: RawAnswer | None, expected: Answer, *, has_body: bool = True
+    ) -> str:
+        """See that one answer is the expected one, in the first shape, and gives nothing away.
+
+        Return its trace id.
+        """
+        assert answer is not None, "closed without an answer"
+        assert answer.status == expected.status, answer
+        trace = answer.headers["x-gateway-trace"]
+        assert TRACE.fullmatch(trace), answer
+        assert trace not in self.traces, "a trace id came twice"
+        self.traces[trace] = expected
+        assert "server" not in answer.headers, answer
+        assert not any(name.startswith("x-ratelimit") for name in answer.headers) or (
+            expected.status == 200
+        ), answer
+        assert answer.headers["content-type"] == "application/json", answer
+        if expected.code is None or not has_body:
+            return trace
+        whole = answer.json
+        assert list(whole) == ["error"], whole
+        error = whole["error"]
+        assert list(error) == ["message", "type", "code"], error
+        assert (error["code"], error["type"]) == (expected.code, TYPES[expected.code]), error
+        assert expected.says in error["message"], error
+        assert len(error["message"]) < 600, error
+        # A client that names its key as a model sees it again; nobody else does.
+        assert not SECRETS.search(answer.body) or "The model `sk-" in error["message"], answer
+        return trace
+
+    # What must be so at any time
+
+    def check_quiet(self) -> None:
+        """Nothing is in flight, nothing is held, no connection is left."""
+        until(lambda: self.admin.page().total("gw_calls_in_flight") == 0, what="no call in flight")
+        until(lambda: self._connections() == 0, what="no connection left")
+        assert self.house.query("SELECT * FROM holds") == []
+        assert self.house.held_nano_usd(self.tenant) == 0
+
+    def check_no_fault(self) -> None:
+        """No answer was a 5xx, and nothing was logged as an error."""
+        answers = self.admin.page().series("gw_http_responses_total")
+        assert answers
+        assert not [values for values in answers if values[1].startswith("5")], answers
+        assert not complaints(self.house.gateway.lines)
+
+    def check_rows(self) -> None:
+        """Each row says what its client was told, costs nothing, and shows no key; none is lost."""
+        until(lambda: self.recorded <= self._rows().keys(), what="a row of each refusal")
+        for trace, row in self._rows().items():
+            assert self.tenant.key not in str(row), row
+            answer = self.traces.get(trace)
+            if answer is not None and answer.status != 200:
+                assert (row["status"], row["error_code"]) == ("rejected", answer.code), row
+                assert row["cost_nano_usd"] == 0, row
+
+    def resident_bytes(self) -> int:
+        """Memory of the gateway's process."""
+        status = Path(f"/proc/{self.house.gateway.popen.pid}/status").read_text(encoding="ascii")
+        found = re.search(r"^VmRSS:\s+(\d+) kB$", status, re.MULTILINE)
+        assert found is not None
+        return int(found[1]) * 1024
+
+    def _rows(self) -> dict[str, dict[str, Any]]:
+        rows = self.house.rows(self.tenant)
+        return {row["request_id"].replace("-", ""): row for row in rows}
+
+    def _connections(self) -> int:
+        """Connections to the public listener that the kernel still knows as open."""
+        port = int(self.url.rpartition(":")[2])
+        table = Path(f"/proc/{self.house.gateway.popen.pid}/net/tcp").read_text(encoding="ascii")
+        rows = [line.split() for line in table.splitlines()[1:]]
+        open_states = {"01", "08"}  # established, and closed by the client alone
+        return sum(row[1].endswith(f":{port:04X}") and row[3] in open_states for row in rows)

@@ -1,0 +1,47 @@
+"""The channels and models of the house that most modules share: starting one takes a second or two.
+
+A module that needs other ones, or does to them what others would feel, has a house of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.house import channel, model
+
+CREATED = 1_750_000_000
+LADDER = ("one", "two", "three")
+SETTINGS: dict[str, Any] = {
+    "channels": [
+        *(channel(name, priority=place) for place, name in enumerate(LADDER, start=1)),
+        channel("newer", max_tokens_param="max_completion_tokens"),
+        channel("quiet"),
+    ],
+    "models": [
+        model("sim-model", *LADDER, aliases=["sim-latest"], created=CREATED),
+        model("other-model", "one", aliases=["other-latest"]),
+        model("hanging", "quiet"),
+        # Not to be called here
+        model("placeholder", "one", callable=False),
+        model("painter", "one", endpoint_type="images_generations", price={"per_image": "0.04"}),
+        # Token maxima
+        model("newer", "newer"),
+        model("wide", "one", max_output_tokens=100_000),
+        model("open-ended", "one", max_output_tokens=None),
+        # Prices
+        model("promoted", "one", multiplier="0.6"),
+        model("cheap", "one", multiplier="0.3"),
+        model("uncached", "one", price={"input": "1", "output": "10"}),
+        # Half a nano-USD for a token that goes in, one and a half for one that comes out.
+        model("fine", "one", price={"input": "0.0005", "output": "0.0015"}),
+        model("free", "one", price={"input": "0", "output": "0"}),
+        # Names
+        model("m", "one", aliases=["n"]),
+        model(
+            "canonical",
+            {"id": "one", "as": "upstream/name-7b"},
+            aliases=["canonical-latest", "old-name"],
+        ),
+    ],
+}
+MODELS = [one["id"] for one in SETTINGS["models"]]

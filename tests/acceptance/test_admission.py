@@ -1,0 +1,223 @@
+"""What lets a call in: the pre-charge, exact to the nano-USD, alone and under a crowd.
+
+Spec: Limits, Chat pre-charge; contract §3 and §7. Each estimate is proved from both sides: an
+account with exactly that much is let in, one nano-USD less is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from gw.web.checks import OUT_OF_FUNDS
+from tests.support.aio import run
+from tests.support.client import CHAT, HELLO, Reply, chat_body
+from tests.support.house import House
+from tests.support.streams import unlimited
+from tests.support.tenants import Tenant
+from tests.support.waiting import until
+
+IN, OUT = 1_000, 10_000  # nano-USD for one token of an ordinary model
+HELLO_BYTES = len(json.dumps([HELLO], separators=(",", ":")))
+HELLO_TOKENS = -(-HELLO_BYTES // 4)
+NOT_COVERED = (
+    "The balance does not cover the estimated cost of this request. "
+    "Top up the account, or send a smaller max_tokens."
+)
+CAP_REACHED = "This key has reached its spend cap. Raise the cap, or send a smaller max_tokens."
+
+
+def refused(message: str) -> dict[str, Any]:
+    """The whole body of a 402."""
+    return {"error": {"message": message, "type": "insufficient_quota", "code": "quota_exceeded"}}
+
+
+def chat_at_once(tenant: Tenant, count: int, **members: Any) -> list[Reply]:
+    """So many calls at the same moment; all have been answered."""
+
+    async def main() -> list[Reply]:
+        async with unlimited() as session:
+
+            async def one() -> Reply:
+                async with session.post(
+                    tenant.client.url + CHAT,
+                    data=json.dumps(chat_body(**members), separators=(",", ":")),
+                    headers={"x-api-key": tenant.key},
+                ) as answer:
+                    headers = {name.lower(): value for name, value in answer.headers.items()}
+                    return Reply(answer.status, headers, await answer.read())
+
+            return await asyncio.gather(*(one() for _ in range(count)))
+
+    return run(main())
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+def test_balance_for_ten_admits_exactly_ten_of_a_hundred(h: House, stream: bool) -> None:
+    # Each costs what was held for it, so that a settlement sets nothing free.
+    max_tokens = 7
+    cost = HELLO_TOKENS * IN + max_tokens * OUT
+    tenant = h.tenant(nano_usd=10 * cost)
+    sim = {"usage": {"input": HELLO_TOKENS, "output": max_tokens}, "delay_headers_ms": 50}
+    replies = chat_at_once(tenant, 100, stream=stream, max_tokens=max_tokens, sim=sim)
+    admitted = [reply for reply in replies if reply.status == 200]
+    turned_away = [reply for reply in replies if reply.status == 402]
+    assert (len(admitted), len(turned_away)) == (10, 90)
+    assert h.upstream.stats()["requests"] == 10
+    # Which of the two it is depends on whether a hold came in between.
+    bodies = [refused(NOT_COVERED), refused(OUT_OF_FUNDS)]
+    assert all(reply.json in bodies for reply in turned_away)
+    assert all(reply.is_complete for reply in admitted) or not stream
+    assert tenant.client.remaining_nano_usd() == 0
+    rows = h.rows(tenant)
+    assert len(rows) == 100
+    assert {row["request_id"].replace("-", "") for row in rows} == {r.trace for r in replies}
+    assert sorted(row["status"] for row in rows) == ["rejected"] * 90 + ["success"] * 10
+    assert {row["cost_nano_usd"] for row in rows if row["status"] == "success"} == {cost}
+    assert {row["error_code"] for row in rows if row["status"] == "rejected"} == {"quota_exceeded"}
+    assert (h.balance_nano_usd(tenant), h.held_nano_usd(tenant)) == (0, 0)
+
+
+def test_calls_under_way_hold_their_whole_estimate(h: House) -> None:
+    """They hang at the upstream, so nothing but their holds keeps the others out."""
+    hold = HELLO_TOKENS * IN + 100 * OUT
+    tenant = h.tenant(nano_usd=4 * hold - 1)
+    hanging = [tenant.client.begin_chat(max_tokens=100, sim={"hang": "headers"}) for _ in range(3)]
+    h.upstream.wait(active=3)
+    assert h.held_nano_usd(tenant) == 3 * hold
+    assert tenant.client.remaining_nano_usd() == hold - 1
+    reply = tenant.client.chat(max_tokens=100)
+    assert (reply.status, reply.json) == (402, refused(NOT_COVERED))
+    assert h.upstream.stats()["requests"] == 3
+    # Leaving gives everything back: nothing was delivered.
+    for call in hanging:
+        call.leave()
+    until(lambda: h.held_nano_usd(tenant) == 0, what="holds given back")
+    assert tenant.client.remaining_nano_usd() == 4 * hold - 1
+    assert tenant.client.chat(max_tokens=100).status == 200
+
+
+ESTIMATES = {
+    "max_tokens in full": ({"max_tokens": 12}, HELLO_TOKENS * IN + 12 * OUT),
+    "max_completion_tokens too": ({"max_completion_tokens": 12}, HELLO_TOKENS * IN + 12 * OUT),
+    "above the ceiling in full": ({"max_tokens": 5_000}, HELLO_TOKENS * IN + 5_000 * OUT),
+    "none: the model's": ({}, HELLO_TOKENS * IN + 1_000 * OUT),
+    "null is none": ({"max_tokens": None}, HELLO_TOKENS * IN + 1_000 * OUT),
+    "none: at most 32768": ({"model": "wide"}, HELLO_TOKENS * IN + 32_768 * OUT),
+    "no ceiling: 32768": ({"model": "open-ended"}, HELLO_TOKENS * IN + 32_768 * OUT),
+    "more than 32768 when asked for": (
+        {"model": "wide", "max_tokens": 40_000},
+        HELLO_TOKENS * IN + 40_000 * OUT,
+    ),
+    "an alias is its model": ({"model": "sim-latest"}, HELLO_TOKENS * IN + 1_000 * OUT),
+    "the multiplier counts": (
+        {"model": "cheap", "max_tokens": 10},
+        (HELLO_TOKENS * IN + 10 * OUT) * 3 // 10,
+    ),
+    "tools do not count": (
+        {
+            "max_tokens": 12,
+            "tools": [{"type": "function", "function": {"name": "f", "description": "x" * 999}}],
+        },
+        HELLO_TOKENS * IN + 12 * OUT,
+    ),
+}
+
+
+@pytest.mark.parametrize(("members", "estimate"), ESTIMATES.values(), ids=ESTIMATES)
+def test_estimate_is_exact(h: House, members: dict[str, Any], estimate: int) -> None:
+    short = h.tenant(nano_usd=estimate - 1)
+    reply = short.client.chat(**members)
+    assert (reply.status, reply.json) == (402, refused(NOT_COVERED))
+    assert h.upstream.stats()["requests"] == 0
+    assert short.client.remaining_nano_usd() == estimate - 1
+    enough = h.tenant(nano_usd=estimate)
+    assert enough.client.chat(**members, sim={"text": "ok"}).status == 200
+
+
+def test_estimate_counts_the_bytes_of_messages_as_sent(h: House) -> None:
+    spaced = b'[ {"role": "user",\n "content": "Gr\xc3\xbc\xc3\x9fe \\u00fc"} ]'
+    estimate = -(-len(spaced) // 4) * IN + 10 * OUT
+    body = b'{"model":"sim-model","max_tokens":10,"messages":%b}' % spaced
+    assert h.tenant(nano_usd=estimate - 1).client.chat(body).status == 402
+    assert h.tenant(nano_usd=estimate).client.chat(body).status == 200
+
+
+def test_smaller_max_tokens_lets_a_call_through(h: House) -> None:
+    tenant = h.tenant(nano_usd=HELLO_TOKENS * IN + 50 * OUT)
+    sim = {"usage": {"input": 10, "output": 5}}
+    assert tenant.client.chat(sim=sim).status == 402
+    assert tenant.client.chat(max_tokens=51, sim=sim).status == 402
+    assert tenant.client.chat(max_tokens=50, sim=sim).status == 200
+    assert tenant.client.remaining_nano_usd() == HELLO_TOKENS * IN + 50 * OUT - 10 * IN - 5 * OUT
+
+
+def test_absurd_maximum_is_a_402_and_no_fault(h: House, tenant: Tenant) -> None:
+    reply = tenant.client.chat(max_tokens=2**53 - 1)
+    assert (reply.status, reply.json) == (402, refused(NOT_COVERED))
+
+
+def test_settlement_may_dip_below_zero_and_the_next_call_is_refused(h: House) -> None:
+    tenant = h.tenant(nano_usd=HELLO_TOKENS * IN + 10 * OUT)
+    sim = {"usage": {"input": 1_000, "output": 1_000}}
+    assert tenant.client.chat(max_tokens=10, sim=sim).status == 200
+    dipped = HELLO_TOKENS * IN + 10 * OUT - 1_000 * IN - 1_000 * OUT
+    assert tenant.client.remaining_nano_usd() == 0
+    assert h.balance_nano_usd(tenant) == dipped
+    reply = tenant.client.chat(max_tokens=1)
+    assert (reply.status, reply.json) == (402, refused(OUT_OF_FUNDS))
+
+
+def test_empty_account_is_refused_before_its_body_is_read(h: House) -> None:
+    tenant = h.tenant(nano_usd=0)
+    reply = tenant.client.chat(b"this is no JSON")
+    assert (reply.status, reply.json) == (402, refused(OUT_OF_FUNDS))
+    # Topped up, it is asked for a better body at once.
+    h.gw("account", "topup", tenant.account, "1")
+    assert tenant.client.chat(b"this is no JSON").refusal == (
+        400,
+        "invalid_request_error",
+        "invalid_request",
+    )
+
+
+def test_spend_cap_bounds_one_key_and_not_the_others(h: House, tenant: Tenant) -> None:
+    cost = HELLO_TOKENS * IN + 5 * OUT
+    capped = h.another(tenant, spend_cap_nano_usd=3 * cost)
+    assert capped.client.remaining_nano_usd() == 3 * cost
+    sim = {"usage": {"input": HELLO_TOKENS, "output": 5}, "delay_headers_ms": 50}
+    replies = chat_at_once(capped, 20, max_tokens=5, sim=sim)
+    assert sorted(reply.status for reply in replies) == [200] * 3 + [402] * 17
+    assert {reply.json["error"]["message"] for reply in replies if reply.status == 402} == {
+        CAP_REACHED
+    }
+    assert h.upstream.stats()["requests"] == 3
+    balance = capped.client.get("/v1/key/balance").json
+    assert (balance["remaining_usd"], balance["used_usd"]) == ("0", balance["total_usd"])
+    assert tenant.client.remaining_nano_usd() == 10**9 - 3 * cost
+    assert tenant.client.chat(max_tokens=5).status == 200
+
+
+def test_cap_above_the_balance_leaves_the_balance(h: House) -> None:
+    tenant = h.tenant(nano_usd=10**9, spend_cap_nano_usd=5 * 10**9)
+    assert tenant.client.remaining_nano_usd() == 10**9
+
+
+def test_model_that_cannot_be_called_costs_nothing(h: House, tenant: Tenant) -> None:
+    replies = [tenant.client.chat(model=name) for name in ("placeholder", "nothing", "painter")]
+    assert [reply.refusal for reply in replies] == [
+        (400, "invalid_request_error", "model_not_found"),
+        (400, "invalid_request_error", "model_not_found"),
+        (503, "server_error", "no_channel_available"),
+    ]
+    rows = [h.row(reply.trace) for reply in replies]
+    assert [(row["status"], row["model"], row["cost_nano_usd"]) for row in rows] == [
+        ("rejected", "placeholder", 0),
+        ("rejected", "nothing", 0),
+        ("rejected", "painter", 0),
+    ]
+    assert tenant.client.remaining_nano_usd() == 10**9
+    assert h.upstream.stats()["requests"] == 0

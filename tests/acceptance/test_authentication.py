@@ -1,0 +1,222 @@
+"""Where a key may stand, which one counts, and what each kind of bad one is told.
+
+Spec: Authentication; contract §5 and §7. Keys that change under a running gateway are in
+`test_key_changes.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from gw.keys.principal import MESSAGES
+from gw.web.checks import MISSING_KEY, QUERY_KEY
+from tests.acceptance.common import MODELS
+from tests.support.client import CHAT, Client, Reply, chat_body
+from tests.support.house import House
+from tests.support.tenants import Tenant
+from tests.support.waiting import until
+
+UNKNOWN = "sk-platform-" + "0" * 64
+INVALID = (401, "authentication_error", "invalid_api_key")
+
+
+def ask(
+    h: House, path: str = CHAT, *, query: str = "", headers: Mapping[str, str] | None = None
+) -> Reply:
+    """One call to an endpoint with nothing but these headers and this query."""
+    body = chat_body() if path == CHAT else None
+    method = "POST" if path == CHAT else "GET"
+    return Client(h.gateway.url, None).send(method, path + query, body, headers=headers)
+
+
+def assert_refused(reply: Reply, message: str) -> None:
+    assert reply.refusal == INVALID
+    assert reply.error["message"] == message
+    assert len(reply.trace) == 32
+
+
+PLACES = ("x-api-key", "x-alt-api-key", "x-goog-api-key", "query", "bearer")
+
+
+def placed(keys: Mapping[str, str]) -> dict[str, Any]:
+    """The arguments of `ask` with each key in its place."""
+    headers = {place: key for place, key in keys.items() if place not in ("query", "bearer")}
+    if "bearer" in keys:
+        headers["Authorization"] = f"Bearer {keys['bearer']}"
+    return {"headers": headers, "query": f"?key={keys['query']}" if "query" in keys else ""}
+
+
+@pytest.mark.parametrize("path", [CHAT, "/v1/key/balance", "/v1/dashboard/billing/usage"])
+@pytest.mark.parametrize("place", PLACES)
+def test_key_is_found_in_every_place(h: House, tenant: Tenant, place: str, path: str) -> None:
+    assert ask(h, path, **placed({place: tenant.key})).status == 200
+
+
+# The alias stands where the name does that it is an alias of.
+ORDER = (("x-api-key",), ("x-alt-api-key", "x-goog-api-key"), ("query",), ("bearer",))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (one, other)
+        for place, ones in enumerate(ORDER)
+        for others in ORDER[place + 1 :]
+        for one in ones
+        for other in others
+    ],
+)
+def test_first_hit_decides_good_or_bad(h: House, tenant: Tenant, first: str, second: str) -> None:
+    assert ask(h, **placed({first: tenant.key, second: UNKNOWN})).status == 200
+    assert_refused(ask(h, **placed({first: UNKNOWN, second: tenant.key})), MESSAGES["unknown"])
+    assert_refused(ask(h, **placed({first: "junk", second: tenant.key})), MESSAGES["malformed"])
+
+
+@pytest.mark.parametrize("first", ["x-api-key", "x-alt-api-key", "query"])
+def test_empty_value_is_no_hit(h: House, tenant: Tenant, first: str) -> None:
+    for empty in ("", " ") if first != "query" else ("",):
+        assert ask(h, **placed({first: empty, "bearer": tenant.key})).status == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{}, {"x-api-key": ""}, {"Authorization": ""}, {"Authorization": "Bearer "}],
+    ids=["none", "empty", "empty bearer", "no bearer"],
+)
+def test_missing_key_is_told_where_to_send_one(h: House, headers: dict[str, str]) -> None:
+    assert_refused(ask(h, headers=headers), MISSING_KEY)
+
+
+def test_other_schemes_are_no_key(h: House, tenant: Tenant) -> None:
+    assert_refused(ask(h, headers={"Authorization": f"Basic {tenant.key}"}), MISSING_KEY)
+    assert ask(h, headers={"Authorization": f"bearer {tenant.key}"}).status == 200
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        str.upper,
+        lambda key: key[:12] + key[12:].upper(),
+        lambda key: key[:-1],
+        lambda key: key + "0",
+        lambda key: key[12:],
+        lambda key: "sk-" + key[12:],
+        lambda key: key[:-1] + "g",
+        lambda key: key.replace("-", "_"),
+    ],
+)
+def test_malformed_key_says_so(h: House, change: Any) -> None:
+    key = "sk-platform-" + "abcdef0123456789" * 4
+    assert_refused(
+        ask(h, headers={"Authorization": f"Bearer {change(key)}"}), MESSAGES["malformed"]
+    )
+
+
+def test_models_take_neither_the_query_nor_the_alternative_header(h: House, tenant: Tenant) -> None:
+    path = "/v1/models"
+    assert_refused(ask(h, path, **placed({"query": tenant.key})), QUERY_KEY)
+    assert_refused(ask(h, path, **placed({"x-alt-api-key": tenant.key})), MISSING_KEY)
+    for place in ("x-api-key", "bearer"):
+        assert ask(h, path, **placed({place: tenant.key})).status == 200
+        # A query key beside a good header is ignored, whatever it is.
+        assert ask(h, path, **placed({"query": UNKNOWN, place: tenant.key})).status == 200
+    assert_refused(
+        ask(h, path, **placed({"x-api-key": UNKNOWN, "bearer": tenant.key})), MESSAGES["unknown"]
+    )
+
+
+def test_each_bad_key_has_a_message_of_its_own(h: House, tenant: Tenant) -> None:
+    expired = h.another(tenant, expires_at=datetime.now(UTC) - timedelta(seconds=1))
+    told = {
+        "expired": expired.client.chat().error["message"],
+        "unknown": Client(h.gateway.url, UNKNOWN).chat().error["message"],
+        "malformed": Client(h.gateway.url, "junk").chat().error["message"],
+    }
+    assert told == {reason: MESSAGES[reason] for reason in told}  # type: ignore[index]
+    assert len(set(MESSAGES.values())) == len(MESSAGES)
+
+
+def test_key_that_expires_is_refused_from_that_moment(h: House, tenant: Tenant) -> None:
+    moment = datetime.now(UTC) + timedelta(seconds=0.7)
+    key = h.another(tenant, expires_at=moment)
+    assert key.client.chat().status == 200
+
+    def refused() -> Reply | None:
+        reply = key.client.chat()
+        return None if reply.status == 200 else reply
+
+    refusal = until(refused, what="the refusal")
+    assert refusal.error["message"] == MESSAGES["expired"]
+    assert moment <= datetime.now(UTC) < moment + timedelta(seconds=1)
+
+
+def test_public_catalog_needs_no_key(h: House) -> None:
+    reply = ask(h, "/api/v1/models/public")
+    assert reply.status == 200
+    models = reply.json["models"]
+    assert [one["id"] for one in models] == MODELS
+    assert (models[0]["input_price"], models[0]["cached_input_price"]) == ("1", "0.1")
+    assert models[0]["supported_protocols"] == ["chat_completions"]
+    assert [one["id"] for one in models if not one["callable"]] == ["placeholder"]
+
+
+def test_allow_list_bounds_models_and_calls(h: House, tenant: Tenant) -> None:
+    some = h.another(tenant, allowed_models=["sim-model"])
+    assert some.client.chat().status == 200
+    assert some.client.chat(model="sim-latest").status == 200  # an alias of what is allowed
+    refused = some.client.chat(model="other-model")
+    assert refused.refusal == (400, "invalid_request_error", "model_not_allowed")
+    row = h.row(refused.trace)
+    assert (row["status"], row["error_code"]) == ("rejected", "model_not_allowed")
+    # What is not in the registry is not found, allowed or not.
+    assert some.client.chat(model="nothing").refusal[2] == "model_not_found"
+    assert [one["id"] for one in some.client.get("/v1/models").json["data"]] == ["sim-model"]
+
+
+def test_empty_allow_list_denies_every_model(h: House, tenant: Tenant) -> None:
+    none = h.another(tenant, allowed_models=[])
+    assert none.client.chat().refusal == (400, "invalid_request_error", "model_not_allowed")
+    assert none.client.get("/v1/models").json == {"object": "list", "data": []}
+
+
+def test_agent_key_works_on_chat_and_nowhere_else(h: House, tenant: Tenant) -> None:
+    agent = h.another(tenant, kind="agent", agent_id="agent_1")
+    assert agent.client.chat().status == 200
+    for method, path in (
+        ("GET", "/v1/models"),
+        ("GET", "/v1/key/balance"),
+        ("GET", "/v1/dashboard/billing/subscription"),
+        ("GET", "/dashboard/billing/usage"),
+        ("POST", "/v1/embeddings"),
+    ):
+        reply = agent.client.send(method, path, {} if method == "POST" else None)
+        assert reply.refusal == (403, "permission_error", "permission_denied"), path
+    assert agent.client.get("/api/v1/models/public").status == 200
+
+
+@pytest.mark.parametrize("kind", ["console", "employee", "compute"])
+def test_other_kinds_work_everywhere(h: House, tenant: Tenant, kind: str) -> None:
+    client = h.another(tenant, kind=kind).client
+    assert client.chat().status == 200
+    assert client.get("/v1/models").status == client.get("/v1/key/balance").status == 200
+
+
+def test_imported_hash_works_and_cannot_be_revealed(h: House, tenant: Tenant) -> None:
+    text = "sk-platform-" + secrets.token_hex(32)
+    client = Client(h.gateway.url, text)
+    assert_refused(client.chat(), MESSAGES["unknown"])
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    account = ("--account", tenant.account, "--name", "early")
+    imported = h.gw("key", "import-hash", *account, "--hash", digest)
+    assert client.chat().status == 200
+    assert imported["revealable"] is False
+    with pytest.raises(AssertionError, match="cannot be revealed"):
+        h.gw("key", "reveal", imported["id"])
+    created = h.gw("key", "create", "--account", tenant.account, "--name", "late")
+    assert h.gw("key", "reveal", created["id"])["key"] == created["key"]

@@ -1,0 +1,197 @@
+"""Bad input over raw sockets: a clear error each, and afterwards nothing has moved.
+
+The table is `bad_inputs/`. Everything is thrown at one gateway, whose balance, ledger, upstream,
+log and memory are looked at in the end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.acceptance.bad_inputs import CASES
+from tests.acceptance.bad_inputs.case import (
+    CHAT,
+    GOOD,
+    NO_KEY,
+    TOO_LARGE,
+    UNKNOWN_MODEL,
+    Case,
+    chat_json,
+    chunked,
+    request,
+)
+from tests.acceptance.bad_inputs.stand import FUNDS_NANO_USD, SETTINGS, Stand
+from tests.support.house import House
+from tests.support.raw import RawConnection
+
+__all__ = ["SETTINGS"]
+
+ANSWER_SECONDS = 5.0
+BODY = chat_json(model="no-such-model")
+
+
+@pytest.fixture(scope="module")
+def stand(shared: House) -> Iterator[Stand]:
+    """The house of this module, which stands at the end as it stood at the beginning."""
+    built = Stand(shared)
+    yield built
+    built.check_quiet()
+    built.check_no_fault()
+    built.check_rows()
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_bad_input_gets_its_one_clear_answer(stand: Stand, case: Case) -> None:
+    begun = time.monotonic()
+    stand.check(case)
+    assert time.monotonic() - begun < ANSWER_SECONDS
+
+
+# Clients that leave
+
+_WHOLE = request(body=BODY)
+_HEAD = request("Content-Length: 1000", length=False)
+_LEAVES = {
+    "at once": b"",
+    "in the request line": b"POST /v1/cha",
+    "in a header": _WHOLE[:60],
+    "before the last line feed of the head": _HEAD[:-1],
+    "before the body": _HEAD,
+    "in the body": _HEAD + b'{"model":',
+    "before the last byte": _WHOLE[:-1],
+    "in the size of a chunk": request("Transfer-Encoding: chunked", length=False) + b"5",
+    "in a chunk": request("Transfer-Encoding: chunked", length=False) + b"ff\r\n{",
+    "before the last chunk": request("Transfer-Encoding: chunked", length=False)
+    + chunked(BODY, end=b""),
+    "in a chunk of two gigabytes": request("Transfer-Encoding: chunked", length=False)
+    + b"7fffffff\r\n{",
+    "in the body of a request without a key": request(
+        "Content-Length: 99999", key=None, length=False
+    )
+    + b"{",
+    "in a body that is too large": request("Content-Length: 99999999", length=False) + b"{",
+    "behind the whole request": _WHOLE,
+}
+
+
+def _close_half(connection: RawConnection) -> None:
+    connection.end_sending()
+    connection.rest()  # which the server ends
+
+
+_WAYS: dict[str, Callable[[RawConnection], None]] = {
+    "closing": RawConnection.close,
+    "resetting": RawConnection.reset,
+    "closing its half": _close_half,
+}
+
+
+@pytest.mark.parametrize("way", _WAYS.values(), ids=_WAYS.keys())
+@pytest.mark.parametrize("sent", _LEAVES.values(), ids=_LEAVES.keys())
+def test_client_that_leaves_leaves_nothing_behind(
+    stand: Stand, sent: bytes, way: Callable[[RawConnection], None]
+) -> None:
+    with RawConnection(stand.url) as connection:
+        connection.send(stand.wire(sent))
+        way(connection)
+
+
+def test_hundred_clients_that_leave_at_once_are_no_burden(stand: Stand) -> None:
+    connections = [RawConnection(stand.url) for _ in range(100)]
+    for number, connection in enumerate(connections):
+        connection.send(stand.wire(_HEAD if number % 2 else b"POST"))
+    for number, connection in enumerate(connections):
+        (RawConnection.reset if number % 3 else RawConnection.close)(connection)
+    stand.check_quiet()
+
+
+# Clients that ask first, or send for longer than they should
+
+
+@pytest.mark.parametrize("expect", ["100-continue", "100-Continue", "100-CONTINUE"])
+def test_client_that_asks_first_is_told_to_go_on(stand: Stand, expect: str) -> None:
+    with RawConnection(stand.url) as connection:
+        head = request(f"Expect: {expect}", f"Content-Length: {len(BODY)}", length=False)
+        connection.send(stand.wire(head))
+        assert connection.line().startswith(b"HTTP/1.1 100 ")
+        connection.send(BODY)
+        stand.check_answer(connection.answer(), UNKNOWN_MODEL)
+
+
+@pytest.mark.parametrize("expect", ["100-continue", "100-Continue"])
+def test_client_that_asks_first_is_refused_before_it_sends(stand: Stand, expect: str) -> None:
+    with RawConnection(stand.url) as connection:
+        connection.send(request(f"Expect: {expect}", "Content-Length: 100", key=None, length=False))
+        stand.check_answer(connection.answer(), NO_KEY)
+        assert connection.rest() == b""
+
+
+@pytest.mark.parametrize("coding", ["Content-Length: 100000000", "Transfer-Encoding: chunked"])
+def test_client_that_is_still_sending_can_read_that_it_is_too_much(
+    stand: Stand, coding: str
+) -> None:
+    with RawConnection(stand.url) as connection:
+        connection.send(stand.wire(request(coding, length=False)))
+        for _ in range(25):  # 1.5 MB, of 100
+            assert connection.send(chunked(b"x" * 65536, end=b""))
+        stand.check_answer(connection.answer(), TOO_LARGE)
+
+
+def test_client_that_sends_for_ever_is_cut_off(stand: Stand) -> None:
+    with RawConnection(stand.url) as connection:
+        connection.send(stand.wire(request("Transfer-Encoding: chunked", length=False)))
+        while connection.send(chunked(b"x" * 65536, end=b"")):
+            pass
+
+
+# And afterwards
+
+
+def test_good_calls_are_still_answered_and_bad_ones_never_went_upstream(stand: Stand) -> None:
+    upstream = stand.house.upstream
+    before = upstream.stats()["requests"]
+    assert before == 0
+    assert stand.house.balance_nano_usd(stand.tenant) == FUNDS_NANO_USD
+    entries = stand.house.query(
+        "SELECT kind FROM entries WHERE account_id = %s", stand.tenant.account
+    )
+    assert entries == [{"kind": "topup"}]
+    report = stand.house.verify()
+    assert report["ok"]
+    assert report["counts"]["open_holds"] == 0
+    usage = {"input": 10, "output": 5}
+    reply = stand.tenant.client.chat(sim={"usage": usage})
+    assert reply.status == 200
+    streamed = stand.tenant.client.chat(stream=True, sim={"usage": usage})
+    assert streamed.is_complete
+    assert upstream.stats()["requests"] == 2
+    spent = 2 * (10 * 1_000 + 5 * 10_000)
+    assert stand.tenant.client.remaining_nano_usd() == FUNDS_NANO_USD - spent
+
+
+def test_bad_input_leaves_no_memory_behind(stand: Stand) -> None:
+    heavy = [case for case in CASES if len(case.wire) > 50_000]
+    for case in heavy:
+        stand.check(case)
+    before = stand.resident_bytes()
+    for _ in range(10):
+        for case in heavy:
+            stand.check(case)
+    assert 10 * sum(len(case.wire) for case in heavy) > 100_000_000
+    assert stand.resident_bytes() - before < 8_000_000
+
+
+def test_order_of_answers_does_not_depend_on_who_is_waiting(stand: Stand) -> None:
+    """A connection that is stuck in its body holds nobody else up."""
+    with RawConnection(stand.url) as stuck, RawConnection(stand.url) as other:
+        stuck.send(stand.wire(_HEAD))
+        other.send(stand.wire(request(method="GET", target="/v1/models")))
+        stand.check_answer(other.answer(), GOOD)
+        stuck.send(b" " * 1000)
+        answer = stuck.answer()
+        assert answer is not None
+        assert (answer.status, answer.json["error"]["code"]) == (400, "invalid_request")
+        assert CHAT.encode() not in answer.body

@@ -1,0 +1,247 @@
+"""Which channel a call goes to: health, slots, load, pins (contract §4)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import pytest
+
+from tests.support.client import Call, Client
+from tests.support.house import House, channel, model
+from tests.support.tenants import Tenant
+from tests.support.waiting import until
+
+FAILURES = 3
+# A breaker that opens and stays open for longer than any test, and one that soon lets a probe by.
+STAYS_OPEN = {"failures": FAILURES, "cooldown": 3_600}
+RECOVERS = {"failures": FAILURES, "cooldown": 0.2}
+EQUALS = ("east", "west", "north", "south")
+FAILING: dict[str, dict[str, Any]] = {
+    "5xx": {"status": 503},
+    "lost-connections": {"refuse": True},
+    "cut-streams": {"events": 5, "cut_after_events": 3},
+    "error-events": {"events": 5, "error_event": 3},
+}
+# Models on a channel of the same name, which fails or not as the test likes, and on `backup`.
+FRAGILE = (*FAILING, "harmless", "left")
+PROBED = ("probe-succeeds", "probe-fails")
+SETTINGS: dict[str, Any] = {
+    "channels": [
+        *(channel(name, priority=1, health=STAYS_OPEN) for name in FRAGILE),
+        *(channel(name, priority=1, health=RECOVERS) for name in PROBED),
+        channel("backup", priority=2),
+        channel("lonely", health=STAYS_OPEN),
+        channel("narrow", priority=1, max_concurrency=1),
+        channel("wider", priority=2, max_concurrency=2),
+        *(channel(name, max_concurrency=10) for name in EQUALS),
+    ],
+    "models": [
+        *(model(name, name, "backup") for name in (*FRAGILE, *PROBED)),
+        model("lonely", "lonely"),
+        model("narrow", "narrow", "wider"),
+        model("shared", *EQUALS),
+    ],
+}
+
+
+def state_of(h: House, name: str) -> str:
+    """The state of a channel's breaker as the metrics show it."""
+    states = h.metrics("gw_channel_state")
+    (state,) = [
+        state
+        for state in ("closed", "open", "half_open")
+        if states[f'channel="{name}",state="{state}"']
+    ]
+    return state
+
+
+def slots_in_use(h: House, name: str) -> int:
+    """How many slots of a channel are leased, as the metrics show it."""
+    return int(h.metrics("gw_channel_slots_in_use")[f'channel="{name}"'])
+
+
+def logged(h: House, action: str, name: str) -> int:
+    """How many lines of the log say this of a channel."""
+    return sum(line["channel"] == name for line in h.events(action))
+
+
+def requested(h: House, name: str) -> int:
+    return h.upstream.requested(name)[0]
+
+
+def open_breaker(h: House, client: Client, name: str, **directive: Any) -> None:
+    """Make a channel fail until its breaker opens."""
+    h.upstream.fault(name, **directive)
+    for _ in range(FAILURES):
+        client.chat(model=name, stream=True)
+    assert state_of(h, name) == "open"
+    assert requested(h, name) == FAILURES
+
+
+@contextmanager
+def hanging(client: Client, count: int, **members: Any) -> Iterator[list[Call]]:
+    """So many calls that hang at the upstream."""
+    with ExitStack() as stack:
+        yield [
+            stack.enter_context(client.begin_chat(sim={"hang": "headers"}, **members))
+            for _ in range(count)
+        ]
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_channel_that_keeps_failing_is_left_alone(h: House, tenant: Tenant, name: str) -> None:
+    open_breaker(h, tenant.client, name, **FAILING[name])
+    until(lambda: logged(h, "channel_opened", name), what="a line of the log")
+    served = requested(h, "backup")
+    for _ in range(5):
+        assert tenant.client.chat(model=name).status == 200
+    assert h.upstream.requested(name, "backup") == [FAILURES, served + 5]
+
+
+HARMLESS = {
+    "rate limits": {"status": 429},
+    "refusals": {"status": 400},
+    "fewer failures than it takes": {"status": 500, "times": FAILURES - 1},
+}
+
+
+@pytest.mark.parametrize("directive", HARMLESS.values(), ids=HARMLESS)
+def test_channel_that_answers_stays_closed(
+    h: House, tenant: Tenant, directive: dict[str, Any]
+) -> None:
+    h.upstream.fault("harmless", **directive)
+    for _ in range(2 * FAILURES):
+        tenant.client.chat(model="harmless")
+    assert requested(h, "harmless") == 2 * FAILURES
+    assert state_of(h, "harmless") == "closed"
+
+
+def test_client_that_leaves_says_nothing_of_the_channel(h: House, tenant: Tenant) -> None:
+    for left in range(1, 2 * FAILURES):
+        with tenant.client.begin_chat(model="left", sim={"hang": "headers"}):
+            h.upstream.wait(channel="left", active=1)
+        h.upstream.wait(channel="left", cancelled=left, active=0)
+    assert state_of(h, "left") == "closed"
+    assert requested(h, "backup") == 0
+
+
+def test_opened_channel_recovers_by_one_probe(h: House, tenant: Tenant) -> None:
+    client, name = tenant.client, "probe-succeeds"
+    open_breaker(h, client, name, status=500)
+    h.upstream.fault(name, hang="headers")  # the probe will neither succeed nor fail
+
+    def probe() -> Call | None:
+        so_far = h.upstream.stats()["requests"]
+        call = client.begin_chat(model=name)
+        h.upstream.wait(requests=so_far + 1)
+        if requested(h, name) == FAILURES + 1:
+            return call
+        assert call.reply().status == 200
+        return None
+
+    with until(probe, what="the probe"):
+        assert state_of(h, name) == "half_open"
+        for _ in range(5):
+            assert client.chat(model=name).status == 200
+        assert requested(h, name) == FAILURES + 1
+    # Its client has left, so it proved nothing: the next one is the probe, and it succeeds.
+    h.upstream.heal(name)
+    until(lambda: slots_in_use(h, name) == 0, what="the probe's slot")
+    assert state_of(h, name) == "half_open"
+    assert client.chat(model=name).status == 200
+    assert requested(h, name) == FAILURES + 2
+    assert state_of(h, name) == "closed"
+    for _ in range(3):
+        assert client.chat(model=name).status == 200
+    assert requested(h, name) == FAILURES + 5
+    until(lambda: logged(h, "channel_half_opened", name), what="a line of the log")
+    until(lambda: logged(h, "channel_closed", name), what="a line of the log")
+
+
+def test_failed_probe_opens_the_channel_again(h: House, tenant: Tenant) -> None:
+    name = "probe-fails"
+    open_breaker(h, tenant.client, name, status=500)
+
+    def was_probed() -> bool:
+        assert tenant.client.chat(model=name).status == 200
+        return requested(h, name) > FAILURES
+
+    until(was_probed, what="the probe")
+    assert state_of(h, name) == "open"
+    until(lambda: logged(h, "channel_opened", name) == 2, what="two lines of the log")
+
+
+def test_model_without_a_healthy_channel_is_a_503(h: House, tenant: Tenant) -> None:
+    open_breaker(h, tenant.client, "lonely", status=500)
+    reply = tenant.client.chat(model="lonely")
+    assert reply.refusal == (503, "server_error", "no_channel_available")
+    assert requested(h, "lonely") == FAILURES
+    row = h.row(reply.trace)
+    assert (row["status"], row["cost_nano_usd"], row["attempts"]) == ("rejected", 0, None)
+
+
+def test_full_channel_is_passed_over_and_full_ones_are_a_503(h: House, tenant: Tenant) -> None:
+    with hanging(tenant.client, 1, model="narrow"):
+        h.upstream.wait(channel="narrow", active=1)
+        reply = tenant.client.chat(model="narrow")
+        assert reply.status == 200
+        assert h.upstream.requested("narrow", "wider") == [1, 1]
+        assert h.row(reply.trace)["attempts"] is None  # it was not tried
+        with hanging(tenant.client, 2, model="narrow"):
+            h.upstream.wait(channel="wider", active=2)
+            refused = tenant.client.chat(model="narrow")
+            assert refused.refusal == (503, "server_error", "no_channel_available")
+            assert h.row(refused.trace)["status"] == "rejected"
+        until(lambda: slots_in_use(h, "wider") == 0, what="free slots")
+        assert tenant.client.chat(model="narrow").status == 200
+    until(lambda: slots_in_use(h, "narrow") == 0, what="a free slot")
+    before = h.upstream.requested("narrow", "wider")
+    assert tenant.client.chat(model="narrow").status == 200
+    assert h.upstream.requested("narrow", "wider") == [before[0] + 1, before[1]]
+
+
+def test_equal_channels_share_by_load(h: House, tenant: Tenant) -> None:
+    with hanging(tenant.client, 8, model="shared"):
+        h.upstream.wait(active=8)
+        assert h.upstream.requested(*EQUALS) == [2, 2, 2, 2]
+    h.upstream.wait(active=0)
+    for _ in range(8):
+        tenant.client.chat(model="shared")
+    assert h.upstream.requested(*EQUALS) == [4, 4, 4, 4]
+
+
+def channel_of(h: House, client: Client, **headers: str) -> str:
+    """The channel that a call with these headers goes to."""
+    before = h.upstream.requested(*EQUALS)
+    assert client.chat(model="shared", headers=headers).status == 200
+    after = h.upstream.requested(*EQUALS)
+    (name,) = [n for n, b, a in zip(EQUALS, before, after, strict=True) if a > b]
+    return name
+
+
+@pytest.mark.parametrize("header", ["session_id", "conversation_id", "Session_Id"])
+def test_conversation_stays_on_its_channel(h: House, tenant: Tenant, header: str) -> None:
+    seen = Counter(channel_of(h, tenant.client, **{header: "abc"}) for _ in range(8))
+    assert len(seen) == 1
+    others = {channel_of(h, tenant.client, **{header: f"other {n}"}) for n in range(16)}
+    assert len(others) > 1
+
+
+def test_pinned_conversation_moves_while_its_channel_fails_and_comes_back(
+    h: House, tenant: Tenant
+) -> None:
+    pin = {"session_id": "a conversation"}
+    home = channel_of(h, tenant.client, **pin)
+    h.upstream.fault(home, status=500)
+    refuge: Counter[str] = Counter()
+    for _ in range(4):
+        before = dict(zip(EQUALS, h.upstream.requested(*EQUALS), strict=True))
+        assert tenant.client.chat(model="shared", headers=pin).status == 200
+        after = dict(zip(EQUALS, h.upstream.requested(*EQUALS), strict=True))
+        refuge.update(name for name in EQUALS if name != home and after[name] > before[name])
+    assert len(refuge) == 1
+    h.upstream.heal(home)
+    assert channel_of(h, tenant.client, **pin) == home

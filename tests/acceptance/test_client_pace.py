@@ -1,0 +1,187 @@
+"""Clients that leave and clients that read slowly, as the upstream and the gateway feel them.
+
+Contract §4: who leaves cancels the upstream at once; a slow reader slows the upstream, and the
+gateway's memory stays as it was.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg2
+import pytest
+
+from tests.support.client import HELLO, Call, Client
+from tests.support.house import House
+from tests.support.tenants import Tenant
+from tests.support.waiting import until
+
+WAITING_FOR_A_LOCK = """
+SELECT pid FROM pg_stat_activity
+WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%ledger_apply%'
+"""
+HELLO_TOKENS = -(-len(json.dumps([HELLO], separators=(",", ":"))) // 4)
+# "At once", on a machine that may be busy with something else.
+AT_ONCE_SECONDS = 3.0
+# What the sockets between an upstream and a client that does not read may hold, at most: send and
+# receive buffers of both connections, as large as Linux makes them by itself.
+SOCKETS_BYTES = 16 << 20
+
+
+@contextmanager
+def at_once() -> Iterator[None]:
+    started = time.monotonic()
+    yield
+    assert time.monotonic() - started < AT_ONCE_SECONDS
+
+
+def resident_bytes(h: House) -> int:
+    """The gateway's memory."""
+    status = Path(f"/proc/{h.gateway.popen.pid}/status").read_text()
+    (line,) = [line for line in status.splitlines() if line.startswith("VmRSS:")]
+    return int(line.split()[1]) * 1024
+
+
+def assert_interrupted(h: House, tenant: Tenant, *, is_charged: bool) -> dict[str, Any]:
+    """The one row of the tenant says that its client left; what it costs is gone."""
+    rows = until(lambda: h.rows(tenant), what="the row")
+    (row,) = rows
+    assert (row["status"], row["error_code"]) == ("interrupted", "client_disconnected")
+    assert (row["cost_nano_usd"] > 0) is is_charged
+    assert tenant.client.remaining_nano_usd() == 10**9 - row["cost_nano_usd"]
+    assert h.held_nano_usd(tenant) == 0
+    return dict(row)
+
+
+PLAIN = {
+    "no answer": {"hang": "headers"},
+    "a late answer": {"delay_headers_ms": 60_000},
+    "half an answer": {"endless": True},
+}
+
+
+@pytest.mark.parametrize("sim", PLAIN.values(), ids=PLAIN)
+def test_client_that_leaves_a_plain_call_cancels_it_at_once(
+    h: House, tenant: Tenant, sim: dict[str, Any]
+) -> None:
+    with tenant.client.begin_chat(sim=sim) as call:
+        h.upstream.wait(active=1)
+        with at_once():
+            call.leave()
+            h.upstream.wait(cancelled=1, active=0)
+    row = assert_interrupted(h, tenant, is_charged=False)
+    assert (row["input_tokens"], row["output_tokens"]) == (0, 0)
+    assert h.upstream.requested("one", "two") == [1, 0]
+
+
+def test_client_that_leaves_before_the_first_event_pays_nothing(h: House, tenant: Tenant) -> None:
+    with tenant.client.begin_chat(stream=True, sim={"hang": 0}) as call:
+        h.upstream.wait(active=1)
+        with at_once():
+            call.leave()
+            h.upstream.wait(cancelled=1, active=0)
+    assert_interrupted(h, tenant, is_charged=False)
+
+
+def test_client_that_leaves_while_its_money_is_held_holds_nothing(h: House, tenant: Tenant) -> None:
+    """Somebody has locked the account's row, so that the ledger has to wait."""
+    connection = psycopg2.connect(h.settings["database_url"])
+    try:
+        with connection, connection.cursor() as cursor:
+            query = "SELECT FROM accounts WHERE id = %s FOR NO KEY UPDATE"
+            cursor.execute(query, (tenant.account,))
+            with tenant.client.begin_chat():
+                until(lambda: h.query(WAITING_FOR_A_LOCK), what="a ledger that waits")
+    finally:
+        connection.close()
+    assert_interrupted(h, tenant, is_charged=False)
+    assert h.upstream.stats()["requests"] == 0
+    assert tenant.client.chat().status == 200
+
+
+STREAMS = {
+    "silent": {"text": "more or less", "hang": 4},
+    "slow": {"endless": True, "delay_event_ms": 20},
+    "fast": {"endless": True},
+}
+
+
+@pytest.mark.parametrize("sim", STREAMS.values(), ids=STREAMS)
+def test_client_that_leaves_a_stream_cancels_it_at_once_and_pays_for_what_it_got(
+    h: House, tenant: Tenant, sim: dict[str, Any]
+) -> None:
+    with tenant.client.begin_chat(stream=True, sim=sim) as call:
+        call.read_until(b'"more ')
+        with at_once():
+            call.leave()
+            h.upstream.wait(cancelled=1, active=0)
+    row = assert_interrupted(h, tenant, is_charged=True)
+    assert row["input_tokens"] == HELLO_TOKENS
+    assert row["detail"]["is_estimated"]
+
+
+def test_client_that_leaves_with_the_terminator_has_had_it_all(h: House, tenant: Tenant) -> None:
+    """The upstream has more to say after it, which nobody waits for."""
+    usage = {"input": 9, "output": 8}
+    for _ in range(5):
+        with tenant.client.begin_chat(stream=True, sim={"usage": usage}) as call:
+            call.read_until(b"data: [DONE]\n\n")
+    assert tenant.client.remaining_nano_usd() == 10**9 - 5 * (9 * 1_000 + 8 * 10_000)
+    assert {row["status"] for row in h.rows(tenant)} == {"success"}
+
+
+def read_slowly(call: Call, count: int) -> None:
+    """Read so many bytes in sips."""
+    seen = 0
+    while seen < count:
+        seen += len(call.read_some(8192))
+
+
+def stalled(h: House) -> int:
+    """Wait until the upstream writes no more, for nobody reads; how much it had written."""
+    seen = [0, 1, 2]
+    while len(set(seen)) > 1:
+        time.sleep(0.05)  # a pause in which a writer that is not held back writes megabytes
+        seen = [*seen[1:], h.upstream.stats()["bytes_sent"]]
+    return seen[0]
+
+
+def begin_flood(client: Client) -> Call:
+    sim = {"endless": True}
+    return client.begin_chat(stream=True, sim=sim, receive_buffer_bytes=16_384)
+
+
+def test_slow_reader_slows_the_upstream_and_takes_no_memory(h: House, tenant: Tenant) -> None:
+    readers, rounds, gulp = 5, 3, 512 << 10
+    with ExitStack() as stack:
+        calls = [stack.enter_context(begin_flood(tenant.client)) for _ in range(readers)]
+        read_slowly(calls[0], gulp)
+        before = resident_bytes(h)
+        # Nobody reads: the upstream comes to a stand with what the sockets hold.
+        assert stalled(h) < readers * SOCKETS_BYTES
+        for _ in range(rounds):
+            for call in calls:
+                read_slowly(call, gulp)
+        # It has gone on as fast as it was read, and no faster.
+        assert stalled(h) < readers * (SOCKETS_BYTES + 2 * (rounds + 1) * gulp)
+        grown = resident_bytes(h) - before
+        assert grown < readers * (1 << 20), f"{grown >> 10} KiB for {readers} slow readers"
+        with at_once():
+            stack.close()
+            h.upstream.wait(cancelled=readers, active=0)
+    until(lambda: h.held_nano_usd(tenant) == 0, what="no open hold")
+    assert {row["status"] for row in h.rows(tenant)} == {"interrupted"}
+
+
+def test_slow_readers_keep_nobody_else_waiting(h: House, tenant: Tenant) -> None:
+    with ExitStack() as stack:
+        for _ in range(4):
+            stack.enter_context(begin_flood(tenant.client)).begun()
+        stalled(h)
+        with at_once():
+            assert tenant.client.chat().status == 200

@@ -1,0 +1,175 @@
+"""kill -9, a database that goes away, SIGTERM: each call has its row, no hold stays open."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import psycopg2
+import pytest
+
+from tests.support.aio import eventually, run
+from tests.support.house import House, house
+from tests.support.servers import kill_server, server_of
+from tests.support.streams import Stream, follow, stream, unlimited
+
+STREAMS = 50
+# Slow enough to be in the middle for as long as the test needs, of a length nobody waits for.
+ENDLESS = {"endless": True, "delay_event_ms": 50}
+
+
+def rows(database_url: str, query: str) -> list[tuple[Any, ...]]:
+    connection = psycopg2.connect(database_url)
+    try:
+        with connection, connection.cursor() as cursor:
+            cursor.execute(query)
+            return cursor.fetchall()
+    finally:
+        connection.close()
+
+
+def delivered_holds(database_url: str) -> int:
+    (found,) = rows(database_url, "SELECT count(*) FROM holds WHERE delivered IS NOT NULL")
+    return int(found[0])
+
+
+def test_killed_process_leaves_no_call_unsettled(database_url: str, tmp_path: Path) -> None:
+    async def main(h: House) -> None:
+        async with unlimited() as session:
+            seen = [Stream() for _ in range(STREAMS)]
+            calls = [asyncio.create_task(follow(session, h, one, sim=ENDLESS)) for one in seen]
+            # Every stream has delivered something, and the heartbeat has said so.
+            await eventually(
+                lambda: delivered_holds(database_url) == STREAMS, what="reported deliveries"
+            )
+            h.gateway.kill()
+            await asyncio.gather(*calls)
+        assert all(one.is_broken and not one.is_complete for one in seen)
+        h.gateway.close()
+        killed_at = time.monotonic()
+        h.start()
+        await eventually(
+            lambda: rows(database_url, "SELECT count(*) FROM holds") == [(0,)],
+            timeout_seconds=30,
+            what="the holds of the dead process are gone",
+        )
+        assert time.monotonic() - killed_at < 30
+        ended = rows(
+            database_url,
+            "SELECT status, error_code, cost_nano_usd > 0, output_tokens > 0 FROM call_logs",
+        )
+        assert ended == [("interrupted", "gateway_restarted", True, True)] * STREAMS
+        assert {one.trace for one in seen} == {
+            row[0].replace("-", "")
+            for row in rows(database_url, "SELECT request_id::text FROM call_logs")
+        }
+        # What was charged is what clients had been sent, up to the last beat of the heart.
+        report = h.verify()
+        assert report["ok"]
+        assert report["counts"]["open_holds"] == 0
+        async with unlimited() as session:
+            assert (await stream(session, h)).is_complete
+
+    with house(database_url, tmp_path) as h:
+        run(main(h), timeout_seconds=120)
+
+
+def test_killed_database_loses_and_doubles_nothing(data_dir: Path, tmp_path: Path) -> None:
+    """The embedded PostgreSQL is killed under load; the gateway starts it again by itself."""
+
+    async def main(h: House) -> None:
+        seen: list[Stream] = []
+        is_over = asyncio.Event()
+        short = {"events": 5, "delay_event_ms": 5, "usage": {"input": 10, "output": 5}}
+
+        async def client(session: Any) -> None:
+            while not is_over.is_set():
+                seen.append(await stream(session, h, sim=short))
+
+        async with unlimited() as session:
+            clients = [asyncio.create_task(client(session)) for _ in range(20)]
+            await eventually(lambda: len(seen) > 200, what="calls before the kill")
+            before = server_of(data_dir).pid
+            kill_server(data_dir)
+            killed = len(seen)
+
+            def is_back() -> bool:
+                return sum(one.is_complete for one in seen[killed:]) > 200
+
+            await eventually(is_back, timeout_seconds=60, what="calls after the kill")
+            assert server_of(data_dir).pid != before
+            is_over.set()
+            await asyncio.gather(*clients)
+        # Every client got its answer or a clear error; nobody hung and nobody was cut off.
+        for one in seen:
+            assert not one.is_broken
+            assert one.is_complete or (one.status == 500 and b"internal_error" in one.body), one
+        complete = sum(one.is_complete for one in seen)
+        assert h.gateway.terminate() == 0
+        assert h.verify()["ok"]
+        account = h.gw("account", "show", h.account)
+        # 10 in, 5 out at 1 and 10 USD per million: each complete call cost the same.
+        charged = round((1000 - float(account["balance_usd"])) / 0.00006)
+        assert charged >= complete
+        assert charged <= len(seen)
+        h.gateway.close()
+        h.start()
+
+    with house("", tmp_path, usd="1000", data_dir=str(data_dir)) as h:
+        run(main(h), timeout_seconds=180)
+
+
+def test_sigterm_finishes_what_is_in_flight(database_url: str, tmp_path: Path) -> None:
+    async def main(h: House) -> None:
+        async with unlimited() as session:
+            seen = [Stream() for _ in range(10)]
+            sim = {"events": 20, "delay_event_ms": 50}
+            calls = [asyncio.create_task(follow(session, h, one, sim=sim)) for one in seen]
+            await eventually(lambda: all(one.body for one in seen), what="streams under way")
+            ended = asyncio.create_task(asyncio.to_thread(h.gateway.terminate))
+            await asyncio.gather(*calls)
+            assert await ended == 0
+        assert all(one.is_complete for one in seen)
+        assert rows(database_url, "SELECT DISTINCT status FROM call_logs") == [("success",)]
+        assert rows(database_url, "SELECT count(*) FROM processes") == [(0,)]
+
+    with house(database_url, tmp_path) as h:
+        run(main(h), timeout_seconds=60)
+
+
+def test_drain_ends_what_takes_too_long_and_settles_it(database_url: str, tmp_path: Path) -> None:
+    async def main(h: House) -> None:
+        async with unlimited() as session:
+            seen = Stream()
+            call = asyncio.create_task(follow(session, h, seen, sim=ENDLESS))
+            await eventually(lambda: len(seen.body) > 500, what="a stream under way")
+            assert await asyncio.to_thread(h.gateway.terminate) == 0
+            await call
+        assert not seen.is_complete
+        found = rows(database_url, "SELECT status, error_code, cost_nano_usd > 0 FROM call_logs")
+        assert found == [("interrupted", "gateway_stopping", True)]
+        assert rows(database_url, "SELECT count(*) FROM holds") == [(0,)]
+
+    with house(database_url, tmp_path, drain_seconds=1) as h:
+        run(main(h), timeout_seconds=60)
+
+
+@pytest.mark.parametrize("how", ["kill", "terminate"])
+def test_embedded_database_survives_a_restart(how: str, data_dir: Path, tmp_path: Path) -> None:
+    async def one_call(h: House) -> None:
+        async with unlimited() as session:
+            assert (await stream(session, h)).is_complete
+
+    with house("", tmp_path, data_dir=str(data_dir)) as h:
+        run(one_call(h))
+        before = None
+        if how == "kill":
+            run(eventually(lambda: h.verify()["counts"]["open_holds"] == 0))
+        before = h.gw("account", "show", h.account)["balance_usd"]
+        getattr(h.gateway, how)()
+        h.gateway.close()
+        h.start()
+        assert h.gw("account", "show", h.account)["balance_usd"] == before
+        run(one_call(h))

@@ -1,0 +1,289 @@
+"""Another channel is tried when one fails, and only then (contract §4, §7: Failure classes).
+
+And whatever the upstreams say of themselves, neither a client nor its rows hear of it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.support.client import Reply
+from tests.support.house import House, channel, model
+from tests.support.tenants import Tenant
+
+# Nobody listens there: 1 is a port that no ordinary user may open.
+NOBODY = "http://127.0.0.1:1"
+SETTINGS: dict[str, Any] = {
+    "channels": [
+        *(channel(name, priority=n) for n, name in enumerate(("one", "two", "three", "four"), 1)),
+        *(channel(name, priority=5, base_url=NOBODY) for name in ("dead-a", "dead-b", "dead-c")),
+        channel("nowhere", priority=5, base_url="http://no-such-host.invalid"),
+        channel("late", priority=9),
+        channel("other", protocols=["responses"]),
+    ],
+    "models": [
+        model("sim-model", "one", "two", "three", "four"),
+        model("dead-first", "dead-a", "late"),
+        model("dead", "dead-a", "dead-b", "dead-c"),
+        model("unnamed", "nowhere"),
+        model("dead-last", "one", "dead-a"),
+        model("responses-only", "other"),
+    ],
+}
+BOTH = pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+LADDER = ("one", "two", "three", "four")
+
+
+def failed(h: House, *channels: str, **directive: Any) -> None:
+    """Make channels fail in the same way."""
+    for name in channels:
+        h.upstream.fault(name, **directive)
+
+
+def assert_free(h: House, tenant: Tenant, reply: Reply, status: str, code: str) -> None:
+    """The call cost nothing, and its row says why."""
+    row = h.row(reply.trace)
+    assert (row["status"], row["error_code"], row["cost_nano_usd"]) == (status, code, 0)
+    assert (row["input_tokens"], row["output_tokens"]) == (0, 0)
+    assert tenant.client.remaining_nano_usd() == 10**9
+    assert h.held_nano_usd(tenant) == 0
+
+
+BROKEN = {
+    "500": {"status": 500},
+    "529": {"status": 529},
+    "599": {"status": 599, "body": "<html>gone</html>"},
+    "connection closed": {"refuse": True},
+    "connection reset": {"refuse": True, "cut": "reset"},
+    "no HTTP": {"malformed": "http"},
+}
+
+
+@BOTH
+@pytest.mark.parametrize("directive", BROKEN.values(), ids=BROKEN)
+def test_failed_channel_is_followed_by_the_next(
+    h: House, tenant: Tenant, directive: dict[str, Any], stream: bool
+) -> None:
+    failed(h, "one", "two", **directive)
+    reply = tenant.client.chat(stream=stream, sim={"usage": {"input": 10, "output": 10}})
+    assert reply.status == 200
+    assert reply.is_complete or not stream
+    assert h.upstream.requested(*LADDER) == [1, 1, 1, 0]
+    # Paid once, and the row knows of the two that failed.
+    assert tenant.client.remaining_nano_usd() == 10**9 - 10 * 1_000 - 10 * 10_000
+    row = h.row(reply.trace)
+    assert row["status"] == "success"
+    assert [attempt["seq"] for attempt in row["attempts"]] == [1, 2]
+    assert all(attempt["error_code"].startswith("upstream_") for attempt in row["attempts"])
+
+
+NO_STREAM = {
+    "cut after the headers": {"cut_after_events": 0},
+    "cut in the first event": {"cut_after_bytes": 10},
+    "no event at all": {"events": 0, "no_done": True, "cut_after_events": 0},
+    "broken chunk": {"malformed": "chunk", "cut_after_events": 0},
+}
+
+
+@pytest.mark.parametrize("directive", NO_STREAM.values(), ids=NO_STREAM)
+def test_stream_that_ends_before_its_first_event_is_tried_elsewhere(
+    h: House, tenant: Tenant, directive: dict[str, Any]
+) -> None:
+    failed(h, "one", **directive)
+    reply = tenant.client.chat(stream=True)
+    assert (reply.status, reply.is_complete) == (200, True)
+    assert h.upstream.requested(*LADDER) == [1, 1, 0, 0]
+
+
+HALF_BODIES = {
+    "cut in the body": {"cut_after_bytes": 20},
+    "no JSON": {"malformed": "json"},
+    "a page instead": {"malformed": "html"},
+}
+
+
+@pytest.mark.parametrize("directive", HALF_BODIES.values(), ids=HALF_BODIES)
+def test_plain_answer_that_is_none_is_tried_elsewhere(
+    h: House, tenant: Tenant, directive: dict[str, Any]
+) -> None:
+    failed(h, "one", **directive)
+    reply = tenant.client.chat()
+    assert reply.status == 200
+    assert reply.json["choices"]
+    assert h.upstream.requested(*LADDER) == [1, 1, 0, 0]
+
+
+REFUSALS = {
+    400: ("invalid_request_error", "invalid_request"),
+    401: ("authentication_error", "invalid_api_key"),
+    402: ("api_error", "upstream_error"),
+    403: ("permission_error", "permission_denied"),
+    404: ("invalid_request_error", "not_found"),
+    409: ("api_error", "upstream_error"),
+    413: ("api_error", "upstream_error"),
+    422: ("invalid_request_error", "invalid_request"),
+    429: ("rate_limit_error", "rate_limit_exceeded"),
+    499: ("api_error", "upstream_error"),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("status", REFUSALS)
+def test_refusal_is_passed_on_and_not_tried_elsewhere(
+    h: House, tenant: Tenant, status: int, stream: bool
+) -> None:
+    h.upstream.fault(
+        status=status,
+        message="The temperature is odd.",
+        retry_after=17,
+        headers={"x-ratelimit-limit-requests": "5"},
+    )
+    reply = tenant.client.chat(stream=stream)
+    assert reply.refusal == (status, *REFUSALS[status])
+    assert reply.error["message"] == "The temperature is odd."
+    assert reply.headers["content-type"] == "application/json"
+    assert reply.headers.get("retry-after") == ("17" if status == 429 else None)
+    assert not [name for name in reply.headers if name.startswith("x-ratelimit")]
+    assert h.upstream.requested(*LADDER) == [1, 0, 0, 0]
+    assert_free(h, tenant, reply, "error", REFUSALS[status][1])
+
+
+@pytest.mark.parametrize(
+    ("value", "passed_on"),
+    [
+        (0, "0"),
+        (1.5, "1.5"),
+        ("Wed, 21 Oct 2026 07:28:00 GMT", "Wed, 21 Oct 2026 07:28:00 GMT"),
+        ("", None),
+        ("bient\xf4t", None),
+        ("9" * 1_000, None),
+    ],
+)
+def test_retry_after_is_passed_on_when_it_can_be(
+    h: House, tenant: Tenant, value: Any, passed_on: str | None
+) -> None:
+    h.upstream.fault(status=429, retry_after=value)
+    reply = tenant.client.chat()
+    assert reply.refusal == (429, *REFUSALS[429])
+    assert reply.headers.get("retry-after") == passed_on
+
+
+@BOTH
+def test_at_most_three_channels_are_tried_and_the_last_status_is_told(
+    h: House, tenant: Tenant, stream: bool
+) -> None:
+    failed(h, "one", status=500)
+    failed(h, "two", status=502)
+    failed(h, "three", status=529, message="Overloaded, sorry.")
+    reply = tenant.client.chat(stream=stream)
+    assert reply.refusal == (529, "api_error", "upstream_error")
+    assert reply.error["message"] == "Overloaded, sorry."
+    assert h.upstream.requested(*LADDER) == [1, 1, 1, 0]
+    assert_free(h, tenant, reply, "error", "upstream_error")
+    attempts = h.row(reply.trace)["attempts"]
+    assert [(attempt["seq"], attempt["error_code"]) for attempt in attempts] == [
+        (1, "upstream_500"),
+        (2, "upstream_502"),
+        (3, "upstream_529"),
+    ]
+
+
+@BOTH
+@pytest.mark.parametrize("name", ["dead", "unnamed"])
+def test_unreachable_upstreams_are_a_502(h: House, tenant: Tenant, name: str, stream: bool) -> None:
+    reply = tenant.client.chat(model=name, stream=stream)
+    assert reply.refusal == (502, "api_error", "upstream_unreachable")
+    assert_free(h, tenant, reply, "error", "upstream_unreachable")
+
+
+@BOTH
+def test_last_channel_tried_decides_what_is_told(h: House, tenant: Tenant, stream: bool) -> None:
+    failed(h, "one", "late", status=507)
+    dead_last = tenant.client.chat(model="dead-last", stream=stream)
+    assert dead_last.refusal == (502, "api_error", "upstream_unreachable")
+    dead_first = tenant.client.chat(model="dead-first", stream=stream)
+    assert dead_first.refusal == (507, "api_error", "upstream_error")
+    for reply in (dead_last, dead_first):
+        codes = {attempt["error_code"] for attempt in h.row(reply.trace)["attempts"]}
+        assert codes == {"upstream_507", "upstream_unreachable"}
+
+
+@BOTH
+def test_refused_connection_is_followed_by_the_next(h: House, tenant: Tenant, stream: bool) -> None:
+    reply = tenant.client.chat(model="dead-first", stream=stream)
+    assert reply.status == 200
+    (attempt,) = h.row(reply.trace)["attempts"]
+    assert (attempt["seq"], attempt["error_code"]) == (1, "upstream_unreachable")
+
+
+def test_model_on_another_protocol_is_a_503(h: House, tenant: Tenant) -> None:
+    reply = tenant.client.chat(model="responses-only")
+    assert reply.refusal == (503, "server_error", "no_channel_available")
+    assert_free(h, tenant, reply, "rejected", "no_channel_available")
+
+
+SECRETS = ("key-of-", "127.0.0.1", "dead-", "three", "no-such-host", "sk-proj", "http:")
+
+
+@pytest.mark.parametrize("status", [400, 401, 429, 500, 503])
+def test_message_of_an_upstream_tells_neither_place_nor_key_nor_channel(
+    h: House, tenant: Tenant, status: int
+) -> None:
+    place = h.simulator.url.removeprefix("http://")
+    message = (
+        f"No capacity at {h.simulator.url}/v1/chat/completions ({place}) for channel three: "
+        "Incorrect API key provided: key-of-three, sk-proj-abcdef0123456789. Try a smaller prompt."
+    )
+    h.upstream.fault(status=status, message=message)
+    reply = tenant.client.chat()
+    assert reply.status == status
+    assert reply.error["message"].endswith("Try a smaller prompt.")
+    row = h.row(reply.trace)
+    seen_by_clients = repr((reply.headers, reply.body, row["error_message"], row["attempts"]))
+    assert not [secret for secret in SECRETS if secret in seen_by_clients], seen_by_clients
+
+
+@pytest.mark.parametrize("name", ["dead", "unnamed", "dead-first", "dead-last"])
+def test_failed_connection_tells_neither_place_nor_channel(
+    h: House, tenant: Tenant, name: str
+) -> None:
+    failed(h, "one", "late", refuse=True)
+    reply = tenant.client.chat(model=name)
+    row = h.row(reply.trace)
+    assert row["attempts"]
+    seen_by_clients = repr((reply.headers, reply.body, row["error_message"], row["attempts"]))
+    assert not [secret for secret in SECRETS if secret in seen_by_clients], seen_by_clients
+
+
+def test_error_page_of_an_upstream_is_not_shown(h: House, tenant: Tenant) -> None:
+    h.upstream.fault(status=500, body="<html><body>nginx at upstream-7.example</body></html>")
+    reply = tenant.client.chat()
+    assert reply.refusal == (500, "api_error", "upstream_error")
+    assert "<" not in reply.error["message"]
+    assert "upstream-7" not in reply.error["message"]
+
+
+ODD_ERRORS = {
+    "google": [{"error": {"code": 400, "message": "Unwrapped.", "status": "INVALID_ARGUMENT"}}],
+    "detail": {"detail": "Unwrapped."},
+    "message": {"message": "Unwrapped."},
+    "string": {"error": "Unwrapped."},
+    "text": "Unwrapped.",
+}
+
+
+@pytest.mark.parametrize("body", ODD_ERRORS.values(), ids=ODD_ERRORS)
+def test_message_is_unwrapped_whatever_its_wrapping(h: House, tenant: Tenant, body: Any) -> None:
+    h.upstream.fault(status=400, body=body)
+    assert tenant.client.chat().error["message"] == "Unwrapped."
+
+
+def test_redirect_is_not_followed(h: House, tenant: Tenant) -> None:
+    h.upstream.fault(status=302, headers={"Location": f"{h.simulator.url}/v1/messages"})
+    reply = tenant.client.chat()
+    assert reply.status == 502
+    assert reply.error["code"] == "upstream_error"
+    assert "/v1/messages" not in json.dumps(dict(reply.headers))

@@ -1,0 +1,245 @@
+"""Keys and accounts that are changed beside a running gateway: the very next request knows.
+
+Contract §1: a running gateway sees the change at once. Every call here is made right after the
+command has returned, without waiting for anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from gw.keys.principal import MESSAGES, RefusalReason
+from tests.acceptance.common import MODELS
+from tests.support.client import Client
+from tests.support.house import House
+from tests.support.streams import unlimited
+from tests.support.tenants import Tenant
+from tests.support.waiting import until
+
+
+def assert_refused(client: Client, reason: RefusalReason) -> None:
+    reply = client.chat()
+    assert reply.refusal == (401, "authentication_error", "invalid_api_key")
+    assert reply.error["message"] == MESSAGES[reason]
+
+
+def assert_works(client: Client) -> None:
+    assert client.chat().status == 200
+
+
+def test_key_is_disabled_enabled_and_revoked_for_good(h: House, tenant: Tenant) -> None:
+    other = h.another(tenant)
+    assert_works(tenant.client)
+    h.gw("key", "disable", tenant.key_id)
+    assert_refused(tenant.client, "disabled")
+    h.gw("key", "enable", tenant.key_id)
+    assert_works(tenant.client)
+    h.gw("key", "revoke", tenant.key_id)
+    assert_refused(tenant.client, "revoked")
+    with pytest.raises(AssertionError, match="revoked"):
+        h.gw("key", "enable", tenant.key_id)
+    assert_refused(tenant.client, "revoked")
+    assert_works(other.client)
+
+
+def test_account_is_disabled_with_all_its_keys(h: House, tenant: Tenant) -> None:
+    other = h.another(tenant)
+    stranger = h.tenant()
+    for one in (tenant, other, stranger):
+        assert_works(one.client)
+    h.gw("account", "disable", tenant.account)
+    assert_refused(tenant.client, "account_inactive")
+    assert_refused(other.client, "account_inactive")
+    assert_works(stranger.client)
+    h.gw("account", "enable", tenant.account)
+    assert_works(other.client)
+
+
+def test_allow_list_is_replaced_and_lifted(h: House, tenant: Tenant) -> None:
+    def outcome(name: str) -> str:
+        reply = tenant.client.chat(model=name)
+        return "ok" if reply.status == 200 else str(reply.error["code"])
+
+    def listed() -> list[str]:
+        return [one["id"] for one in tenant.client.get("/v1/models").json["data"]]
+
+    assert (outcome("sim-model"), outcome("other-model")) == ("ok", "ok")
+    h.gw("key", "set", tenant.key_id, "--allow", "other-latest")
+    assert (outcome("sim-model"), outcome("other-model")) == ("model_not_allowed", "ok")
+    assert listed() == ["other-model"]
+    h.gw("key", "set", tenant.key_id, "--allow-none")
+    assert (outcome("sim-model"), outcome("other-model")) == ("model_not_allowed",) * 2
+    assert listed() == []
+    h.gw("key", "set", tenant.key_id, "--allow-all")
+    assert (outcome("sim-model"), listed()) == ("ok", MODELS)
+
+
+def test_expiry_and_spend_cap_are_edited(h: House, tenant: Tenant) -> None:
+    assert_works(tenant.client)
+    h.gw("key", "set", tenant.key_id, "--expires", "2020-01-01T00:00:00Z")
+    assert_refused(tenant.client, "expired")
+    h.gw("key", "set", tenant.key_id, "--expires", "2099-01-01T00:00:00+02:00")
+    assert_works(tenant.client)
+    balance = tenant.client.get("/v1/key/balance").json
+    assert balance["expires_at"] == "2098-12-31T22:00:00Z"
+    billing = tenant.client.get("/dashboard/billing/subscription").json
+    assert billing["access_until"] == datetime(2098, 12, 31, 22, tzinfo=UTC).timestamp()
+    h.gw("key", "set", tenant.key_id, "--expires", "none", "--spend-cap-usd", "0.0001")
+    assert tenant.client.chat().refusal == (402, "insufficient_quota", "quota_exceeded")
+    h.gw("key", "set", tenant.key_id, "--spend-cap-usd", "none")
+    assert_works(tenant.client)
+
+
+def test_new_key_works_at_once(h: House, tenant: Tenant) -> None:
+    created = h.gw("key", "create", "--account", tenant.account, "--name", "new")
+    assert_works(Client(h.gateway.url, created["key"]))
+    assert len(created["key"]) == 76
+
+
+def test_disabled_key_is_refused_by_a_busy_gateway_too(h: House, tenant: Tenant) -> None:
+    """Hundreds of streams keep the loop from hearing of the change for a while."""
+    crowd = h.tenant(nano_usd=10**12)
+
+    async def stream_for_ever(session: Any) -> None:
+        body = {
+            "model": "sim-model",
+            "messages": [{"role": "user", "content": "Hello"}],
+            "stream": True,
+            "sim": {"events": 30},
+        }
+        url = f"{h.gateway.url}/v1/chat/completions"
+        while True:
+            async with session.post(url, json=body, headers={"x-api-key": crowd.key}) as answer:
+                await answer.read()
+
+    async def main() -> None:
+        async with unlimited() as session:
+            streams = [asyncio.create_task(stream_for_ever(session)) for _ in range(150)]
+            try:
+                await asyncio.to_thread(change_often)
+            finally:
+                for stream in streams:
+                    stream.cancel()
+                await asyncio.wait(streams)
+
+    def change_often() -> None:
+        for _ in range(2):
+            h.gw("key", "disable", tenant.key_id)
+            assert_refused(tenant.client, "disabled")
+            h.gw("key", "enable", tenant.key_id)
+            assert_works(tenant.client)
+
+    asyncio.run(main())
+    h.upstream.wait(active=0)
+
+
+LIMIT_HEADERS = {
+    "x-ratelimit-limit-requests",
+    "x-ratelimit-remaining-requests",
+    "x-ratelimit-reset-requests",
+    "x-ratelimit-limit-concurrency",
+    "x-ratelimit-remaining-concurrency",
+}
+
+
+def limits_in(headers: Any) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name in LIMIT_HEADERS}
+
+
+def test_requests_per_minute_are_limited_and_set_free_at_once(h: House, tenant: Tenant) -> None:
+    other = h.another(tenant)
+    unlimited_ = tenant.client.chat()
+    assert limits_in(unlimited_.headers) == {}
+    h.gw("account", "limits", tenant.account, "--rpm", "3")
+    remaining = []
+    for client, send in ((tenant.client, "chat"), (other.client, "models"), (other.client, "chat")):
+        reply = client.chat() if send == "chat" else client.get("/v1/models")
+        assert reply.status == 200
+        assert reply.headers["x-ratelimit-limit-requests"] == "3"
+        assert 0 < int(reply.headers["x-ratelimit-reset-requests"]) <= 60
+        remaining.append(reply.headers["x-ratelimit-remaining-requests"])
+    assert remaining == ["2", "1", "0"]
+    refused = tenant.client.chat()
+    assert refused.refusal == (429, "rate_limit_error", "rate_limit_exceeded")
+    assert "requests per minute" in refused.error["message"]
+    assert 0 < int(refused.headers["retry-after"]) <= 60
+    assert limits_in(refused.headers).keys() == {
+        "x-ratelimit-limit-requests",
+        "x-ratelimit-remaining-requests",
+        "x-ratelimit-reset-requests",
+    }
+    row = h.row(refused.trace)
+    assert (row["status"], row["error_code"]) == ("rejected", "rate_limit_exceeded")
+    # The limit comes after the key and before the balance and the body.
+    assert tenant.client.chat(b"no JSON").status == 429
+    # Free endpoints with rules of their own are exempt, and the catalog needs no key.
+    for path in ("/v1/key/balance", "/v1/dashboard/billing/usage", "/api/v1/models/public"):
+        assert tenant.client.get(path).status == 200
+    h.gw("account", "limits", tenant.account, "--rpm", "none")
+    assert limits_in(tenant.client.chat().headers) == {}
+
+
+def test_requests_in_flight_are_limited_and_set_free_at_once(h: House, tenant: Tenant) -> None:
+    other = h.another(tenant)
+    with ExitStack() as stack:
+        # Begun before there was a limit; they count all the same.
+        for _ in range(2):
+            stack.enter_context(tenant.client.begin_chat(sim={"hang": "headers"}))
+        h.upstream.wait(active=2)
+        h.gw("account", "limits", tenant.account, "--concurrency", "3", "--rpm", "100")
+        reply = other.client.chat()
+        assert reply.status == 200
+        assert limits_in(reply.headers).keys() == LIMIT_HEADERS
+        assert reply.headers["x-ratelimit-remaining-concurrency"] == "0"
+        third = stack.enter_context(other.client.begin_chat(stream=True, sim={"hang": 3}))
+        assert third.begun().getheader("x-ratelimit-limit-concurrency") == "3"
+        for refused in (tenant.client.chat(), other.client.get("/v1/models")):
+            assert refused.refusal == (429, "rate_limit_error", "rate_limit_exceeded")
+            assert "concurrency" in refused.error["message"]
+            assert refused.headers["x-ratelimit-limit-concurrency"] == "3"
+            assert refused.headers["x-ratelimit-remaining-concurrency"] == "0"
+            assert int(refused.headers["retry-after"]) > 0
+        assert h.upstream.stats()["requests"] == 4
+        # The place of a client that leaves is free again.
+        third.leave()
+        until(lambda: other.client.chat().status == 200, what="a free place")
+        h.gw("account", "limits", tenant.account, "--concurrency", "none", "--rpm", "none")
+        assert limits_in(other.client.chat().headers) == {}
+
+
+def last_use(h: House, tenant: Tenant, key_id: str) -> datetime | None:
+    keys = h.gw("key", "list", "--account", tenant.account)["keys"]
+    (key,) = [key for key in keys if key["id"] == key_id]
+    return None if key["last_used_at"] is None else datetime.fromisoformat(key["last_used_at"])
+
+
+def test_calls_move_the_last_use_and_balance_queries_do_not(h: House, tenant: Tenant) -> None:
+    quiet, marker = h.another(tenant), h.another(tenant)
+
+    def used(one: Tenant) -> datetime | None:
+        query = "SELECT last_used_at FROM keys WHERE id = %s"
+        moment: datetime | None = h.query(query, one.key_id)[0]["last_used_at"]
+        return moment
+
+    before = datetime.now(UTC)
+    assert_works(tenant.client)
+    for path in (
+        "/v1/key/balance",
+        "/v1/dashboard/billing/subscription",
+        "/dashboard/billing/usage",
+    ):
+        assert quiet.client.get(path).status == 200
+    # Written by the batch, which has the quiet key's part in it if it had one.
+    first = until(lambda: used(tenant), what="the first use")
+    assert before <= first <= datetime.now(UTC)
+    assert_works(marker.client)
+    until(lambda: used(marker), what="the next batch")
+    assert used(quiet) is None
+    assert tenant.client.get("/v1/models").status == 200  # a use, though a free one
+    second = until(lambda: (later := used(tenant)) and later > first and later, what="the second")
+    assert last_use(h, tenant, tenant.key_id) == second

@@ -1,0 +1,296 @@
+"""`/metrics` after a known set of calls, number by number; its formats; and what is served where.
+
+Probes and logs are in `test_observability_logs.py`, spans in `test_observability_traces.py`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from prometheus_client.openmetrics import parser
+
+from tests.support.client import CHAT, Client
+from tests.support.house import House, channel, model
+from tests.support.scrape import Admin, Page
+from tests.support.waiting import until
+
+NOBODY = "http://127.0.0.1:1"
+FAILURES = 3
+SETTINGS: dict[str, Any] = {
+    "channels": [
+        channel("good"),
+        channel("bad", health={"failures": FAILURES, "cooldown": 3600}, max_concurrency=7),
+        channel("away", base_url=NOBODY),
+    ],
+    "models": [
+        model("sim-model", "good"),
+        model("unsteady", "bad", "good"),
+        model("lost", "away"),
+    ],
+}
+SETTINGS["channels"][0]["priority"] = 2  # tried after the others
+USAGE = {"input": 100, "output": 20, "cached": 40}
+COST_NANO_USD = 60 * 1_000 + 40 * 100 + 20 * 10_000
+PLAIN, STREAMS, REFUSED = 3, 2, 2
+TEXT = "abcdefgh" * 10
+SEEN_CHARACTERS = 16
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the metrics said while a call was under way, and after all of them."""
+
+    during: Page
+    page: Page
+    tenants: tuple[str, ...]
+
+
+@pytest.fixture(scope="module")
+def seen(shared: House) -> Seen:
+    """The known set of calls, on a gateway that has served nothing before."""
+    tenant, admin = shared.tenant(nano_usd=10**9), Admin(shared.gateway.admin_url)
+    client = tenant.client
+    for _ in range(PLAIN):
+        assert client.chat(sim={"usage": USAGE}).status == 200
+    for _ in range(STREAMS):
+        assert client.chat(stream=True, sim={"usage": USAGE}).is_complete
+    # Refused by the gateway: before the body is read, for it, for the money.
+    assert Client(client.url, "sk-platform-wrong").chat().status == 401
+    assert client.chat(b"{").status == 400
+    assert client.chat(model="nothing-" + "x" * 99).status == 400
+    assert client.chat(max_tokens=10**9).status == 402
+    hurried = shared.tenant(rpm=1)
+    assert [hurried.client.chat(sim={"usage": USAGE}).status for _ in range(2)] == [200, 429]
+    # Refused and failed by upstreams; with the third failure in a row `bad` is open.
+    for _ in range(REFUSED):
+        assert client.chat(sim={"status": 422}).status == 422
+    assert client.chat(model="lost").status == 502
+    shared.upstream.fault("bad", status=503)
+    for _ in range(FAILURES + 1):
+        assert client.chat(model="unsteady", sim={"usage": USAGE}).status == 200
+    broken = client.chat(
+        stream=True, sim={"text": TEXT, "chars_per_event": 8, "cut_after_events": 3}
+    )
+    assert (broken.is_complete, broken.text) == (False, TEXT[:SEEN_CHARACTERS])
+    # Interrupted: the client leaves a stream that hangs after two events with text.
+    call = client.begin_chat(stream=True, sim={"text": TEXT, "chars_per_event": 8, "hang": 3})
+    text = b""
+    while text.count(b'"abcdefgh"') < 2:
+        text += call.read_some()
+    during = admin.page_when(lambda page: page.value("gw_holds_open") == 1, what="an open hold")
+    call.leave()
+    page = admin.page_when(
+        lambda page: page.value("gw_holds_open") == 0 and not page.total("gw_calls_in_flight"),
+        what="no open hold",
+    )
+    return Seen(during, page, (tenant.account, hurried.account))
+
+
+def test_calls_are_counted_by_how_they_ended(seen: Seen) -> None:
+    # code, model, protocol, status
+    assert seen.page.series("gw_calls_total") == {
+        ("ok", "sim-model", "chat", "success"): PLAIN + STREAMS + 1,
+        ("ok", "unsteady", "chat", "success"): FAILURES + 1,
+        ("invalid_request", "other", "chat", "rejected"): 1,
+        ("model_not_found", "other", "chat", "rejected"): 1,
+        ("quota_exceeded", "sim-model", "chat", "rejected"): 1,
+        ("rate_limit_exceeded", "other", "chat", "rejected"): 1,
+        ("invalid_request", "sim-model", "chat", "error"): REFUSED,
+        ("upstream_unreachable", "lost", "chat", "error"): 1,
+        ("upstream_error", "sim-model", "chat", "error"): 1,
+        ("client_disconnected", "sim-model", "chat", "interrupted"): 1,
+    }
+    # Refusals take no time worth measuring; a first byte is one of an answer.
+    calls = PLAIN + STREAMS + 1 + REFUSED + 1 + 1
+    assert seen.page.series("gw_call_latency_seconds_count") == {
+        ("sim-model", "chat"): calls,
+        ("unsteady", "chat"): FAILURES + 1,
+        ("lost", "chat"): 1,
+    }
+    assert seen.page.series("gw_first_byte_seconds_count") == {
+        ("sim-model", "chat"): calls - REFUSED,
+        ("unsteady", "chat"): FAILURES + 1,
+    }
+    assert seen.page.series("gw_limit_refusals_total") == {("rpm",): 1}
+
+
+def test_responses_are_counted_by_route_and_status(seen: Seen) -> None:
+    expected = {
+        "200": PLAIN + STREAMS + 1 + FAILURES + 1 + 1,  # the cut stream too
+        "400": 2,
+        "401": 1,
+        "402": 1,
+        "422": REFUSED,
+        "429": 1,
+        "499": 1,
+        "502": 1,
+    }
+    answers = {
+        status: count
+        for (route, status), count in seen.page.series("gw_http_responses_total").items()
+        if route == "chat_completions"
+    }
+    assert answers == expected
+
+
+def test_tokens_and_cost_are_those_of_the_rows(shared: House, seen: Seen) -> None:
+    page, full = seen.page, PLAIN + STREAMS + 1
+    # The two streams that ended early are estimated: characters by four, input by their bytes.
+    hello_tokens, seen_tokens = 9, SEEN_CHARACTERS // 4
+    assert page.series("gw_tokens_total") == {
+        ("fresh_input", "sim-model"): 60 * full + 2 * hello_tokens,
+        ("cached_input", "sim-model"): 40 * full,
+        ("output", "sim-model"): 20 * full + 2 * seen_tokens,
+        ("fresh_input", "unsteady"): 60 * (FAILURES + 1),
+        ("cached_input", "unsteady"): 40 * (FAILURES + 1),
+        ("output", "unsteady"): 20 * (FAILURES + 1),
+    }
+    early = hello_tokens * 1_000 + seen_tokens * 10_000
+    assert page.series("gw_cost_nano_usd_total") == {
+        ("sim-model",): COST_NANO_USD * full + 2 * early,
+        ("unsteady",): COST_NANO_USD * (FAILURES + 1),
+    }
+    rows = shared.query(
+        "SELECT status, cost_nano_usd FROM call_logs WHERE account_id = ANY(%s)", list(seen.tenants)
+    )
+    assert sum(row["cost_nano_usd"] for row in rows) == page.total("gw_cost_nano_usd_total")
+    by_status: Counter[str] = Counter()
+    for (_, _, _, status), count in page.series("gw_calls_total").items():
+        by_status[status] += int(count)
+    assert Counter(row["status"] for row in rows) == by_status
+
+
+def test_attempts_are_counted_by_outcome(seen: Seen) -> None:
+    attempts = {
+        ("good", "ok"): PLAIN + STREAMS + 1 + FAILURES + 1,
+        ("good", "status_4xx"): REFUSED,
+        ("good", "cut"): 1,
+        ("good", "cancelled"): 1,
+        ("bad", "status_5xx"): FAILURES,  # once open it is not tried
+        ("away", "unreachable"): 1,
+    }
+    assert seen.page.series("gw_attempts_total") == attempts
+    by_channel: Counter[str] = Counter()
+    for (name, _), count in attempts.items():
+        by_channel[name] += count
+    assert seen.page.series("gw_attempt_seconds_count") == {
+        (name,): count for name, count in by_channel.items()
+    }
+
+
+def test_channels_show_state_and_slots(seen: Seen) -> None:
+    states = {"good": "closed", "bad": "open", "away": "closed"}
+    assert seen.page.series("gw_channel_state") == {
+        (name, state): float(state == states[name])
+        for name in states
+        for state in ("closed", "open", "half_open")
+    }
+    assert seen.page.series("gw_channel_transitions_total") == {("bad", "open"): 1}
+    assert seen.page.series("gw_channel_slots_in_use") == {(name,): 0 for name in states}
+    assert seen.page.series("gw_channel_slots_limit") == {
+        ("good",): 256,
+        ("bad",): 7,
+        ("away",): 256,
+    }
+
+
+def test_call_under_way_is_seen_in_gauges(seen: Seen) -> None:
+    during = seen.during
+    assert during.series("gw_calls_in_flight") == {("chat",): 1}
+    assert during.value("gw_channel_slots_in_use", "good") == 1
+    assert during.value("gw_holds_open") == 1
+    assert 0 <= during.value("gw_oldest_hold_seconds") < 60
+    assert seen.page.series("gw_calls_in_flight") == {("chat",): 0}
+    assert seen.page.value("gw_oldest_hold_seconds") == 0
+
+
+def test_ledger_is_measured(seen: Seen) -> None:
+    page = seen.page
+    settled = sum(
+        count
+        for (*_, status), count in page.series("gw_calls_total").items()
+        if status != "rejected"
+    )
+    assert page.value("gw_settle_latency_seconds_count") == settled
+    assert page.value("gw_hold_latency_seconds_count") == settled + 1
+    assert page.series("gw_hold_refusals_total") == {("insufficient_funds",): 1}
+    recorded = 3  # refused before there was a hold to ask for: no row but theirs
+    messages = 2 * settled + 1 + 1 + recorded
+    assert page.value("gw_ledger_batch_messages_sum") == messages
+    assert page.value("gw_settle_latency_seconds_sum") > 0
+    for never in ("gw_settle_noops_total", "gw_calls_recovered_total", "gw_ledger_retries_total"):
+        assert page.value(never) == 0
+    assert page.series("gw_actor_restarts_total") == {}
+
+
+def test_process_is_measured(seen: Seen) -> None:
+    page = seen.page
+    assert page.value("gw_database_up") == 1
+    assert page.value("gw_loop_lag_seconds_count") > 0
+    for actor in ("channel", "ledger"):
+        assert page.value("gw_mailbox_wait_seconds_count", actor) > 0
+        assert page.value("gw_mailbox_depth_messages_sum", actor) >= page.value(
+            "gw_mailbox_depth_messages_count", actor
+        )
+    lookups = page.series("gw_cache_lookups_total")
+    assert lookups["keys", "hit"] > lookups["keys", "miss"] > 0
+
+
+FORMATS = {
+    "nothing asked": ({}, "text/plain; version=0.0.4"),
+    "Prometheus 2": (
+        {"Accept": "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"},
+        "application/openmetrics-text; version=1.0.0",
+    ),
+    "anything": ({"Accept": "*/*"}, "text/plain; version=0.0.4"),
+    "a browser": ({"Accept": "text/html,*/*;q=0.8"}, "text/plain; version=0.0.4"),
+    "nonsense": ({"Accept": ";;application/openmetrics-text;version=x"}, "text/plain"),
+}
+
+
+@pytest.mark.parametrize(("headers", "expected"), FORMATS.values(), ids=FORMATS)
+def test_format_is_the_one_asked_for(h: House, headers: dict[str, str], expected: str) -> None:
+    reply = Admin(h.gateway.admin_url).get("/metrics", **headers)
+    assert reply.status == 200
+    assert reply.headers["content-type"].startswith(expected)
+    assert reply.headers["cache-control"] == "no-store"
+    assert len(reply.trace) == 32
+    text = reply.body.decode()
+    if expected.startswith("application/openmetrics"):
+        assert text.endswith("# EOF\n")
+        families = parser.text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
+        names = {family.name for family in families}
+        assert {"gw_calls", "gw_holds_open", "gw_first_byte_seconds"} <= names
+    else:
+        assert "# EOF" not in text
+        assert Page.parse(text).value("gw_database_up") == 1
+
+
+def test_each_listener_serves_its_own_paths_only(h: House) -> None:
+    public, admin = Client(h.gateway.url, h.key), Admin(h.gateway.admin_url)
+    for path in ("/metrics", "/healthz", "/readyz"):
+        assert public.get(path).refusal == (404, "invalid_request_error", "not_found")
+        assert public.get(path + "/").status == 404
+    for path in ("/v1/models", "/v1/key/balance", "/api/v1/models/public", "/"):
+        reply = admin.get(path, Authorization=f"Bearer {h.key}")
+        assert reply.status == 404
+        assert reply.json["error"]["code"] == 404
+        assert len(reply.trace) == 32
+    refused = Client(h.gateway.admin_url, h.key).send("POST", CHAT, b"{}")
+    assert refused.status == 404
+    assert Client(h.gateway.admin_url, None).send("POST", "/metrics", b"").status == 405
+
+
+def test_unknown_paths_share_one_label(h: House) -> None:
+    client, admin = Client(h.gateway.url, None), Admin(h.gateway.admin_url)
+    before = admin.page().series("gw_http_responses_total").get(("not_found", "404"), 0)
+    for number in range(20):
+        assert client.get(f"/v1/nothing/{number}").status == 404
+    until(
+        lambda: admin.page().value("gw_http_responses_total", "not_found", "404") == before + 20,
+        what="twenty more",
+    )
+    assert len(admin.page().series("gw_http_responses_total")) < 20

@@ -1,0 +1,175 @@
+"""The asynchronous client of the official library, alone and many at once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import openai
+import pytest
+from openai import AsyncOpenAI
+
+from tests.acceptance.common import MODELS
+from tests.acceptance.test_openai_sdk import HELLO, IN_BERLIN, WEATHER
+from tests.support.aio import eventually, run
+from tests.support.house import House
+from tests.support.tenants import Tenant
+
+CALLS = 40
+USAGE = {"input": 50, "output": 20, "cached": 30}
+# 20 fresh at 1, 30 cached at 0.1, 20 out at 10 USD per million tokens.
+COST_NANO_USD = 20 * 1_000 + 30 * 100 + 20 * 10_000
+
+
+def with_sdk(h: House, tenant: Tenant, use: Callable[[AsyncOpenAI], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with AsyncOpenAI(base_url=f"{h.gateway.url}/v1", api_key=tenant.key) as sdk:
+            await use(sdk)
+
+    run(main())
+
+
+def test_plain_answers_at_once_are_each_charged_once(h: House, tenant: Tenant) -> None:
+    async def use(sdk: AsyncOpenAI) -> None:
+        async def one(number: int) -> str:
+            answer = await sdk.chat.completions.create(
+                model="sim-model",
+                messages=[{"role": "user", "content": f"Number {number}."}],
+                extra_body={"sim": {"usage": USAGE}},
+            )
+            return answer.choices[0].message.content or ""
+
+        texts = await asyncio.gather(*map(one, range(CALLS)))
+        assert all(f"Number {number}." in text for number, text in enumerate(texts))
+
+    with_sdk(h, tenant, use)
+    assert tenant.client.remaining_nano_usd() == 10**9 - CALLS * COST_NANO_USD
+
+
+@pytest.mark.parametrize("is_asked", [True, False], ids=["usage asked", "usage not asked"])
+def test_streams_at_once_are_each_charged_once(h: House, tenant: Tenant, is_asked: bool) -> None:
+    asked: dict[str, Any] = {"stream_options": {"include_usage": True}} if is_asked else {}
+    sim = {"usage": USAGE, "chars_per_event": 3, "delay_event_ms": 1}
+
+    async def use(sdk: AsyncOpenAI) -> None:
+        async def one(number: int) -> None:
+            stream = await sdk.chat.completions.create(
+                model="sim-model",
+                messages=[{"role": "user", "content": f"Number {number}."}],
+                stream=True,
+                extra_body={"sim": sim},
+                **asked,
+            )
+            chunks = [chunk async for chunk in stream]
+            text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
+            assert f"Number {number}." in text
+            stated = [chunk.usage.prompt_tokens for chunk in chunks if chunk.usage is not None]
+            assert stated == ([50] if is_asked else [])
+
+        await asyncio.gather(*map(one, range(CALLS)))
+
+    with_sdk(h, tenant, use)
+    assert tenant.client.remaining_nano_usd() == 10**9 - CALLS * COST_NANO_USD
+
+
+def test_streamed_tool_calls_and_their_result_make_two_turns(h: House, tenant: Tenant) -> None:
+    async def use(sdk: AsyncOpenAI) -> None:
+        async with sdk.chat.completions.stream(
+            model="sim-model",
+            messages=HELLO,
+            tools=[WEATHER],
+            extra_body={"sim": {"tool_calls": [IN_BERLIN]}},
+        ) as stream:
+            first = (await stream.get_final_completion()).choices[0]
+        assert first.finish_reason == "tool_calls"
+        assert first.message.tool_calls is not None
+        (call,) = first.message.tool_calls
+        assert json.loads(call.function.arguments) == IN_BERLIN["arguments"]
+        second = await sdk.chat.completions.create(
+            model="sim-model",
+            messages=[
+                *HELLO,
+                {
+                    "role": "assistant",
+                    "content": None,
+                    "tool_calls": [
+                        {
+                            "id": call.id,
+                            "type": "function",
+                            "function": {
+                                "name": call.function.name,
+                                "arguments": call.function.arguments,
+                            },
+                        }
+                    ],
+                },
+                {"role": "tool", "tool_call_id": call.id, "content": "21 degrees"},
+            ],
+            tools=[WEATHER],
+        )
+        assert "21 degrees" in (second.choices[0].message.content or "")
+
+    with_sdk(h, tenant, use)
+
+
+def test_cancelled_task_cancels_the_upstream(h: House, tenant: Tenant) -> None:
+    async def use(sdk: AsyncOpenAI) -> None:
+        call = asyncio.create_task(
+            sdk.chat.completions.create(
+                model="sim-model", messages=HELLO, extra_body={"sim": {"hang": "headers"}}
+            )
+        )
+        await asyncio.to_thread(h.upstream.wait, active=1)
+        call.cancel()
+        await asyncio.to_thread(h.upstream.wait, cancelled=1, active=0)
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+    with_sdk(h, tenant, use)
+    assert tenant.client.remaining_nano_usd() == 10**9
+
+
+def test_errors_are_the_librarys(h: House, tenant: Tenant) -> None:
+    poor = h.tenant(nano_usd=0)
+
+    async def use(sdk: AsyncOpenAI) -> None:
+        with pytest.raises(openai.BadRequestError) as bad:
+            await sdk.chat.completions.create(model="no-such-model", messages=HELLO)
+        assert bad.value.code == "model_not_found"
+        with pytest.raises(openai.AuthenticationError):
+            await sdk.with_options(api_key="sk-platform-wrong").models.list()
+        with pytest.raises(openai.APIStatusError) as empty:
+            await sdk.with_options(api_key=poor.key).chat.completions.create(
+                model="sim-model", messages=HELLO
+            )
+        assert (empty.value.status_code, empty.value.code) == (402, "quota_exceeded")
+        assert [model.id async for model in sdk.models.list()] == MODELS
+
+    with_sdk(h, tenant, use)
+
+
+def test_account_limit_is_a_rate_limit_error_that_names_itself(h: House) -> None:
+    """The library waits as long as `Retry-After` says, then finds the place free."""
+    tenant = h.tenant(concurrency=1)
+
+    async def use(sdk: AsyncOpenAI) -> None:
+        holding = asyncio.create_task(
+            sdk.chat.completions.create(
+                model="sim-model", messages=HELLO, extra_body={"sim": {"hang": "headers"}}
+            )
+        )
+        await asyncio.to_thread(h.upstream.wait, active=1)
+        with pytest.raises(openai.RateLimitError, match="concurrency") as caught:
+            await sdk.with_options(max_retries=0).models.list()
+        assert caught.value.response.headers["x-ratelimit-limit-concurrency"] == "1"
+        waiting = asyncio.create_task(
+            sdk.chat.completions.create(model="sim-model", messages=HELLO)
+        )
+        # The model list has no row: this one is the call that is waiting now.
+        await eventually(lambda: any(row["status"] == "rejected" for row in h.rows(tenant)))
+        holding.cancel()
+        assert (await waiting).choices
+
+    with_sdk(h, tenant, use)

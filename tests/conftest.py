@@ -1,0 +1,85 @@
+"""Fixtures for every test: databases, folders, and the watch over the log.
+
+database_url    URL of a fresh, migrated database, dropped after the test
+empty_url       URL of a fresh database without any table
+data_dir        a folder for an embedded PostgreSQL of the test's own
+redis_url       URL of an empty Valkey server of the test's own
+expect_log      allows log records by name; any other warning fails the test
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.folders import remove_leftovers, temporary_folder
+from tests.support.logs import LogWatch
+from tests.support.postgres import PostgresForTests, running_postgres
+from tests.support.valkey import running_valkey
+
+
+def pytest_collection_finish() -> None:
+    """What is imported by now stays: keep the collector, run after many a test, from walking it."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresForTests]:
+    """One server for the whole run, started by the first test that needs it."""
+    remove_leftovers()
+    with temporary_folder() as folder, running_postgres(folder) as running:
+        yield running
+
+
+@pytest.fixture
+def database_url(postgres: PostgresForTests) -> Iterator[str]:
+    """The URL of a migrated database that no other test sees."""
+    with postgres.database() as url:
+        yield url
+
+
+@pytest.fixture
+def empty_url(postgres: PostgresForTests) -> Iterator[str]:
+    """The URL of a database without tables that no other test sees."""
+    with postgres.database(template="template0") as url:
+        yield url
+
+
+@pytest.fixture
+def data_dir() -> Iterator[Path]:
+    """A folder with a short path that every user may pass through."""
+    with temporary_folder() as folder:
+        yield folder
+
+
+@pytest.fixture
+def redis_url(data_dir: Path) -> Iterator[str]:
+    """The URL of an empty server that speaks the protocol of Redis."""
+    with running_valkey(data_dir) as url:
+        yield url
+
+
+@pytest.fixture(autouse=True)
+def log_watch() -> Iterator[LogWatch]:
+    """Fail the test at its end when it logged a warning that it did not expect."""
+    watch = LogWatch()
+    root = logging.getLogger()
+    root.addHandler(watch)
+    try:
+        yield watch
+    finally:
+        root.removeHandler(watch)
+    faults = watch.faults()
+    if faults:
+        pytest.fail("\n".join(faults), pytrace=False)
+
+
+@pytest.fixture
+def expect_log(log_watch: LogWatch) -> Callable[..., None]:
+    """Allow log records: `expect_log("channel_opened")`, `required=False` if it may stay away."""
+    return log_watch.expect

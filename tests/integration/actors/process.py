@@ -1,0 +1,164 @@
+"""A gateway process on a real database: its writer runs, it beats and sweeps when it is told.
+
+The clock of heartbeat and recovery is the test's, so that a process may say that it has seen
+minutes go by; how old others look is the database's to say, and is set by SQL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from uuid import UUID, uuid4
+
+from actors.clock import SystemClock
+from actors.heartbeat import Heartbeat, ProcessIdentity
+from actors.live import Delivered, LiveCalls
+from actors.recovery import Recovery
+from actors.store.database import Database
+from actors.wallet.messages import CallFacts, Hold, Outcome
+from actors.wallet.wallets import Wallets
+from actors.wallet.writer import LedgerWriter
+from metrics.prometheus import Metrics
+from tests.integration.money import ACCOUNT, KEY
+from tests.support.clock import FakeClock
+
+
+@dataclass
+class Process:
+    """One process and the verbs of a test."""
+
+    id: str
+    database: Database
+    clock: FakeClock
+    live: LiveCalls
+    wallets: Wallets
+    writer: LedgerWriter
+    heartbeat: Heartbeat
+    recovery: Recovery
+
+    async def hold(
+        self,
+        amount: int = 100,
+        *,
+        account_id: str = ACCOUNT,
+        key_id: str = KEY,
+        cap: int | None = None,
+    ) -> CallFacts:
+        """Begin a call."""
+        facts = CallFacts(
+            call_id=uuid4(),
+            account_id=account_id,
+            key_id=key_id,
+            protocol="chat",
+            model="m",
+            submitted_at=SystemClock().now(),
+        )
+        await self.wallets.hold(Hold(facts=facts, amount_nano_usd=amount, cap_nano_usd=cap))
+        return facts
+
+    def lives(self, facts: CallFacts, *costs: int) -> None:
+        """The call is under way and has delivered this much, then this much, …"""
+        said = list(costs)
+
+        def delivered() -> Delivered | None:
+            if not said:
+                return None
+            cost = said.pop(0) if len(said) > 1 else said[0]
+            return Delivered(cost, input_tokens=cost, output_tokens=cost, cached_tokens=1)
+
+        self.live.enter(facts.call_id, delivered)
+
+    def settle(self, facts: CallFacts, cost: int) -> None:
+        """End a call."""
+        now = SystemClock().now()
+        self.wallets.settle(
+            facts, Outcome(status="success", cost_nano_usd=cost, created_at=now, latency_ms=1)
+        )
+        self.live.leave(facts.call_id)
+
+    async def beat_for(self, seconds: int) -> None:
+        """Live on for so many seconds."""
+        for _ in range(seconds):
+            self.clock.advance(1.0)
+            await self.heartbeat.beat()
+
+
+@asynccontextmanager
+async def process(
+    url: str,
+    process_id: str = "proc_judge",
+    *,
+    host: str = "here",
+    boot_id: str = "boot",
+    pid: int = 1,
+    gone_pids: frozenset[int] = frozenset(),
+) -> AsyncIterator[Process]:
+    """A process that has signed on and whose writer runs; it vanishes without signing off."""
+    clock, live, metrics = FakeClock(), LiveCalls(), Metrics()
+    async with Database(url) as database:
+        writer = LedgerWriter(
+            database=database, process_id=process_id, clock=SystemClock(), metrics=metrics
+        )
+        wallets = Wallets(writer=writer, database=database, clock=SystemClock(), metrics=metrics)
+        heartbeat = Heartbeat(
+            identity=ProcessIdentity(id=process_id, host=host, boot_id=boot_id, pid=pid),
+            database=database,
+            live=live,
+            clock=clock,
+            metrics=metrics,
+        )
+        recovery = Recovery(
+            heartbeat=heartbeat,
+            database=database,
+            wallets=wallets,
+            live=live,
+            unsettled=writer.unsettled,
+            is_pid_alive=lambda pid: pid not in gone_pids,
+            clock=clock,
+            metrics=metrics,
+        )
+        task = asyncio.create_task(writer.run())
+        await heartbeat.beat()
+        try:
+            yield Process(process_id, database, clock, live, wallets, writer, heartbeat, recovery)
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+
+async def silence(database: Database, process_id: str, seconds: float) -> None:
+    """The process last beat so long ago."""
+    await database.execute(
+        "UPDATE processes SET heartbeat_at = now() - make_interval(secs => %s) WHERE id = %s",
+        (seconds, process_id),
+    )
+
+
+async def age_holds(database: Database, seconds: float) -> None:
+    """Every open hold was made so long ago."""
+    await database.execute(
+        "UPDATE holds SET created_at = now() - make_interval(secs => %s)", (seconds,)
+    )
+
+
+async def rows_of(database: Database, call_id: UUID) -> list[tuple[str, str | None, int]]:
+    """Status, error code and cost of each row of a call."""
+    found = await database.fetch_all(
+        "SELECT status, error_code, cost_nano_usd FROM call_logs WHERE request_id = %s",
+        (str(call_id),),
+    )
+    return [(str(status), code, int(cost)) for status, code, cost in found]
+
+
+async def process_ids(database: Database) -> set[str]:
+    """Processes that are signed on."""
+    return {str(row[0]) for row in await database.fetch_all("SELECT id FROM processes")}
+
+
+async def open_holds(database: Database) -> int:
+    """How many holds are open."""
+    row = await database.fetch_one("SELECT count(*) FROM holds")
+    assert row is not None
+    return int(row[0])

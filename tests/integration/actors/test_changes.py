@@ -1,0 +1,77 @@
+"""Changes on a real database: heard in order, answered for, and not waited for without end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from actors.changes import ChangeFeed, heard_by_all
+from actors.heartbeat import SQL as PROCESS_SQL
+from actors.store.database import Database
+from gw.accounts import store
+from tests.support.aio import run
+
+
+async def beat(database: Database, process_id: str) -> None:
+    await database.execute(PROCESS_SQL["beat"], (process_id, "host", "boot", 1))
+
+
+@asynccontextmanager
+async def gateway(url: str, process_id: str) -> AsyncIterator[list[str]]:
+    """A process that lives and listens; yields what it has heard."""
+    heard: list[str] = []
+    async with Database(url) as database:
+        feed = ChangeFeed(
+            database=database,
+            process_id=process_id,
+            on_change=heard.append,
+            on_gap=lambda: heard.append("gap"),
+        )
+        await feed.start()
+        await beat(database, process_id)
+        answering = asyncio.create_task(feed.run())
+        try:
+            yield heard
+        finally:
+            answering.cancel()
+            await asyncio.wait([answering])
+
+
+def test_nobody_is_waited_for_where_nobody_lives(database_url: str) -> None:
+    async def main() -> None:
+        async with Database(database_url) as database:
+            assert await heard_by_all(database, token="t", patience_seconds=30)
+
+    run(main())
+
+
+def test_answer_comes_after_the_change_has_been_heard(database_url: str) -> None:
+    async def main() -> None:
+        async with (
+            Database(database_url) as database,
+            gateway(database_url, "proc_a") as a,
+            gateway(database_url, "proc_b") as b,
+        ):
+            account = await store.create(database, "tests")
+            for number in range(20):
+                await store.set_enabled(database, account.id, enabled=number % 2 == 0)
+                assert await heard_by_all(database, token=f"t{number}", patience_seconds=30)
+                expected = [f"account:{account.id}"] * (number + 2)  # its making was the first
+                assert a == b == expected
+
+    run(main())
+
+
+def test_silent_process_is_not_waited_for_without_end(database_url: str) -> None:
+    async def main() -> None:
+        async with Database(database_url) as database, gateway(database_url, "proc_a"):
+            await beat(database, "proc_that_hangs")
+            assert not await heard_by_all(database, token="t", patience_seconds=0.1)
+            await database.execute(
+                "UPDATE processes SET heartbeat_at = now() - interval '1 minute'"
+                " WHERE id = 'proc_that_hangs'"
+            )
+            assert await heard_by_all(database, token="u", patience_seconds=30)
+
+    run(main())

@@ -1,0 +1,288 @@
+"""Processes that die, on a real database: who settles their calls, when, at what, and how often."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from actors.store.database import Database
+from actors.wallet.ledger import read_balance
+from actors.wallet.messages import CallFacts
+from actors.wallet.verify import verify
+from tests.integration.actors.process import (
+    age_holds,
+    open_holds,
+    process,
+    process_ids,
+    rows_of,
+    silence,
+)
+from tests.integration.money import ACCOUNT, open_account
+from tests.support.aio import eventually, run
+
+ExpectLog = Callable[..., None]
+GONE = 4711
+
+
+@asynccontextmanager
+async def ledger(url: str) -> AsyncIterator[Database]:
+    """A funded account; in the end the ledger must verify."""
+    async with Database(url) as database:
+        await open_account(database, 10_000)
+        yield database
+        assert (await verify(database)).faults == []
+
+
+async def die_with_a_call(url: str, *costs: int, name: str = "proc_dead", **who: Any) -> CallFacts:
+    """A process begins a call, reports with each beat what it has delivered, and is no more."""
+    async with process(url, name, pid=GONE, **who) as dead:
+        facts = await dead.hold(100)
+        dead.lives(facts, *costs)
+        for _ in costs:
+            await dead.heartbeat.beat()
+    return facts
+
+
+def test_process_whose_pid_is_gone_is_recovered_at_once(
+    database_url: str, expect_log: ExpectLog
+) -> None:
+    expect_log("calls_recovered")
+
+    async def main() -> None:
+        async with ledger(database_url) as database:
+            facts = await die_with_a_call(database_url)
+            async with process(database_url, gone_pids=frozenset({GONE})) as judge:
+                assert await judge.recovery.sweep() == 1
+                assert await rows_of(database, facts.call_id) == [
+                    ("interrupted", "gateway_restarted", 0)
+                ]
+                assert await read_balance(database, ACCOUNT) == (10_000, 0)
+                assert "proc_dead" not in await process_ids(database)
+                assert await judge.recovery.sweep() == 0
+
+    run(main())
+
+
+def test_what_was_last_reported_is_what_is_charged(
+    database_url: str, expect_log: ExpectLog
+) -> None:
+    expect_log("calls_recovered")
+
+    async def main() -> None:
+        async with ledger(database_url) as database:
+            facts = await die_with_a_call(database_url, 30, 70, 250)
+            async with process(database_url, gone_pids=frozenset({GONE})) as judge:
+                assert await judge.recovery.sweep() == 1
+            assert await read_balance(database, ACCOUNT) == (10_000 - 250, 0)
+            row = await database.fetch_one(
+                "SELECT cost_nano_usd, input_tokens, output_tokens, cached_tokens, protocol, model"
+                " FROM call_logs WHERE request_id = %s",
+                (str(facts.call_id),),
+            )
+            assert row == (250, 250, 250, 1, "chat", "m")
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "who", [{"host": "elsewhere"}, {"boot_id": "another"}, {"boot_id": ""}], ids=str
+)
+def test_stranger_is_recovered_after_ten_seconds_of_silence(
+    who: dict[str, str], database_url: str, expect_log: ExpectLog
+) -> None:
+    expect_log("calls_recovered")
+
+    async def main() -> None:
+        async with ledger(database_url) as database:
+            await die_with_a_call(database_url, **who)
+            async with process(database_url, gone_pids=frozenset({GONE})) as judge:
+                await judge.beat_for(30)
+                assert await judge.recovery.sweep() == 0  # its heart has just stopped
+                await silence(database, "proc_dead", 9.0)
+                assert await judge.recovery.sweep() == 0
+                await silence(database, "proc_dead", 10.5)
+                assert await judge.recovery.sweep() == 1
+            assert await open_holds(database) == 0
+
+    run(main())
+
+
+def test_judge_whose_own_heart_has_not_beaten_for_ten_seconds_waits(
+    database_url: str, expect_log: ExpectLog
+) -> None:
+    expect_log("calls_recovered")
+
+    async def main() -> None:
+        async with ledger(database_url) as database:
+            await die_with_a_call(database_url, host="elsewhere")
+            await silence(database, "proc_dead", 3600.0)
+            async with process(database_url) as judge:
+                await judge.beat_for(9)
+                assert await judge.recovery.sweep() == 0
+                await judge.beat_for(1)
+                assert await judge.recovery.sweep() == 1
+
+    run(main())
+
+
+def test_nobody_is_buried_after_an_outage(database_url: str, expect_log: ExpectLog) -> None:
+    expect_log("heartbeat_missed")
+    expect_log("database_lost", required=False)
+
+    async def main() -> None:
+        async with (
+            ledger(database_url) as database,
+            process(database_url) as judge,
+            process(database_url, "proc_other", host="elsewhere") as other,
+        ):
+            await judge.beat_for(60)
+            facts = await other.hold(100)
+            judge.heartbeat._database = Database("host=127.0.0.1 port=1")  # nobody listens there
+            await judge.beat_for(3)
+            judge.heartbeat._database = judge.database
+            await silence(database, "proc_other", 60.0)
+            await silence(database, "proc_judge", 60.0)
+            await judge.heartbeat.beat()  # the database is back, and we were quicker
+            for _ in range(9):
+                assert await judge.recovery.sweep() == 0
+                await judge.beat_for(1)
+            await other.heartbeat.beat()
+            await judge.beat_for(60)
+            assert await judge.recovery.sweep() == 0
+            other.settle(facts, 5)
+            await other.wallets.settled(ACCOUNT)
+            assert await rows_of(database, facts.call_id) == [("success", None, 5)]
+
+    run(main())
+
+
+def test_two_judges_at_once_settle_every_call_once(
+    database_url: str, expect_log: ExpectLog
+) -> None:
+    expect_log("calls_recovered")
+    expect_log("settled_already", required=False)
+
+    async def main() -> None:
+        gone = frozenset({GONE})
+        async with ledger(database_url) as database:
+            for number in range(10):
+                await die_with_a_call(database_url, 7, name=f"proc_dead_{number}")
+            async with (
+                process(database_url, "proc_b", gone_pids=gone) as b,
+                process(database_url, "proc_c", gone_pids=gone) as c,
+            ):
+                await asyncio.gather(b.recovery.sweep(), c.recovery.sweep())
+            assert await read_balance(database, ACCOUNT) == (10_000 - 70, 0)
+            assert await process_ids(database) == {"proc_test", "proc_b", "proc_c"}
+            (counted,) = await database.fetch_all("SELECT count(*) FROM call_logs")
+            assert counted == (10,)
+
+    run(main())
+
+
+def test_process_that_was_taken_for_dead_settles_too_late_and_harmlessly(
+    database_url: str, expect_log: ExpectLog
+) -> None:
+    expect_log("calls_recovered", "settled_already")
+
+    async def main() -> None:
+        async with (
+            ledger(database_url) as database,
+            process(database_url) as judge,
+            process(database_url, "proc_stalled", host="elsewhere") as stalled,
+        ):
+            facts = await stalled.hold(100)
+            stalled.lives(facts, 20)
+            await stalled.heartbeat.beat()
+            await judge.beat_for(11)
+            await silence(database, "proc_stalled", 11.0)
+            assert await judge.recovery.sweep() == 1
+            await stalled.heartbeat.beat()  # it goes on, and signs on again
+            stalled.settle(facts, 500)
+            await stalled.wallets.settled(ACCOUNT)
+            assert await rows_of(database, facts.call_id) == [
+                ("interrupted", "gateway_restarted", 20)
+            ]
+            again = await stalled.hold(100)
+            assert await judge.recovery.sweep() == 0
+            stalled.settle(again, 5)
+            await stalled.wallets.settled(ACCOUNT)
+            assert await read_balance(database, ACCOUNT) == (10_000 - 25, 0)
+
+    run(main())
+
+
+def test_hold_of_a_process_that_left_no_row_is_settled_once_it_is_old(
+    database_url: str, expect_log: ExpectLog
+) -> None:
+    expect_log("calls_recovered")
+
+    async def main() -> None:
+        async with ledger(database_url) as database, process(database_url) as judge:
+            await die_with_a_call(database_url)
+            await database.execute("DELETE FROM processes WHERE id = 'proc_dead'")
+            await judge.beat_for(11)
+            assert await judge.recovery.sweep() == 0
+            await age_holds(database, 11.0)
+            assert await judge.recovery.sweep() == 1
+
+    run(main())
+
+
+def test_leaked_hold_of_our_own_is_settled_and_said(
+    database_url: str, expect_log: ExpectLog
+) -> None:
+    expect_log("hold_leaked")
+
+    async def main() -> None:
+        async with ledger(database_url) as database, process(database_url) as mine:
+            leaked, living = await mine.hold(100), await mine.hold(100)
+            mine.lives(living, 5)
+            await age_holds(database, 59.0)
+            await mine.recovery.sweep()
+            assert await open_holds(database) == 2
+            await age_holds(database, 61.0)
+            await mine.recovery.sweep()
+            await mine.wallets.settled(ACCOUNT)
+            assert await rows_of(database, leaked.call_id) == [
+                ("interrupted", "gateway_restarted", 0)
+            ]
+            assert await open_holds(database) == 1
+            mine.settle(living, 5)
+            await mine.wallets.settled(ACCOUNT)
+
+    run(main())
+
+
+def test_process_that_stops_in_good_order_is_forgotten(database_url: str) -> None:
+    async def main() -> None:
+        async with ledger(database_url) as database, process(database_url) as mine:
+            facts = await mine.hold(100)
+            await mine.heartbeat.leave()
+            assert "proc_judge" in await process_ids(database)  # it still holds money
+            mine.settle(facts, 1)
+            await eventually(lambda: mine.writer.is_idle)
+            await mine.heartbeat.leave()
+            assert "proc_judge" not in await process_ids(database)
+
+    run(main())
+
+
+def test_more_calls_than_one_read_takes_are_all_recovered(
+    database_url: str, expect_log: ExpectLog
+) -> None:
+    expect_log("calls_recovered")
+
+    async def main() -> None:
+        async with ledger(database_url) as database:
+            async with process(database_url, "proc_dead", pid=GONE) as dead:
+                await asyncio.gather(*(dead.hold(1) for _ in range(1200)))
+            async with process(database_url, gone_pids=frozenset({GONE})) as judge:
+                assert await judge.recovery.sweep() == 1200
+            assert await open_holds(database) == 0
+
+    run(main())

@@ -1,0 +1,79 @@
+"""Runs `gw` commands in this process and takes what they say apart."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gw.cli.main import main
+
+CONFIGURATION = """\
+database_url: {database_url}
+data_dir: {data_dir}
+secret: {secret}
+channels:
+  - {{id: a, base_url: "https://a.example", api_key: k, protocols: [chat]}}
+models:
+  - {{id: gpt-large, channels: [a], price: {{input: 1, output: 2}}, aliases: [gpt-latest]}}
+  - {{id: gpt-small, channels: [a], price: {{input: 1, output: 2}}}}
+"""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command left behind."""
+
+    exit_code: int
+    out: str
+    err: str
+
+
+class Gw:
+    """The command line over one database."""
+
+    def __init__(self, folder: Path, url: str, capsys: pytest.CaptureFixture[str]) -> None:
+        self.config = folder / "gw.yaml"
+        self._capsys = capsys
+        self.write_config(database_url=json.dumps(url), data_dir=folder / "var")
+
+    def write_config(self, *, database_url: str, data_dir: Path, secret: str = '""') -> None:
+        self.config.write_text(
+            CONFIGURATION.format(database_url=database_url, data_dir=data_dir, secret=secret)
+        )
+
+    def use_secret(self, secret: str) -> None:
+        """Configure a secret instead of the generated one."""
+        self.config.write_text(self.config.read_text().replace('secret: ""', f"secret: {secret}"))
+
+    def says(self, *arguments: str) -> Said:
+        """Run a command as a person would."""
+        self._capsys.readouterr()
+        exit_code = main([*arguments, "--config", str(self.config)])
+        captured = self._capsys.readouterr()
+        return Said(exit_code, captured.out, captured.err)
+
+    def answers(self, *arguments: str) -> dict[str, Any]:
+        """Run a command that must succeed, as a program would."""
+        said = self.says(*arguments, "--json")
+        assert (said.exit_code, said.err) == (0, "")
+        return one_object(said.out)
+
+    def refuses(self, *arguments: str) -> tuple[str, str]:
+        """Run a command that must be refused; return the code and the message."""
+        said = self.says(*arguments, "--json")
+        assert said.exit_code == 1
+        error = one_object(said.out)["error"]
+        assert said.err == f"error: {error['message']}\n"
+        return error["code"], error["message"]
+
+
+def one_object(out: str) -> dict[str, Any]:
+    """The one JSON object on stdout."""
+    assert out.endswith("\n")
+    value = json.loads(out)
+    assert isinstance(value, dict)
+    return value

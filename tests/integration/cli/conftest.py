@@ -1,0 +1,15 @@
+"""`gw`: the command line, over a fresh database."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.integration.cli.command import Gw
+
+
+@pytest.fixture
+def gw(tmp_path: Path, database_url: str, capsys: pytest.CaptureFixture[str]) -> Gw:
+    """Run commands with a configuration that names the test's own database."""
+    return Gw(tmp_path, database_url, capsys)

@@ -1,0 +1,126 @@
+"""`gw account` and `gw ledger` on a real PostgreSQL."""
+
+from __future__ import annotations
+
+import psycopg2
+
+from gw.cli.arguments import instant
+from tests.integration.cli.command import Gw
+
+
+def test_account_is_made_with_what_was_asked(gw: Gw) -> None:
+    account = gw.answers("account", "create", "Ann")
+    assert account["id"].startswith("acct_")
+    assert len(account["id"]) == 25
+    assert instant(account.pop("created_at"))
+    assert account == {
+        "id": account["id"],
+        "name": "Ann",
+        "enabled": True,
+        "balance_usd": "0",
+        "held_usd": "0",
+        "available_usd": "0",
+        "rpm_limit": None,
+        "concurrency_limit": None,
+    }
+    options = ["--credit-usd", "2.000000001", "--trial", "--rpm", "60", "--concurrency", "3"]
+    account = gw.answers("account", "create", "Bob", *options)
+    assert account["balance_usd"] == account["available_usd"] == "2.300000001"
+    assert (account["rpm_limit"], account["concurrency_limit"]) == (60, 3)
+    assert gw.answers("account", "show", account["id"]) == account
+
+
+def test_credit_at_creation_may_be_less_than_a_top_up(gw: Gw) -> None:
+    assert gw.answers("account", "create", "a", "--credit-usd", "0.000000001")["balance_usd"] == (
+        "0.000000001"
+    )
+    assert gw.answers("account", "create", "b", "--credit-usd", "0")["balance_usd"] == "0"
+    assert gw.answers("ledger", "verify")["counts"]["entries"] == 1
+
+
+def test_accounts_are_listed(gw: Gw) -> None:
+    assert gw.answers("account", "list") == {"accounts": []}
+    made = [gw.answers("account", "create", name) for name in ("Ann", "Größe", "Ann")]
+    assert gw.answers("account", "list") == {"accounts": made}
+    lines = gw.says("account", "list").out.splitlines()
+    assert lines[0].split()[:3] == ["id", "name", "enabled"]
+    assert [line.split()[0] for line in lines[1:]] == [account["id"] for account in made]
+
+
+def test_top_up_adds_to_the_balance(gw: Gw) -> None:
+    account_id = gw.answers("account", "create", "Ann", "--trial")["id"]
+    assert gw.answers("account", "topup", account_id, "1")["balance_usd"] == "1.3"
+    assert gw.answers("account", "topup", account_id, "2.5")["balance_usd"] == "3.8"
+    assert gw.refuses("account", "topup", account_id, "0.99")[0] == "amount_too_small"
+    assert gw.answers("account", "show", account_id)["balance_usd"] == "3.8"
+    text = gw.says("account", "show", account_id).out
+    assert "balance_usd        3.8\n" in text
+    assert "rpm_limit          -\n" in text
+
+
+def test_top_up_beyond_what_the_ledger_holds_is_refused(gw: Gw) -> None:
+    account_id = gw.answers("account", "create", "Ann", "--credit-usd", "4000000000")["id"]
+    gw.answers("account", "topup", account_id, "4000000000")
+    code, message = gw.refuses("account", "topup", account_id, "4000000000")
+    assert (code, "out of range" in message) == ("database_refused", True)
+    assert gw.answers("ledger", "verify")["ok"] is True
+
+
+def test_limits_are_set_and_lifted(gw: Gw) -> None:
+    account_id = gw.answers("account", "create", "Ann", "--rpm", "5")["id"]
+
+    def limits(*options: str) -> tuple[int | None, int | None]:
+        account = gw.answers("account", "limits", account_id, *options)
+        return account["rpm_limit"], account["concurrency_limit"]
+
+    assert limits("--concurrency", "7") == (5, 7)
+    assert limits("--rpm", "none") == (None, 7)
+    assert limits("--rpm", "9", "--concurrency", "none") == (9, None)
+
+
+def test_account_is_disabled_and_enabled(gw: Gw) -> None:
+    account_id = gw.answers("account", "create", "Ann")["id"]
+    for verb, enabled in (("disable", False), ("disable", False), ("enable", True)):
+        assert gw.answers("account", verb, account_id)["enabled"] is enabled
+
+
+def test_account_that_is_not_there_is_named(gw: Gw) -> None:
+    for command in (
+        ["show", "acct_1"],
+        ["topup", "acct_1", "5"],
+        ["limits", "acct_1", "--rpm", "1"],
+        ["enable", "acct_1"],
+        ["disable", "acct_1"],
+    ):
+        refusal = gw.refuses("account", *command)
+        assert refusal == ("account_not_found", "there is no account acct_1")
+    said = gw.says("account", "show", "acct_1")
+    assert (said.exit_code, said.out) == (1, "")
+    assert said.err == "error: there is no account acct_1\n"
+
+
+def test_ledger_that_adds_up_is_counted(gw: Gw) -> None:
+    gw.answers("account", "create", "Ann", "--trial", "--credit-usd", "1")
+    assert gw.answers("ledger", "verify") == {
+        "ok": True,
+        "counts": {"accounts": 1, "entries": 2, "open_holds": 0, "call_log_rows": 0},
+        "faults": [],
+    }
+    assert "the ledger adds up" in gw.says("ledger", "verify").out
+
+
+def test_ledger_that_does_not_add_up_is_shown_and_fails(gw: Gw, database_url: str) -> None:
+    account_id = gw.answers("account", "create", "Ann", "--trial")["id"]
+    connection = psycopg2.connect(database_url)
+    with connection, connection.cursor() as cursor:
+        cursor.execute("UPDATE accounts SET balance_nano_usd = 1")
+    connection.close()
+    said = gw.says("ledger", "verify")
+    assert said.exit_code == 1
+    assert "balance_is_sum_of_entries does not hold" in said.out
+    assert account_id in said.out
+    said = gw.says("ledger", "verify", "--json")
+    assert said.exit_code == 1
+    assert said.out.count("\n") == 1
+    assert '"ok": false' in said.out
+    assert '"entries_balance_nano_usd": 300000000' in said.out

@@ -1,0 +1,164 @@
+"""`gw key` on a real PostgreSQL."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+
+from gw.keys.key_text import is_key_text, new_key_text
+from tests.integration.cli.command import Gw
+
+
+@pytest.fixture
+def account(gw: Gw) -> str:
+    account_id: str = gw.answers("account", "create", "Ann")["id"]
+    return account_id
+
+
+def make(gw: Gw, account: str, *options: str) -> dict[str, Any]:
+    return gw.answers("key", "create", "--account", account, "--name", "n", *options)
+
+
+def test_new_key_is_printed_with_its_settings(gw: Gw, account: str) -> None:
+    key = make(gw, account)
+    assert is_key_text(key["key"])
+    assert key["id"].startswith("key_")
+    assert len(key["id"]) == 24
+    assert key["prefix"] == key["key"][:20]
+    shown = {
+        name: key[name] for name in ("kind", "status", "allowed_models", "expires_at", "revealable")
+    }
+    assert shown == {
+        "kind": "console",
+        "status": "active",
+        "allowed_models": None,
+        "expires_at": None,
+        "revealable": True,
+    }
+    said = gw.says("key", "create", "--account", account, "--name", "n")
+    (line,) = [line for line in said.out.splitlines() if line.startswith("key ")]
+    assert is_key_text(line.split()[1])
+    assert said.out.count(line.split()[1]) == 1
+
+
+def test_every_setting_of_a_new_key_is_kept(gw: Gw, account: str) -> None:
+    options = (
+        "--kind employee --allow gpt-latest --allow gpt-small --allow gpt-large"
+        " --expires 2020-01-01T02:00:00+02:00 --spend-cap-usd 1.50 --account-logs"
+    )
+    key = make(gw, account, *options.split())
+    assert key["kind"] == "employee"
+    assert key["allowed_models"] == ["gpt-large", "gpt-small"]
+    assert key["expires_at"] == "2020-01-01T00:00:00Z"
+    assert key["status"] == "expired"
+    assert (key["spend_cap_usd"], key["spent_usd"]) == ("1.5", "0")
+    assert key["account_logs"] is True
+    assert make(gw, account, "--allow-none")["allowed_models"] == []
+    agent = make(gw, account, "--kind", "agent", "--agent", "agent_1")
+    assert (agent["kind"], agent["agent_id"]) == ("agent", "agent_1")
+    assert make(gw, account, "--kind", "agent")["agent_id"] is None
+
+
+def test_key_for_a_model_or_account_that_is_not_there_is_refused(gw: Gw, account: str) -> None:
+    create = ["key", "create", "--name", "n", "--account"]
+    code, message = gw.refuses(*create, account, "--allow", "gpt-smal")
+    assert code == "model_not_found"
+    assert message == "there is no model gpt-smal, did you mean gpt-small?"
+    assert gw.refuses(*create, "acct_1") == ("account_not_found", "there is no account acct_1")
+    assert gw.answers("key", "list", "--account", account) == {"keys": []}
+
+
+def test_keys_are_listed_without_their_text(gw: Gw, account: str) -> None:
+    made = [make(gw, account) for _ in range(3)]
+    texts = [key.pop("key") for key in made]
+    assert gw.answers("key", "list", "--account", account) == {"keys": made}
+    listed = gw.says("key", "list", "--account", account).out
+    assert not any(text in listed for text in texts)
+    assert [line.split()[0] for line in listed.splitlines()[1:]] == [key["id"] for key in made]
+    other = gw.answers("account", "create", "Bob")["id"]
+    assert gw.answers("key", "list", "--account", other) == {"keys": []}
+    assert gw.refuses("key", "list", "--account", "acct_1")[0] == "account_not_found"
+
+
+def test_key_is_revealed_again(gw: Gw, account: str) -> None:
+    key = make(gw, account)
+    assert gw.answers("key", "reveal", key["id"]) == key
+    assert key["key"] in gw.says("key", "reveal", key["id"]).out
+
+
+def test_key_of_another_secret_is_not_revealed_and_none_is_made(gw: Gw, account: str) -> None:
+    key = make(gw, account)
+    gw.use_secret("another")
+    code, message = gw.refuses("key", "reveal", key["id"])
+    assert code == "wrong_secret"
+    assert "another secret" in message
+    create = ["key", "create", "--account", account, "--name", "n"]
+    assert gw.refuses(*create)[0] == "wrong_secret"
+
+
+def test_imported_hash_is_a_key_that_cannot_be_revealed(gw: Gw, account: str) -> None:
+    digest = hashlib.sha256(new_key_text().encode()).hexdigest()
+    command = ["key", "import-hash", "--account", account, "--name", "early", "--hash", digest]
+    key = gw.answers(*command, "--allow", "gpt-latest")
+    assert "key" not in key
+    assert (key["name"], key["revealable"]) == ("early", False)
+    assert (key["prefix"], key["allowed_models"]) == ("sk-platform-", ["gpt-large"])
+    code, message = gw.refuses("key", "reveal", key["id"])
+    assert code == "key_not_revealable"
+    assert "cannot be revealed" in message
+    assert gw.refuses(*command)[0] == "key_exists"
+    assert gw.answers("key", "disable", key["id"])["status"] == "disabled"
+
+
+def test_settings_are_replaced_one_by_one(gw: Gw, account: str) -> None:
+    key = make(gw, account, "--allow", "gpt-small")
+    key_id = key["id"]
+    del key["key"]
+    for options, changed in (
+        ("--allow gpt-latest", {"allowed_models": ["gpt-large"]}),
+        ("--allow-none", {"allowed_models": []}),
+        ("--allow-all", {"allowed_models": None}),
+        ("--expires 2100-01-01T00:00:00Z", {"expires_at": "2100-01-01T00:00:00Z"}),
+        (
+            "--expires 2020-01-01T00:00:00Z",
+            {"expires_at": "2020-01-01T00:00:00Z", "status": "expired"},
+        ),
+        ("--expires none", {"expires_at": None, "status": "active"}),
+        ("--spend-cap-usd 3", {"spend_cap_usd": "3"}),
+        ("--spend-cap-usd none", {"spend_cap_usd": None}),
+        ("--account-logs", {"account_logs": True}),
+        ("--no-account-logs --name m", {"account_logs": False, "name": "m"}),
+        ("--kind compute", {"kind": "compute"}),
+    ):
+        key.update(changed)
+        assert gw.answers("key", "set", key_id, *options.split()) == key
+    assert gw.refuses("key", "set", key_id, "--allow", "gpt")[0] == "model_not_found"
+    assert gw.refuses("key", "set", key_id, "--kind", "agent")[0] == "kind_is_fixed"
+    assert gw.answers("key", "list", "--account", account) == {"keys": [key]}
+
+
+def test_disabled_key_is_enabled_again_and_a_revoked_one_never(gw: Gw, account: str) -> None:
+    key_id = make(gw, account)["id"]
+    for verb, status in (("disable", "disabled"), ("enable", "active"), ("revoke", "revoked")):
+        assert gw.answers("key", verb, key_id)["status"] == status
+    for command in (["enable", key_id], ["disable", key_id], ["set", key_id, "--name", "m"]):
+        code, message = gw.refuses("key", *command)
+        assert code == "key_revoked"
+        assert "revocation is for good" in message
+    revoked = gw.answers("key", "revoke", key_id)
+    assert revoked["status"] == "revoked"
+    assert revoked["revoked_at"] is not None
+    assert gw.answers("key", "list", "--account", account)["keys"] == [revoked]
+
+
+def test_key_that_is_not_there_is_named(gw: Gw) -> None:
+    for command in (
+        ["reveal", "key_1"],
+        ["enable", "key_1"],
+        ["disable", "key_1"],
+        ["revoke", "key_1"],
+        ["set", "key_1", "--name", "n"],
+    ):
+        assert gw.refuses("key", *command) == ("key_not_found", "there is no key key_1")

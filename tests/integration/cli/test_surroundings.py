@@ -1,0 +1,140 @@
+"""Commands and what is around them: the database they find or start, secrets, other commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.store.embedded import EmbeddedPostgres
+from gw.keys.key_text import is_key_text
+from tests.integration.cli.command import CONFIGURATION, Gw
+from tests.support.aio import run
+from tests.support.servers import is_running
+
+
+def start(config: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "gw", *arguments, "--json"],
+        env={**os.environ, "GW_CONFIG": str(config)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def outcome(process: subprocess.Popen[str]) -> dict[str, Any]:
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, err) == (0, "")
+    answer: dict[str, Any] = json.loads(out)
+    return answer
+
+
+def command(config: Path, *arguments: str) -> dict[str, Any]:
+    return outcome(start(config, *arguments))
+
+
+@pytest.fixture
+def embedded(data_dir: Path) -> Path:
+    """A configuration whose database is an embedded one that nobody has started."""
+    config = data_dir / "gw.yaml"
+    config.write_text(
+        CONFIGURATION.format(database_url='""', data_dir=data_dir / "var", secret='""')
+    )
+    return config
+
+
+def test_commands_bring_their_own_database_and_leave_its_contents(embedded: Path) -> None:
+    var = embedded.parent / "var"
+    account = command(embedded, "account", "create", "Ann", "--trial")
+    assert not is_running(var)
+    key = command(embedded, "key", "create", "--account", account["id"], "--name", "n")
+    assert is_key_text(key["key"])
+    assert (var / "secret").stat().st_mode & 0o777 == 0o600
+    assert command(embedded, "key", "reveal", key["id"])["key"] == key["key"]
+    assert command(embedded, "account", "list") == {"accounts": [account]}
+    assert not is_running(var)
+
+
+def test_first_commands_at_once_share_one_database_and_one_secret(embedded: Path) -> None:
+    makers = [start(embedded, "account", "create", f"a{n}", "--trial") for n in range(3)]
+    accounts = [outcome(maker) for maker in makers]
+    assert {account["balance_usd"] for account in accounts} == {"0.3"}
+    makers = [
+        start(embedded, "key", "create", "--account", account["id"], "--name", "n")
+        for account in accounts
+    ]
+    keys = [outcome(maker) for maker in makers]
+    revealed = [start(embedded, "key", "reveal", key["id"]) for key in keys]
+    assert [outcome(process)["key"] for process in revealed] == [key["key"] for key in keys]
+    assert command(embedded, "ledger", "verify")["counts"]["entries"] == 3
+
+
+def test_command_beside_a_running_gateway_leaves_its_database_running(embedded: Path) -> None:
+    var = embedded.parent / "var"
+
+    async def main() -> None:
+        gateway = EmbeddedPostgres(var)
+        await gateway.start()
+        try:
+            command(embedded, "account", "create", "Ann")
+            assert is_running(var)
+        finally:
+            await gateway.stop()
+        assert not is_running(var)
+
+    run(main(), timeout_seconds=120)
+
+
+def test_first_command_makes_the_tables(
+    tmp_path: Path, empty_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gw = Gw(tmp_path, empty_url, capsys)
+    assert gw.answers("account", "list") == {"accounts": []}
+    assert gw.answers("ledger", "verify")["ok"] is True
+
+
+def test_database_that_is_not_there_is_one_clear_line(
+    gw: Gw, tmp_path: Path, expect_log: Callable[..., None]
+) -> None:
+    expect_log("database_lost")
+    gw.write_config(
+        database_url='"postgresql://me:hidden@127.0.0.1:1/db"', data_dir=tmp_path / "var"
+    )
+    code, message = gw.refuses("account", "list")
+    assert code == "database_unavailable"
+    assert message.startswith("the database cannot be reached: ")
+    assert "hidden" not in message
+    assert "\n" not in message
+
+
+def test_configured_secret_needs_no_file(gw: Gw, tmp_path: Path) -> None:
+    gw.use_secret("configured")
+    account = gw.answers("account", "create", "Ann")["id"]
+    key = gw.answers("key", "create", "--account", account, "--name", "n")
+    assert gw.answers("key", "reveal", key["id"])["key"] == key["key"]
+    assert not (tmp_path / "var").exists()
+
+
+def test_secret_that_cannot_be_kept_is_one_clear_line(gw: Gw, tmp_path: Path) -> None:
+    (tmp_path / "var").write_text("a file where the folder should be")
+    account = gw.answers("account", "create", "Ann")["id"]
+    refusal = gw.refuses("key", "create", "--account", account, "--name", "n")
+    assert refusal[0] == "secret_unavailable"
+
+
+def test_check_config_opens_nothing(gw: Gw, tmp_path: Path) -> None:
+    gw.write_config(database_url='"postgresql://127.0.0.1:1/db"', data_dir=tmp_path / "var")
+    assert gw.answers("check-config") == {
+        "ok": True,
+        "file": str(gw.config),
+        "channels": 1,
+        "models": 2,
+    }
+    assert sorted(tmp_path.iterdir()) == [gw.config]

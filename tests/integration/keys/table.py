@@ -1,0 +1,30 @@
+"""Short ways to fill the table of keys in a test."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from actors.store.database import Database
+from gw.accounts import store as accounts
+from gw.keys import store
+from gw.keys.issue import IssuedKey, KeyWish, issue_key
+from gw.keys.key_text import legacy_hash
+from gw.keys.secret import KeyHasher, KeySealer, Secret
+
+SECRET = Secret("integration")
+HASHER, SEALER = KeyHasher(SECRET), KeySealer(SECRET)
+
+
+async def account_in(database: Database) -> str:
+    return (await accounts.create(database, "Ann")).id
+
+
+async def issue(database: Database, account_id: str, **wish: Any) -> IssuedKey:
+    asked = KeyWish(account_id=account_id, name=wish.pop("name", "n"), **wish)
+    return await issue_key(database, asked, hasher=HASHER, sealer=SEALER)
+
+
+async def found_by(database: Database, text: str) -> store.FoundKey | None:
+    return await store.find(
+        database, lookup_hash=HASHER.lookup_hash(text), legacy_hash=legacy_hash(text)
+    )

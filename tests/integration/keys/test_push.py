@@ -1,0 +1,141 @@
+"""A change made elsewhere reaches the cache of a running gateway by push."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import pytest
+
+from actors.clock import SystemClock
+from actors.store.database import Database
+from gw.accounts import store as accounts
+from gw.keys import store
+from gw.keys.cache import KeyCache, KeyRefused
+from gw.keys.issue import KeyWish, import_hash, issue_key
+from gw.keys.key_text import legacy_hash, new_key_text
+from gw.keys.last_use import LastUse
+from gw.keys.secret import KeyHasher, KeySealer, Secret
+from tests.support.aio import eventually, run
+from tests.unit.keys.fakes import CacheCounter
+
+SECRET = Secret("integration")
+HASHER, SEALER = KeyHasher(SECRET), KeySealer(SECRET)
+
+
+@dataclass
+class Running:
+    """The part of a gateway that authenticates, and another process's connection."""
+
+    cache: KeyCache
+    mine: Database
+    other: Database
+    pushes: list[str]
+    account_id: str
+    key_id: str
+    text: str
+
+    async def reason(self) -> str | None:
+        try:
+            await self.cache.authenticate(self.text)
+        except KeyRefused as refused:
+            return refused.reason
+        return None
+
+    async def becomes(self, reason: str | None) -> None:
+        async def is_so() -> bool:
+            return await self.reason() == reason
+
+        await eventually(is_so, what=f"the reason {reason}")
+
+
+@asynccontextmanager
+async def running(url: str) -> AsyncIterator[Running]:
+    async with Database(url) as mine, Database(url) as other:
+        # Entries never go out of date by themselves: only a push can change the answer.
+        cache = KeyCache(mine, HASHER, SystemClock(), CacheCounter(), ttl_seconds=1e9)
+        pushes: list[str] = []
+
+        def on_push(payload: str) -> None:
+            pushes.append(payload)
+            cache.invalidate(payload)
+
+        account = await accounts.create(other, "Ann")
+        wish = KeyWish(account_id=account.id, name="n")
+        issued = await issue_key(other, wish, hasher=HASHER, sealer=SEALER)
+        await mine.listen("gw_changes", on_push, cache.clear)
+        yield Running(cache, mine, other, pushes, account.id, issued.id, issued.text)
+
+
+Change = Callable[[Running], Awaitable[None]]
+
+
+async def revoke(world: Running) -> None:
+    await store.revoke(world.other, world.key_id)
+
+
+async def disable(world: Running) -> None:
+    await store.change(world.other, world.key_id, {"enabled": False})
+
+
+async def disable_account(world: Running) -> None:
+    await accounts.set_enabled(world.other, world.account_id, enabled=False)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [(revoke, "revoked"), (disable, "disabled"), (disable_account, "account_inactive")],
+)
+def test_key_refused_elsewhere_is_refused_here(
+    database_url: str, change: Change, reason: str
+) -> None:
+    async def main() -> None:
+        async with running(database_url) as world:
+            assert await world.reason() is None
+            await change(world)
+            await world.becomes(reason)
+
+    run(main())
+
+
+def test_edited_key_and_limited_account_are_seen(database_url: str) -> None:
+    async def main() -> None:
+        async with running(database_url) as world:
+            assert (await world.cache.authenticate(world.text)).allowed_models is None
+            await store.change(world.other, world.key_id, {"allowed_models": []})
+            await accounts.set_limits(world.other, world.account_id, {"concurrency_limit": 3})
+
+            async def is_so() -> bool:
+                principal = await world.cache.authenticate(world.text)
+                return principal.allowed_models == frozenset() and principal.concurrency_limit == 3
+
+            await eventually(is_so)
+
+    run(main())
+
+
+def test_hash_imported_after_it_was_refused_works(database_url: str) -> None:
+    async def main() -> None:
+        async with running(database_url) as world:
+            world.text = new_key_text()
+            assert await world.reason() == "unknown"
+            wish = KeyWish(account_id=world.account_id, name="early")
+            await import_hash(world.other, wish, sha256=legacy_hash(world.text))
+            await world.becomes(None)
+
+    run(main())
+
+
+def test_last_use_is_written_without_a_push(database_url: str) -> None:
+    async def main() -> None:
+        async with running(database_url) as world:
+            await world.cache.authenticate(world.text)
+            await LastUse(keys=world.cache, database=world.mine).write()
+            await disable(world)  # a push of its own, so that one before it would be here
+            await eventually(lambda: bool(world.pushes))
+            assert world.pushes == [f"key:{world.key_id}"]
+            used_at = (await store.show(world.other, world.key_id)).last_used_at
+            assert used_at is not None
+
+    run(main())

@@ -1,0 +1,27 @@
+"""An account, its key and a process, made by SQL for the tests of the ledger."""
+
+from __future__ import annotations
+
+from actors.store.database import Database
+from actors.wallet import ledger
+
+ACCOUNT, KEY, PROCESS = "acct_a", "key_a", "proc_test"
+
+
+async def open_account(
+    database: Database, balance_nano_usd: int, account_id: str = ACCOUNT, key_id: str = KEY
+) -> None:
+    """Make an account with one key and this balance, and a process that lives."""
+    await database.execute("INSERT INTO accounts (id, name) VALUES (%s, 'n')", (account_id,))
+    await database.execute(
+        "INSERT INTO keys (id, account_id, name, kind, prefix, lookup_hash)"
+        " VALUES (%s, %s, 'n', 'console', 'p', %s)",
+        (key_id, account_id, key_id.encode()),
+    )
+    await database.execute(
+        "INSERT INTO processes (id, host, boot_id, pid) VALUES (%s, 'h', '', 1)"
+        " ON CONFLICT DO NOTHING",
+        (PROCESS,),
+    )
+    if balance_nano_usd:
+        await ledger.top_up(database, account_id, balance_nano_usd)

@@ -1,0 +1,93 @@
+"""What one batch may hold without spoiling the others in it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from actors.store.database import Database
+from actors.wallet import ledger
+from actors.wallet.ledger import Batch
+from actors.wallet.messages import CallFacts, Hold, Outcome, Settle, Void
+from actors.wallet.verify import verify
+from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
+from tests.support.aio import run
+
+
+def facts(number: int) -> CallFacts:
+    return CallFacts(
+        call_id=UUID(int=number),
+        account_id=ACCOUNT,
+        key_id=KEY,
+        protocol="chat",
+        model="m",
+        submitted_at=1_790_000_000.0,
+    )
+
+
+def outcome(cost: int, **more: Any) -> Outcome:
+    return Outcome(
+        status="success", cost_nano_usd=cost, created_at=1_790_000_001.0, latency_ms=1000, **more
+    )
+
+
+@asynccontextmanager
+async def held(url: str, *numbers: int) -> AsyncIterator[Database]:
+    """A ledger on which these calls hold 100 of 1000 each."""
+    async with Database(url) as database:
+        await open_account(database, 1000)
+        holds = [Hold(facts=facts(number), amount_nano_usd=100) for number in numbers]
+        applied = await ledger.apply(database, PROCESS, Batch(holds=holds))
+        assert applied.refused == {}
+        yield database
+        assert (await verify(database)).faults == []
+
+
+ODD: dict[str, Mapping[str, Any]] = {
+    "NUL in the detail": {"detail": {"upstream_id": "a\x00b"}},
+    "half a character in the detail": {"detail": {"finish_reason": "a\ud800b"}},
+    "the other half as a name": {"detail": {"\udc00": [1, {"deep": "\x00"}]}},
+    "NUL in an attempt": {"attempts": [{"error_message": "\x00", "seq": 1}]},
+    "an emoji": {"detail": {"finish_reason": "😀"}, "error_message": "😀"},
+    "NUL and half a character in the message": {"error_message": "\x00\udfff"},
+    "more than a machine word": {"detail": {"estimate": [10**30, 1]}},
+    "backslashes": {"detail": {"path": "\\u0000 \\ud800"}},
+}
+
+
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD.keys())
+def test_odd_text_never_keeps_a_call_from_being_settled(
+    odd: Mapping[str, Any], database_url: str
+) -> None:
+    async def main() -> None:
+        async with held(database_url, 1, 2) as database:
+            settlements = [
+                Settle(facts=facts(1), outcome=outcome(10, **odd)),
+                Settle(facts=facts(2), outcome=outcome(20)),
+            ]
+            applied = await ledger.apply(database, PROCESS, Batch(settlements=settlements))
+            assert applied.settled == {UUID(int=1), UUID(int=2)}
+            assert applied.balances == {ACCOUNT: (970, 0)}
+
+    run(main())
+
+
+def test_call_settled_twice_in_one_batch_is_settled_once_by_the_first(database_url: str) -> None:
+    async def main() -> None:
+        async with held(database_url, 1, 2) as database:
+            settlements: list[Settle | Void] = [
+                Settle(facts=facts(1), outcome=outcome(10)),
+                Settle(facts=facts(1), outcome=outcome(50)),
+                Void(facts=facts(2)),
+                Settle(facts=facts(2), outcome=outcome(50)),
+            ]
+            applied = await ledger.apply(database, PROCESS, Batch(settlements=settlements))
+            assert applied.balances == {ACCOUNT: (990, 0)}
+            rows = await database.fetch_all("SELECT request_id::text, cost_nano_usd FROM call_logs")
+            assert rows == [(str(UUID(int=1)), 10)]
+
+    run(main())

@@ -1,0 +1,95 @@
+"""The ledger's rules on PostgreSQL: the same machine that runs on the in-memory twin."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from actors.store.database import Database
+from actors.wallet import ledger
+from actors.wallet.ledger import Applied, Batch
+from actors.wallet.verify import verify
+from tests.support.ledger_machine import KEYS, LedgerMachine
+
+PROCESS = "proc_machine"
+
+
+class Driver:
+    """One loop and one database for every example; each example gets accounts of its own."""
+
+    def __init__(self, database_url: str) -> None:
+        self.runner = asyncio.Runner()
+        self.database = Database(database_url, size=1)
+        self.examples = 0
+
+    def run(self, coroutine: Any) -> Any:
+        return self.runner.run(coroutine)
+
+    def close(self) -> None:
+        self.run(self.database.close())
+        self.runner.close()
+
+
+@pytest.fixture
+def driver(database_url: str) -> Iterator[Driver]:
+    driver = Driver(database_url)
+    yield driver
+    driver.close()
+
+
+def test_postgres_keeps_the_rules(driver: Driver) -> None:
+    class PostgresLedgerMachine(LedgerMachine):
+        def __init__(self) -> None:
+            super().__init__()
+            driver.run(self._empty())
+
+        async def _empty(self) -> None:
+            database = driver.database
+            # Triggers off: the entries' own trigger would refuse to let an example start afresh.
+            await database.execute(
+                "SET session_replication_role = replica;"
+                "TRUNCATE entries, holds, call_logs, key_spend, keys, accounts, processes;"
+                "SET session_replication_role = DEFAULT"
+            )
+            for account, keys in KEYS.items():
+                await database.execute(
+                    "INSERT INTO accounts (id, name) VALUES (%s, 'n')", (account,)
+                )
+                for key in keys:
+                    await database.execute(
+                        "INSERT INTO keys (id, account_id, name, kind, prefix, lookup_hash)"
+                        " VALUES (%s, %s, 'n', 'console', 'p', %s)",
+                        (key, account, key.encode()),
+                    )
+            await database.execute(
+                "INSERT INTO processes (id, host, boot_id, pid) VALUES (%s, 'h', '', 1)", (PROCESS,)
+            )
+
+        def apply(self, batch: Batch) -> Applied:
+            return driver.run(ledger.apply(driver.database, PROCESS, batch))  # type: ignore[no-any-return]
+
+        def top_up(self, account_id: str, amount: int) -> int:
+            return driver.run(ledger.top_up(driver.database, account_id, amount))  # type: ignore[no-any-return]
+
+        def balance_of(self, account_id: str) -> tuple[int, int]:
+            found = driver.run(ledger.read_balance(driver.database, account_id))
+            assert found is not None
+            return found  # type: ignore[no-any-return]
+
+        def faults(self) -> list[Any]:
+            return list(driver.run(verify(driver.database)).faults)
+
+    run_state_machine_as_test(
+        PostgresLedgerMachine,
+        settings=settings(
+            max_examples=12,
+            stateful_step_count=25,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow],
+        ),
+    )

@@ -1,0 +1,184 @@
+"""The in-memory twin of the ledger's database function, statement for statement.
+
+It takes the same JSON and gives the same answer as `ledger_apply`, so everything above it runs in a
+test without PostgreSQL; the state machine in `tests/support/ledger_machine.py` runs the same rules
+on both and so proves the fake.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import ujson
+
+from actors.store.database import StoreUnavailable
+from actors.wallet import ledger, verify
+
+
+@dataclass
+class FakeLedger:
+    """Accounts, entries, holds and rows as plain Python; also a `Database` for wallets."""
+
+    balances: dict[str, int] = field(default_factory=dict)
+    held: dict[str, int] = field(default_factory=dict)
+    spent_by_key: dict[str, int] = field(default_factory=dict)
+    held_by_key: dict[str, int] = field(default_factory=dict)
+    holds: dict[UUID, dict[str, Any]] = field(default_factory=dict)
+    entries: list[tuple[str, str | None, UUID | None, str, int, int]] = field(default_factory=list)
+    rows: dict[UUID, dict[str, Any]] = field(default_factory=dict)
+    # What goes wrong next: before the statement, or after it has committed.
+    lose_before: int = 0
+    lose_after: int = 0
+    gate: asyncio.Event | None = None
+    batches: list[int] = field(default_factory=list)
+
+    def open_account(self, account_id: str, key_id: str, balance_nano_usd: int = 0) -> None:
+        self.balances.setdefault(account_id, 0)
+        self.held.setdefault(account_id, 0)
+        self.spent_by_key.setdefault(key_id, 0)
+        self.held_by_key.setdefault(key_id, 0)
+        if balance_nano_usd:
+            self._top_up(account_id, balance_nano_usd, "topup")
+
+    # The Database and Session that wallets see
+
+    async def session(self) -> FakeLedger:
+        if self.lose_before:
+            self.lose_before -= 1
+            raise StoreUnavailable("lost while connecting")
+        return self
+
+    async def close(self) -> None:
+        return None
+
+    async def fetch_one(self, sql: str, params: Sequence[Any] = ()) -> tuple[Any, ...] | None:
+        rows = await self.fetch_all(sql, params)
+        return rows[0] if rows else None
+
+    async def fetch_all(self, sql: str, params: Any = ()) -> list[tuple[Any, ...]]:
+        if sql == ledger.SQL["apply"]:
+            return await self._guarded(params)
+        if sql == ledger.SQL["top_up"]:
+            return [(self._top_up(params["account"], params["amount"], params["kind"]),)]
+        if sql == ledger.SQL["balance"]:
+            (account_id,) = params
+            if account_id not in self.balances:
+                return []
+            return [(self.balances[account_id], self.held[account_id])]
+        assert sql == ledger.SQL["spending"], sql
+        account_id, key_id = params
+        return [
+            (
+                self.balances[account_id],
+                self.held[account_id],
+                self.spent_by_key[key_id],
+                self.held_by_key[key_id],
+            )
+        ]
+
+    async def _guarded(self, params: Sequence[Any]) -> list[tuple[Any, ...]]:
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.lose_before:
+            self.lose_before -= 1
+            raise StoreUnavailable("lost before the statement")
+        _, settlements, holds, rows = params
+        answer = self.apply(ujson.loads(settlements), ujson.loads(holds), ujson.loads(rows))
+        self.batches.append(len(answer["settled"]))
+        if self.lose_after:
+            self.lose_after -= 1
+            raise StoreUnavailable("lost after the statement")
+        return [(answer,)]
+
+    # The statement
+
+    def apply(
+        self,
+        settlements: list[dict[str, Any]],
+        holds: list[dict[str, Any]],
+        rows: list[dict[str, Any]],
+    ) -> dict[str, Any]:
+        settled = [s["call_id"] for s in settlements if self._settle(s)]
+        refused = []
+        ordered = sorted(holds, key=lambda h: (h["account_id"], h["seq"]))
+        for hold in ordered:
+            reason = self._hold(hold)
+            if reason is not None:
+                refused.append([hold["seq"], reason])
+        for row in rows:
+            self.rows.setdefault(UUID(row["request_id"]), row)
+        touched = {item["account_id"] for item in [*settlements, *holds]} & set(self.balances)
+        return {
+            "settled": settled,
+            "refused": refused,
+            "accounts": [[a, self.balances[a], self.held[a]] for a in touched],
+        }
+
+    def _settle(self, settlement: Mapping[str, Any]) -> bool:
+        call_id = UUID(settlement["call_id"])
+        hold = self.holds.pop(call_id, None)
+        if hold is None:
+            return False
+        account, key, amount = hold["account_id"], hold["key_id"], hold["amount"]
+        cost = settlement["cost"]
+        self.balances[account] -= cost
+        self.held[account] -= amount
+        self.spent_by_key[key] += cost
+        self.held_by_key[key] -= amount
+        self.entries.append((account, key, call_id, settlement["kind"], -cost, -amount))
+        if settlement.get("status") is not None:
+            self.rows[call_id] = dict(settlement)
+        return True
+
+    def _hold(self, hold: dict[str, Any]) -> str | None:
+        call_id, account, key = UUID(hold["call_id"]), hold["account_id"], hold["key_id"]
+        if call_id in self.holds:
+            return None
+        if account not in self.balances:
+            return "unknown_account"
+        available = self.balances[account] - self.held[account]
+        if available <= 0 or hold["amount"] > available:
+            return "insufficient_funds"
+        if hold["cap"] is not None:
+            left = hold["cap"] - self.spent_by_key[key] - self.held_by_key[key]
+            if left <= 0 or hold["amount"] > left:
+                return "spend_cap"
+        self.holds[call_id] = hold
+        self.held[account] += hold["amount"]
+        self.held_by_key[key] += hold["amount"]
+        self.entries.append((account, key, call_id, "hold", 0, hold["amount"]))
+        return None
+
+    def _top_up(self, account_id: str, amount: int, kind: str) -> int:
+        self.balances[account_id] += amount
+        self.entries.append((account_id, None, None, kind, amount, 0))
+        return self.balances[account_id]
+
+    def faults(self) -> list[str]:
+        """The invariants of `gw ledger verify`, by the same names, on this memory."""
+        found = []
+        for account in self.balances:
+            mine = [e for e in self.entries if e[0] == account]
+            if self.balances[account] != sum(e[4] for e in mine):
+                found.append("balance_is_sum_of_entries")
+            if self.held[account] != sum(e[5] for e in mine):
+                found.append("balance_is_sum_of_entries")
+            open_holds = [h for h in self.holds.values() if h["account_id"] == account]
+            if self.held[account] != sum(h["amount"] for h in open_holds):
+                found.append("held_is_sum_of_holds")
+        for key in self.spent_by_key:
+            of_key = [e for e in self.entries if e[1] == key]
+            if self.spent_by_key[key] != -sum(e[4] for e in of_key):
+                found.append("key_spend_is_sum_of_entries")
+        resolutions = [e[2] for e in self.entries if e[3] in ("settle", "refund")]
+        if len(resolutions) != len(set(resolutions)):
+            found.append("call_is_settled_once")
+        for call_id in {e[2] for e in self.entries if e[3] == "hold"}:
+            if (call_id in self.holds) == (call_id in resolutions):
+                found.append("hold_is_open_or_resolved")
+        assert set(found) <= set(verify.INVARIANTS)
+        return found

@@ -1,0 +1,276 @@
+"""A whole house for an acceptance test: simulator, database, configuration, gateway, a funded key.
+
+    with house(database_url, folder) as h:
+        h.gateway.url, h.key, h.account ...
+
+The configuration has the model `sim-model` on three channels (`one`, `two`, `three`) of the
+simulator, in this order of priority; other channels and models are given as settings. A module
+whose tests can share a house makes it with `shared_house`, and each test its own `tenant`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psycopg2
+import psycopg2.extras
+import yaml
+
+from tests.support.client import Client
+from tests.support.folders import temporary_folder
+from tests.support.postgres import PostgresForTests
+from tests.support.processes import GatewayProcess, SimulatorProcess, gw
+from tests.support.tenants import Registrar, Tenant
+from tests.support.upstream import Upstream, key_of
+from tests.support.waiting import until
+
+PRICE = {"input": "1", "output": "10", "cached_input": "0.1"}
+SECRET = "a secret for tests only"
+
+
+def channel(channel_id: str, **more: Any) -> dict[str, Any]:
+    """A channel that speaks chat, to the simulator unless it says `base_url`.
+
+    Its api key is `key-of-<id>`; its breaker stays closed whatever a test does to it.
+    """
+    return {
+        "id": channel_id,
+        "api_key": key_of(channel_id),
+        "protocols": ["chat"],
+        "health": {"failures": 1000},
+        **more,
+    }
+
+
+def model(model_id: str, *channels: Any, **more: Any) -> dict[str, Any]:
+    """A chat model on these channels at 1 USD in, 10 USD out per million tokens."""
+    return {
+        "id": model_id,
+        "channels": list(channels),
+        "max_output_tokens": 1000,
+        "price": dict(PRICE),
+        "owned_by": "sim",
+        **more,
+    }
+
+
+def configuration(database_url: str) -> dict[str, Any]:
+    """What `gw.yaml` says unless a test says otherwise."""
+    return {
+        "listen": "127.0.0.1:0",
+        "admin_listen": "127.0.0.1:0",
+        "database_url": database_url,
+        "secret": SECRET,
+        "drain_seconds": 5,
+        "channels": [
+            channel(name, priority=place)
+            for place, name in enumerate(("one", "two", "three"), start=1)
+        ],
+        "models": [model("sim-model", "one", "two", "three")],
+    }
+
+
+@dataclass
+class House:
+    """Everything a test talks to. `start` and `stop` may be called again and again."""
+
+    config: Path
+    simulator: SimulatorProcess
+    settings: dict[str, Any]
+    environ: Mapping[str, str] = field(default_factory=dict)
+    gateway: GatewayProcess = field(init=False)
+    usd: str = "10"
+    _account: str = ""
+    _key: str = ""
+
+    @property
+    def upstream(self) -> Upstream:
+        return Upstream(self.simulator.url)
+
+    @property
+    def client(self) -> Client:
+        """A client with the house's own key."""
+        return Client(self.gateway.url, self.key)
+
+    def write(self, **more: Any) -> None:
+        """Write the configuration, with `more` in it from now on."""
+        self.settings.update(more)
+        for one in self.settings["channels"]:
+            one.setdefault("base_url", self.simulator.url)
+        self.config.write_text(yaml.safe_dump(self.settings), encoding="utf-8")
+
+    def start(self) -> GatewayProcess:
+        """Start a gateway on the configuration as it is now."""
+        self.gateway = GatewayProcess(self.config, environ=self.environ)
+        return self.gateway
+
+    def gw(self, *arguments: str) -> Any:
+        """One command of the CLI."""
+        return gw(self.config, *arguments)
+
+    def restart_upstream(self) -> None:
+        """Kill the simulator and start another one in its place."""
+        port = self.simulator.url.rpartition(":")[2]
+        self.simulator.close()
+        self.simulator = SimulatorProcess(port=int(port))
+
+    @property
+    def account(self) -> str:
+        """The house's own account; made by the command line when it is first asked for."""
+        self.fund()
+        return self._account
+
+    @property
+    def key(self) -> str:
+        """Its key."""
+        self.fund()
+        return self._key
+
+    def fund(self) -> None:
+        """Make sure that there are an account and a key."""
+        if not self._key:
+            named = ("--name", "tests")
+            self._account = self.gw("account", "create", "tests", "--credit-usd", self.usd)["id"]
+            self._key = self.gw("key", "create", "--account", self._account, *named)["key"]
+
+    def tenant(self, **options: Any) -> Tenant:
+        """A new account and key (`tenants.py`)."""
+        return self._registrar.tenant(**options)
+
+    def another(self, tenant: Tenant, **key: Any) -> Tenant:
+        """Another key of a tenant's account."""
+        return self._registrar.another(tenant, **key)
+
+    def verify(self) -> dict[str, Any]:
+        """`gw ledger verify`; raises when an invariant does not hold."""
+        report: dict[str, Any] = self.gw("ledger", "verify")
+        return report
+
+    # What the database says
+
+    def query(self, query: str, *parameters: Any) -> list[dict[str, Any]]:
+        """The rows of one query, by the names of their columns."""
+        connection = psycopg2.connect(self.settings["database_url"])
+        try:
+            with connection.cursor(cursor_factory=psycopg2.extras.RealDictCursor) as cursor:
+                cursor.execute(query, parameters or None)
+                return [dict(row) for row in cursor.fetchall()]
+        finally:
+            connection.close()
+
+    def row(self, trace: str) -> dict[str, Any]:
+        """The one row of the call with this trace id, once it is there."""
+
+        def found() -> list[dict[str, Any]]:
+            return self.query("SELECT * FROM call_logs WHERE request_id = %s::uuid", trace)
+
+        (row,) = until(found, what=f"the row of {trace}")
+        return row
+
+    def rows(self, tenant: Tenant) -> list[dict[str, Any]]:
+        """The rows of an account in the order in which they were written."""
+        query = "SELECT * FROM call_logs WHERE account_id = %s ORDER BY id"
+        return self.query(query, tenant.account)
+
+    def held_nano_usd(self, tenant: Tenant) -> int:
+        """What the account's open holds reserve."""
+        query = "SELECT held_nano_usd FROM accounts WHERE id = %s"
+        held: int = self.query(query, tenant.account)[0]["held_nano_usd"]
+        return held
+
+    def balance_nano_usd(self, tenant: Tenant) -> int:
+        """The account's balance, below zero too."""
+        query = "SELECT balance_nano_usd FROM accounts WHERE id = %s"
+        balance: int = self.query(query, tenant.account)[0]["balance_nano_usd"]
+        return balance
+
+    # What the gateway says of itself
+
+    def metrics(self, name: str) -> dict[str, float]:
+        """The samples of one metric of the gateway, by their labels as they are written."""
+        url = f"{self.gateway.admin_url}/metrics"
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            page: bytes = answer.read()
+        found = re.findall(rf"^{name}{{(.*)}} (\S+)", page.decode(), re.MULTILINE)
+        return {labels: float(value) for labels, value in found}
+
+    def events(self, action: str) -> list[dict[str, Any]]:
+        """The gateway's log lines with this action."""
+        return [line for line in logged(self.gateway.lines) if line["action"] == action]
+
+    @property
+    def _registrar(self) -> Registrar:
+        return Registrar(self.settings["database_url"], self.settings["secret"], self.gateway.url)
+
+
+def logged(lines: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The lines of a gateway's log; what is no JSON, but for the ready line, is a fault."""
+    for line in lines:
+        if not line.startswith("ready "):
+            assert line.startswith("{"), f"not a line of the log: {line}"
+            yield json.loads(line)
+
+
+def complaints(lines: Sequence[str], *, expected: Sequence[str] = ()) -> list[str]:
+    """What a gateway logged as an error, but for the expected actions."""
+    return [
+        str(line)
+        for line in logged(lines)
+        if line["level"] in ("error", "critical") and line["action"] not in expected
+    ]
+
+
+@contextmanager
+def house(
+    database_url: str,
+    folder: Path,
+    *,
+    usd: str = "10",
+    is_funded: bool = True,
+    environ: Mapping[str, str] | None = None,
+    **settings: Any,
+) -> Iterator[House]:
+    """A running house; everything is gone afterwards and the ledger was verified."""
+    built = House(
+        config=folder / "gw.yaml",
+        simulator=SimulatorProcess(),
+        settings=configuration(database_url),
+        environ=environ or {},
+        usd=usd,
+    )
+    try:
+        built.settings["data_dir"] = str(folder / "var")
+        built.write(**settings)
+        gateway = built.start()
+        try:
+            if is_funded:
+                built.fund()
+            yield built
+            if built.gateway.popen.poll() is None:
+                assert built.gateway.terminate() == 0, built.gateway.log()
+            built.verify()
+        finally:
+            built.gateway.close()
+            gateway.close()
+    finally:
+        built.simulator.close()
+
+
+@contextmanager
+def shared_house(
+    postgres: PostgresForTests, *, expected_log: Sequence[str] = (), **settings: Any
+) -> Iterator[House]:
+    """A house for all tests of a module, which must have logged no other error by the end."""
+    with temporary_folder() as folder, postgres.database() as url:
+        with house(url, folder, is_funded=False, **settings) as built:
+            yield built
+            gateway = built.gateway
+        errors = complaints(gateway.lines, expected=expected_log)
+        assert not errors, f"{len(errors)} errors logged, among them " + "\n".join(errors[:3])

@@ -1,0 +1,142 @@
+"""Real processes for acceptance tests: the simulator, a gateway, the command line.
+
+Each is started as a user would start it and found by its ready line; what it logs is kept for the
+message of a failed test. Nothing here sleeps: waiting is for a line, an exit or a condition.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+READY_SECONDS = 60.0
+EXIT_SECONDS = 60.0
+
+
+class ProcessDied(AssertionError):
+    """A process ended before it was ready."""
+
+
+class Process:
+    """A child whose stderr is collected and searched for the line that says it is ready."""
+
+    def __init__(
+        self, arguments: Sequence[str], *, environ: Mapping[str, str] | None = None
+    ) -> None:
+        self.arguments = list(arguments)
+        self.lines: list[str] = []
+        self._unread: queue.Queue[str | None] = queue.Queue()
+        self.popen = subprocess.Popen(
+            [sys.executable, "-m", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **(environ or {})},
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.popen.stderr is not None
+        for line in self.popen.stderr:
+            self.lines.append(line.rstrip("\n"))
+            self._unread.put(line.rstrip("\n"))
+        self._unread.put(None)
+
+    def wait_for_line(self, pattern: str, *, seconds: float = READY_SECONDS) -> re.Match[str]:
+        """Return the match of the first unread line that `pattern` finds something in."""
+        while True:
+            try:
+                line = self._unread.get(timeout=seconds)
+            except queue.Empty:
+                raise ProcessDied(f"no line like {pattern!r} from {self}") from None
+            if line is None:
+                raise ProcessDied(f"{self} ended with {self.popen.wait()}:\n{self.log()}")
+            found = re.search(pattern, line)
+            if found is not None:
+                return found
+
+    def log(self) -> str:
+        """The last lines of stderr."""
+        return "\n".join(self.lines[-40:])
+
+    def kill(self) -> None:
+        """End it as `kill -9` does."""
+        self.popen.kill()
+        self.popen.wait()
+
+    def terminate(self, *, seconds: float = EXIT_SECONDS) -> int:
+        """Ask it to end and return its exit code."""
+        self.popen.send_signal(signal.SIGTERM)
+        return self.wait(seconds=seconds)
+
+    def wait(self, *, seconds: float = EXIT_SECONDS) -> int:
+        """Wait for its end and return its exit code."""
+        try:
+            return self.popen.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self} does not end:\n{self.log()}") from None
+
+    def close(self) -> None:
+        """Make sure that it is gone."""
+        if self.popen.poll() is None:
+            self.kill()
+        self._reader.join(timeout=5)
+        if self.popen.stderr is not None:
+            self.popen.stderr.close()
+
+    def __repr__(self) -> str:
+        return f"<Process {' '.join(self.arguments)} pid={self.popen.pid}>"
+
+
+class SimulatorProcess(Process):
+    """The upstream simulator as a process of its own."""
+
+    def __init__(self, *, seed: int = 7, port: int = 0) -> None:
+        super().__init__(["loadtests.simulator", "--port", str(port), "--seed", str(seed)])
+        self.url = self.wait_for_line(r"^ready listen=(\S+)")[1]
+
+
+class GatewayProcess(Process):
+    """A gateway as `gw serve` starts it."""
+
+    def __init__(self, config: Path, *, environ: Mapping[str, str] | None = None) -> None:
+        super().__init__(["gw", "serve", "--config", str(config)], environ=environ)
+        ready = self.wait_for_line(r"^ready listen=(\S+) admin=(\S+)")
+        self.url, self.admin_url = ready[1], ready[2]
+
+
+class CommandFailed(AssertionError):
+    """A command of the CLI ended with another code than 0."""
+
+    def __init__(self, code: int, answer: Any, stderr: str) -> None:
+        super().__init__(f"exit {code}: {answer} {stderr}")
+        self.code = code
+        self.answer = answer
+        self.stderr = stderr
+
+
+def gw(config: Path, *arguments: str) -> Any:
+    """Run one command of the CLI with `--json`; return its object. Raises CommandFailed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "gw", *arguments, "--config", str(config), "--json"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=EXIT_SECONDS,
+    )
+    answer = json.loads(done.stdout) if done.stdout.strip() else None
+    if done.returncode:
+        raise CommandFailed(done.returncode, answer, done.stderr)
+    return answer

@@ -1,0 +1,43 @@
+"""What tests do to a PostgreSQL server process: find it, kill it, make sure that it is gone."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+from actors.store.embedded.postmaster import Postmaster
+
+PATIENCE_SECONDS = 20.0
+
+
+def server_of(data_dir: Path) -> Postmaster:
+    """Return the live server of the embedded PostgreSQL in `data_dir`."""
+    postmaster = Postmaster.read(data_dir / "postgres" / "data")
+    assert postmaster is not None, f"no PostgreSQL runs in {data_dir}"
+    return postmaster
+
+
+def is_running(data_dir: Path) -> bool:
+    """Whether the embedded PostgreSQL in `data_dir` has a live server."""
+    return Postmaster.read(data_dir / "postgres" / "data") is not None
+
+
+def kill_server(data_dir: Path) -> None:
+    """Kill the server of `data_dir` as a power cut would, and wait until it is dead."""
+    _end(server_of(data_dir), signal.SIGKILL)
+
+
+def stop_server(data: Path) -> None:
+    """Stop the server that works on the cluster folder `data`, if there is one."""
+    postmaster = Postmaster.read(data)
+    if postmaster is not None:
+        _end(postmaster, signal.SIGQUIT)
+
+
+def _end(postmaster: Postmaster, how: signal.Signals) -> None:
+    postmaster.send(how)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while postmaster.is_alive:
+        assert time.monotonic() < deadline, f"process {postmaster.pid} survives {how.name}"
+        time.sleep(0.005)

@@ -1,0 +1,99 @@
+"""The simulator as tests speak to it: standing faults, what it was sent, waiting on its counts."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlencode
+
+# Longer than a wait may take, which the simulator bounds.
+PATIENCE_SECONDS = 70.0
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """Everything about the simulator at `url`; channels go by their api key."""
+
+    url: str
+
+    def reset(self) -> None:
+        """Forget faults, requests and counters."""
+        self._ask("POST", "reset")
+
+    def stats(self, channel: str | None = None) -> dict[str, Any]:
+        """Counters of everything, or of one channel (zero when it was never used)."""
+        stats: dict[str, Any] = self._ask("GET", "stats")
+        if channel is None:
+            return stats
+        unused = dict.fromkeys(("requests", "active", "completed", "cut", "cancelled_by_client"), 0)
+        counted: dict[str, Any] = stats["by_key"].get(key_of(channel), unused)
+        return counted
+
+    def requested(self, *channels: str) -> list[int]:
+        """How many requests each of these channels was sent."""
+        by_key = self.stats()["by_key"]
+        return [by_key.get(key_of(name), {"requests": 0})["requests"] for name in channels]
+
+    def requests(self, last: int = 50) -> list[dict[str, Any]]:
+        """The most recent requests as they came in, oldest first."""
+        found: list[dict[str, Any]] = self._ask("GET", f"requests?last={last}")["requests"]
+        return found
+
+    def last_request(self) -> dict[str, Any]:
+        """The most recent request."""
+        return self.requests(1)[0]
+
+    def wait(self, *, channel: str | None = None, seconds: float = 10.0, **wanted: int) -> None:
+        """Wait until counters get there (`cancelled=1`) or gauges equal (`active=0`)."""
+        asked: dict[str, Any] = {**wanted, "timeout": seconds}
+        if channel is not None:
+            asked["key"] = key_of(channel)
+        answer = self._ask("GET", f"wait?{urlencode(asked)}")
+        assert answer["is_met"], (wanted, answer)
+
+    def fault(self, channel: str | None = None, **directive: Any) -> None:
+        """Give a channel, or everybody, a standing directive."""
+        self._ask("PUT", f"faults{_name(channel)}", directive)
+
+    def heal(self, channel: str | None = None) -> None:
+        """Take it away again."""
+        self._ask("DELETE", f"faults{_name(channel)}")
+
+    def answer(self, body: bytes, *, channel: str = "one") -> bytes:
+        """What the simulator itself answers to these bytes, the gateway left out."""
+        request = urllib.request.Request(
+            f"{self.url}/v1/chat/completions",
+            data=body,
+            headers={
+                "Authorization": f"Bearer {key_of(channel)}",
+                "Content-Type": "application/json",
+            },
+        )
+        with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
+            whole: bytes = answer.read()
+            return whole
+
+    def _ask(self, method: str, what: str, body: Any = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self.url}/_sim/{what}", data=data, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
+                return json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            with error:
+                told = json.loads(error.read())
+            if error.code == 408:  # a wait that was not met
+                return told
+            raise AssertionError(f"{method} {what}: {told}") from error
+
+
+def key_of(channel: str) -> str:
+    """The api key of a channel of the tests' configuration (`house.py`)."""
+    return f"key-of-{channel}"
+
+
+def _name(channel: str | None) -> str:
+    return "" if channel is None else "/" + quote(key_of(channel), safe="")

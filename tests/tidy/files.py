@@ -1,0 +1,46 @@
+"""Which files of the project the tidy tests read."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ("gw", "actors", "channels", "metrics")
+FOLDERS = (*SOURCES, "loadtests", "tests", "ops", ".ci")
+TEXTS = {".py", ".sql", ".sh", ".cfg", ".toml", ".md", ".yaml", ".yml", ".txt", ".json", ""}
+
+
+def files(*folders: str, suffix: str | None = None) -> Iterator[Path]:
+    """Yield the files below the given folders of the project, in a stable order."""
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*")):
+            is_made = any(part == "__pycache__" or part.startswith(".mypy") for part in path.parts)
+            if path.is_file() and not is_made and suffix in (None, path.suffix):
+                yield path
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """Yield name and text of every text file that belongs to the project."""
+    top = (path for path in sorted(ROOT.iterdir()) if path.is_file())
+    for path in (*top, *files(*FOLDERS)):
+        if path.suffix in TEXTS:
+            yield name_of(path), path.read_text(encoding="utf-8")
+
+
+def name_of(path: Path) -> str:
+    """Return the path as a reader of a report wants it."""
+    return path.relative_to(ROOT).as_posix()
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    """Return the parsed module."""
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+def module_of(path: Path) -> str:
+    """Return the dotted name of a module's file."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")

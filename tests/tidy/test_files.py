@@ -1,0 +1,77 @@
+"""Style that can be read off the text of the files."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from tests.tidy.files import FOLDERS, SOURCES, files, name_of, texts, tree
+
+LINES_MAX = 450
+LINES_GOOD = 250
+
+# Written in pieces, so that these lines are not found by themselves.
+MARKERS = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|X" + r"XX|HA" + r"CK)\b")
+PLACES = re.compile(r"/(?:ho" + r"me|ro" + r"ot|wo" + r"rk|Us" + r"ers)/\w")
+REGISTRIES = re.compile(r"\b(?:py" + r"pi|npm" + r"js|pythonhos" + r"ted)\.(?:org|com)\b")
+SKIPS = re.compile(r"\bpytest\.(?:mark\.)?(?:importor)?(?:sk" + r"ip|xf" + r"ail)")
+
+
+def lines_with(pattern: re.Pattern[str]) -> list[str]:
+    return [
+        f"{name}:{number}: {line.strip()}"
+        for name, text in texts()
+        for number, line in enumerate(text.splitlines(), start=1)
+        if pattern.search(line)
+    ]
+
+
+def test_files_hold_one_idea() -> None:
+    long = {}
+    for path in files(*FOLDERS):
+        if path.suffix in {".py", ".sql", ".sh", ".yaml"}:
+            count = len(path.read_text(encoding="utf-8").splitlines())
+            if count > LINES_MAX:
+                long[name_of(path)] = count
+    assert not long, f"split these (the limit is {LINES_MAX}, good files have {LINES_GOOD}): {long}"
+
+
+def test_nothing_is_left_to_do() -> None:
+    assert not lines_with(MARKERS)
+
+
+def test_no_place_of_one_machine_is_written_down() -> None:
+    assert not lines_with(PLACES)
+    assert not lines_with(REGISTRIES)
+
+
+def test_no_test_is_passed_over() -> None:
+    assert not lines_with(SKIPS)
+
+
+def test_modules_say_what_they_are_for() -> None:
+    silent = [
+        name_of(path)
+        for path in files(*SOURCES, "loadtests", suffix=".py")
+        if path.read_text(encoding="utf-8").strip() and not ast.get_docstring(tree(path))
+    ]
+    assert not silent
+
+
+def test_no_error_is_swallowed_whole() -> None:
+    swallowed = [
+        f"{name_of(path)}:{node.lineno}"
+        for path in files(*FOLDERS, suffix=".py")
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.ExceptHandler) and _takes_everything(node) and _does_nothing(node)
+    ]
+    assert not swallowed
+
+
+def _takes_everything(handler: ast.ExceptHandler) -> bool:
+    names = {"Exception", "BaseException"}
+    return handler.type is None or (isinstance(handler.type, ast.Name) and handler.type.id in names)
+
+
+def _does_nothing(handler: ast.ExceptHandler) -> bool:
+    return all(isinstance(step, ast.Pass | ast.Continue) for step in handler.body)

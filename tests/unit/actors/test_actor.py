@@ -1,0 +1,107 @@
+"""The base of the actors: asks, tells, errors that stay with their message, and the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from actors.actor import Actor
+from actors.mailbox import ActorStopped, Envelope, MailboxFull
+from metrics.prometheus import Metrics
+from tests.support.aio import run
+from tests.support.clock import FakeClock
+
+
+class Adder(Actor[int]):
+    """Adds what it is told and answers the sum; 13 is more than it can bear."""
+
+    kind = "adder"
+
+    def __init__(self, capacity: int = 10) -> None:
+        super().__init__(clock=FakeClock(), metrics=Metrics(), capacity=capacity)
+        self.total = 0
+
+    def handle(self, envelope: Envelope[int]) -> None:
+        if envelope.message == 13:
+            raise ValueError("thirteen")
+        self.total += envelope.message
+        envelope.answer(self.total)
+
+
+@asynccontextmanager
+async def adder(capacity: int = 10) -> AsyncIterator[tuple[Adder, asyncio.Task[None]]]:
+    actor = Adder(capacity)
+    task = asyncio.create_task(actor.run())
+    yield actor, task
+    task.cancel()
+    await asyncio.wait([task])
+
+
+def test_asks_are_answered_in_the_order_they_came() -> None:
+    async def main() -> None:
+        async with adder() as (actor, _):
+            actor.tell(1)
+            answers = await asyncio.gather(actor.ask(2), actor.ask(3))
+            assert list(answers) == [3, 6]
+
+    run(main())
+
+
+def test_error_in_a_message_is_its_askers_and_the_rest_of_the_batch_goes_on(
+    expect_log: Callable[..., None],
+) -> None:
+    expect_log("message_failed")
+
+    async def main() -> None:
+        async with adder() as (actor, task):
+            answers = await asyncio.gather(
+                actor.ask(1), actor.ask(13), actor.ask(2), return_exceptions=True
+            )
+            assert [answers[0], answers[2]] == [1, 3]
+            assert isinstance(answers[1], ValueError)
+            actor.tell(13)  # nobody to tell, and still no reason to die
+            assert await actor.ask(1) == 4
+            assert not task.done()
+
+    run(main())
+
+
+def test_cancelled_asker_does_not_disturb_the_others() -> None:
+    async def main() -> None:
+        async with adder() as (actor, _):
+            first, second = (asyncio.ensure_future(actor.ask(n)) for n in (1, 2))
+            await asyncio.sleep(0)
+            first.cancel()
+            assert await second == 3
+
+    run(main())
+
+
+def test_stopped_actor_answers_those_who_wait() -> None:
+    async def main() -> None:
+        async with adder() as (actor, task):
+            await asyncio.sleep(0)
+            waiting = asyncio.ensure_future(actor.ask(1))
+            task.cancel()
+            with pytest.raises(ActorStopped):
+                await waiting
+            with pytest.raises(ActorStopped):
+                await actor.ask(1)
+            with pytest.raises(ActorStopped):
+                actor.tell(1)
+
+    run(main())
+
+
+def test_actor_that_cannot_keep_up_refuses_at_once() -> None:
+    async def main() -> None:
+        async with adder(capacity=2) as (actor, _):
+            waiting = [asyncio.ensure_future(actor.ask(1)) for _ in range(3)]
+            answers = await asyncio.gather(*waiting, return_exceptions=True)
+            assert answers[:2] == [1, 2]
+            assert isinstance(answers[2], MailboxFull)
+
+    run(main())

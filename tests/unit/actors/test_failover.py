@@ -1,0 +1,176 @@
+"""The loop over candidates: what is a try, what ends it, and where the leases go."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from actors.channel import Lease
+from actors.failover import Answered, FailedAttempt, NoAnswer, first_answer
+from actors.router import Candidate
+from channels.errors import UpstreamError, UpstreamTimedOut, UpstreamUnreachable
+from channels.registry import HealthSpec
+from tests.support.aio import run
+from tests.support.specs import make_channel
+from tests.unit.actors.channels import Channels, channels, settle
+
+NAMES = ("a", "b", "c", "d", "e")
+
+
+@dataclass
+class Scene:
+    """Five channels, what each does when it is tried, and which were tried."""
+
+    channels: Channels
+    does: dict[str, Any] = field(default_factory=dict)
+    tried: list[str] = field(default_factory=list)
+
+    async def attempt(self, candidate: Candidate, lease: Lease) -> str:
+        assert lease.spec.id == candidate.channel_id
+        self.tried.append(candidate.channel_id)
+        what = self.does.get(candidate.channel_id, "answer")
+        if isinstance(what, BaseException):
+            self.channels.clock.advance(1.5)
+            raise what
+        if isinstance(what, asyncio.Event):
+            await what.wait()
+        return f"{what} of {candidate.upstream_model}"
+
+    async def run(self, *names: str) -> Answered[str]:
+        order = [Candidate(name, f"m-{place}", "chat") for place, name in enumerate(names)]
+        return await first_answer(
+            order, self.channels.directory, self.attempt, clock=self.channels.clock
+        )
+
+    async def no_answer(self, *names: str) -> tuple[Sequence[FailedAttempt], Mapping[str, str]]:
+        with pytest.raises(NoAnswer) as raised:
+            await self.run(*names)
+        return raised.value.failed, raised.value.passed_over
+
+    async def failures(self) -> dict[str, int]:
+        """Failures in a row of each channel, all slots being free."""
+        found = {}
+        for name, actor in self.channels.directory.items():
+            await settle(actor)
+            assert actor.in_use == 0, actor
+            if actor.health.failures:
+                found[name] = actor.health.failures
+        return found
+
+
+@asynccontextmanager
+async def scene(**does: Any) -> AsyncIterator[Scene]:
+    specs = [make_channel(name, max_concurrency=1, health=HealthSpec(10)) for name in NAMES]
+    async with channels(*specs) as made:
+        yield Scene(made, does)
+
+
+def test_first_candidate_that_answers_ends_it_with_its_lease_held() -> None:
+    async def main() -> None:
+        async with scene(a=UpstreamUnreachable("refused")) as s:
+            answered = await s.run("a", "b", "c")
+            assert (answered.answer, answered.candidate.channel_id) == ("answer of m-1", "b")
+            assert s.tried == ["a", "b"]
+            assert repr(answered.lease) == "<Lease b held>"
+            (failed,) = answered.failed
+            assert (failed.seq, failed.channel_id, failed.seconds) == (1, "a", 1.5)
+            assert answered.started_at == failed.started_at + 1.5
+            answered.lease.release("success")
+            assert await s.failures() == {"a": 1}
+
+    run(main())
+
+
+def test_three_channels_are_tried_and_no_more() -> None:
+    async def main() -> None:
+        async with scene(**{name: UpstreamError(name) for name in NAMES}) as s:
+            failed, passed_over = await s.no_answer(*NAMES)
+            assert s.tried == ["a", "b", "c"]
+            assert [attempt.seq for attempt in failed] == [1, 2, 3]
+            assert passed_over == {}
+            assert await s.failures() == {"a": 1, "b": 1, "c": 1}
+
+    run(main())
+
+
+def test_full_open_and_removed_channels_are_passed_over_and_are_no_tries(
+    expect_log: Any,
+) -> None:
+    expect_log("channel_opened")
+
+    async def main() -> None:
+        async with scene(d=UpstreamError(), e=UpstreamError()) as s:
+            full, opened = s.channels.directory["a"], s.channels.directory["b"]
+            held = await full.acquire()
+            assert isinstance(held, Lease)
+            for _ in range(10):
+                lease = await opened.acquire()
+                assert isinstance(lease, Lease)
+                lease.release("failure")
+            failed, passed_over = await s.no_answer("a", "b", "gone", "d", "e")
+            assert passed_over == {"a": "full", "b": "open", "gone": "removed"}
+            assert [attempt.channel_id for attempt in failed] == ["d", "e"]
+            held.release("abandoned")
+
+    run(main())
+
+
+def test_no_candidates_is_no_answer() -> None:
+    async def main() -> None:
+        async with scene() as s:
+            assert await s.no_answer() == ([], {})
+
+    run(main())
+
+
+def test_time_out_ends_the_call_and_counts_against_the_channel() -> None:
+    async def main() -> None:
+        async with scene(a=UpstreamError(), b=UpstreamTimedOut()) as s:
+            failed, _ = await s.no_answer(*NAMES)
+            assert s.tried == ["a", "b"]
+            assert isinstance(failed[-1].error, UpstreamTimedOut)
+            assert await s.failures() == {"a": 1, "b": 1}
+
+    run(main())
+
+
+def test_channel_is_visited_once_however_often_it_is_bound() -> None:
+    async def main() -> None:
+        async with scene(a=UpstreamError()) as s:
+            failed, _ = await s.no_answer("a", "a", "a")
+            assert len(failed) == 1
+            assert s.tried == ["a"]
+
+    run(main())
+
+
+def test_defect_in_an_attempt_gives_the_lease_back_and_goes_up() -> None:
+    async def main() -> None:
+        async with scene(a=ValueError("a defect of ours")) as s:
+            with pytest.raises(ValueError, match="defect"):
+                await s.run("a", "b")
+            assert s.tried == ["a"]
+            assert await s.failures() == {}
+
+    run(main())
+
+
+@pytest.mark.parametrize("turns", range(8))
+def test_cancelled_call_gives_its_lease_back_and_says_nothing_of_the_channel(turns: int) -> None:
+    async def main() -> None:
+        async with scene(a=UpstreamError(), b=asyncio.Event()) as s:
+            call = asyncio.ensure_future(s.run("a", "b", "c"))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            call.cancel()
+            await asyncio.wait([call])
+            assert call.cancelled()
+            assert set(await s.failures()) <= {"a"}
+            assert "c" not in s.tried
+
+    run(main())

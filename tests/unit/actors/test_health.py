@@ -1,0 +1,60 @@
+"""The breaker's table, row by row, and what must change nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.health import Health, Verdict, finished, leased
+from channels.registry import HealthSpec
+
+SPEC = HealthSpec(failures=3, cooldown_seconds=10.0)
+OPEN = Health(state="open", open_until=110.0)
+PROBING = Health(state="half_open", is_probing=True)
+
+
+def end(health: Health, verdict: Verdict, *, is_probe: bool = False, now: float = 100.0) -> Health:
+    return finished(health, verdict, is_probe=is_probe, spec=SPEC, now=now)
+
+
+@pytest.mark.parametrize(
+    ("before", "verdict", "is_probe", "after"),
+    [
+        (Health(), "success", False, Health()),
+        (Health(failures=2), "success", False, Health()),
+        (Health(failures=1), "failure", False, Health(failures=2)),
+        (Health(failures=2), "failure", False, OPEN),
+        (Health(failures=2), "abandoned", False, Health(failures=2)),
+        (OPEN, "success", False, OPEN),
+        (OPEN, "failure", False, OPEN),
+        (PROBING, "success", False, PROBING),
+        (PROBING, "failure", False, PROBING),
+        (PROBING, "success", True, Health()),
+        (PROBING, "failure", True, OPEN),
+        (PROBING, "abandoned", True, Health(state="half_open")),
+    ],
+)
+def test_finished_attempt_moves_by_the_table(
+    before: Health, verdict: Verdict, is_probe: bool, after: Health
+) -> None:
+    assert end(before, verdict, is_probe=is_probe) == after
+
+
+def test_open_channel_refuses_until_its_cooldown_is_over() -> None:
+    assert not OPEN.may_lease(109.9)
+    assert OPEN.may_lease(110.0)
+
+
+def test_first_lease_after_the_cooldown_is_the_only_probe() -> None:
+    probing, is_probe = leased(OPEN, 110.0)
+    assert (probing.state, is_probe) == ("half_open", True)
+    assert not probing.may_lease(1000.0)
+
+
+def test_abandoned_probe_lets_the_next_one_through() -> None:
+    after = end(PROBING, "abandoned", is_probe=True)
+    assert after.may_lease(100.0)
+    assert leased(after, 100.0) == (PROBING, True)
+
+
+def test_lease_of_a_closed_channel_is_no_probe() -> None:
+    assert leased(Health(failures=2), 5.0) == (Health(failures=2), False)

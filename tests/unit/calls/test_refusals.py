@@ -1,0 +1,142 @@
+"""An upstream's 4xx is the client's: its status and message, our names for it, and no retry."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.aio import run
+from tests.unit.calls import sse
+from tests.unit.calls.fake_wire import Script, answer
+from tests.unit.calls.world import world
+
+GOOD = answer(sse.whole())
+
+# Upstream status -> code and type, as the specification's table has them.
+TABLE = [
+    (400, "invalid_request", "invalid_request_error"),
+    (401, "invalid_api_key", "authentication_error"),
+    (402, "upstream_error", "api_error"),
+    (403, "permission_denied", "permission_error"),
+    (404, "not_found", "invalid_request_error"),
+    (408, "upstream_error", "api_error"),
+    (413, "upstream_error", "api_error"),
+    (422, "invalid_request", "invalid_request_error"),
+    (429, "rate_limit_exceeded", "rate_limit_error"),
+]
+
+
+@pytest.mark.parametrize(("status", "code", "kind"), TABLE)
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+def test_refusal_is_passed_on(status: int, code: str, kind: str, stream: bool) -> None:
+    async def main() -> None:
+        script = answer(sse.error_body("because of this"), status=status)
+        async with world(a=[script], b=[GOOD]) as w:
+            told = await w.call(stream=stream)
+            assert told.error is not None
+            assert told.error.http_status == status
+            assert (told.error.kind.code, told.error.kind.chat_type) == (code, kind)
+            assert told.error.message == "because of this"
+            assert told.status == ("error", code)
+            assert told.row is not None
+            assert told.row["error_message"] == "because of this"
+            assert (told.cost, told.tokens, told.attempts) == (0, (0, 0, 0), [])
+            assert w.wire.tried == ["a"]
+            assert w.verdict("a") == "success"  # the channel works; the request did not
+            assert told.writer.blocks == []
+
+    run(main())
+
+
+def test_retry_after_is_passed_on_with_429_and_with_nothing_else() -> None:
+    async def main() -> None:
+        limited = answer(sse.error_body("slow down"), status=429, retry_after="17")
+        refused = answer(sse.error_body("no"), status=400, retry_after="17")
+        async with world(a=[limited, refused]) as w:
+            told = await w.call()
+            assert told.error is not None
+            assert told.error.headers == {"Retry-After": "17"}
+            told = await w.call()
+            assert told.error is not None
+            assert told.error.headers == {}
+
+    run(main())
+
+
+def test_429_without_retry_after_has_no_headers() -> None:
+    """So that it can be told from a limit of the account (spec: Errors, rule 2)."""
+
+    async def main() -> None:
+        limited = answer(sse.error_body("slow down"), status=429, x_ratelimit_limit_requests="5")
+        async with world(a=[limited]) as w:
+            told = await w.call()
+            assert told.error is not None
+            assert told.error.headers == {}
+
+    run(main())
+
+
+BODIES: dict[str, tuple[Script, str]] = {
+    "a flat message": (answer(b'{"message": "flat"}', status=400), "flat"),
+    "a detail": (answer(b'{"detail": "in detail"}', status=400), "in detail"),
+    "a list, as one vendor sends": (
+        answer(b'[{"error": {"message": "listed"}}]', status=400),
+        "listed",
+    ),
+    "plain text": (answer(b"just words", status=400), "just words"),
+    "nothing": (answer(status=400), "The upstream refused the request."),
+    "a body too large to read": (
+        answer(b"x" * 300_000, status=400),
+        "The upstream refused the request.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("script", "message"), BODIES.values(), ids=BODIES.keys())
+def test_message_is_unwrapped(script: Script, message: str) -> None:
+    async def main() -> None:
+        async with world(a=[script]) as w:
+            told = await w.call()
+            assert told.error is not None
+            assert (told.error.http_status, told.error.message) == (400, message)
+
+    run(main())
+
+
+def test_message_gives_nothing_away() -> None:
+    async def main() -> None:
+        leak = "key api-key-of-a is wrong, see http://a.example/keys"
+        async with world(a=[answer(sse.error_body(leak), status=401)]) as w:
+            told = await w.call()
+            assert told.error is not None
+            for shown in (told.error.message, str(told.row)):
+                assert "api-key-of-a" not in shown
+                assert "a.example" not in shown
+
+    run(main())
+
+
+def test_redirect_is_no_answer() -> None:
+    async def main() -> None:
+        async with world(a=[answer(status=302, location="http://elsewhere.example")]) as w:
+            told = await w.call()
+            assert told.error is not None
+            assert (told.error.http_status, told.error.kind.code) == (502, "upstream_error")
+            assert told.cost == 0
+
+    run(main())
+
+
+def test_refusal_after_a_failure_keeps_the_failure_in_its_row() -> None:
+    async def main() -> None:
+        scripts = {
+            "a": [answer(status=500)],
+            "b": [answer(sse.error_body("no"), status=400)],
+            "c": [GOOD],
+        }
+        async with world(scripts) as w:
+            told = await w.call()
+            assert told.status == ("error", "invalid_request")
+            assert told.attempts == ["upstream_500"]
+            assert w.wire.tried == ["a", "b"]
+
+    run(main())

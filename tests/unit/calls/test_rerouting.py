@@ -1,0 +1,304 @@
+"""Channels that fail before anything was sent: who is tried next, and what the client is told."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from actors.channel import Lease
+from channels.errors import UpstreamCut, UpstreamMalformed, UpstreamUnreachable
+from tests.support.aio import run
+from tests.support.specs import make_channel, make_model
+from tests.unit.calls import sse
+from tests.unit.calls.fake_wire import Head, Script, answer
+from tests.unit.calls.world import World, world
+from tests.unit.calls.writer import RecordingWriter
+
+GOOD = answer(sse.whole(usage=sse.usage_of(10, 1)))
+GOOD_STREAM = answer(sse.delta("Hi"), sse.usage_event(10, 1), sse.DONE)
+REFUSED: Script = (UpstreamUnreachable("connect: refused by 10.0.0.7:443"),)
+
+
+def failed(status: int, message: str = "try later") -> Script:
+    return answer(sse.error_body(message), status=status)
+
+
+# What a channel does -> the attempt's code in the row.
+FAILURES: dict[str, tuple[Script, str]] = {
+    "unreachable": (REFUSED, "upstream_unreachable"),
+    "lost before its head": ((UpstreamCut(),), "upstream_unreachable"),
+    "no HTTP": ((UpstreamMalformed(),), "upstream_malformed"),
+    "500": (failed(500), "upstream_500"),
+    "503 without a body": (answer(status=503), "upstream_503"),
+    "529": (failed(529), "upstream_529"),
+    "502 whose body breaks off": (answer(b"<html>", UpstreamCut(), status=502), "upstream_502"),
+    "no JSON": (answer(b"<html>Welcome</html>"), "upstream_malformed"),
+    "JSON, but no object": (answer(b"[1]"), "upstream_malformed"),
+    "nothing": (answer(), "upstream_malformed"),
+    "body that breaks off": (answer(b'{"choices":', UpstreamCut()), "upstream_unreachable"),
+    "body without an end": (answer(b" " * 1_000_001), "upstream_malformed"),
+}
+
+
+@pytest.mark.parametrize(("script", "code"), FAILURES.values(), ids=FAILURES.keys())
+def test_next_channel_answers_for_one_that_fails(script: Script, code: str) -> None:
+    async def main() -> None:
+        async with world(a=[script], b=[GOOD]) as w:
+            told = await w.call()
+            assert told.writer.sent == GOOD[1]
+            assert told.status == ("success", None)
+            assert told.attempts == [code]
+            assert told.cost == 10 * 1000 + 10_000  # the failed one is not billed
+            assert (w.verdict("a"), w.verdict("b")) == ("failure", "success")
+            assert told.row is not None
+            assert told.row["detail"]["channel"] == "b"
+
+    run(main())
+
+
+SILENT: dict[str, Script] = {
+    "cut after its head": answer(UpstreamCut()),
+    "end after its head": answer(),
+    "comments only": answer(sse.KEEP_ALIVE, sse.KEEP_ALIVE, UpstreamCut()),
+    "half an event": answer(b'data: {"choices":[{"delta"', UpstreamCut()),
+    "usage only": answer(sse.usage_event(10, 1), UpstreamCut()),
+    "a body that is no stream": answer(sse.error_body("quota")),
+    "an event without end": answer(b"data: " + b"x" * (33 * 1024 * 1024)),
+}
+
+
+@pytest.mark.parametrize("script", SILENT.values(), ids=SILENT.keys())
+def test_stream_that_fails_before_its_first_event_is_begun_elsewhere(script: Script) -> None:
+    async def main() -> None:
+        async with world(a=[script], b=[GOOD_STREAM]) as w:
+            told = await w.call(stream=True)
+            assert told.writer.sent == sse.delta("Hi") + sse.DONE
+            assert told.status == ("success", None)
+            assert len(told.attempts) == 1
+            assert told.tokens == (10, 1, 0)
+            assert (w.verdict("a"), w.verdict("b")) == ("failure", "success")
+
+    run(main())
+
+
+def test_comments_wait_for_the_first_event_and_are_not_lost() -> None:
+    async def main() -> None:
+        steps = (sse.KEEP_ALIVE, 2, sse.KEEP_ALIVE, sse.delta("Hi"), sse.KEEP_ALIVE, sse.DONE)
+        async with world(a=[answer(*steps)]) as w:
+            told = await w.call(stream=True)
+            assert told.writer.blocks[0] == sse.KEEP_ALIVE * 2 + sse.delta("Hi")
+            assert told.writer.sent == b"".join(step for step in steps if isinstance(step, bytes))
+
+    run(main())
+
+
+def test_flood_of_comments_begins_the_stream() -> None:
+    async def main() -> None:
+        comment = b": " + b"x" * 30_000 + b"\n\n"
+        async with world(a=[answer(comment, comment, comment, comment, UpstreamCut())]) as w:
+            told = await w.call(stream=True)
+            assert told.writer.sent == comment * 4
+            assert told.status == ("error", "upstream_error")
+            assert told.cost == 0
+
+    run(main())
+
+
+# All channels fail -> status, code, and how many were tried.
+HOPELESS: list[tuple[str, dict[str, Script], tuple[int, str], int]] = [
+    (
+        "unreachable three times",
+        {"a": REFUSED, "b": REFUSED, "c": REFUSED, "d": GOOD},
+        (502, "upstream_unreachable"),
+        3,
+    ),
+    (
+        "5xx three times: the last one's",
+        {"a": failed(500), "b": failed(502), "c": failed(503), "d": GOOD},
+        (503, "upstream_error"),
+        3,
+    ),
+    ("5xx, then refused", {"a": failed(500), "b": REFUSED}, (502, "upstream_unreachable"), 2),
+    ("refused, then 5xx", {"a": REFUSED, "b": failed(529)}, (529, "upstream_error"), 2),
+    ("two channels, no third try", {"a": REFUSED, "b": REFUSED}, (502, "upstream_unreachable"), 2),
+    ("one channel", {"a": failed(504)}, (504, "upstream_error"), 1),
+    (
+        "no JSON from any",
+        {"a": answer(b"?"), "b": answer(b"?")},
+        (502, "upstream_unreachable"),
+        2,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("scripts", "told_client", "tries"), [c[1:] for c in HOPELESS], ids=[c[0] for c in HOPELESS]
+)
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+def test_no_channel_answers(
+    scripts: dict[str, Script], told_client: tuple[int, str], tries: int, stream: bool
+) -> None:
+    async def main() -> None:
+        async with world({name: [script] for name, script in scripts.items()}) as w:
+            told = await w.call(stream=stream)
+            assert told.error is not None
+            assert (told.error.http_status, told.error.kind.code) == told_client
+            assert w.wire.tried == list(scripts)[:tries]
+            assert len(told.attempts) == tries
+            assert told.status == ("error", told_client[1])
+            assert told.cost == 0
+            assert told.writer.blocks == []
+            assert {w.verdict(name) for name in w.wire.tried} == {"failure"}
+
+    run(main())
+
+
+def test_message_of_the_last_5xx_is_passed_on_without_what_it_gives_away() -> None:
+    async def main() -> None:
+        secret = "api-key-of-a at http://a.example/v1 is overloaded"
+        async with world(a=[failed(503, secret)]) as w:
+            told = await w.call()
+            assert told.error is not None
+            assert "overloaded" in told.error.message
+            for shown in (told.error.message, str(told.row)):
+                assert "api-key-of-a" not in shown
+                assert "a.example" not in shown
+
+    run(main())
+
+
+def test_address_of_an_unreachable_upstream_is_nobodys_business() -> None:
+    async def main() -> None:
+        async with world(a=[REFUSED]) as w:
+            told = await w.call()
+            assert told.error is not None
+            assert "10.0.0.7" not in told.error.message
+            assert "10.0.0.7" not in str(told.row)
+
+    run(main())
+
+
+def test_attempts_in_the_row_say_when_and_how_long() -> None:
+    async def main() -> None:
+        gate = asyncio.Event()
+        async with world(a=[(gate, *failed(500, "boom"))], b=[GOOD]) as w:
+            call, writer = w.prepare(), RecordingWriter()
+            began = w.clock.now()
+            w.begin(call, writer)
+            while not w.wire.opening:
+                await asyncio.sleep(0)
+            w.clock.advance(0.75)
+            gate.set()
+            told = await w.end(call, writer)
+            assert told.row is not None
+            assert told.row["attempts"] == [
+                {
+                    "seq": 1,
+                    "created_at": began,
+                    "latency_ms": 750,
+                    "error_code": "upstream_500",
+                    "error_message": "boom",
+                }
+            ]
+
+    run(main())
+
+
+async def fill(w: World, *names: str) -> list[Lease]:
+    leases = []
+    for name in names:
+        actor = w.channels[name]
+        while actor.in_use < actor.spec.max_concurrency:
+            lease = await actor.acquire()
+            assert isinstance(lease, Lease)
+            leases.append(lease)
+    return leases
+
+
+def test_full_channel_is_passed_over_and_is_no_try() -> None:
+    async def main() -> None:
+        scripts = {"a": [GOOD], "b": [failed(500)], "c": [failed(500)], "d": [GOOD]}
+        async with world(scripts) as w:
+            leases = await fill(w, "a")
+            told = await w.call()
+            assert w.wire.tried == ["b", "c", "d"]
+            assert told.status == ("success", None)
+            assert told.row is not None
+            assert told.row["detail"]["passed_over"] == {"a": "full"}
+            for lease in leases:
+                lease.release("abandoned")
+
+    run(main())
+
+
+@pytest.mark.parametrize("why", ["full", "open"])
+def test_no_channel_to_be_had_is_503_at_no_cost(why: str, expect_log: Any) -> None:
+    expect_log("channel_opened", required=why == "open")
+
+    async def main() -> None:
+        async with world(a=[GOOD], b=[GOOD]) as w:
+            leases = await fill(w, "a", "b")
+            for lease in leases:
+                if why == "open":
+                    lease.release("failure")
+            await w.settled()
+            told = await w.call()
+            assert told.error is not None
+            assert (told.error.http_status, told.error.kind.code) == (503, "no_channel_available")
+            assert told.status == ("rejected", "no_channel_available")
+            assert ("busy" in told.error.message) == (why == "full")
+            assert (told.cost, told.attempts, w.wire.tried) == (0, [], [])
+            for lease in leases:
+                lease.release("abandoned")
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        make_model("a", endpoint_type="images_generations"),
+        make_model("m"),
+    ],
+    ids=["media model", "bound to a channel that is gone"],
+)
+def test_model_without_a_channel_on_this_protocol_is_503(model: Any) -> None:
+    async def main() -> None:
+        async with world(a=[GOOD], model=model) as w:
+            told = await w.call()
+            assert told.error is not None
+            assert (told.error.http_status, told.error.kind.code) == (503, "no_channel_available")
+            assert told.status == ("rejected", "no_channel_available")
+            assert w.wire.tried == []
+
+    run(main())
+
+
+def test_channel_removed_in_the_meantime_is_passed_over() -> None:
+    async def main() -> None:
+        gate = asyncio.Event()
+        async with world(a=[(gate, *failed(500))], b=[GOOD], c=[GOOD]) as w:
+            call, writer = w.prepare(), RecordingWriter()
+            w.begin(call, writer)
+            while not w.wire.opening:
+                await asyncio.sleep(0)
+            w.channels.configure({"c": make_channel("c")})
+            gate.set()
+            told = await w.end(call, writer)
+            assert w.wire.tried == ["a", "c"]
+            assert told.status == ("success", None)
+            assert told.row is not None
+            assert told.row["detail"]["passed_over"] == {"b": "removed"}
+
+    run(main())
+
+
+def test_head_alone_commits_to_nothing() -> None:
+    async def main() -> None:
+        async with world(a=[(Head(), 5, UpstreamCut())], b=[GOOD_STREAM]) as w:
+            told = await w.call(stream=True)
+            assert told.writer.sent == sse.delta("Hi") + sse.DONE
+
+    run(main())

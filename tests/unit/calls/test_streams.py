@@ -1,0 +1,149 @@
+"""Streams that go wrong once they have begun: they end early, and nothing else (spec: Errors)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from channels.errors import UpstreamCut, UpstreamMalformed
+from gw.calls.running import LET_GO_SECONDS
+from tests.support.aio import eventually, jump, run
+from tests.unit.calls import sse
+from tests.unit.calls.fake_wire import FOR_EVER, Script, answer
+from tests.unit.calls.world import MESSAGES_TOKENS, world
+from tests.unit.calls.writer import RecordingWriter
+
+HELLO = sse.delta("Hello")
+GOOD = answer(HELLO, sse.DONE)
+
+CUTS: dict[str, Script] = {
+    "lost": (HELLO, UpstreamCut()),
+    "lost in mid-event": (HELLO, b'data: {"choices": [{"del', UpstreamCut()),
+    "ended without the terminator": (HELLO,),
+    "ended in mid-event": (HELLO, b'data: {"choices": [{"delta": {"content": "x"}}]}'),
+    "ended after its usage": (HELLO, sse.usage_event(MESSAGES_TOKENS, 2)),
+    "an event without end": (HELLO, b"data: " + b"x" * (33 * 1024 * 1024)),
+    "no chunks of HTTP": (HELLO, UpstreamMalformed()),
+}
+
+
+@pytest.mark.parametrize("steps", CUTS.values(), ids=CUTS.keys())
+def test_stream_cut_in_the_middle_ends_without_terminator_and_is_not_begun_again(
+    steps: Script,
+) -> None:
+    async def main() -> None:
+        async with world(a=[answer(*steps)], b=[GOOD]) as w:
+            told = await w.call(stream=True)
+            assert told.error is None
+            assert told.writer.sent == HELLO
+            assert told.writer.has_ended
+            assert told.status == ("error", "upstream_error")
+            assert told.tokens == (MESSAGES_TOKENS, 2, 0)
+            assert told.attempts == []
+            assert w.wire.tried == ["a"]
+            assert w.verdict("a") == "failure"
+
+    run(main())
+
+
+def test_finish_reason_alone_is_no_end() -> None:
+    async def main() -> None:
+        last = sse.delta(finish="stop")
+        async with world(a=[answer(HELLO, last)]) as w:
+            told = await w.call(stream=True)
+            assert told.writer.sent == HELLO + last
+            assert told.status == ("error", "upstream_error")
+
+    run(main())
+
+
+@pytest.mark.parametrize("is_complete", [True, False], ids=["with terminator", "then cut"])
+def test_error_event_is_forwarded_unchanged(is_complete: bool) -> None:
+    async def main() -> None:
+        oops = b'event: error\ndata: {"error":  {"message": "overloaded"}}\n\n'
+        end = (sse.DONE,) if is_complete else (UpstreamCut(),)
+        async with world(a=[answer(HELLO, oops, *end)], b=[GOOD]) as w:
+            told = await w.call(stream=True)
+            assert told.writer.sent == HELLO + oops + (sse.DONE if is_complete else b"")
+            assert told.status == ("error", "upstream_error")
+            assert told.tokens == (MESSAGES_TOKENS, 2, 0)  # what came before it was delivered
+            assert w.wire.tried == ["a"]
+            assert w.verdict("a") == "failure"
+
+    run(main())
+
+
+def test_event_that_cannot_be_read_is_passed_on() -> None:
+    async def main() -> None:
+        odd = b"data: {broken\n\n"
+        async with world(a=[answer(HELLO, odd, sse.usage_event(5, 5), sse.DONE)]) as w:
+            told = await w.call(stream=True)
+            assert told.writer.sent == HELLO + odd + sse.DONE
+            assert (told.status, told.tokens) == (("success", None), (5, 5, 0))
+
+    run(main())
+
+
+def test_comments_and_unknown_fields_are_passed_on() -> None:
+    async def main() -> None:
+        steps = (HELLO, sse.KEEP_ALIVE, b"id: 7\nretry: 10\n\n", sse.DONE)
+        async with world(a=[answer(*steps)]) as w:
+            told = await w.call(stream=True)
+            assert told.writer.sent == b"".join(steps)
+
+    run(main())
+
+
+def test_client_that_reads_slowly_holds_back_the_reading_of_the_upstream() -> None:
+    async def main() -> None:
+        reads = asyncio.Event()
+        steps = [sse.delta(f"piece {n}") for n in range(50)]
+        async with world(a=[answer(*steps, sse.DONE)]) as w:
+            call, writer = w.prepare(stream=True), RecordingWriter(reads=reads)
+            w.begin(call, writer)
+            await eventually(lambda: writer.waiting == 1)
+            for _ in range(200):
+                await asyncio.sleep(0)
+            (response,) = w.wire.responses
+            assert (len(writer.blocks), response.pieces_taken) == (1, 1)
+            reads.set()
+            told = await w.end(call, writer)
+            assert told.writer.sent == b"".join(steps) + sse.DONE
+            assert told.status == ("success", None)
+
+    run(main())
+
+
+def test_upstream_that_ends_its_answer_properly_keeps_its_connection() -> None:
+    async def main() -> None:
+        async with world(a=[answer(HELLO, sse.DONE, 3)]) as w:
+            await w.call(stream=True)
+            assert w.wire.responses[0].has_ended
+
+    run(main())
+
+
+def test_upstream_that_does_not_end_after_its_terminator_is_let_go() -> None:
+    async def main() -> None:
+        async with world(a=[answer(HELLO, sse.DONE, FOR_EVER)]) as w:
+            call, writer = w.prepare(stream=True), RecordingWriter()
+            w.begin(call, writer)
+            await eventually(lambda: writer.has_ended)  # the client does not wait for it
+            jump(LET_GO_SECONDS)
+            told = await w.end(call, writer)
+            assert told.status == ("success", None)
+            (response,) = w.wire.responses
+            assert (response.has_ended, response.is_closed) == (False, True)
+
+    run(main())
+
+
+def test_connection_that_breaks_after_the_terminator_breaks_nothing() -> None:
+    async def main() -> None:
+        async with world(a=[answer(HELLO, sse.DONE, UpstreamCut())]) as w:
+            told = await w.call(stream=True)
+            assert told.status == ("success", None)
+            assert w.verdict("a") == "success"
+
+    run(main())

@@ -1,0 +1,31 @@
+"""Request bodies and read answers for the tests of the chat-completions dialect."""
+
+from __future__ import annotations
+
+import json
+
+from channels.protocols.chat import ChatMeter, read_request, upstream_body
+
+MESSAGES = b'"messages":[{"role":"user","content":"Hi"}]'
+
+
+def body(*members: bytes) -> bytes:
+    """A valid body and some more members."""
+    return b"{" + b",".join((b'"model":"m"', MESSAGES, *members)) + b"}"
+
+
+def forwarded(
+    request: bytes, *, model: str = "m", name: str = "max_tokens", most: int | None = None
+) -> bytes:
+    """What a channel is sent of a client's body."""
+    return upstream_body(
+        read_request(request), upstream_model=model, max_tokens_param=name, default_max_tokens=most
+    )
+
+
+def metered(*events: object) -> ChatMeter:
+    """A meter that has read some events, as bytes or as values."""
+    meter = ChatMeter()
+    for event in events:
+        meter.event(event if isinstance(event, bytes) else json.dumps(event).encode())
+    return meter

@@ -1,0 +1,152 @@
+"""An HTTP upstream written by hand, byte for byte, so that it can also misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Self
+
+from channels.wire.http import AioHttpWire, UpstreamRequest
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+class Peer:
+    """One connection of the client under test."""
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, number: int
+    ) -> None:
+        self.reader = reader
+        self.writer = writer
+        self.number = number  # of the connection, from 1
+        self.is_gone = asyncio.Event()
+
+    async def request(self) -> tuple[bytes, bytes]:
+        """Read one request: head and body. Raises IncompleteReadError when none comes."""
+        head = await self.reader.readuntil(b"\r\n\r\n")
+        length = 0
+        for line in head.split(b"\r\n"):
+            name, _, value = line.partition(b":")
+            if name.lower() == b"content-length":
+                length = int(value)
+        return head, await self.reader.readexactly(length)
+
+    async def send(self, data: bytes) -> None:
+        """Write and wait until the client has room."""
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def gone(self) -> None:
+        """Wait until the client has closed the connection."""
+        try:
+            while await self.reader.read(65536):
+                pass
+        except ConnectionError:
+            pass
+        self.is_gone.set()
+
+    def close(self) -> None:
+        """Close in an orderly way."""
+        self.writer.close()
+
+    def reset(self) -> None:
+        """Close with a reset."""
+        self.writer.transport.abort()
+
+
+Script = Callable[[Peer], Awaitable[None]]
+
+
+class RawServer:
+    """Runs `script` for every connection; a context manager."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self.connections = 0
+        self.requests: list[tuple[bytes, bytes]] = []
+        self.errors: list[BaseException] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        self.port: int = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        assert not self.errors, self.errors
+
+    def request(self, body: bytes = b"{}", method: str = "POST") -> UpstreamRequest:
+        """A request to this server."""
+        return UpstreamRequest(
+            method,
+            f"http://127.0.0.1:{self.port}/v1/chat/completions",
+            (("Content-Type", "application/json"), ("X-Test", "1")),
+            body,
+        )
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        peer = Peer(reader, writer, self.connections)
+        task = asyncio.get_running_loop().create_task(self._run(peer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, peer: Peer) -> None:
+        try:
+            await self._script(peer)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass  # the client left between requests
+        except AssertionError as error:
+            self.errors.append(error)
+        except asyncio.CancelledError:
+            peer.reset()
+            raise
+        finally:
+            peer.close()  # what is still buffered goes out first
+
+
+def chunk(data: bytes) -> bytes:
+    """One piece of a body in chunked transfer encoding."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+async def answering(peer: Peer) -> None:
+    """A script that answers every request."""
+    while True:
+        await peer.request()
+        await peer.send(OK)
+
+
+def once(answer: bytes) -> Script:
+    """A script that answers one request and ends the connection in an orderly way."""
+
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(answer)
+        peer.writer.write_eof()
+        await peer.gone()
+
+    return script
+
+
+@asynccontextmanager
+async def new_wire(connect_seconds: float = 5.0) -> AsyncIterator[AioHttpWire]:
+    """A wire that is closed at the end."""
+    wire = AioHttpWire(connect_seconds=connect_seconds)
+    try:
+        yield wire
+    finally:
+        await wire.close()

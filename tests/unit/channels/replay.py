@@ -1,0 +1,82 @@
+"""Feed a recorded stream through the splitter and the meter, cut as a test likes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from channels.protocols.chat import ChatMeter
+from channels.protocols.dialect import DIALECTS
+from channels.protocols.meter import AnswerMeter
+from channels.wire.sse import SseEvent, SseSplitter
+
+# Streams up to twice this length are cut at every byte.
+LONG_BYTES = 500
+
+
+@dataclass
+class Replay:
+    """What came out."""
+
+    events: list[SseEvent]
+    meter: AnswerMeter
+    withheld: int
+    pending: bytes
+
+    @property
+    def raw(self) -> bytes:
+        """Every byte again."""
+        return b"".join(event.raw for event in self.events) + self.pending
+
+    @property
+    def datas(self) -> list[bytes]:
+        """The data of every event that has any."""
+        return [event.data for event in self.events if event.data is not None]
+
+    @property
+    def reading(self) -> tuple[object, ...]:
+        """Everything the meter has read."""
+        meter = self.meter
+        names = (*AnswerMeter.__slots__, "usage", "partial_usage")
+        return tuple(getattr(meter, name) for name in names)
+
+
+def new_meter(name: str) -> AnswerMeter:
+    """A meter of a dialect."""
+    meter = DIALECTS[name].new_meter()
+    assert isinstance(meter, AnswerMeter)
+    return meter
+
+
+def metered(name: str, *events: object) -> AnswerMeter:
+    """A meter that has read some events, as bytes or as values; it forwards them all."""
+    meter = new_meter(name)
+    for event in events:
+        assert meter.event(event if isinstance(event, bytes) else json.dumps(event).encode())
+    return meter
+
+
+def replay(pieces: Iterable[bytes], *, new_meter: Callable[[], AnswerMeter] = ChatMeter) -> Replay:
+    """Split and meter `pieces` in order."""
+    splitter, meter = SseSplitter(), new_meter()
+    events: list[SseEvent] = []
+    withheld = 0
+    for piece in pieces:
+        for event in splitter.feed(piece):
+            events.append(event)
+            if event.data is not None and not meter.event(event.data):
+                withheld += 1
+    return Replay(events, meter, withheld, splitter.pending())
+
+
+def cuts(stream: bytes) -> Iterator[list[bytes]]:
+    """The stream byte by byte, in pieces of some sizes, and in two pieces at every byte.
+
+    A long stream is cut in two at every byte of its beginning and of its end only.
+    """
+    for size in (1, 2, 3, 7, 64):
+        yield [stream[at : at + size] for at in range(0, len(stream), size)]
+    for at in range(len(stream) + 1):
+        if at < LONG_BYTES or at > len(stream) - LONG_BYTES:
+            yield [stream[:at], stream[at:]]

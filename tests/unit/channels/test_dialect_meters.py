@@ -1,0 +1,261 @@
+"""What the meters of all dialects have in common; whole streams are in test_dialect_transcripts.py.
+
+What only the chat-completions meter does is in test_chat_meter.py.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channels.errors import UpstreamMalformed
+from channels.protocols.dialect import DIALECTS
+from channels.protocols.meter import AnswerMeter
+from channels.usage import Usage
+from tests.unit.channels.replay import metered, new_meter
+
+NAMES = sorted(DIALECTS)
+
+
+def of_body(name: str, value: object) -> AnswerMeter:
+    meter = new_meter(name)
+    meter.body(json.dumps(value).encode())
+    return meter
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_new_meter_has_read_nothing(name: str) -> None:
+    meter = new_meter(name)
+    assert (meter.usage, meter.partial_usage, meter.characters) == (None, None, 0)
+    assert (meter.finished, meter.finish_reason, meter.saw_content) == (False, None, False)
+    assert (meter.response_id, meter.response_model) == (None, None)
+    assert (meter.error_seen, meter.malformed_events) == (None, 0)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("body", [b"", b"null", b"7", b'"text"', b"[]", b"<html>", b"\xff", b"[7]"])
+def test_body_that_is_no_object_is_malformed(name: str, body: bytes) -> None:
+    with pytest.raises(UpstreamMalformed):
+        new_meter(name).body(body)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_empty_object_is_a_whole_answer_that_says_nothing(name: str) -> None:
+    meter = of_body(name, {})
+    assert (meter.usage, meter.characters, meter.finished) == (None, 0, True)
+
+
+# Names that the meters look at, with values of any type.
+READ = """
+    type delta text thinking partial_json stop_reason usage message content_block error id model
+    response item output output_index status incomplete_details reason code arguments summary name
+    input_tokens output_tokens cache_read_input_tokens cache_creation total_tokens candidates parts
+    input_tokens_details output_tokens_details content finishReason index usageMetadata args
+    promptFeedback blockReason promptTokenCount candidatesTokenCount thoughtsTokenCount functionCall
+    partialArgs executableCode choices response.completed response.output_item.done message_stop
+    response.failed message_start content_block_delta
+"""
+WORDS = st.sampled_from(READ.split())
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.floats() | WORDS | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=5),
+    max_leaves=25,
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(events=st.lists(VALUES, max_size=4), tail=st.binary(max_size=20))
+def test_no_event_raises(name: str, events: list[Any], tail: bytes) -> None:
+    meter = new_meter(name)
+    for event in events:
+        data = json.dumps(event).encode()
+        meter.event(data)
+        meter.event(data[:-1])
+        DIALECTS[name].ends(data)
+    meter.event(tail)
+    DIALECTS[name].ends(tail)
+    assert repr(meter).startswith("<")
+    assert meter.partial_usage is None or meter.usage is None
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(body=VALUES.map(json.dumps))
+def test_body_is_read_or_malformed(name: str, body: str) -> None:
+    meter = new_meter(name)
+    try:
+        meter.body(body.encode())
+    except UpstreamMalformed:
+        assert not meter.finished
+    else:
+        assert meter.finished
+
+
+@pytest.mark.parametrize(
+    ("name", "event"),
+    [
+        ("messages", {"type": "message_start", "message": {"id": "a\x00b", "model": "m" * 999}}),
+        (
+            "responses",
+            {"type": "response.created", "response": {"id": "a\x00b", "model": "m" * 999}},
+        ),
+        ("native", {"responseId": "a\x00b", "modelVersion": "m" * 999}),
+    ],
+)
+def test_names_for_the_log_are_bounded_and_printable(name: str, event: dict[str, Any]) -> None:
+    meter = metered(name, event, {"type": "message_start", "message": {"id": "later"}})
+    assert meter.response_id == "a b"
+    assert len(meter.response_model or "") == 256
+
+
+@pytest.mark.parametrize(
+    ("name", "event"),
+    [
+        (
+            "messages",
+            {
+                "type": "content_block_start",
+                "content_block": {"type": "x", "data": "A" * 4_000_000},
+            },
+        ),
+        (
+            "responses",
+            {
+                "type": "response.output_item.done",
+                "output_index": 0,
+                "item": {"type": "image_generation_call", "result": "A" * 4_000_000},
+            },
+        ),
+        (
+            "responses",
+            {
+                "type": "response.image_generation_call.partial_image",
+                "partial_image_b64": "A" * 4_000_000,
+            },
+        ),
+        (
+            "native",
+            {"candidates": [{"content": {"parts": [{"inlineData": {"data": "A" * 4_000_000}}]}}]},
+        ),
+    ],
+)
+def test_image_of_megabytes_costs_no_characters(name: str, event: dict[str, Any]) -> None:
+    data = json.dumps(event).encode()
+    meter = new_meter(name)
+    meter.event(data)
+    assert (meter.characters, meter.malformed_events) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "usage", "characters", "reason"),
+    [
+        (
+            "messages",
+            {
+                "id": "a",
+                "model": "x",
+                "content": [
+                    {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"},
+                    {"type": "text", "text": "Hello"},
+                    {"type": "tool_use", "name": "f", "input": {"a": [1, 2]}},
+                    {"type": "web_search_tool_result", "content": [{"title": "not output"}]},
+                ],
+                "stop_reason": "tool_use",
+                "usage": {
+                    "input_tokens": 5,
+                    "cache_read_input_tokens": 3,
+                    "cache_creation_input_tokens": 2,
+                    "output_tokens": 9,
+                },
+            },
+            Usage(10, 9, cached_tokens=3, cache_write_tokens=2),
+            3 + 5 + 1 + len('{"a":[1,2]}'),
+            "tool_use",
+        ),
+        (
+            "responses",
+            {
+                "id": "a",
+                "model": "x",
+                "status": "completed",
+                "output": [
+                    {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]},
+                    {"type": "image_generation_call", "result": "iVBORw0KGgo"},
+                    {"type": "message", "content": [{"type": "output_text", "text": "Hello"}]},
+                    {"type": "message", "content": [{"type": "refusal", "refusal": "No"}]},
+                    {"type": "function_call", "name": "f", "arguments": '{"a": 1}'},
+                ],
+                "usage": {
+                    "input_tokens": 10,
+                    "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 1},
+                    "output_tokens": 9,
+                    "output_tokens_details": {"reasoning_tokens": 6},
+                },
+            },
+            Usage(10, 9, cached_tokens=4, cache_write_tokens=1, reasoning_tokens=6),
+            3 + 5 + 2 + 1 + 8,
+            "completed",
+        ),
+        (
+            "native",
+            {
+                "responseId": "a",
+                "modelVersion": "x",
+                "candidates": [
+                    {
+                        "content": {
+                            "parts": [
+                                {"text": "Hm.", "thought": True},
+                                {"text": "Hello"},
+                                {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo"}},
+                                {"functionCall": {"name": "f", "args": {"a": 1.50}}},
+                            ]
+                        },
+                        "finishReason": "STOP",
+                    }
+                ],
+                "usageMetadata": {
+                    "promptTokenCount": 10,
+                    "cachedContentTokenCount": 4,
+                    "candidatesTokenCount": 3,
+                    "thoughtsTokenCount": 6,
+                    "toolUsePromptTokenCount": 2,
+                },
+            },
+            Usage(12, 9, cached_tokens=4, reasoning_tokens=6),
+            3 + 5 + 1 + len('{"a":1.5}'),
+            "STOP",
+        ),
+    ],
+)
+def test_whole_answer_is_read(
+    name: str, body: dict[str, Any], usage: Usage, characters: int, reason: str
+) -> None:
+    meter = of_body(name, body)
+    assert (meter.usage, meter.characters, meter.finish_reason) == (usage, characters, reason)
+    assert (meter.response_id, meter.response_model) == ("a", "x")
+    assert meter.finished
+    assert meter.error_seen is None
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "code", "message"),
+    [
+        ("messages", {"type": "error", "error": {"type": "t", "message": "It broke."}}, "t", None),
+        ("responses", {"error": {"code": "c", "type": "t", "message": "It broke."}}, "c", None),
+        ("responses", {"status": "failed", "error": None, "output": []}, "failed", "none"),
+        ("native", {"error": {"code": 5, "status": "S", "message": "It broke."}}, "S", None),
+        ("native", [{"error": {"code": 5, "message": "It broke."}}], "5", None),
+        ("chat", {"error": {"code": 5, "message": "It broke."}}, "5", None),
+    ],
+)
+def test_error_in_a_body_is_noted(name: str, body: object, code: str, message: str | None) -> None:
+    if name == "chat":
+        assert isinstance(body, dict)
+    meter = of_body(name, body)
+    assert meter.error_seen is not None
+    assert meter.error_seen.code == code
+    assert meter.error_seen.message == (None if message == "none" else "It broke.")

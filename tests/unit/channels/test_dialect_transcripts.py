@@ -1,0 +1,188 @@
+"""Whole streams of the other three chat dialects, written for this test, replayed with every cut.
+
+Beside them, as an extra, recordings of real providers (`recordings.py`).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from channels.protocols.dialect import DIALECTS, Dialect
+from channels.protocols.error_body import error_message
+from channels.protocols.loose import read_loosely
+from channels.protocols.meter import AnswerMeter
+from channels.wire.sse import SseSplitter
+from tests.unit.channels import recordings
+from tests.unit.channels.recordings import stated_usage, stream_of, values_of
+from tests.unit.channels.replay import Replay, new_meter, replay
+
+FOLDER = Path(__file__).parent / "transcripts"
+NAMES = ("messages", "responses", "native")
+
+TRANSCRIPTS = [path for name in NAMES for path in sorted((FOLDER / name).glob("*.sse"))]
+RECORDED = [path for name in NAMES for path in recordings.streams(name)]
+WHOLE = [
+    path
+    for name in NAMES
+    for path in (*sorted((FOLDER / f"{name}_whole").glob("*.json")), *recordings.wholes(name))
+]
+
+
+def dialect_of(path: Path) -> Dialect:
+    return DIALECTS[path.parent.name.removesuffix("_whole")]
+
+
+def meter_of(path: Path) -> AnswerMeter:
+    return new_meter(dialect_of(path).protocol)
+
+
+def replayed(path: Path, pieces: list[bytes]) -> Replay:
+    return replay(pieces, new_meter=lambda: meter_of(path))
+
+
+def name_of(path: Path) -> str:
+    return f"{path.parent.name}-{path.name}"
+
+
+def summary(done: Replay) -> dict[str, Any]:
+    meter = done.meter
+    partial = meter.partial_usage
+    return {
+        "usage": meter.usage and asdict(meter.usage),
+        "partial_usage": partial and asdict(partial),
+        "characters": meter.characters,
+        "finish_reason": meter.finish_reason,
+        "finished": meter.finished,
+        "malformed_events": meter.malformed_events,
+        "error": meter.error_seen and asdict(meter.error_seen),
+        "response_id": meter.response_id,
+        "response_model": meter.response_model,
+        "pending": done.pending.decode(),
+    }
+
+
+def test_every_dialect_has_transcripts() -> None:
+    assert {path.parent.name for path in TRANSCRIPTS} == set(NAMES)
+    assert {*NAMES, "chat"} == set(DIALECTS)
+
+
+@pytest.mark.parametrize("path", TRANSCRIPTS, ids=name_of)
+def test_transcript_is_metered_as_expected(path: Path) -> None:
+    expected = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+    assert summary(replayed(path, [path.read_bytes()])) == expected
+
+
+@pytest.mark.parametrize("path", TRANSCRIPTS, ids=name_of)
+def test_stream_cut_at_any_byte_reads_the_same(path: Path) -> None:
+    stream = path.read_bytes()
+    whole = replayed(path, [stream])
+    for at in range(len(stream) + 1):
+        again = replayed(path, [stream[:at], stream[at:]])
+        assert again.raw == stream
+        assert (again.datas, again.reading) == (whole.datas, whole.reading)
+
+
+@pytest.mark.parametrize("path", [*TRANSCRIPTS, *RECORDED], ids=name_of)
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\r"], ids=["as it is", "crlf", "cr"])
+def test_stream_in_pieces_reads_the_same(path: Path, line_end: bytes) -> None:
+    stream = stream_of(path)
+    if line_end != b"\n":
+        stream = stream.replace(b"\r\n", b"\n").replace(b"\n", line_end)
+    whole = replayed(path, [stream])
+    assert whole.raw == stream
+    assert not whole.withheld
+    for size in (1, 7, 64, 4096):
+        pieces = [stream[at : at + size] for at in range(0, len(stream), size)]
+        again = replayed(path, pieces)
+        assert again.raw == stream
+        assert (again.datas, again.reading) == (whole.datas, whole.reading)
+
+
+@pytest.mark.parametrize("path", TRANSCRIPTS, ids=name_of)
+def test_line_ends_make_no_difference(path: Path) -> None:
+    stream = path.read_bytes()
+    usual = replayed(path, [stream])
+    for line_end in (b"\r\n", b"\r"):
+        other = replayed(path, [stream.replace(b"\n", line_end)])
+        assert (other.reading, len(other.pending) > 0) == (usual.reading, len(usual.pending) > 0)
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=name_of)
+def test_recorded_stream_ends_well_with_the_usage_it_states(path: Path) -> None:
+    stream = stream_of(path)
+    dialect, meter, splitter = dialect_of(path), meter_of(path), SseSplitter()
+    for event in splitter.feed(stream):
+        assert event.data is not None
+        meter.event(event.data)
+    for event in splitter.feed(b"\n\n"):  # one recording lacks its last blank line
+        if event.data is not None:
+            assert dialect.ends(event.data)
+            meter.event(event.data)
+    assert meter.finished
+    assert meter.malformed_events == 0
+    assert meter.finish_reason is not None
+    assert meter.response_model is not None
+    stated = stated_usage(dialect.protocol, list(values_of(stream)))
+    usage = meter.usage
+    assert stated == (usage and (usage.input_tokens, usage.output_tokens))
+    assert meter.error_seen is None or (usage is None and meter.finish_reason == "failed")
+
+
+@pytest.mark.parametrize("path", WHOLE, ids=name_of)
+def test_whole_answer_has_the_usage_it_states(path: Path) -> None:
+    body = path.read_bytes()
+    dialect, meter = dialect_of(path), meter_of(path)
+    meter.body(body)
+    value = json.loads(body)
+    assert meter.finished
+    assert meter.malformed_events == 0
+    assert (meter.error_seen is not None) == bool(value.get("error"))
+    if value.get("error"):
+        assert error_message(body) == value["error"]["message"]
+        assert (meter.usage, meter.characters) == (None, 0)
+        return
+    usage = meter.usage
+    stated = stated_usage(dialect.protocol, [value])
+    assert stated == (usage and (usage.input_tokens, usage.output_tokens))
+    assert meter.finish_reason is not None
+    model = value.get("modelVersion") if dialect.protocol == "native" else value["model"]
+    assert meter.response_model == model
+
+
+@pytest.mark.parametrize("path", TRANSCRIPTS, ids=name_of)
+def test_end_is_told_with_or_without_its_blank_line(path: Path) -> None:
+    dialect = dialect_of(path)
+    meter = meter_of(path)
+    for data in replayed(path, [path.read_bytes()]).datas:
+        was_finished = meter.finished
+        meter.event(data)
+        has_just_finished = meter.finished and not was_finished
+        if dialect.ends(data):
+            assert meter.finished or not dialect.has_terminator
+        elif has_just_finished:  # only what had to be mended is not trusted without its blank line
+            assert read_loosely(data, mends=False) is None
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in TRANSCRIPTS if "without_a_blank_line" in path.name], ids=name_of
+)
+def test_last_event_without_its_blank_line_can_be_told_and_read(path: Path) -> None:
+    dialect, meter, splitter = dialect_of(path), meter_of(path), SseSplitter()
+    for event in (*splitter.feed(path.read_bytes()), *splitter.feed(b"\n\n")):
+        if event.data is not None and (event.raw in path.read_bytes() or dialect.ends(event.data)):
+            meter.event(event.data)
+    assert meter.finished
+    assert meter.usage is not None
+
+
+def test_what_is_cut_ends_nothing() -> None:
+    for path in TRANSCRIPTS:
+        dialect = dialect_of(path)
+        for data in replayed(path, [path.read_bytes()]).datas:
+            for at in range(len(data.rstrip())):
+                assert not dialect.ends(data[:at])

@@ -1,0 +1,87 @@
+"""The message in an upstream's error body, in every shape that was seen."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from channels.protocols.chat import error_message
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"error": {"message": "No such model.", "type": "x", "code": None}}, "No such model."),
+        ({"error": "No such model."}, "No such model."),
+        ({"message": "No such model."}, "No such model."),
+        ({"detail": "Not Found"}, "Not Found"),
+        ({"detail": [{"loc": ["body", "n"], "msg": "field required"}]}, "field required"),
+        ([{"error": {"code": 400, "message": "Bad.", "status": "INVALID_ARGUMENT"}}], "Bad."),
+        ({"type": "error", "error": {"type": "overloaded_error", "message": "Busy"}}, "Busy"),
+        ({"error": {"message": json.dumps({"error": {"message": "inner"}})}}, "inner"),
+        ({"error": {"message": '{"odd": 1}'}}, '{"odd": 1}'),
+        ({"error": {"message": ""}, "message": "outer"}, "outer"),
+        ({"error": {"code": 5}}, None),
+        ({"error": None, "msg": "x"}, "x"),
+        ({"errors": ["first", "second"]}, "first"),
+        ({"errors": [{"message": "first"}]}, "first"),
+        ({"error_description": "expired"}, "expired"),
+        ({"error": {"message": 7}}, None),
+        ({"status": 500}, None),
+        ({}, None),
+        ([], None),
+    ],
+)
+def test_message_is_unwrapped(body: object, expected: str | None) -> None:
+    assert error_message(json.dumps(body).encode()) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b"", None),
+        (b"  \r\n", None),
+        (b"upstream connect error", "upstream connect error"),
+        (b" rate limited \n", "rate limited"),
+        (b"[Errno 111] Connection refused", "[Errno 111] Connection refused"),
+        (b'{"error": {"message": "cut', '{"error": {"message": "cut'),
+        (b'"quoted"', '"quoted"'),
+        (b"\xef\xbb\xbf" + b'{"message":"marked"}', "marked"),
+        (b"<html><body>502 Bad Gateway nginx/1.2</body></html>", None),
+        (b"<!DOCTYPE html>\n<html>", None),
+        (b"  <?xml version='1.0'?><Error>no</Error>", None),
+        (b"Oops <HTML>", None),
+        (json.dumps({"error": {"message": "<html>proxy</html>"}}).encode(), None),
+        (b"\x1f\x8b\x08\x00\x00\x00\x00\x00binary", None),
+        (b"\x00\x01\x02", None),
+        (b'{"error":{"message":"a\\u0000b\\ud800c"}}', "a b c"),
+        ('{"message":"模型不存在"}'.encode(), "模型不存在"),
+    ],
+)
+def test_other_bodies(body: bytes, expected: str | None) -> None:
+    assert error_message(body) == expected
+
+
+def test_message_is_cut_to_five_hundred_characters() -> None:
+    assert error_message(b"x" * 501) == "x" * 499 + "…"
+    assert error_message(b"x" * 500) == "x" * 500
+    long = json.dumps({"error": {"message": "é" * 20_000}}).encode()
+    assert error_message(long) == "é" * 499 + "…"
+
+
+def test_nesting_without_end_gives_no_message() -> None:
+    assert error_message(b"[" * 100_000 + b"]" * 100_000) is not None
+    value: object = "deep"
+    for _ in range(50):
+        value = {"error": value}
+    assert error_message(json.dumps(value).encode()) is None
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=80))
+def test_no_bytes_raise(data: bytes) -> None:
+    message = error_message(data)
+    assert message is None or len(message.encode()) > 0

@@ -1,0 +1,271 @@
+"""The upstream wire, request by request: what is sent, what is kept, what is tried again."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+
+import pytest
+
+from channels.errors import UpstreamUnreachable
+from channels.wire.http import UpstreamRequest
+from tests.support.aio import run
+from tests.unit.channels.raw_server import (
+    OK,
+    Peer,
+    RawServer,
+    answering,
+    new_wire,
+    once,
+)
+
+
+def test_request_carries_headers_body_and_nothing_of_the_library() -> None:
+    async def scenario() -> None:
+        heads: list[bytes] = []
+
+        async def script(peer: Peer) -> None:
+            head, body = await peer.request()
+            heads.append(head)
+            assert body == b'{"a":1}'
+            await peer.send(OK)
+
+        async with RawServer(script) as server, new_wire() as wire:
+            response = await wire.open(server.request(b'{"a":1}'))
+            assert response.status == 200
+            assert response.header("content-TYPE") == "application/json"
+            assert response.header("x-none") is None
+            assert await response.read(100) == b"{}"
+            response.close()
+        head = heads[0].lower()
+        assert head.startswith(b"post /v1/chat/completions http/1.1\r\n")
+        assert b"\r\nuser-agent: gw/" in head
+        assert b"\r\naccept-encoding: identity\r\n" in head
+        assert b"\r\nx-test: 1\r\n" in head
+        assert head.count(b"content-type:") == 1
+        for unwanted in (b"aiohttp", b"accept: ", b"transfer-encoding", b"expect", b"cookie"):
+            assert unwanted not in head
+
+    run(scenario())
+
+
+def test_consecutive_requests_share_one_connection() -> None:
+    async def scenario() -> None:
+        async with RawServer(answering) as server, new_wire() as wire:
+            for _ in range(5):
+                response = await wire.open(server.request())
+                assert await response.read(100) == b"{}"
+                response.close()
+            assert server.connections == 1
+
+    run(scenario())
+
+
+def test_concurrent_requests_are_not_limited_by_the_pool() -> None:
+    async def scenario() -> None:
+        everyone = asyncio.Event()
+        waiting = 0
+
+        async def script(peer: Peer) -> None:
+            nonlocal waiting
+            await peer.request()
+            waiting += 1
+            if waiting == 150:
+                everyone.set()
+            await everyone.wait()
+            await peer.send(OK)
+            await peer.gone()
+
+        async with RawServer(script) as server, new_wire() as wire:
+
+            async def call() -> None:
+                response = await wire.open(server.request())
+                await response.read(100)
+
+            await asyncio.gather(*(call() for _ in range(150)))
+            assert server.connections == 150
+
+    run(scenario())
+
+
+class KeptConnections(threading.Thread):
+    """A server that answers one request on each connection and closes it when it is told to.
+
+    Closing happens in this thread while the client's loop stands still: the client learns of it
+    only when it is about to send, or has sent, the next request.
+    """
+
+    def __init__(self, *, answers: int, body_bytes: int) -> None:
+        super().__init__(daemon=True)
+        self._body_bytes = body_bytes
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}/"
+        self.connections = 0
+        self.may_close = threading.Event()
+        self.is_closed = threading.Event()
+        self._answers = answers
+
+    def run(self) -> None:
+        with self.listener:
+            for _ in range(self._answers):
+                peer, _ = self.listener.accept()
+                with peer:
+                    self.connections += 1
+                    with peer.makefile("rb") as request:
+                        while request.readline() != b"\r\n":
+                            pass
+                        request.read(self._body_bytes)
+                    peer.sendall(OK)
+                    self.may_close.wait(10)
+                self.may_close.clear()
+                self.is_closed.set()
+
+    def close_under_the_client(self) -> None:
+        """Close the connection that is open; return when that has been done."""
+        self.is_closed.clear()
+        self.may_close.set()
+        assert self.is_closed.wait(10)
+
+
+@pytest.mark.parametrize("size", [2, 200_000, 20_000_000])
+def test_stale_connection_is_replaced(size: int) -> None:
+    async def scenario() -> None:
+        server = KeptConnections(answers=3, body_bytes=size)
+        server.start()
+        request = UpstreamRequest("POST", server.url, (), b"x" * size)
+        async with new_wire() as wire:
+            for _ in range(3):
+                response = await wire.open(request)
+                assert await response.read(100) == b"{}"
+                server.close_under_the_client()
+        assert server.connections == 3
+        server.join()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("is_reset", [False, True])
+def test_request_that_has_arrived_is_not_sent_twice(is_reset: bool) -> None:
+    """Whoever took it may be carrying it out: another channel may be tried, this one not."""
+
+    async def scenario() -> None:
+        requests = 0
+
+        async def script(peer: Peer) -> None:
+            nonlocal requests
+            await peer.request()
+            requests += 1
+            await peer.send(OK)
+            await peer.request()
+            requests += 1
+            peer.reset() if is_reset else peer.close()
+
+        async with RawServer(script) as server, new_wire() as wire:
+            await (await wire.open(server.request())).read(100)
+            with pytest.raises(UpstreamUnreachable):
+                await wire.open(server.request())
+            assert (server.connections, requests) == (1, 2)
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("is_reset", [False, True])
+def test_new_connection_lost_before_the_answer_is_not_retried(is_reset: bool) -> None:
+    async def scenario() -> None:
+        async def script(peer: Peer) -> None:
+            await peer.request()
+            peer.reset() if is_reset else peer.close()
+
+        async with RawServer(script) as server, new_wire() as wire:
+            with pytest.raises(UpstreamUnreachable) as caught:
+                await wire.open(server.request())
+            assert "127.0.0.1" not in str(caught.value)
+            assert server.connections == 1
+
+    run(scenario())
+
+
+def test_large_body_arrives_whole_and_without_a_warning() -> None:
+    async def scenario() -> None:
+        sizes: list[int] = []
+
+        async def script(peer: Peer) -> None:
+            _, body = await peer.request()
+            sizes.append(len(body))
+            await peer.send(OK)
+
+        async with RawServer(script) as server, new_wire() as wire:
+            response = await wire.open(server.request(b"x" * (5 << 20)))
+            assert await response.read(100) == b"{}"
+            assert sizes == [5 << 20]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("size", [0, 9_000, 30_000])
+def test_large_header_is_accepted_up_to_its_bound(size: int) -> None:
+    async def scenario() -> None:
+        answer = b"HTTP/1.1 200 OK\r\nX-Big: " + b"x" * size + b"\r\nContent-Length: 2\r\n\r\n{}"
+        async with RawServer(once(answer)) as server, new_wire() as wire:
+            response = await wire.open(server.request())
+            assert len(response.header("x-big") or "") == size
+            response.close()
+
+    run(scenario())
+
+
+def test_compressed_error_body_is_still_an_answer() -> None:
+    async def scenario() -> None:
+        answer = (
+            b"HTTP/1.1 429 Slow\r\nContent-Encoding: gzip\r\nRetry-After: 7\r\n"
+            b"Content-Length: 2\r\n\r\n\x1f\x8b"
+        )
+        async with RawServer(once(answer)) as server, new_wire() as wire:
+            response = await wire.open(server.request())
+            assert (response.status, response.header("Retry-After")) == (429, "7")
+            assert await response.read(10) == b"\x1f\x8b"
+
+    run(scenario())
+
+
+def test_interim_answers_are_passed_over() -> None:
+    async def scenario() -> None:
+        interim = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
+        async with RawServer(once(interim + OK)) as server, new_wire() as wire:
+            response = await wire.open(server.request())
+            assert response.status == 200
+            assert await response.read(100) == b"{}"
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_redirect_is_an_answer(status: int) -> None:
+    async def scenario() -> None:
+        answer = b"HTTP/1.1 %d Go\r\nLocation: /other\r\nContent-Length: 0\r\n\r\n" % status
+        async with RawServer(once(answer)) as server, new_wire() as wire:
+            response = await wire.open(server.request())
+            assert response.status == status
+            assert await response.read(10) == b""
+            assert server.connections == 1
+
+    run(scenario())
+
+
+def test_cookies_are_not_kept() -> None:
+    async def scenario() -> None:
+        heads: list[bytes] = []
+
+        async def script(peer: Peer) -> None:
+            while True:
+                head, _ = await peer.request()
+                heads.append(head)
+                await peer.send(OK.replace(b"\r\n\r\n", b"\r\nSet-Cookie: a=b\r\n\r\n", 1))
+
+        async with RawServer(script) as server, new_wire() as wire:
+            for _ in range(2):
+                await (await wire.open(server.request())).read(100)
+        assert b"cookie" not in heads[1].lower()
+
+    run(scenario())

@@ -1,0 +1,187 @@
+"""What a messages request may be, and what becomes of it on the way to a channel."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from channels.protocols.messages import read_request, upstream_body
+from channels.protocols.messages.body import ALLOWED, MessagesBody
+from tests.unit.channels.dialect_bodies import MESSAGES, encoded, read_messages, refused
+
+
+def test_smallest_request_is_read() -> None:
+    request = read_messages()
+    assert (request.model, request.stream, request.max_tokens) == ("m", False, 5)
+    assert request.builtin_tools == ()
+    assert request.content_bytes == len(json.dumps(MESSAGES["messages"]))
+
+
+EVERYTHING: dict[str, Any] = {
+    "model": "claude",
+    "max_tokens": 1024,
+    "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
+    "messages": [
+        {
+            "role": "user",
+            "content": [
+                {"type": "text", "text": "What is this?"},
+                {"type": "image", "source": {"type": "base64", "media_type": "image/png"}},
+            ],
+        },
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"},
+                {"type": "text", "text": "Let me look.", "citations": None},
+                {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"at": 1}},
+            ],
+        },
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1"}]},
+        {"role": "system", "content": "From here on, in French."},
+    ],
+    "stream": True,
+    "tools": [
+        {"name": "look", "description": "Looks.", "input_schema": {"type": "object"}},
+        {"type": "custom", "name": "hear", "input_schema": {"type": "object"}},
+        {"type": "web_search_20250305", "name": "web_search", "max_uses": 3},
+        {"type": "web_search_20260318", "name": "web_search"},
+        {"type": "code_execution_20250825", "name": "code_execution"},
+        {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool"},
+        {"type": "bash_20250124", "name": "bash"},
+        {"type": "mcp_toolset", "mcp_server_name": "s"},
+    ],
+    "tool_choice": {"type": "tool", "name": "look", "disable_parallel_tool_use": True},
+    "thinking": {"type": "enabled", "budget_tokens": 1024},
+    "temperature": 1,
+    "top_p": 0.9,
+    "top_k": 40,
+    "stop_sequences": ["END"],
+    "metadata": {"user_id": "u"},
+    "output_config": {"effort": "high"},
+}
+
+
+def test_every_documented_member_is_read_and_forwarded() -> None:
+    request = read_request(encoded(EVERYTHING))
+    assert (request.model, request.stream, request.max_tokens) == ("claude", True, 1024)
+    assert request.builtin_tools == ("web_search", "code_execution", "mcp_toolset")
+    assert upstream_body(request, upstream_model="claude") == encoded(EVERYTHING)
+
+
+def test_every_member_that_is_read_has_its_words() -> None:
+    assert set(MessagesBody.__struct_fields__) == {
+        name for name in ALLOWED if "." not in name and "[" not in name
+    }
+
+
+def test_model_is_replaced_and_nothing_else() -> None:
+    body = b'{ "messages" : [{"role":"user","content":"m"}],"max_tokens":5,"model" : "m"\n}'
+    request = read_request(body)
+    assert upstream_body(request, upstream_model="m") is body
+    assert upstream_body(request, upstream_model='a"b') == body.replace(b': "m"', b': "a\\"b"')
+
+
+def test_content_counts_as_it_was_sent() -> None:
+    sent = b'[ {"role":"user","content":"\\u00e9"} ]'
+    body = b'{"model":"m","max_tokens":1,"system":"not counted","messages":%b}' % sent
+    assert read_request(body).content_bytes == len(sent)
+
+
+@pytest.mark.parametrize("name", ["model", "max_tokens", "messages"])
+def test_missing_member_is_named(name: str) -> None:
+    body = {member: value for member, value in MESSAGES.items() if member != name}
+    fault = refused(lambda: read_request(encoded(body)))
+    assert fault.param == name
+    assert "missing" in fault.message
+
+
+FAULTS: list[tuple[dict[str, Any], str]] = [
+    ({"model": None}, "model"),
+    ({"model": ""}, "model"),
+    ({"model": 7}, "model"),
+    ({"model": "m" * 257}, "model"),
+    ({"model": "a\nb"}, "model"),
+    ({"max_tokens": None}, "max_tokens"),
+    ({"max_tokens": 0}, "max_tokens"),
+    ({"max_tokens": -1}, "max_tokens"),
+    ({"max_tokens": 1.5}, "max_tokens"),
+    ({"max_tokens": "5"}, "max_tokens"),
+    ({"max_tokens": True}, "max_tokens"),
+    ({"max_tokens": 2**60}, "max_tokens"),
+    ({"messages": []}, "messages"),
+    ({"messages": "Hi"}, "messages"),
+    ({"messages": ["Hi"]}, "messages[0]"),
+    ({"messages": [{"content": "Hi"}]}, "messages[0].role"),
+    ({"messages": [{"role": "tool", "content": "Hi"}]}, "messages[0].role"),
+    ({"messages": [{"role": "user"}]}, "messages[0].content"),
+    ({"messages": [{"role": "user", "content": None}]}, "messages[0].content"),
+    ({"messages": [{"role": "user", "content": 7}]}, "messages[0].content"),
+    ({"messages": [{"role": "user", "content": ["Hi"]}]}, "messages[0].content[0]"),
+    ({"messages": [{"role": "user", "content": [{}]}]}, "messages[0].content[0].type"),
+    (
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": 7}]}]},
+        "messages[0].content[0].text",
+    ),
+    (
+        {"messages": [{"role": "user", "content": [{"type": "tool_use", "input": "{}"}]}]},
+        "messages[0].content[0].input",
+    ),
+    (
+        {"messages": [{"role": "user", "content": [{"type": "image", "source": "a.png"}]}]},
+        "messages[0].content[0].source",
+    ),
+    ({"system": 7}, "system"),
+    ({"system": [{"text": "Hi"}]}, "system[0].type"),
+    ({"stream": "true"}, "stream"),
+    ({"stream": 1}, "stream"),
+    ({"tools": {}}, "tools"),
+    ({"tools": ["f"]}, "tools[0]"),
+    ({"tools": [{"input_schema": {}}]}, "tools[0].name"),
+    ({"tools": [{"name": "", "input_schema": {}}]}, "tools[0].name"),
+    ({"tools": [{"name": "f"}]}, "tools[0].input_schema"),
+    ({"tools": [{"name": "f", "input_schema": "{}"}]}, "tools[0].input_schema"),
+    ({"tools": [{"name": "f", "description": 7, "input_schema": {}}]}, "tools[0].description"),
+    ({"tools": [{"type": "", "name": "f"}]}, "tools[0].type"),
+    ({"tools": [{"type": 7, "name": "f"}]}, "tools[0].type"),
+    ({"tool_choice": "auto"}, "tool_choice"),
+    ({"tool_choice": {}}, "tool_choice.type"),
+    ({"tool_choice": {"type": "required"}}, "tool_choice.type"),
+    ({"tool_choice": {"type": "tool"}}, "tool_choice.name"),
+    ({"tool_choice": {"type": "tool", "name": 7}}, "tool_choice.name"),
+    ({"thinking": True}, "thinking"),
+    ({"thinking": {"budget_tokens": 5}}, "thinking.type"),
+    ({"temperature": "1"}, "temperature"),
+    ({"stop_sequences": "END"}, "stop_sequences"),
+    ({"stop_sequences": [7]}, "stop_sequences[0]"),
+    ({"metadata": "u"}, "metadata"),
+]
+
+
+@pytest.mark.parametrize(("changes", "param"), FAULTS, ids=str)
+def test_fault_is_named(changes: dict[str, Any], param: str) -> None:
+    assert refused(lambda: read_messages(**changes)).param == param
+
+
+@pytest.mark.parametrize("name", ["Model", "MAX_TOKENS", "Messages", "Stream"])
+def test_name_that_an_upstream_may_take_for_another_is_refused(name: str) -> None:
+    fault = refused(lambda: read_messages(**{name: "x"}))
+    assert fault.param == name
+    assert name.lower() in fault.message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b'{"model":"a","model":"b","max_tokens":1,"messages":[{"role":"user","content":"x"}]}',
+        b'{"messages":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"\xff"}]}',
+    ],
+)
+def test_body_that_is_no_plain_json_object_is_refused(body: bytes) -> None:
+    refused(lambda: read_request(body))

@@ -1,0 +1,200 @@
+"""What a responses request may be, and what becomes of it on the way to a channel."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from channels.protocols.responses import read_request, upstream_body
+from channels.protocols.responses.body import ALLOWED, ResponsesBody
+from tests.unit.channels.dialect_bodies import RESPONSES, encoded, read_responses, refused
+
+
+def forwarded(body: bytes, *, model: str = "m", most: int | None = None) -> bytes:
+    return upstream_body(read_request(body), upstream_model=model, default_max_tokens=most)
+
+
+def test_smallest_request_is_read() -> None:
+    request = read_responses()
+    assert (request.model, request.stream, request.max_tokens) == ("m", False, None)
+    assert request.builtin_tools == ()
+    assert request.content_bytes == len(json.dumps(RESPONSES["input"]))
+
+
+EVERYTHING: dict[str, Any] = {
+    "model": "gpt-5",
+    "input": [
+        {"role": "developer", "content": "Be brief."},
+        {"type": "message", "role": "system", "content": "Really."},
+        {
+            "role": "user",
+            "content": [
+                {"type": "input_text", "text": "What is this?"},
+                {"type": "input_image", "image_url": "https://example.com/a.png", "detail": "low"},
+                {"type": "input_image", "image_url": None, "file_id": "file_1"},
+            ],
+        },
+        {"type": "reasoning", "id": "rs_1", "summary": [], "content": None},
+        {"type": "function_call", "call_id": "call_1", "name": "f", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "call_1", "output": "42"},
+        {"type": "item_of_the_future", "shape": [1]},
+        {"role": "assistant", "content": [{"type": "output_text", "text": "A cat."}]},
+    ],
+    "instructions": "You are kind.",
+    "stream": True,
+    "max_output_tokens": 1000,
+    "reasoning": {"effort": "low", "summary": "auto"},
+    "temperature": 0.5,
+    "top_p": 1,
+    "frequency_penalty": 0,
+    "presence_penalty": -1.5,
+    "tools": [
+        {"type": "function", "name": "f", "description": None, "parameters": {"type": "object"}},
+        {"type": "function", "name": "g", "parameters": None, "strict": True},
+        {"type": "web_search"},
+        {"type": "web_search_preview_2025_03_11"},
+        {"type": "image_generation", "size": "1024x1024"},
+        {"type": "custom", "name": "c"},
+        {"type": "local_shell"},
+        {"type": "computer_use_preview"},
+    ],
+    "tool_choice": {"type": "function", "name": "f"},
+    "parallel_tool_calls": False,
+    "previous_response_id": None,
+    "background": False,
+    "text": {"format": {"type": "text"}},
+    "store": False,
+}
+
+
+def test_every_documented_member_is_read_and_forwarded() -> None:
+    request = read_request(encoded(EVERYTHING))
+    assert (request.model, request.stream, request.max_tokens) == ("gpt-5", True, 1000)
+    assert request.builtin_tools == ("web_search", "image_generation")
+    assert forwarded(encoded(EVERYTHING), model="gpt-5", most=5) == encoded(EVERYTHING)
+
+
+def test_every_member_that_is_read_has_its_words() -> None:
+    unread = {"previous_response_id", "conversation"}
+    assert set(ResponsesBody.__struct_fields__) - unread == {
+        name for name in ALLOWED if "." not in name and "[" not in name
+    }
+
+
+def test_string_becomes_one_user_message() -> None:
+    body = b'{"model":"m", "input" : "Gr\\u00fc\xc3\x9fe \\"x\\"" }'
+    said = b'"Gr\\u00fc\xc3\x9fe \\"x\\""'
+    assert forwarded(body) == b'{"model":"m", "input" : [{"role":"user","content":%b}] }' % said
+    assert read_request(body).content_bytes == len(said)
+
+
+def test_missing_instructions_stay_missing() -> None:
+    assert b"instructions" not in forwarded(encoded(RESPONSES), model="other", most=10)
+
+
+def test_model_is_replaced_and_nothing_else() -> None:
+    body = b'{ "input" : [{"role":"user","content":"m"}],"model" : "m"\n}'
+    assert forwarded(body) is body
+    assert forwarded(body, model="n") == body.replace(b': "m"', b': "n"')
+
+
+@pytest.mark.parametrize(
+    ("members", "expected"),
+    [
+        (b"", b',"max_output_tokens":10'),
+        (b',"max_output_tokens":null', b',"max_output_tokens":10'),
+        (b',"max_output_tokens": 7', b',"max_output_tokens": 7'),
+        (b',"max_output_tokens":70000', b',"max_output_tokens":70000'),
+    ],
+)
+def test_omitted_maximum_is_raised_to_the_ceiling(members: bytes, expected: bytes) -> None:
+    body = b'{"model":"m","input":[{"role":"user","content":"Hi"}]%b}'
+    assert forwarded(body % members, most=10) == body % expected
+    assert forwarded(body % members) == body % members
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("previous_response_id", "resp_1"),
+        ("previous_response_id", ""),
+        ("previous_response_id", 7),
+        ("conversation", "conv_1"),
+        ("conversation", {"id": "conv_1"}),
+        ("background", True),
+    ],
+)
+def test_what_needs_a_stored_answer_is_refused_by_name(name: str, value: object) -> None:
+    fault = refused(lambda: read_responses(**{name: value}))
+    assert fault.param == name
+    assert "not stored" in fault.message
+
+
+@pytest.mark.parametrize("name", ["model", "input"])
+def test_missing_member_is_named(name: str) -> None:
+    body = {member: value for member, value in RESPONSES.items() if member != name}
+    fault = refused(lambda: read_request(encoded(body)))
+    assert fault.param == name
+    assert "missing" in fault.message
+
+
+FAULTS: list[tuple[dict[str, Any], str]] = [
+    ({"model": None}, "model"),
+    ({"model": ""}, "model"),
+    ({"model": "a\x7fb"}, "model"),
+    ({"input": None}, "input"),
+    ({"input": []}, "input"),
+    ({"input": {}}, "input"),
+    ({"input": 7}, "input"),
+    ({"input": ["Hi"]}, "input[0]"),
+    ({"input": [{}]}, "input[0].role"),
+    ({"input": [{"content": "Hi"}]}, "input[0].role"),
+    ({"input": [{"role": "user"}]}, "input[0].content"),
+    ({"input": [{"role": "tool", "content": "Hi"}]}, "input[0].role"),
+    ({"input": [{"role": "user", "content": 7}]}, "input[0].content"),
+    ({"input": [{"role": "user", "content": ["Hi"]}]}, "input[0].content[0]"),
+    ({"input": [{"role": "user", "content": [{"type": 7}]}]}, "input[0].content[0].type"),
+    (
+        {"input": [{"role": "user", "content": [{"type": "input_text", "text": 7}]}]},
+        "input[0].content[0].text",
+    ),
+    (
+        {"input": [{"role": "user", "content": [{"image_url": {"url": "x"}}]}]},
+        "input[0].content[0].image_url",
+    ),
+    ({"input": [{"type": 7}]}, "input[0].type"),
+    ({"instructions": ["Hi"]}, "instructions"),
+    ({"stream": "yes"}, "stream"),
+    ({"max_output_tokens": 0}, "max_output_tokens"),
+    ({"max_output_tokens": 1.5}, "max_output_tokens"),
+    ({"max_output_tokens": "5"}, "max_output_tokens"),
+    ({"reasoning": "low"}, "reasoning"),
+    ({"reasoning": {"effort": 3}}, "reasoning.effort"),
+    ({"temperature": "1"}, "temperature"),
+    ({"top_p": []}, "top_p"),
+    ({"frequency_penalty": "0"}, "frequency_penalty"),
+    ({"presence_penalty": {}}, "presence_penalty"),
+    ({"tools": {}}, "tools"),
+    ({"tools": [{}]}, "tools[0].type"),
+    ({"tools": [{"type": "function"}]}, "tools[0].name"),
+    ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools[0].name"),
+    ({"tools": [{"type": "function", "name": "f", "parameters": "{}"}]}, "tools[0].parameters"),
+    ({"tool_choice": 7}, "tool_choice"),
+    ({"tool_choice": {"type": 7}}, "tool_choice.type"),
+    ({"parallel_tool_calls": "no"}, "parallel_tool_calls"),
+    ({"background": "no"}, "background"),
+]
+
+
+@pytest.mark.parametrize(("changes", "param"), FAULTS, ids=str)
+def test_fault_is_named(changes: dict[str, Any], param: str) -> None:
+    assert refused(lambda: read_responses(**changes)).param == param
+
+
+@pytest.mark.parametrize("name", ["Model", "Max_Output_Tokens", "INPUT", "Previous_Response_Id"])
+def test_name_that_an_upstream_may_take_for_another_is_refused(name: str) -> None:
+    fault = refused(lambda: read_responses(**{name: "x"}))
+    assert fault.param == name
+    assert name.lower() in fault.message

@@ -1,0 +1,230 @@
+"""Whole command lines, without the commands: what is understood, and what is not."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from typing import Any
+
+import pytest
+
+from gw.cli.failures import UsageFault
+from gw.cli.key_options import check_create, check_set
+from gw.cli.main import main, make_parser
+
+CREATE = ["key", "create", "--account", "acct_1", "--name", "n"]
+HASH = "ab" * 32
+
+
+def words(line: str) -> list[str]:
+    return line.split()
+
+
+def parsed(*arguments: str) -> dict[str, Any]:
+    options = vars(make_parser().parse_args(arguments))
+    return {name: value for name, value in options.items() if name != "run"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--json", "--config", "f", "account", "show", "a"),
+        ("account", "--json", "--config", "f", "show", "a"),
+        ("account", "show", "--json", "--config", "f", "a"),
+        ("account", "show", "a", "--config=f", "--json"),
+        ("--json", "account", "--config", "f", "show", "a"),
+        ("--config", "g", "--json", "account", "--config", "h", "show", "a", "--config", "f"),
+    ],
+)
+def test_common_options_stand_anywhere(arguments: tuple[str, ...]) -> None:
+    assert parsed(*arguments) == {"config": "f", "json": True, "id": "a"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        (
+            ["account", "create", "Ann"],
+            {"name": "Ann", "credit_usd": 0, "trial": False, "rpm": None, "concurrency": None},
+        ),
+        (
+            words("account create --rpm 60 --concurrency 2 --trial --credit-usd 0.5 Ann"),
+            {
+                "name": "Ann",
+                "credit_usd": 500_000_000,
+                "trial": True,
+                "rpm": 60,
+                "concurrency": 2,
+            },
+        ),
+        (["account", "list"], {}),
+        (["account", "topup", "a", "1.5"], {"id": "a", "amount": 1_500_000_000}),
+        (["account", "topup", "a", "-5"], {"id": "a", "amount": -5_000_000_000}),
+        (["account", "limits", "a"], {"id": "a"}),
+        (["account", "limits", "a", "--rpm", "none"], {"id": "a", "rpm": None}),
+        (["account", "limits", "a", "--concurrency", "7"], {"id": "a", "concurrency": 7}),
+        (["account", "enable", "a"], {"id": "a"}),
+        (["account", "disable", "a"], {"id": "a"}),
+        (["key", "list", "--account", "a"], {"account": "a"}),
+        (["key", "reveal", "k"], {"id": "k"}),
+        (["key", "enable", "k"], {"id": "k"}),
+        (["key", "disable", "k"], {"id": "k"}),
+        (["key", "revoke", "k"], {"id": "k"}),
+        (["ledger", "verify"], {}),
+        (["check-config"], {}),
+        (["serve"], {"processes": 1}),
+        (["demo"], {}),
+    ],
+)
+def test_command_line_is_understood(arguments: list[str], options: dict[str, Any]) -> None:
+    assert parsed(*arguments) == options
+
+
+def test_new_key_is_unrestricted_unless_it_is_said() -> None:
+    plain = {
+        "account": "acct_1",
+        "name": "n",
+        "kind": "console",
+        "agent": None,
+        "allow": None,
+        "allow_none": False,
+        "allow_all": False,
+        "expires": None,
+        "spend_cap_usd": None,
+        "account_logs": False,
+    }
+    assert parsed(*CREATE) == plain
+    assert parsed("key", "import-hash", *CREATE[2:], "--hash", HASH) == {
+        **plain,
+        "hash": b"\xab" * 32,
+    }
+    some = words("--kind agent --agent g --allow m --allow n --spend-cap-usd 0 --account-logs")
+    assert parsed(*CREATE, *some) == {
+        **plain,
+        "kind": "agent",
+        "agent": "g",
+        "allow": ["m", "n"],
+        "spend_cap_usd": 0,
+        "account_logs": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options"),
+    [
+        ([], {}),
+        (["--name", "n"], {"name": "n"}),
+        (["--expires", "none"], {"expires": None}),
+        (["--spend-cap-usd", "none"], {"spend_cap_usd": None}),
+        (["--spend-cap-usd", "2"], {"spend_cap_usd": 2_000_000_000}),
+        (["--account-logs"], {"account_logs": True}),
+        (["--no-account-logs"], {"account_logs": False}),
+        (["--allow-all"], {"allow_all": True}),
+        (["--allow-none"], {"allow_none": True}),
+        (["--allow", "a", "--allow", "b"], {"allow": ["a", "b"]}),
+        (["--kind", "employee", "--agent", "g"], {"kind": "employee", "agent": "g"}),
+    ],
+)
+def test_settings_that_are_not_named_leave_no_trace(
+    arguments: list[str], options: dict[str, Any]
+) -> None:
+    nothing = {"id": "k", "allow": None, "allow_none": False, "allow_all": False}
+    assert parsed("key", "set", "k", *arguments) == {**nothing, **options}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["acount"],
+        ["account"],
+        ["account", "remove", "a"],
+        ["account", "create"],
+        ["account", "create", ""],
+        ["account", "create", "a", "b"],
+        ["account", "create", "a", "--credit-usd", "-1"],
+        ["account", "create", "a", "--credit", "1"],
+        ["account", "create", "a", "--rpm", "0"],
+        ["account", "create", "a", "--rpm", "none"],
+        ["account", "show"],
+        ["account", "topup", "a"],
+        ["account", "topup", "a", "much"],
+        ["account", "limits", "a", "--rpm"],
+        ["key", "create", "--name", "n"],
+        ["key", "create", "--account", "a"],
+        [*CREATE, "--kind", "master"],
+        [*CREATE, "--allow", "m", "--allow-none"],
+        [*CREATE, "--allow-all"],
+        [*CREATE, "--expires", "soon"],
+        [*CREATE, "--expires", "none"],
+        ["key", "list"],
+        ["key", "set"],
+        ["key", "set", "k", "--allow", "m", "--allow-all"],
+        ["key", "set", "k", "--allow-none", "--allow-all"],
+        ["key", "set", "k", "--account-logs", "--no-account-logs"],
+        ["key", "import-hash", *CREATE[2:]],
+        ["key", "import-hash", *CREATE[2:], "--hash", "12"],
+        ["ledger"],
+        ["--conf", "f", "account", "list"],
+        ["serve", "--processes", "0"],
+    ],
+)
+def test_command_line_that_is_wrong_says_so(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("usage: gw")
+    assert "\nerror: " in captured.err
+
+    assert main([*arguments, "--json"]) == 2
+    captured = capsys.readouterr()
+    (line,) = captured.out.splitlines()
+    error = json.loads(line)["error"]
+    assert error["code"] == "usage"
+    assert f"error: {error['message']}\n" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["account", "limits", "a"], "nothing to set"),
+        (["key", "set", "k"], "nothing to set"),
+        ([*CREATE, "--agent", "g"], "--agent goes with --kind agent"),
+        (["serve", "--processes", "2"], "one process"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused_before_anything_is_opened(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*arguments, "--config", "/nowhere"]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_checks_pass_what_goes_together() -> None:
+    check_create(Namespace(agent=None, kind="console"))
+    check_create(Namespace(agent="g", kind="agent"))
+    check_create(Namespace(agent=None, kind="agent"))
+    check_set(Namespace(allow=None, allow_none=False, allow_all=True))
+    check_set(Namespace(allow=None, allow_none=False, allow_all=False, expires=None))
+    with pytest.raises(UsageFault):
+        check_set(Namespace(allow=None, allow_none=False, allow_all=False))
+
+
+def test_top_up_below_the_minimum_is_refused_before_anything_is_opened(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for amount in ("0.999999999", "0", "-1"):
+        assert main(["account", "topup", "a", amount, "--config", "/nowhere", "--json"]) == 1
+        error = json.loads(capsys.readouterr().out)["error"]
+        assert error["code"] == "amount_too_small"
+        assert "at least 1 USD" in error["message"]
+
+
+def test_help_is_there_for_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ([], ["account"], ["account", "create"], ["key", "set"], ["serve"]):
+        with pytest.raises(SystemExit) as caught:
+            main([*command, "--help"])
+        assert caught.value.code == 0
+        assert capsys.readouterr().out.startswith(f"usage: {' '.join(['gw', *command])} ")

@@ -1,0 +1,180 @@
+"""Reading the options of keys against a registry, and showing keys."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from gw.cli.failures import CommandRefused
+from gw.cli.key_options import canonical_models, read_changes, read_wish
+from gw.cli.key_records import key_answer, key_list_answer, new_key_answer, revealed_answer, status
+from gw.cli.main import make_parser
+from gw.keys.store import KeyRecord
+from tests.unit.config.reading import channel, read
+
+REGISTRY = read(
+    channel()
+    + """\
+models:
+  - {id: gpt-large, channels: [a], price: {input: 1, output: 2}, aliases: [gpt-large-latest]}
+  - {id: gpt-small, channels: [a], price: {input: 1, output: 2}}
+  - {id: soon, callable: false}
+"""
+).registry
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+KEY = KeyRecord(
+    id="key_1",
+    account_id="acct_1",
+    name="n",
+    kind="console",
+    agent_id=None,
+    prefix="sk-platform-01234567",
+    is_revealable=True,
+    allowed_models=None,
+    expires_at=None,
+    enabled=True,
+    revoked_at=None,
+    account_logs=False,
+    spend_cap_nano_usd=None,
+    spent_nano_usd=12,
+    last_used_at=None,
+    created_at=NOW,
+)
+
+
+def options_of(*arguments: str) -> Namespace:
+    return make_parser().parse_args(["key", "set", "key_1", *arguments])
+
+
+def changes_of(*arguments: str, **key: Any) -> dict[str, Any]:
+    return dict(read_changes(options_of(*arguments), replace(KEY, **key), REGISTRY))
+
+
+def test_models_are_stored_under_their_own_id_and_once() -> None:
+    names = ["gpt-large-latest", "gpt-small", "gpt-large", "soon", "gpt-small"]
+    assert canonical_models(names, REGISTRY) == ["gpt-large", "gpt-small", "soon"]
+
+
+def test_unknown_models_are_refused_with_guesses() -> None:
+    with pytest.raises(CommandRefused) as caught:
+        canonical_models(["gpt-large", "gpt_smal", "zzz", "GPT-large-latest"], REGISTRY)
+    assert caught.value.code == "model_not_found"
+    assert str(caught.value) == (
+        "there is no model gpt_smal, did you mean gpt-small?; there is no model zzz;"
+        " there is no model GPT-large-latest, did you mean gpt-large-latest?"
+    )
+
+
+def test_wish_is_what_the_command_line_says() -> None:
+    line = "key create --account a --name n --allow gpt-large-latest --expires 2020-01-01T00:00:00Z"
+    wish = read_wish(make_parser().parse_args(line.split()), REGISTRY)
+    assert wish.allowed_models == ["gpt-large"]
+    assert wish.expires_at == datetime(2020, 1, 1, tzinfo=UTC)
+    line = "key create --account a --name n --allow-none"
+    assert read_wish(make_parser().parse_args(line.split()), REGISTRY).allowed_models == []
+    line = "key create --account a --name n"
+    assert read_wish(make_parser().parse_args(line.split()), REGISTRY).allowed_models is None
+
+
+@pytest.mark.parametrize(
+    ("line", "changes"),
+    [
+        ("--name m", {"name": "m"}),
+        ("--kind employee", {"kind": "employee"}),
+        ("--allow gpt-small", {"allowed_models": ["gpt-small"]}),
+        ("--allow-none", {"allowed_models": []}),
+        ("--allow-all", {"allowed_models": None}),
+        ("--expires none", {"expires_at": None}),
+        ("--expires 2020-01-01T00:00:00Z", {"expires_at": datetime(2020, 1, 1, tzinfo=UTC)}),
+        ("--spend-cap-usd none", {"spend_cap_nano_usd": None}),
+        ("--spend-cap-usd 0", {"spend_cap_nano_usd": 0}),
+        ("--account-logs", {"account_logs": True}),
+        ("--no-account-logs --name m", {"account_logs": False, "name": "m"}),
+    ],
+)
+def test_only_what_is_named_is_changed(line: str, changes: dict[str, Any]) -> None:
+    assert changes_of(*line.split()) == changes
+
+
+def test_agent_keys_stay_agent_keys() -> None:
+    assert changes_of("--agent", "g", kind="agent") == {"agent_id": "g"}
+    assert changes_of("--kind", "agent", kind="agent") == {"kind": "agent"}
+    for arguments, kind, code in (
+        (["--kind", "agent"], "console", "kind_is_fixed"),
+        (["--kind", "console"], "agent", "kind_is_fixed"),
+        (["--agent", "g"], "console", "not_an_agent_key"),
+    ):
+        with pytest.raises(CommandRefused) as caught:
+            changes_of(*arguments, kind=kind)
+        assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ({}, "active"),
+        ({"expires_at": NOW + timedelta(seconds=1)}, "active"),
+        ({"expires_at": NOW}, "expired"),
+        ({"enabled": False, "expires_at": NOW}, "disabled"),
+        ({"revoked_at": NOW, "enabled": False}, "revoked"),
+    ],
+)
+def test_status_is_what_a_request_would_meet(key: dict[str, Any], expected: str) -> None:
+    assert status(replace(KEY, **key), NOW) == expected
+
+
+def test_key_is_shown_with_everything_but_its_text() -> None:
+    record = key_answer(KEY).record
+    assert record == {
+        "id": "key_1",
+        "account_id": "acct_1",
+        "name": "n",
+        "kind": "console",
+        "agent_id": None,
+        "prefix": "sk-platform-01234567",
+        "status": "active",
+        "enabled": True,
+        "revealable": True,
+        "allowed_models": None,
+        "expires_at": None,
+        "account_logs": False,
+        "spend_cap_usd": None,
+        "spent_usd": "0.000000012",
+        "last_used_at": None,
+        "created_at": "2026-11-21T00:00:00Z",
+        "revoked_at": None,
+    }
+    assert "allowed_models  all\n" in key_answer(KEY).text
+    assert "allowed_models  none\n" in key_answer(replace(KEY, allowed_models=[])).text
+    capped = key_answer(replace(KEY, spend_cap_nano_usd=0, spent_nano_usd=0)).record
+    assert (capped["spend_cap_usd"], capped["spent_usd"]) == ("0", "0")
+
+
+def test_text_of_a_key_is_shown_by_create_and_reveal_once() -> None:
+    text = "sk-platform-" + "0" * 64
+    for answer in (new_key_answer(KEY, text), revealed_answer(KEY, text)):
+        assert answer.record["key"] == text
+        assert answer.text.count(text) == 1
+        assert list(answer.record)[:2] == ["id", "key"]
+
+
+def test_list_shows_the_models_of_each_key() -> None:
+    answer = key_list_answer([KEY, replace(KEY, allowed_models=["m", "n"])])
+    assert [record["allowed_models"] for record in answer.record["keys"]] == [None, ["m", "n"]]
+    lines = answer.text.splitlines()
+    assert lines[0].split() == [
+        "id",
+        "name",
+        "kind",
+        "prefix",
+        "status",
+        "models",
+        "expires_at",
+        "last_used_at",
+    ]
+    assert " all " in lines[1]
+    assert " m, n " in lines[2]

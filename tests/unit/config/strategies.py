@@ -1,0 +1,147 @@
+"""Hypothesis strategies: good configurations as plain data, and YAML that may be anything."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import strategies as st
+
+from channels.registry import (
+    BUILTIN_TOOLS,
+    CAPABILITIES,
+    MAX_TOKENS_PARAMS,
+    PROTOCOLS,
+    TRANSLATIONS,
+)
+from gw.config.schema import BINDING, CHANNEL, HEALTH, MODEL, PRICE_KEYS, TIMEOUTS, TOP
+
+
+class Raw(str):
+    """Text that goes into the file as it is, without quotes."""
+
+    __slots__ = ()
+
+
+def written(value: object) -> str:
+    """Write plain data as flow YAML; text is quoted unless it is Raw."""
+    if isinstance(value, Raw):
+        return str(value)
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {written(item)}' for key, item in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(written(item) for item in value)}]"
+    if isinstance(value, str):
+        return json.dumps(value.replace("${", "$${"), ensure_ascii=len(value) % 2 == 0)
+    return json.dumps(value)
+
+
+def some_of(options: tuple[str, ...], *, least: int = 0) -> st.SearchStrategy[list[str]]:
+    return st.lists(st.sampled_from(options), unique=True, min_size=least)
+
+
+printable = st.characters(exclude_categories=("C", "Z"), exclude_characters=",")
+names = st.text(printable, min_size=1, max_size=20)
+texts = st.text(st.one_of(printable, st.just(" ")), min_size=1, max_size=40)
+keys = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), max_size=40)
+prices = (
+    st.decimals(min_value=0, max_value=1_000_000, places=12)
+    .flatmap(
+        lambda price: st.sampled_from([f"{price:f}", f"{price.normalize():f}", str(int(price))])
+    )
+    .flatmap(lambda price: st.sampled_from([price, Raw(price)]))
+)
+channels = st.fixed_dictionaries(
+    {
+        "base_url": st.sampled_from(["http://a", "https://a.example:8443", "http://[::1]:1"]),
+        "api_key": keys,
+        "protocols": some_of(PROTOCOLS, least=1),
+    },
+    optional={
+        "tools": some_of(BUILTIN_TOOLS),
+        "max_tokens_param": st.sampled_from(MAX_TOKENS_PARAMS),
+        "max_concurrency": st.integers(1, 1_000_000),
+        "priority": st.integers(-1_000_000, 1_000_000),
+        "health": st.fixed_dictionaries(
+            {}, optional={"failures": st.integers(1, 100), "cooldown": st.integers(0, 86_400)}
+        ),
+    },
+)
+models = st.fixed_dictionaries(
+    {"price": st.fixed_dictionaries({"input": prices, "output": prices, "cached_input": prices})},
+    optional={
+        "display_name": texts,
+        "owned_by": texts,
+        "created": st.integers(0, 4_000_000_000),
+        "context_size": st.none() | st.integers(1, 1_000_000),
+        "max_output_tokens": st.none() | st.integers(1, 1_000_000),
+        "multiplier": st.sampled_from(["1", Raw("0.3"), Raw("2")]),
+        "capabilities": some_of(CAPABILITIES),
+        "callable": st.booleans(),
+        "endpoint_type": st.just(None),
+    },
+)
+ports = st.integers(0, 65_535)
+tops = st.fixed_dictionaries(
+    {},
+    optional={
+        "secret": texts,
+        "drain_seconds": st.integers(0, 1000),
+        "max_body_mb": st.integers(1, 1024),
+        "idempotency_max_kb": st.integers(0, 4096),
+        "credits_per_usd": st.integers(1, 100_000),
+        "translations": some_of(TRANSLATIONS),
+        "timeouts": st.fixed_dictionaries({}, optional={k: st.integers(1, 999) for k in TIMEOUTS}),
+    },
+)
+
+
+@st.composite
+def configurations(draw: st.DrawFn) -> dict[str, Any]:
+    """A whole good configuration as plain data."""
+    top = dict(draw(tops))
+    public, admin = draw(st.lists(ports, min_size=2, max_size=2, unique=True))
+    top |= {"listen": f"127.0.0.1:{public}", "admin_listen": f"[::1]:{admin}"}
+    ids = draw(st.lists(names, unique=True, max_size=4))
+    top["channels"] = [{"id": channel_id, **draw(channels)} for channel_id in ids]
+    model_names = draw(st.lists(names, unique=True, max_size=8))
+    entries: list[dict[str, Any]] = []
+    while model_names:
+        aliases = draw(st.integers(0, 2))
+        entry = {"id": model_names.pop(), **draw(models)}
+        entry["aliases"] = [model_names.pop() for _ in range(min(aliases, len(model_names)))]
+        if ids:
+            bound = draw(st.lists(st.sampled_from(ids), unique=True))
+            entry["channels"] = [
+                draw(st.sampled_from([channel_id, {"id": channel_id, "as": "x/" + channel_id}]))
+                for channel_id in bound
+            ]
+        entries.append(entry)
+    return top | {"models": entries}
+
+
+ALL_KEYS = sorted({*TOP, *CHANNEL, *MODEL, *BINDING, *HEALTH, *TIMEOUTS, *PRICE_KEYS, "<<", "x"})
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.dates(),
+    st.text(max_size=20),
+    st.sampled_from(["${A}", "${A:-b}", "$${", "chat", "a", "1.5", "http://a", "127.0.0.1:1"]),
+)
+trees = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(ALL_KEYS), inner, max_size=6)
+    ),
+    max_leaves=30,
+)
+
+
+yaml_pieces = st.sampled_from(
+    ["a", "\n", "\n  ", "\t", ": ", "- ", "[", "]", "{", "}", ", ", "&a ", "*a", "<<: ", "!", "!!",
+     "!!int ", '"', "'", "\\", "\\u", "\\x", "|", ">", "? ", "#", "%YAML ", "---\n", "...\n", "~",
+     "1", "1.5", "${", "}", "${A}", "$$", "é", "\U0001f600", "\0", "\u2028", "models", "channels",
+     "id", "price", "listen", "=", "2020-01-01", "0x", "@", "`", "-", ".", "_", "\r", "\ufeff"]
+)  # fmt: skip

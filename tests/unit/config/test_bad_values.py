@@ -1,0 +1,164 @@
+"""Every kind of bad value, each with its exact place, what was found and what is allowed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.config.reading import channel, fault_of, model
+
+# text, line, path, part of what was found, part of what is allowed, part of the hint
+BAD_VALUES = [
+    # numbers
+    ("drain_seconds: soon", 1, "drain_seconds", '"soon"', "seconds", ""),
+    ("drain_seconds: -1", 1, "drain_seconds", "-1", "from 0", ""),
+    ("drain_seconds: .inf", 1, "drain_seconds", ".inf", "plain decimal", "exponent"),
+    ("drain_seconds: .nan", 1, "drain_seconds", ".nan", "plain decimal", ""),
+    ("drain_seconds: 1.5e+3", 1, "drain_seconds", "1.5e+3", "plain decimal", "exponent"),
+    ("drain_seconds: 010", 1, "drain_seconds", "010", "plain decimal", ""),
+    ("drain_seconds: 1:30", 1, "drain_seconds", "1:30", "plain decimal", ""),
+    ("drain_seconds: true", 1, "drain_seconds", "true", "plain decimal", ""),
+    ("drain_seconds:", 1, "drain_seconds", "nothing", "plain decimal", ""),
+    ("drain_seconds: [5]", 1, "drain_seconds", "a list of 1", "plain decimal", ""),
+    ("drain_seconds: '5'", 1, "drain_seconds", '"5"', "plain decimal", "without quotes"),
+    ("max_body_mb: 0", 1, "max_body_mb", "0", "above 0 and up to 1024", ""),
+    ("max_body_mb: 1025", 1, "max_body_mb", "1025", "1024", ""),
+    ("idempotency_max_kb: -1", 1, "idempotency_max_kb", "-1", "from 0", ""),
+    ("timeouts: {chat: 0}", 1, "timeouts.chat", "0", "above 0", ""),
+    ("timeouts:\n  connect: yes", 2, "timeouts.connect", "yes", "seconds", ""),
+    (channel("max_concurrency: 0"), 6, "channels[0].max_concurrency", "0", "from 1", ""),
+    (channel("max_concurrency: 1.5"), 6, "channels[0].max_concurrency", "1.5", "whole", ""),
+    (channel("max_concurrency: true"), 6, "channels[0].max_concurrency", "true", "whole", ""),
+    (channel("priority: high"), 6, "channels[0].priority", '"high"', "whole", ""),
+    (channel("priority: 0x10"), 6, "channels[0].priority", "0x10", "whole", ""),
+    (channel(f"priority: {'9' * 5000}"), 6, "channels[0].priority", "999…", "whole", ""),
+    (channel("health: {failures: 0}"), 6, "channels[0].health.failures", "0", "from 1", ""),
+    (channel("health: {cooldown: -1}"), 6, "channels[0].health.cooldown", "-1", "from 0", ""),
+    (channel("health: 5"), 6, "channels[0].health", "5", "failures, cooldown", ""),
+    (model("max_output_tokens: 0"), 10, "models[0].max_output_tokens", "0", "from 1", ""),
+    (model("context_size: big"), 10, "models[0].context_size", '"big"', "whole", ""),
+    (model("created: -1"), 10, "models[0].created", "-1", "from 0", ""),
+    # text
+    ("secret: 12345", 1, "secret", "a whole number (not shown)", "a secret", "quotes"),
+    ("secret: {hidden: 1}", 1, "secret", "a mapping", "a secret", ""),
+    ("secret: [a]", 1, "secret", "a list of 1", "a secret", ""),
+    ('secret: "a\\nb"', 1, "secret", "text (not shown)", "in one line", "line break"),
+    ("data_dir: ''", 1, "data_dir", "an empty text", "a folder", ""),
+    ("data_dir: ~/var", 1, "data_dir", '"~/var"', "without ~", "${HOME}"),
+    ("data_dir: ~", 1, "data_dir", "nothing", "a folder", ""),
+    (f"data_dir: {'x' * 5000}", 1, "data_dir", "5000 characters", "4096", ""),
+    (channel("id: true").replace("  - id: a\n   ", "  -", 1), 5, "channels[0].id", "true", "", ""),
+    (channel(channel_id="'a b'"), 2, "channels[0].id", '"a b"', "without spaces", ""),
+    (channel(channel_id="'a,b'"), 2, "channels[0].id", '"a,b"', "commas", ""),
+    (channel(channel_id="5"), 2, "channels[0].id", "5", "a channel id", "quotes"),
+    (channel(channel_id="''"), 2, "channels[0].id", "an empty text", "a channel id", ""),
+    (model("display_name: 4.1"), 10, "models[0].display_name", "4.1", "text", "quotes"),
+    ("messages_versions: [2023 06]", 1, "messages_versions[0]", '"2023 06"', "ASCII", ""),
+    ("messages_versions: []", 1, "messages_versions", "an empty list", "at least 1", ""),
+    # truth values
+    (model("callable: 1"), 10, "models[0].callable", "1", "true or false", ""),
+    (model("callable: 'false'"), 10, "models[0].callable", '"false"', "true", "quotes"),
+    # lists and mappings
+    ("channels: {id: a}", 1, "channels", "a mapping with id", "a list of channels", "dash"),
+    ("channels: [a]", 1, "channels[0]", '"a"', "a mapping of id, base_url", ""),
+    ("models: m", 1, "models", '"m"', "a list of models", "dash"),
+    ("timeouts: [5]", 1, "timeouts", "a list of 1", "a mapping of connect, chat", ""),
+    (channel("tools: web_search"), 6, "channels[0].tools", '"web_search"', "a list", "[ ]"),
+    (channel("tools: [web_search, 5]"), 6, "channels[0].tools[1]", "5", "web_search", ""),
+    (channel("health: {failures: [1]}"), 6, "channels[0].health.failures", "a list", "", ""),
+    (model("aliases: other"), 10, "models[0].aliases", '"other"', "a list", "dash"),
+    (model("aliases: [{a: b}]"), 10, "models[0].aliases[0]", "a mapping with a", "alias", ""),
+    # money
+    (model(price="{input: -1, output: 2}"), 9, "models[0].price.input", "-1", "from 0", ""),
+    (model(price="{input: .nan, output: 2}"), 9, "models[0].price.input", ".nan", "", ""),
+    (model(price="{input: inf, output: 2}"), 9, "models[0].price.input", '"inf"', "", ""),
+    (model(price="{input: 1e-3, output: 2}"), 9, "models[0].price.input", "1e-3", "", "exponent"),
+    (model(price="{input: 1.0e+3, output: 2}"), 9, "models[0].price.input", "1.0e+3", "", ""),
+    (model(price="{input: '1e3', output: 2}"), 9, "models[0].price.input", '"1e3"', "", ""),
+    (model(price="{input: 1.0000000000001, output: 2}"), 9, "models[0].price.input", "1.0", "", ""),
+    (model(price="{input: ' 1', output: 2}"), 9, "models[0].price.input", '" 1"', "", ""),
+    (model(price="{input: '+1', output: 2}"), 9, "models[0].price.input", '"+1"', "", "no sign"),
+    (model(price="{input: .5, output: 2}"), 9, "models[0].price.input", ".5", "", "digits"),
+    (model(price="{input: '٣', output: 2}"), 9, "models[0].price.input", '"٣"', "", ""),
+    (model(price="{input: $1, output: 2}"), 9, "models[0].price.input", '"$1"', "USD", ""),
+    (model(price="{input: 1_000, output: 2}"), 9, "models[0].price.input", "1_000", "", ""),
+    (model(price="{input: 1000001, output: 2}"), 9, "models[0].price.input", "", "1000000", ""),
+    (model(price="{input: true, output: 2}"), 9, "models[0].price.input", "true", "price", ""),
+    (model("multiplier: 0"), 10, "models[0].multiplier", "0", "above 0", ""),
+    (model("multiplier: '-0.3'"), 10, "models[0].multiplier", "-0.3", "above 0", ""),
+    ("credits_per_usd: 0", 1, "credits_per_usd", "0", "above 0", ""),
+    # addresses
+    ("listen: 8080", 1, "listen", "8080", "host:port", "127.0.0.1:8080"),
+    ("listen: 127.0.0.1", 1, "listen", "127.0.0.1", "host:port", ""),
+    ("listen: 127.0.0.1:65536", 1, "listen", "65536", "0 to 65535", ""),
+    ("listen: 127.0.0.1:-1", 1, "listen", "-1", "0 to 65535", ""),
+    ("listen: 127.0.0.1:http", 1, "listen", "http", "host:port", ""),
+    ("listen: 127.0.0.256:80", 1, "listen", "256", "host:port", ""),
+    ("listen: ::1:80", 1, "listen", '"::1:80"', "[::1]:8080", "brackets"),
+    ("listen: '[::g]:80'", 1, "listen", '"[::g]:80"', "[::1]:8080", ""),
+    ("listen: :8080", 1, "listen", '":8080"', "host:port", "0.0.0.0:8080"),
+    ("listen: '*:8080'", 1, "listen", '"*:8080"', "host:port", "0.0.0.0:8080"),
+    ("listen: http://localhost:80", 1, "listen", "http://", "host:port", "without http://"),
+    ("admin_listen: 'a b:80'", 1, "admin_listen", '"a b:80"', "host:port", ""),
+    # URLs
+    ("database_url: mysql://u:hidden@h/d", 1, "database_url", "mysql://", "postgresql://", ""),
+    ("database_url: u:hidden@h/d", 1, "database_url", "not shown", "postgresql://", ""),
+    ("redis_url: http://:hidden@h", 1, "redis_url", "http://", "redis://", ""),
+    ("redis_url: 'redis://a hidden'", 1, "redis_url", "space", "redis://", ""),
+]
+
+BAD_BASE_URLS = [
+    ("a.example", "begin with https://"),
+    ("ftp://a.example", ""),
+    ("https://", ""),
+    ("https://a.example/v1", '"/v1"'),
+    ("https://a.example?key=hidden", "no query"),
+    ("'https://a.example#x'", "no fragment"),
+    ("https://user:hidden@a.example", "api_key"),
+    ("https://a.example:0", ""),
+    ("https://a.example:70000", ""),
+    ("https://a.example:https", ""),
+    ("https://a .example", ""),
+    ("https://300.1.1.1", ""),
+    ("https://[::1", ""),
+    ("'https://[1.2.3.4]'", ""),
+    ('"https://a.example\\n"', ""),
+    ("https://-a.example", ""),
+    ("[a]", ""),
+    ("5", "quotes"),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "path", "found", "allowed", "hint"),
+    BAD_VALUES,
+    ids=[f"{case[2]}-{number}" for number, case in enumerate(BAD_VALUES)],
+)
+def test_bad_value_is_a_fault_with_its_place(
+    text: str, line: int, path: str, found: str, allowed: str, hint: str
+) -> None:
+    fault = fault_of(text)
+    assert (fault.line, fault.path) == (line, path)
+    assert found in fault.found
+    assert allowed in fault.allowed
+    assert hint in fault.hint
+    assert bool(hint) or not fault.hint.startswith("did you mean")
+    assert "hidden" not in repr(fault)
+
+
+@pytest.mark.parametrize(("written", "hint"), BAD_BASE_URLS)
+def test_bad_base_url_is_a_fault_with_its_place(written: str, hint: str) -> None:
+    fault = fault_of(channel().replace("https://a.example", written))
+    assert (fault.line, fault.path) == (3, "channels[0].base_url")
+    assert "without a path" in fault.allowed
+    assert hint in fault.hint
+    assert "hidden" not in repr(fault)
+
+
+@pytest.mark.parametrize(
+    "key", ['"a b"', '"kéy"', '"a\\nX-Evil: 1"', "12345", "true", "[hidden]", "{a: hidden}"]
+)
+def test_api_key_that_no_header_takes_is_a_fault_that_does_not_show_it(key: str) -> None:
+    fault = fault_of(channel().replace("api_key: key", f"api_key: {key}"))
+    assert (fault.line, fault.path) == (4, "channels[0].api_key")
+    assert key.strip('"') not in fault.found.removeprefix("true or false")
+    assert "hidden" not in fault.found

@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import asdict, replace
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from channels.registry import Binding, HealthSpec, PriceSpec
+from gw.config.config import Address, Timeouts
+from gw.config.faults import ConfigFaults, Fault
+from gw.config.load import MAX_FILE_BYTES, load
+from gw.config.schema import PRICE_KEYS
+from tests.unit.config.reading import SOURCE, channel, faults_of, model, read
+
+EXAMPLE = Path(__file__).parents[3] / "ops" / "examples" / "gw.yaml"
+EXAMPLE_ENVIRON = {
+    "EXAMPLE_A_KEY": "key-of-a",
+    "EXAMPLE_B_KEY": "key-of-b",
+    "EXAMPLE_MEDIA_KEY": "key-of-media",
+}
+
+
+def fault_of_file(path: Path) -> Fault:
+    with pytest.raises(ConfigFaults) as caught:
+        load(path, {})
+    (fault,) = caught.value.faults
+    assert fault.file == str(path)
+    assert fault.path == ""
+    return fault
+
+
+@pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n", "null\n", "{}\n", "\ufeff"])
+def test_empty_file_is_a_configuration_with_the_contracts_defaults(text: str) -> None:
+    config = read(text)
+    assert config.listen == Address("127.0.0.1", 8080)
+    assert config.admin_listen == Address("127.0.0.1", 9090)
+    assert config.data_dir == SOURCE.parent / "var"
+    assert config.database_url == config.redis_url == config.secret == ""
+    assert config.credits_per_usd == Decimal(1000)
+    assert config.drain_seconds == 30.0
+    assert config.max_body_bytes == 64 * 1024 * 1024
+    assert config.translations == {"chat_to_messages", "chat_to_native"}
+    assert config.messages_versions == ("2023-06-01", "2026-10-21")
+    assert config.idempotency_max_bytes == 1024 * 1024
+    assert config.timeouts == Timeouts(
+        connect=5.0,
+        chat=180.0,
+        image_attempt=240.0,
+        image_total=280.0,
+        video_submit=60.0,
+        transcript=55.0,
+    )
+    assert config.registry.channels == {}
+    assert config.registry.models == {}
+    assert config.source == SOURCE
+
+
+def test_channel_and_model_have_the_contracts_defaults() -> None:
+    registry = read(channel() + "models: [{id: m}]").registry
+    a, m = registry.channels["a"], registry.models["m"]
+    assert a.tools == frozenset()
+    assert a.max_tokens_param == "max_tokens"
+    assert a.max_concurrency == 256
+    assert a.priority == 1
+    assert a.health == HealthSpec(failures=5, cooldown_seconds=10.0)
+    assert m.bindings == ()
+    assert m.display_name == "m"
+    assert m.created == 0
+    assert m.context_size is None
+    assert m.max_output_tokens is None
+    assert m.price == PriceSpec()
+    assert m.multiplier == Decimal(1)
+    assert m.capabilities == frozenset()
+    assert m.callable is True
+    assert m.endpoint_type is None
+    assert m.aliases == ()
+
+
+def test_example_loads_and_shows_the_defaults() -> None:
+    config = load(EXAMPLE, EXAMPLE_ENVIRON)
+    defaults = read("")
+    assert defaults == replace(
+        config,
+        data_dir=defaults.data_dir,
+        registry=defaults.registry,
+        source=defaults.source,
+    )
+    assert config.data_dir == EXAMPLE.parent / "var"
+    channels, models = config.registry.channels, config.registry.models
+    assert list(channels) == ["example-a", "example-b", "example-media"]
+    assert channels["example-b"].api_key == "key-of-b"
+    assert channels["example-media"].base_url == "https://media.upstream.example:8443"
+    large = config.registry.resolve("example-large-latest")
+    assert large is models["example-large"]
+    assert large.bindings == (
+        Binding("example-a"),
+        Binding("example-b", "vendor/example-large-v2"),
+    )
+    assert large.price == PriceSpec(
+        input=Decimal("1.25"), output=Decimal(10), cached_input=Decimal("0.125")
+    )
+    assert models["example-small"].multiplier == Decimal("0.6")
+    assert models["example-soon"].callable is False
+    assert models["example-picture"].endpoint_type == "images_generations"
+    assert models["example-film"].price.per_second == Decimal("0.12")
+
+
+def test_relative_data_dir_starts_at_the_files_folder(tmp_path: Path) -> None:
+    for written, expected in (
+        ("./store", tmp_path / "store"),
+        ("../store", tmp_path / ".." / "store"),
+        ("/srv/store", Path("/srv/store")),
+    ):
+        path = tmp_path / "gw.yaml"
+        path.write_text(f"data_dir: {written}\n")
+        assert load(path, {}).data_dir == expected
+
+
+def test_file_given_by_a_relative_path_has_absolute_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gw.yaml").write_text("data_dir: store\n")
+    monkeypatch.chdir(tmp_path)
+    config = load(Path("gw.yaml"), {})
+    assert config.source == tmp_path / "gw.yaml"
+    assert config.data_dir == tmp_path / "store"
+
+
+def test_repr_of_a_configuration_holds_no_secret() -> None:
+    config = read(
+        """
+        database_url: postgresql://gw:hidden-1@db/gw
+        redis_url: redis://:hidden-2@cache
+        secret: hidden-3
+        channels: [{id: a, base_url: "http://a", api_key: hidden-4, protocols: [chat]}]
+        """
+    )
+    assert config.database_url == "postgresql://gw:hidden-1@db/gw"
+    assert config.redis_url == "redis://:hidden-2@cache"
+    assert config.secret == "hidden-3"
+    assert config.registry.channels["a"].api_key == "hidden-4"
+    assert "hidden" not in repr(config)
+
+
+def test_missing_file_is_a_fault(tmp_path: Path) -> None:
+    assert fault_of_file(tmp_path / "none.yaml").found == "no such file or directory"
+
+
+def test_folder_in_place_of_the_file_is_a_fault(tmp_path: Path) -> None:
+    assert fault_of_file(tmp_path).found == "is a directory"
+
+
+def test_path_with_a_nul_is_a_fault() -> None:
+    assert "null" in fault_of_file(Path("gw\0.yaml")).found
+
+
+def test_file_without_permission_is_a_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:  # root may read everything, so the system cannot be asked
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    assert fault_of_file(tmp_path / "gw.yaml").found == "permission denied"
+
+
+def test_file_that_is_not_utf8_is_a_fault_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "gw.yaml"
+    path.write_bytes(b"listen: 127.0.0.1:80\nsecret: caf\xe9\n")
+    fault = fault_of_file(path)
+    assert (fault.line, fault.column) == (2, 12)
+    assert fault.found == "the byte 0xe9"
+    assert "UTF-8" in fault.allowed
+
+
+def test_file_beyond_the_bound_is_a_fault(tmp_path: Path) -> None:
+    path = tmp_path / "gw.yaml"
+    path.write_bytes(b"#" * (MAX_FILE_BYTES + 1))
+    assert str(MAX_FILE_BYTES) in fault_of_file(path).found
+
+
+def test_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
+    path = tmp_path / "gw.yaml"
+    path.write_bytes(b"\xef\xbb\xbfsecret: s\r\ndrain_seconds: 1\r\n")
+    config = load(path, {})
+    assert (config.secret, config.drain_seconds) == ("s", 1.0)
+
+
+def test_many_faults_are_reported_at_once_in_the_order_of_the_file() -> None:
+    text = """\
+        listen: 8080
+        drain_secs: 5
+        timeouts: {chat: 0}
+        channels:
+          - id: a
+            base_url: ftp://a
+            api_key: ${UNSET}
+            protocols: [chatt]
+            health: {failures: none}
+        models:
+          - {id: m, channels: [b], price: {input: -1, output: 2}}
+          - {id: m, max_output_tokens: 0}
+        """
+    faults = faults_of(text)
+    assert [(fault.line, fault.path) for fault in faults] == [
+        (1, "listen"),
+        (2, "drain_secs"),
+        (3, "timeouts.chat"),
+        (6, "channels[0].base_url"),
+        (7, "channels[0].api_key"),
+        (8, "channels[0].protocols[0]"),
+        (9, "channels[0].health.failures"),
+        (11, "models[0].channels[0]"),
+        (11, "models[0].price.input"),
+        (12, "models[1].id"),
+        (12, "models[1].max_output_tokens"),
+    ]
+    assert {fault.file for fault in faults} == {str(SOURCE)}
+    assert all(fault.found and fault.allowed and fault.column for fault in faults)
+
+
+def test_media_prices_of_the_contract_are_all_taken() -> None:
+    prices = {name: f"{number}.5" for number, name in enumerate(PRICE_KEYS, start=1)}
+    written = ", ".join(f"{name}: {price}" for name, price in prices.items())
+    spec = read(model(price=f"{{{written}}}")).registry.models["m"].price
+    assert asdict(spec) == {name: Decimal(price) for name, price in prices.items()}

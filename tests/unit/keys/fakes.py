@@ -1,0 +1,126 @@
+"""The table of keys in memory, with reads that a test can hold up or let fail."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from actors.store.errors import StoreUnavailable
+from gw.keys.key_text import legacy_hash, shown_prefix
+from gw.keys.secret import KeyHasher, Secret
+from gw.keys.store import SQL
+
+HASHER = KeyHasher(Secret("a secret for tests"))
+
+
+@dataclass
+class Row:
+    """One key with its account, free to be changed by a test."""
+
+    key_id: str
+    text: str
+    account_id: str = "acct_1"
+    name: str = "test"
+    kind: str = "console"
+    agent_id: str | None = None
+    allowed_models: list[str] | None = None
+    expires_at: datetime | None = None
+    account_logs: bool = False
+    spend_cap_nano_usd: int | None = None
+    rpm_limit: int | None = None
+    concurrency_limit: int | None = None
+    is_revoked: bool = False
+    is_enabled: bool = True
+    is_account_enabled: bool = True
+    is_hash_only: bool = False
+
+    def columns(self) -> tuple[Any, ...]:
+        return (
+            self.key_id,
+            self.account_id,
+            self.name,
+            shown_prefix(self.text),
+            self.kind,
+            self.agent_id,
+            self.allowed_models,
+            self.expires_at,
+            self.account_logs,
+            self.spend_cap_nano_usd,
+            self.rpm_limit,
+            self.concurrency_limit,
+            self.is_revoked,
+            self.is_enabled,
+            self.is_account_enabled,
+        )
+
+
+class HeldRead:
+    """A read that waits at both of its ends: before it looks, and before it answers."""
+
+    def __init__(self) -> None:
+        self.may_look = asyncio.Event()
+        self.may_answer = asyncio.Event()
+
+    def release(self) -> None:
+        """Let it go one step further."""
+        (self.may_answer if self.may_look.is_set() else self.may_look).set()
+
+    @property
+    def is_released(self) -> bool:
+        return self.may_answer.is_set()
+
+
+class FakeKeyTable:
+    """What the cache asks of the database."""
+
+    def __init__(self, *rows: Row) -> None:
+        self.rows = list(rows)
+        self.reads = 0
+        self.is_down = False
+        self.holds_reads = False
+        self.held: list[HeldRead] = []
+
+    async def fetch_one(self, sql: str, params: Any = ()) -> tuple[Any, ...] | None:
+        assert sql == SQL["find"]
+        self.reads += 1
+        held = HeldRead()
+        if self.holds_reads:
+            self.held.append(held)
+            await held.may_look.wait()
+        if self.is_down:
+            raise StoreUnavailable("down")
+        found = self._find(params["lookup"], params["legacy"])
+        if self.holds_reads:
+            await held.may_answer.wait()
+        return found
+
+    async def fetch_all(self, sql: str, params: Any = ()) -> list[tuple[Any, ...]]:
+        raise NotImplementedError
+
+    async def execute(self, sql: str, params: Any = ()) -> int:
+        raise NotImplementedError
+
+    def _find(self, lookup: bytes, legacy: bytes) -> tuple[Any, ...] | None:
+        for row in self.rows:
+            if row.is_hash_only:
+                is_it = legacy_hash(row.text) == legacy
+            else:
+                is_it = HASHER.lookup_hash(row.text) == lookup
+            if is_it:
+                return row.columns()
+        return None
+
+
+class CacheCounter:
+    """How often the cache was asked, and with what success."""
+
+    def __init__(self) -> None:
+        self.hits = 0
+        self.misses = 0
+
+    def cache(self, *, cache: str, hit: bool) -> None:
+        assert cache == "keys"
+        self.hits += hit
+        self.misses += not hit

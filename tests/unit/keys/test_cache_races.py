@@ -1,0 +1,188 @@
+"""Changes that come while a key is being read: nobody who asks afterwards is told old news."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.store.errors import StoreUnavailable
+from gw.keys.cache import KeyRefused
+from tests.support.aio import eventually, run
+from tests.unit.keys.fakes import Row
+from tests.unit.keys.world import KEY, OTHER, World, in_world
+
+
+async def held_at_answer(world: World) -> None:
+    """Wait for the first read and let it look, so that it knows what it will answer."""
+    await eventually(lambda: bool(world.table.held))
+    world.table.held[0].release()
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+@in_world()
+async def test_many_who_ask_at_once_share_one_read(world: World) -> None:
+    world.table.holds_reads = True
+    asked = [world.begin() for _ in range(100)]
+    await held_at_answer(world)
+    assert repr(world.cache) == "<KeyCache 0/100000 keys 0 unknown 1 loading>"
+    world.table.held[0].release()
+    assert await asyncio.gather(*asked) == ["test"] * 100
+    assert world.table.reads == 1
+    assert repr(world.cache) == "<KeyCache 1/100000 keys 0 unknown 0 loading>"
+
+
+@in_world()
+async def test_one_who_leaves_does_not_take_the_read_along(world: World) -> None:
+    world.table.holds_reads = True
+    first, second = world.begin(), world.begin()
+    await held_at_answer(world)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    world.table.held[0].release()
+    assert await second == "test"
+    assert world.table.reads == 1
+
+
+@in_world()
+async def test_failed_read_that_everybody_has_left_goes_by_quietly(world: World) -> None:
+    world.table.holds_reads = True
+    asked = world.begin()
+    await eventually(lambda: len(world.table.held) == 1)
+    asked.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    world.table.is_down = True
+    world.table.held[0].release()
+    await eventually(lambda: "0 loading" in repr(world.cache))
+
+
+@in_world()
+async def test_failed_read_fails_all_who_wait(world: World) -> None:
+    world.table.holds_reads = True
+    asked = [world.begin() for _ in range(3)]
+    await eventually(lambda: len(world.table.held) == 1)
+    world.table.is_down = True
+    world.table.held[0].release()
+    outcomes = await asyncio.gather(*asked, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [StoreUnavailable] * 3
+
+
+@pytest.mark.parametrize("payload", ["key:key_1", "account:acct_1", None])
+def test_read_that_a_change_overtook_is_made_again(payload: str | None) -> None:
+    async def main() -> None:
+        world = World()
+        world.table.holds_reads = True
+        asked = world.begin()
+        await held_at_answer(world)
+        world.row.is_revoked = True
+        if payload is None:
+            world.cache.clear()
+        else:
+            world.cache.invalidate(payload)
+        late = world.begin()
+        world.table.holds_reads = False
+        world.table.held[0].release()
+        for task in (asked, late):
+            with pytest.raises(KeyRefused, match="revoked"):
+                await task
+        assert world.table.reads == 2
+
+    run(main())
+
+
+@in_world()
+async def test_change_of_something_else_costs_no_second_read(world: World) -> None:
+    world.table.holds_reads = True
+    asked = world.begin()
+    await held_at_answer(world)
+    world.cache.invalidate("key:key_2")
+    world.cache.invalidate("account:acct_2")
+    world.table.held[0].release()
+    assert await asked == "test"
+    await world.name_of()
+    assert world.table.reads == 1
+
+
+@in_world()
+async def test_key_made_while_it_was_looked_for_is_found(world: World) -> None:
+    world.table.holds_reads = True
+    asked = world.begin(OTHER)
+    await held_at_answer(world)
+    world.table.rows.append(Row("key_2", OTHER, name="new"))
+    world.cache.invalidate("key:key_2")
+    world.table.holds_reads = False
+    world.table.held[0].release()
+    assert await asked == "new"
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("ask"), st.sampled_from([KEY, OTHER])),
+        st.tuples(st.just("change"), st.sampled_from([0, 1])),
+        st.tuples(st.just("change account"), st.just(0)),
+        st.tuples(st.just("release"), st.integers(min_value=0, max_value=5)),
+        st.tuples(st.just("gap"), st.just(0)),
+        st.tuples(st.just("leave"), st.integers(min_value=0, max_value=5)),
+        st.tuples(st.just("time"), st.just(3)),
+    ),
+    max_size=40,
+)
+
+
+@given(STEPS)
+def test_whoever_asks_after_a_push_is_told_what_was_pushed(steps: list[tuple[str, object]]) -> None:
+    """Any order of requests, changes, answers, departures: nobody sees what was before they asked.
+
+    The name of a key counts its changes, so that an answer tells how old it is.
+    """
+    run(_play(steps))
+
+
+async def _play(steps: list[tuple[str, object]]) -> None:
+    world = World(Row("key_1", KEY, name="0"), Row("key_2", OTHER, name="0"))
+    world.table.holds_reads = True
+    rows = {row.text: row for row in world.table.rows}
+    asked: list[tuple[asyncio.Task[str], int]] = []
+
+    def changed(row: Row) -> None:
+        row.name = str(int(row.name) + 1)
+
+    for step, argument in steps:
+        waiting = [held for held in world.table.held if not held.is_released]
+        match step, argument:
+            case "ask", str(text):
+                asked.append((world.begin(text), int(rows[text].name)))
+            case "change", int(index):
+                changed(world.table.rows[index])
+                world.cache.invalidate(f"key:key_{index + 1}")
+            case "change account", _:
+                for row in world.table.rows:
+                    changed(row)
+                world.cache.invalidate("account:acct_1")
+            case "gap", _:
+                for row in world.table.rows:
+                    changed(row)
+                world.cache.clear()
+            case "release", int(index) if index < len(waiting):
+                waiting[index].release()
+            case "leave", int(index) if index < len(asked):
+                asked[index][0].cancel()
+            case "time", int(seconds):
+                world.clock.advance(seconds)
+        for _ in range(4):
+            await asyncio.sleep(0)
+    world.table.holds_reads = False
+    for held in world.table.held:
+        held.release()
+        held.release()
+    for task, oldest in asked:
+        try:
+            assert int(await task) >= oldest
+        except asyncio.CancelledError:
+            assert task.cancelled()
+    assert world.table.reads <= len(steps) + 1

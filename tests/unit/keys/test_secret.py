@@ -1,0 +1,85 @@
+"""The lookup hash and the sealing: what they promise, and what a wrong secret does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gw.keys.key_text import new_key_text
+from gw.keys.secret import KeyHasher, KeySealer, Secret, WrongSecret, load_secret
+
+SECRET = Secret("correct horse")
+KEY = "sk-platform-" + "5a" * 32
+
+
+def test_lookup_hash_depends_on_the_secret_and_the_text() -> None:
+    hasher = KeyHasher(SECRET)
+    assert hasher.lookup_hash(KEY) == KeyHasher(Secret("correct horse")).lookup_hash(KEY)
+    assert hasher.lookup_hash(KEY) != KeyHasher(Secret("other")).lookup_hash(KEY)
+    assert hasher.lookup_hash(KEY) != hasher.lookup_hash(new_key_text())
+    assert len(hasher.lookup_hash(KEY)) == 32
+
+
+def test_lookup_hash_stays_what_it_was() -> None:
+    """Stored keys are found by it: a change here would lock every client out."""
+    known = "2d81bd75e8a263e105ca4bba7de9f35ba189cdae3999a2d0b30c57b9194c6b9d"
+    assert KeyHasher(SECRET).lookup_hash(KEY).hex() == known
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=()), max_size=100))
+def test_any_text_has_a_hash(text: str) -> None:
+    assert len(KeyHasher(SECRET).lookup_hash(text)) == 32
+
+
+def test_sealed_key_is_unsealed_and_never_looks_the_same() -> None:
+    sealer = KeySealer(SECRET)
+    first, second = (sealer.seal(KEY, key_id="key_1") for _ in range(2))
+    assert first != second
+    assert KEY.encode() not in first
+    assert sealer.unseal(first, key_id="key_1") == sealer.unseal(second, key_id="key_1") == KEY
+
+
+def test_key_sealed_before_can_still_be_unsealed() -> None:
+    sealed = bytes.fromhex(
+        "014c92b3df1b0a7714491e77df9ac82ff44c730eb229a8f1c5e03858eaf11c82ea961f3b1e9545d6"
+        "ec921ac363c801fdc01a87d0636e090810b96c6dc443bcf924e6961c236e6455c58136427795b2ae"
+        "14452d789f4c325a44ebf3d019981bcdc73d5c9c3a8e8e8399"
+    )
+    assert KeySealer(SECRET).unseal(sealed, key_id="key_1") == KEY
+
+
+@pytest.mark.parametrize(
+    "sealed",
+    [b"", b"\x01", b"\x01" + bytes(11), b"\x01" + bytes(12), b"\x01" + bytes(60), b"\x02" * 80],
+)
+def test_what_was_not_sealed_is_refused(sealed: bytes) -> None:
+    with pytest.raises(WrongSecret):
+        KeySealer(SECRET).unseal(sealed, key_id="key_1")
+
+
+def test_other_secret_other_row_and_changed_bytes_are_refused() -> None:
+    sealed = KeySealer(SECRET).seal(KEY, key_id="key_1")
+    with pytest.raises(WrongSecret, match="another secret"):
+        KeySealer(Secret("other")).unseal(sealed, key_id="key_1")
+    with pytest.raises(WrongSecret):
+        KeySealer(SECRET).unseal(sealed, key_id="key_2")
+    for place in (0, 1, 13, -1):
+        changed = bytearray(sealed)
+        changed[place] ^= 1
+        with pytest.raises(WrongSecret):
+            KeySealer(SECRET).unseal(bytes(changed), key_id="key_1")
+
+
+def test_secret_is_not_printed() -> None:
+    assert "horse" not in repr(SECRET)
+
+
+def test_configured_secret_goes_before_the_file(tmp_path: Path) -> None:
+    assert load_secret("configured", tmp_path).text == "configured"
+    assert list(tmp_path.iterdir()) == []
+    made = load_secret("", tmp_path)
+    assert load_secret("", tmp_path) == made
+    assert load_secret("configured", tmp_path).text == "configured"

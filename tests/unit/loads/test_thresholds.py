@@ -1,0 +1,38 @@
+"""What a run is judged by."""
+
+from __future__ import annotations
+
+import pytest
+
+from loadtests.locust.thresholds import Measured, Thresholds
+
+THRESHOLDS = Thresholds(p95_first_event_ms=500, failure_ratio=0.001)
+
+
+@pytest.mark.parametrize(
+    ("first_ms", "failures", "kept"),
+    [
+        (500.0, 1, [True, True]),
+        (500.1, 1, [False, True]),
+        (20.0, 2, [True, False]),
+        (None, 0, [False, True]),
+    ],
+)
+def test_thresholds_are_kept_up_to_themselves(
+    first_ms: float | None, failures: int, kept: list[bool]
+) -> None:
+    measured = Measured(calls=1000, failures=failures, p95_first_event_ms=first_ms)
+    assert [is_kept for is_kept, _ in THRESHOLDS.verdicts(measured)] == kept
+
+
+def test_run_without_a_call_keeps_nothing() -> None:
+    verdicts = list(THRESHOLDS.verdicts(Measured(calls=0, failures=0, p95_first_event_ms=None)))
+    assert not any(is_kept for is_kept, _ in verdicts)
+
+
+def test_verdict_says_what_was_measured_and_what_is_allowed() -> None:
+    measured = Measured(calls=4000, failures=10, p95_first_event_ms=123.4)
+    assert [line for _, line in THRESHOLDS.verdicts(measured)] == [
+        "p95 time to first event: 123 ms, at most 500 ms",
+        "failures: 10 of 4000 calls (0.250%), at most 0.100%",
+    ]

@@ -1,0 +1,235 @@
+"""JSON schemas for upstreams of native-content: what is said otherwise, and what is left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channels.translators.native.schema_out import write_schema
+from channels.translators.report import Report
+
+S = {"type": "string"}
+N = {"type": "number"}
+I = {"type": "integer"}  # noqa: E741
+B = {"type": "boolean"}
+ANY = {"anyOf": [S, N, B]}
+
+
+def objects(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties}
+
+
+def written(schema: Any) -> tuple[dict[str, Any], list[str]]:
+    report = Report()
+    return write_schema(schema, "p", report), [name.removeprefix("p.") for name in report.dropped]
+
+
+# name: a JSON schema, what goes on the wire, and the keywords that are reported.
+SCHEMAS: dict[str, tuple[Any, dict[str, Any], list[str]]] = {
+    "what both know": (
+        {**objects(a={**S, "minLength": 1, "pattern": "x"}), "required": ["a"], "title": "t"},
+        {**objects(a={**S, "minLength": 1, "pattern": "x"}), "required": ["a"], "title": "t"},
+        [],
+    ),
+    "keywords that are refused": (
+        {
+            **objects(a=S),
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "additionalProperties": False,
+            "patternProperties": {},
+        },
+        objects(a=S),
+        ["$schema", "additionalProperties", "patternProperties"],
+    ),
+    "null among the types": ({"type": ["string", "null"]}, {**S, "nullable": True}, []),
+    "only null": ({"type": "null"}, {"type": "null"}, []),
+    "several types": (
+        {"type": ["string", "integer"], "description": "d", "minLength": 2, "minimum": 3},
+        {
+            "description": "d",
+            "anyOf": [{**S, "minLength": 2}, {**I, "minimum": 3}],
+        },
+        [],
+    ),
+    "several types and null": (
+        {"type": ["string", "integer", "null"]},
+        {"anyOf": [S, I], "nullable": True},
+        [],
+    ),
+    "types in capitals": ({"type": "STRING"}, S, []),
+    "null among the alternatives": (
+        {"anyOf": [S, {"type": "null"}], "description": "d", "default": "x"},
+        {**S, "description": "d", "default": "x", "nullable": True},
+        [],
+    ),
+    "alternatives": ({"anyOf": [S, I]}, {"anyOf": [S, I]}, []),
+    "exactly one of some": ({"oneOf": [S, I]}, {"anyOf": [S, I]}, ["oneOf"]),
+    "exactly one of one": ({"oneOf": [{**S, "title": "t"}]}, {**S, "title": "t"}, []),
+    "alternatives that only narrow": (
+        {**objects(a=S, b=S), "anyOf": [{"required": ["a"]}, {"required": ["b"]}]},
+        objects(a=S, b=S),
+        ["anyOf"],
+    ),
+    "a constant": ({"const": "a"}, {**S, "enum": ["a"]}, []),
+    "a constant number": ({"type": "integer", "const": 5}, {**I, "minimum": 5, "maximum": 5}, []),
+    "a constant number without a type": ({"const": 5}, {**I, "minimum": 5, "maximum": 5}, []),
+    "a constant boolean": ({"const": True}, B, ["const"]),
+    "a constant null": ({"const": None}, {"type": "null"}, []),
+    "a list of words": ({"enum": ["a", "b"]}, {**S, "enum": ["a", "b"]}, []),
+    "a list of words and null": (
+        {"type": ["string", "null"], "enum": ["a", None]},
+        {**S, "enum": ["a"], "nullable": True},
+        [],
+    ),
+    "an empty word in a list": ({**S, "enum": ["", "b"]}, {**S, "enum": ["b"]}, ["enum"]),
+    "a list of numbers": (
+        {**I, "enum": [1, 5, 3]},
+        {**I, "minimum": 1, "maximum": 5},
+        ["enum"],
+    ),
+    "a list of anything": ({**S, "enum": ["a", 1]}, S, ["enum"]),
+    "both booleans": ({"enum": [True, False]}, B, []),
+    "a format it knows": ({**S, "format": "date-time"}, {**S, "format": "date-time"}, []),
+    "a format it does not": ({**S, "format": "uri"}, S, ["format"]),
+    "a format of numbers": ({**I, "format": "int32"}, {**I, "format": "int32"}, []),
+    "a limit that excludes, of whole numbers": (
+        {**I, "exclusiveMinimum": 0, "exclusiveMaximum": 9},
+        {**I, "minimum": 1, "maximum": 8},
+        [],
+    ),
+    "a limit that excludes": (
+        {**N, "exclusiveMinimum": 0.5},
+        {**N, "minimum": 0.5},
+        ["exclusiveMinimum"],
+    ),
+    "a reference": (
+        {**objects(a={"$ref": "#/$defs/A"}), "$defs": {"A": S}},
+        objects(a=S),
+        [],
+    ),
+    "a reference with something beside it": (
+        {**objects(a={"$ref": "#/$defs/A", "description": "d"}), "$defs": {"A": S}},
+        objects(a={**S, "description": "d"}),
+        [],
+    ),
+    "a reference in allOf, as older pydantic writes it": (
+        {
+            **objects(a={"allOf": [{"$ref": "#/definitions/A"}], "title": "t"}),
+            "definitions": {"A": objects(b=S)},
+        },
+        objects(a={**objects(b=S), "title": "t"}),
+        [],
+    ),
+    "a reference that leads nowhere": (
+        objects(a={"$ref": "#/$defs/B"}),
+        objects(a={"type": "object"}),
+        ["$ref"],
+    ),
+    "a reference to elsewhere": (
+        objects(a={"$ref": "https://a.example/schema"}),
+        objects(a={"type": "object"}),
+        ["$ref"],
+    ),
+    "a schema that holds itself": (
+        {**objects(next={"$ref": "#/$defs/A"}), "$defs": {"A": objects(n={"$ref": "#/$defs/A"})}},
+        objects(next=objects(n={"type": "object"})),
+        ["$ref"],
+    ),
+    "two uses of one definition": (
+        {**objects(a={"$ref": "#/$defs/A"}, b={"$ref": "#/$defs/A"}), "$defs": {"A": S}},
+        objects(a=S, b=S),
+        [],
+    ),
+    "all of some": (
+        {"allOf": [objects(a=S), {**objects(b=I), "required": ["b"]}], "required": ["a"]},
+        {**objects(b=I, a=S), "required": ["a", "b"]},
+        [],
+    ),
+    "all of some that contradict": ({"allOf": [S, I]}, S, ["allOf"]),
+    "an array without items": ({"type": "array"}, {"type": "array", "items": ANY}, ["items"]),
+    "an array of two kinds": (
+        {"type": "array", "prefixItems": [S, I]},
+        {"type": "array", "items": ANY},
+        ["prefixItems", "items"],
+    ),
+    "items of an array": (
+        {"items": {"type": ["integer", "null"]}},
+        {"type": "array", "items": {**I, "nullable": True}},
+        [],
+    ),
+    "anything": ({}, ANY, ["type"]),
+    "true": (objects(a=True), objects(a=ANY), ["type"]),
+    "a required member that is not listed": (
+        {**objects(a=S), "required": ["a", "b"]},
+        {**objects(a=S), "required": ["a"]},
+        ["required"],
+    ),
+    "an object of any members": ({"type": "object"}, {"type": "object"}, []),
+    "a property called as a keyword": (objects(type=S, format=S), objects(type=S, format=S), []),
+}
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_schema_is_said_as_the_protocol_can(name: str) -> None:
+    schema, expected, dropped = SCHEMAS[name]
+    assert written(schema) == (expected, dropped)
+
+
+def test_schema_too_deep_is_cut_and_told() -> None:
+    schema: dict[str, Any] = S
+    for _ in range(500):
+        schema = {"type": "array", "items": schema}
+    found, dropped = written(schema)
+    assert dropped == ["p"]
+    for _ in range(65):
+        found = found["items"]
+    assert found == ANY
+
+
+def test_references_that_multiply_are_cut_and_told() -> None:
+    definitions: dict[str, Any] = {"A0": S}
+    for step in range(1, 40):
+        reference = {"$ref": f"#/$defs/A{step - 1}"}
+        definitions[f"A{step}"] = objects(a=reference, b=reference)
+    _, dropped = written({"$ref": "#/$defs/A39", "$defs": definitions})
+    assert dropped == ["p"]
+
+
+KEYWORDS = [
+    *("type", "format", "nullable", "enum", "const", "items", "properties", "required"),
+    *("anyOf", "oneOf", "allOf", "not", "$ref", "$defs", "additionalProperties"),
+    *("exclusiveMinimum", "minimum", "minLength", "title"),
+]
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 3)
+    | st.sampled_from(["string", "object", "array", "null", "integer", "#", "#/$defs/a", ""]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(KEYWORDS), inner, max_size=4)
+        | st.dictionaries(st.sampled_from("ab"), inner, max_size=2)
+    ),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.sampled_from(KEYWORDS), values, max_size=5))
+def test_no_schema_raises_or_leaves_a_keyword_that_is_refused(schema: dict[str, Any]) -> None:
+    found, _ = written(schema)
+    assert_known(found)
+
+
+def assert_known(schema: Any) -> None:
+    assert isinstance(schema, dict)
+    refused = {"const", "oneOf", "allOf", "$ref", "$defs", "exclusiveMinimum", "not"}
+    assert refused.isdisjoint(schema)
+    assert "additionalProperties" not in schema
+    assert isinstance(schema.get("type", ""), str)
+    for inner in schema.get("properties", {}).values():
+        assert_known(inner)
+    for inner in (*schema.get("anyOf", ()), *([schema["items"]] if "items" in schema else ())):
+        assert_known(inner)

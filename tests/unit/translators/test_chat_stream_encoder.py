@@ -1,0 +1,255 @@
+"""Streams that chat clients get: order, numbering, what is said once, what is held back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from channels.translators.canonical import (
+    Began,
+    CallBegan,
+    CallDelta,
+    Ended,
+    Event,
+    Failed,
+    Finished,
+    Media,
+    MediaDelta,
+    RefusalDelta,
+    TextDelta,
+    ThinkingDelta,
+    UsageStated,
+)
+from channels.translators.chat import StreamEncoder
+from channels.usage import Usage
+from tests.unit.translators.wire import data_of, written
+
+USAGE = UsageStated(Usage(3, 4))
+
+
+def encoder(*, include_usage: bool = False) -> StreamEncoder:
+    return StreamEncoder(id="answer-1", created=7, model="m", include_usage=include_usage)
+
+
+def deltas(*events: Event) -> list[Any]:
+    """The deltas of the chunks, the role's left out."""
+    chunks = data_of(written("chat", events, include_usage=False))
+    found = [chunk["choices"][0]["delta"] for chunk in chunks if chunk != "[DONE]"]
+    return [delta for delta in found if "role" not in delta]
+
+
+def test_stream_is_role_text_finish_usage_terminator() -> None:
+    events: list[Event] = [
+        Began("x", "up"),
+        TextDelta("Hi"),
+        Finished("stop"),
+        USAGE,
+        Ended(),
+    ]
+    chunks = data_of(written("chat", events))
+    head = {"id": "answer-1", "object": "chat.completion.chunk", "created": 1_700_000_000}
+    assert all(head.items() <= chunk.items() for chunk in chunks[:-1])
+    assert [chunk["choices"] for chunk in chunks[:-1]] == [
+        [
+            {
+                "index": 0,
+                "delta": {"role": "assistant", "content": "", "refusal": None},
+                "logprobs": None,
+                "finish_reason": None,
+            }
+        ],
+        [{"index": 0, "delta": {"content": "Hi"}, "logprobs": None, "finish_reason": None}],
+        [{"index": 0, "delta": {}, "logprobs": None, "finish_reason": "stop"}],
+        [],
+    ]
+    assert [chunk["usage"] for chunk in chunks[:3]] == [None, None, None]
+    assert chunks[3]["usage"]["total_tokens"] == 7
+    assert chunks[4] == "[DONE]"
+
+
+def test_usage_is_for_a_client_that_asked() -> None:
+    chunks = data_of(written("chat", [TextDelta("a"), USAGE, Ended()], include_usage=False))
+    assert not any("usage" in chunk for chunk in chunks[:-1])
+    assert chunks[-1] == "[DONE]"
+    unstated = data_of(written("chat", [TextDelta("a"), Ended()], include_usage=True))
+    assert all(chunk["choices"] for chunk in unstated[:-1])
+
+
+def test_nothing_is_written_before_there_is_something_to_say() -> None:
+    one = encoder()
+    assert one.encode(Began("x", "up")) == b""
+    assert one.encode(USAGE) == b""
+    assert one.encode(Finished("stop")) == b""
+    assert one.encode(TextDelta("a")) != b""
+
+
+def test_cut_stream_has_no_finish_and_no_terminator() -> None:
+    stream = written("chat", [TextDelta("a"), Finished("stop"), USAGE])
+    assert b"[DONE]" not in stream
+    assert [chunk["choices"][0]["finish_reason"] for chunk in data_of(stream)] == [None, None]
+
+
+def test_nothing_follows_the_end() -> None:
+    one = encoder()
+    one.encode(Ended())
+    assert one.encode(TextDelta("late")) == b""
+    assert one.encode(Ended()) == b""
+
+
+def test_empty_answer_is_a_whole_stream() -> None:
+    chunks = data_of(written("chat", [Began(None, None), Finished("length"), Ended()]))
+    assert chunks[0]["choices"][0]["delta"]["role"] == "assistant"
+    assert chunks[0]["choices"][0]["finish_reason"] == "length"
+    assert chunks[1:] == ["[DONE]"]
+
+
+def test_calls_are_numbered_by_themselves_with_id_and_name_once() -> None:
+    found = deltas(
+        TextDelta("a"),
+        CallBegan(0, "c1", "f"),
+        CallDelta(0, '{"x'),
+        CallBegan(1, "c2", "g"),
+        CallDelta(1, "{}"),
+        CallDelta(0, '":1}'),
+        Ended(),
+    )
+    assert found == [
+        {"content": "a"},
+        {
+            "tool_calls": [
+                {
+                    "index": 0,
+                    "id": "c1",
+                    "type": "function",
+                    "function": {"name": "f", "arguments": ""},
+                }
+            ]
+        },
+        {"tool_calls": [{"index": 0, "function": {"arguments": '{"x'}}]},
+        {
+            "tool_calls": [
+                {
+                    "index": 1,
+                    "id": "c2",
+                    "type": "function",
+                    "function": {"name": "g", "arguments": ""},
+                }
+            ]
+        },
+        {"tool_calls": [{"index": 1, "function": {"arguments": "{}"}}]},
+        {"tool_calls": [{"index": 0, "function": {"arguments": '":1}'}}]},
+        {},
+    ]
+
+
+def test_call_without_arguments_is_given_an_empty_object() -> None:
+    found = deltas(CallBegan(0, "c1", "f"), CallDelta(0, ""), Finished("tool_calls"), Ended())
+    assert found[1:] == [{"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]}, {}]
+
+
+def test_delta_of_a_call_that_never_began_is_nothing() -> None:
+    assert deltas(TextDelta("a"), CallDelta(3, "{}")) == [{"content": "a"}]
+    assert deltas(CallDelta(0, "{}")) == []
+
+
+def test_stop_after_calls_is_tool_calls() -> None:
+    chunks = data_of(written("chat", [CallBegan(0, "c", "f"), Finished("stop"), Ended()]))
+    assert chunks[-2]["choices"][0]["finish_reason"] == "tool_calls"
+
+
+def test_signature_of_a_call_is_beside_it() -> None:
+    (began, *_) = deltas(CallBegan(0, "c", "f", signature="s", signer="native"))
+    assert began["tool_calls"][0]["extra_content"] == {"google": {"thought_signature": "s"}}
+
+
+def test_thinking_is_beside_the_text_and_proven_at_its_end() -> None:
+    found = deltas(
+        ThinkingDelta("a"),
+        ThinkingDelta("b"),
+        ThinkingDelta(signature="s", signer="messages"),
+        ThinkingDelta(redacted="blob", signer="messages"),
+        TextDelta("x"),
+        ThinkingDelta("c", signature="t", signer="messages"),
+    )
+    form = "anthropic-claude-v1"
+    assert found == [
+        {"reasoning_content": "a"},
+        {"reasoning_content": "b"},
+        {
+            "reasoning_details": [
+                {
+                    "type": "reasoning.text",
+                    "index": 0,
+                    "format": form,
+                    "text": "ab",
+                    "signature": "s",
+                }
+            ]
+        },
+        {
+            "reasoning_details": [
+                {"type": "reasoning.encrypted", "index": 1, "format": form, "data": "blob"}
+            ]
+        },
+        {"content": "x"},
+        {
+            "reasoning_content": "c",
+            "reasoning_details": [
+                {
+                    "type": "reasoning.text",
+                    "index": 2,
+                    "format": form,
+                    "text": "c",
+                    "signature": "t",
+                }
+            ],
+        },
+    ]
+
+
+def test_thinking_that_says_nothing_is_nothing() -> None:
+    assert written("chat", [ThinkingDelta(), ThinkingDelta(signature="whose")]) == b""
+
+
+def test_refusals_and_images() -> None:
+    image = Media("image", "image/png", data="iVBOR")
+    found = deltas(
+        RefusalDelta("No."),
+        MediaDelta(image),
+        Finished("refusal", explanation="not said twice"),
+        Ended(),
+    )
+    assert found == [
+        {"refusal": "No."},
+        {"content": "![image](data:image/png;base64,iVBOR)"},
+        {},
+    ]
+    explained = deltas(Finished("refusal", explanation="Not this."), Ended())
+    assert explained == [{"refusal": "Not this."}, {}]
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("overloaded_error", ("api_error", "upstream_error")),
+        ("rate_limit_error", ("rate_limit_error", "rate_limit_exceeded")),
+        ("429", ("rate_limit_error", "rate_limit_exceeded")),
+        ("invalid_request_error", ("invalid_request_error", "invalid_request")),
+        # The operator's account, not the client's.
+        ("billing_error", ("api_error", "upstream_error")),
+        ("insufficient_quota", ("api_error", "upstream_error")),
+        (None, ("api_error", "upstream_error")),
+    ],
+)
+def test_error_is_chats_own_and_ends_without_terminator(
+    code: str | None, expected: tuple[str, str]
+) -> None:
+    stream = written("chat", [TextDelta("a"), Failed(code, "Busy."), Ended()])
+    kind, word = expected
+    assert data_of(stream)[-1] == {"error": {"message": "Busy.", "type": kind, "code": word}}
+    assert b"[DONE]" not in stream
+
+
+def test_half_a_character_is_written_as_it_came() -> None:
+    assert b'"content":"\\ud83d"' in written("chat", [TextDelta("\ud83d")])

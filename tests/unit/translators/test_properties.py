@@ -1,0 +1,208 @@
+"""Properties of the codecs: what was decoded is said again; a stream says what the whole does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from channels.translators.canonical import (
+    Answer,
+    Finished,
+    Part,
+    Protocol,
+    Refusal,
+    Request,
+    Text,
+    Thinking,
+)
+from channels.translators.report import Report
+from channels.translators.table import codec
+from tests.unit.translators.answer_strategies import answers, events_of
+from tests.unit.translators.request_strategies import chat_requests, messages_requests
+from tests.unit.translators.wire import (
+    comparable,
+    events_in,
+    folded,
+    translated,
+    written,
+)
+
+PROTOCOLS: list[Protocol] = ["chat", "messages"]
+slow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def again(protocol: Protocol, request: Request, **options: Any) -> Request:
+    """The request, encoded and decoded."""
+    module = codec(protocol)
+    body = module.encode_request(
+        request,
+        model="m",
+        stream=False,
+        max_tokens=request.max_tokens or 4000,
+        report=Report(),
+        **options,
+    )
+    return module.decode_request(body)
+
+
+def settled(request: Request) -> Request:
+    """The request without what is not the wire's to keep: the maximum, names that were merged."""
+    extras = {name: value for name, value in request.extras.items() if "." not in name}
+    return replace(request, max_tokens=None, extras=extras)
+
+
+@slow
+@given(chat_requests)
+def test_chat_request_says_the_same_again(body: dict[str, Any]) -> None:
+    request = codec("chat").decode_request(body)
+    assert settled(again("chat", request)) == settled(request)
+
+
+@slow
+@given(messages_requests)
+def test_messages_request_says_the_same_again(body: dict[str, Any]) -> None:
+    request = codec("messages").decode_request(body)
+    assert settled(again("messages", request, has_system_turns=True)) == settled(request)
+
+
+@slow
+@given(chat_requests)
+def test_messages_upstream_is_given_what_its_protocol_allows(body: dict[str, Any]) -> None:
+    sent, _ = translated("chat", "messages", body)
+    roles = [message["role"] for message in sent["messages"]]
+    assert roles == [("user", "assistant")[index % 2] for index in range(len(roles))]
+    for message in sent["messages"]:
+        assert message["content"], "no empty content"
+        blocks = message["content"]
+        kinds = [] if isinstance(blocks, str) else [block["type"] for block in blocks]
+        results = [index for index, kind in enumerate(kinds) if kind == "tool_result"]
+        assert results == list(range(len(results))), "results first"
+
+
+@slow
+@given(messages_requests)
+def test_chat_upstream_is_given_results_right_after_calls(body: dict[str, Any]) -> None:
+    sent, _ = translated("messages", "chat", body)
+    open_calls: list[str] = []
+    for message in sent["messages"]:
+        if message["role"] == "tool":
+            assert message["tool_call_id"] in open_calls
+        else:
+            open_calls = [call["id"] for call in message.get("tool_calls", ())]
+
+
+def normal(protocol: Protocol, answer: Answer) -> Answer:
+    """The answer in the words that this protocol has for it."""
+    if protocol == "chat":
+        return answer
+    parts: list[Part] = []
+    has_refusal = any(isinstance(part, Refusal) for part in answer.parts)
+    for part in answer.parts:
+        said = Text(part.text) if isinstance(part, Refusal) else part
+        before = parts[-1] if parts else None
+        if isinstance(said, Text) and isinstance(before, Text):
+            parts[-1] = Text(before.text + said.text)
+        else:
+            parts.append(said)
+    finish = "refusal" if has_refusal and answer.finish == "stop" else answer.finish
+    usage = (
+        answer.usage
+        or codec("messages")
+        .decode_answer(codec("messages").encode_answer(answer, id="x", created=0, model="m"))
+        .usage
+    )
+    return replace(answer, parts=tuple(parts), finish=finish, usage=usage)
+
+
+def without_writes(answer: Answer) -> Answer:
+    """The answer as chat's usage reader sees it: it knows no writes to a cache."""
+    if answer.usage is None:
+        return answer
+    return replace(answer, usage=replace(answer.usage, cache_write_tokens=0))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@slow
+@given(data=st.data())
+def test_whole_answer_says_the_same_again(protocol: Protocol, data: st.DataObject) -> None:
+    answer = data.draw(answers())
+    module = codec(protocol)
+    body = module.encode_answer(answer, id="x", created=1, model="m")
+    found = comparable(module.decode_answer(body))
+    expected = comparable(normal(protocol, answer))
+    if protocol == "chat":
+        found, expected = without_writes(found), without_writes(expected)
+    assert found == expected
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@slow
+@given(data=st.data())
+def test_stream_says_what_the_whole_answer_says(protocol: Protocol, data: st.DataObject) -> None:
+    answer = data.draw(answers())
+    events = data.draw(events_of(answer))
+    stream = written(protocol, events)
+    sizes = data.draw(st.lists(st.integers(1, 60), max_size=20))
+    found = comparable(folded(events_in(protocol, stream, sizes=sizes)))
+    module = codec(protocol)
+    body = module.encode_answer(answer, id="x", created=1, model="m")
+    assert found == comparable(module.decode_answer(body))
+
+
+@pytest.mark.parametrize(("client", "upstream"), [("chat", "messages"), ("messages", "chat")])
+@slow
+@given(data=st.data())
+def test_translated_stream_says_what_the_translated_answer_says(
+    client: Protocol, upstream: Protocol, data: st.DataObject
+) -> None:
+    answer = data.draw(answers())
+    sent = written(upstream, data.draw(events_of(answer)))
+    got = written(client, events_in(upstream, sent))
+    streamed = folded(events_in(client, got))
+    body = codec(upstream).encode_answer(answer, id="up", created=1, model="up")
+    plain = codec(client).encode_answer(
+        codec(upstream).decode_answer(body), id="x", created=1, model="m"
+    )
+    assert comparable(streamed) == comparable(codec(client).decode_answer(plain))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@slow
+@given(data=st.data())
+def test_stream_cut_anywhere_has_no_end(protocol: Protocol, data: st.DataObject) -> None:
+    answer = data.draw(answers())
+    events = data.draw(events_of(answer))
+    at = data.draw(st.integers(0, len(events) - 1))
+    stream = written(protocol, events[:at])
+    found = events_in(protocol, stream)
+    assert not any(isinstance(event, Finished) for event in found)
+    assert b"[DONE]" not in stream
+    assert b"message_stop" not in stream
+    # And what was said before the cut is the beginning of the whole.
+    assert written(protocol, events).startswith(stream)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@slow
+@given(data=st.data())
+def test_no_stream_raises(protocol: Protocol, data: st.DataObject) -> None:
+    answer = data.draw(answers())
+    stream = bytearray(written(protocol, data.draw(events_of(answer))))
+    for at in data.draw(st.lists(st.integers(0, max(0, len(stream) - 1)), max_size=8)):
+        stream[at] = data.draw(st.integers(0, 255))
+    events = events_in(protocol, bytes(stream) + b"\n\n")
+    for client in PROTOCOLS:
+        written(client, events)
+
+
+@slow
+@given(st.lists(st.sampled_from(["a", "b"]), max_size=4))
+def test_unsigned_thoughts_never_reach_a_messages_client(texts: list[str]) -> None:
+    parts = tuple(Thinking(text) for text in texts)
+    answer = Answer(id=None, model=None, parts=parts, finish="stop")
+    body = codec("messages").encode_answer(answer, id="x", created=1, model="m")
+    assert codec("messages").decode_answer(body).parts == ()

@@ -1,0 +1,119 @@
+"""The table of translations, and one attempt put together from it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from channels.errors import InvalidRequest, UpstreamMalformed
+from channels.translators.call import TranslatedCall
+from channels.translators.canonical import Protocol
+from channels.translators.table import TRANSLATIONS
+from tests.unit.translators.wire import data_of, sse
+
+LONG = "mcp__" + "x" * 70
+
+
+def shown(message: str) -> str:
+    return message.replace("upstream.example", "[hidden]")
+
+
+def attempt(client: Protocol, upstream: Protocol, **body: Any) -> TranslatedCall:
+    stated = {"model": "m", "messages": [{"role": "user", "content": "hi"}], **body}
+    return TranslatedCall(TRANSLATIONS[client, upstream], stated, redact=shown)
+
+
+# Path, client, upstream, value of the header, name in the configuration.
+SPECIFIED = [
+    ("T1", "chat", "messages", "openai_chat_to_anthropic_messages", "chat_to_messages"),
+    ("T2", "chat", "native", "openai_chat_to_gemini_native", "chat_to_native"),
+    ("T3", "messages", "chat", "anthropic_messages_to_openai_chat", "messages_to_chat"),
+    ("T4", "native", "chat", "gemini_native_to_openai_chat", "native_to_chat"),
+    ("T6", "native", "messages", "anthropic_messages_to_gemini_native", "native_to_messages"),
+]
+
+
+def test_paths_are_called_as_the_specification_calls_them() -> None:
+    rows = [
+        (row.path, row.client, row.upstream, row.header, row.setting)
+        for row in TRANSLATIONS.values()
+    ]
+    assert rows == SPECIFIED
+
+
+def test_request_goes_over_and_tells_what_it_lost() -> None:
+    call = attempt("chat", "messages", n=2, logprobs=True)
+    body = call.upstream_body(model="up", stream=True, max_tokens=9)
+    assert body == {
+        "model": "up",
+        "max_tokens": 9,
+        "messages": [{"role": "user", "content": "hi"}],
+        "stream": True,
+    }
+    assert call.report.warning() == "n; logprobs"
+
+
+def test_options_of_the_upstreams_codec_are_passed_on() -> None:
+    body = attempt("messages", "chat").upstream_body(
+        model="up", stream=False, max_tokens=9, max_tokens_param="max_completion_tokens"
+    )
+    assert body["max_completion_tokens"] == 9
+
+
+def test_whole_answer_comes_back_under_the_clients_tool_names() -> None:
+    call = attempt("messages", "chat", tools=[{"name": LONG, "input_schema": {"type": "object"}}])
+    sent = call.upstream_body(model="up", stream=False, max_tokens=9)
+    name = sent["tools"][0]["function"]["name"]
+    assert name != LONG
+    made = {"id": "c", "type": "function", "function": {"name": name, "arguments": "{}"}}
+    body = {"choices": [{"message": {"tool_calls": [made]}, "finish_reason": "tool_calls"}]}
+    answer = json.loads(call.answer(json.dumps(body).encode(), id="msg_1", created=1, model="m"))
+    assert answer["content"][0]["name"] == LONG
+
+
+def test_stream_comes_back_under_the_clients_tool_names() -> None:
+    call = attempt("messages", "chat", tools=[{"name": LONG, "input_schema": {"type": "object"}}])
+    sent = call.upstream_body(model="up", stream=True, max_tokens=9)
+    made = {"index": 0, "id": "c", "function": {"name": sent["tools"][0]["function"]["name"]}}
+    chunk = {"choices": [{"index": 0, "delta": {"tool_calls": [made]}}]}
+    stream = call.stream(id="msg_1", created=1, model="m", include_usage=False)
+    out = b"".join(stream.feed(event) for event in sse(chunk, b"[DONE]")) + stream.end()
+    starts = [data for data in data_of(out) if data["type"] == "content_block_start"]
+    assert starts[0]["content_block"]["name"] == LONG
+
+
+def test_malformed_answer_and_bad_request_are_told() -> None:
+    with pytest.raises(UpstreamMalformed):
+        attempt("chat", "messages").answer(b"<html>", id="x", created=1, model="m")
+    with pytest.raises(InvalidRequest):
+        attempt("chat", "messages", top_p="high")
+
+
+def test_failure_before_anything_was_said_is_the_callers() -> None:
+    stream = attempt("chat", "messages").stream(id="x", created=1, model="m", include_usage=False)
+    error = {
+        "type": "error",
+        "error": {"type": "overloaded_error", "message": "upstream.example is busy"},
+    }
+    start = {"type": "message_start", "message": {"id": "m"}}
+    assert [stream.feed(event) for event in sse(start, error)] == [b"", b""]
+    assert stream.failed is not None
+    assert stream.failed.message == "[hidden] is busy"
+    assert not stream.has_written
+    assert data_of(stream.write_failure())[0]["error"]["message"] == "[hidden] is busy"
+
+
+def test_failure_amid_the_answer_is_said_in_the_clients_words() -> None:
+    stream = attempt("chat", "messages").stream(id="x", created=1, model="m", include_usage=False)
+    delta = {
+        "type": "content_block_delta",
+        "index": 0,
+        "delta": {"type": "text_delta", "text": "a"},
+    }
+    error = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
+    out = b"".join(stream.feed(event) for event in sse(delta, error, {"type": "message_stop"}))
+    assert data_of(out)[-1] == {
+        "error": {"message": "busy", "type": "api_error", "code": "upstream_error"}
+    }

@@ -1,0 +1,329 @@
+"""Whole answers between the protocols: text, tools, thinking, refusals, finishes, usage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from channels.errors import UpstreamMalformed
+from channels.translators import chat, messages
+from channels.translators.canonical import (
+    Answer,
+    FinishReason,
+    Media,
+    Refusal,
+    Text,
+    Thinking,
+    ToolCall,
+)
+from channels.usage import Usage
+from tests.unit.translators.wire import answered, whole
+
+
+def message(*content: dict[str, Any], **members: Any) -> dict[str, Any]:
+    return {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "up",
+        "content": list(content),
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        "usage": {"input_tokens": 3, "output_tokens": 4},
+        **members,
+    }
+
+
+def completion(finish: str | None = "stop", **said: Any) -> dict[str, Any]:
+    choice = {"index": 0, "message": {"role": "assistant", **said}, "finish_reason": finish}
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "model": "up",
+        "choices": [choice],
+        "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7},
+    }
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
+
+
+def test_message_becomes_a_completion() -> None:
+    answer = answered("messages", message(text("Hello"), text(" there")))
+    assert whole("chat", answer) == {
+        "id": "answer-1",
+        "object": "chat.completion",
+        "created": 7,
+        "model": "m",
+        "choices": [
+            {
+                "index": 0,
+                "message": {"role": "assistant", "content": "Hello there", "refusal": None},
+                "logprobs": None,
+                "finish_reason": "stop",
+            }
+        ],
+        "usage": {
+            "prompt_tokens": 3,
+            "completion_tokens": 4,
+            "total_tokens": 7,
+            "prompt_tokens_details": {"cached_tokens": 0},
+            "completion_tokens_details": {"reasoning_tokens": 0},
+        },
+    }
+
+
+def test_completion_becomes_a_message() -> None:
+    answer = answered("chat", completion(content="Hello"))
+    assert whole("messages", answer) == {
+        "id": "answer-1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [text("Hello")],
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        "usage": {
+            "input_tokens": 3,
+            "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": 0,
+            "output_tokens": 4,
+        },
+    }
+
+
+def test_tool_uses_become_calls() -> None:
+    uses = [
+        {"type": "tool_use", "id": "t1", "name": "f", "input": {"a": [1, None]}},
+        {"type": "tool_use", "id": "t2", "name": "g", "input": {}},
+    ]
+    choice = whole("chat", answered("messages", message(*uses, stop_reason="tool_use")))["choices"]
+    assert choice[0]["finish_reason"] == "tool_calls"
+    assert choice[0]["message"] == {
+        "role": "assistant",
+        "content": None,
+        "refusal": None,
+        "tool_calls": [
+            {
+                "id": "t1",
+                "type": "function",
+                "function": {"name": "f", "arguments": '{"a":[1,null]}'},
+            },
+            {"id": "t2", "type": "function", "function": {"name": "g", "arguments": "{}"}},
+        ],
+    }
+
+
+def test_calls_become_tool_uses() -> None:
+    calls = [
+        {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}},
+        {"id": "c2", "type": "function", "function": {"name": "g", "arguments": ""}},
+        {"id": "c3", "type": "function", "function": {"name": "h", "arguments": "not JSON"}},
+    ]
+    # Some upstreams say `stop` after calling.
+    answer = answered("chat", completion("stop", content=None, tool_calls=calls))
+    said = whole("messages", answer)
+    assert said["stop_reason"] == "tool_use"
+    assert said["content"] == [
+        {"type": "tool_use", "id": "c1", "name": "f", "input": {"a": 1}},
+        {"type": "tool_use", "id": "c2", "name": "g", "input": {}},
+        {"type": "tool_use", "id": "c3", "name": "h", "input": {"raw_arguments": "not JSON"}},
+    ]
+
+
+def test_call_without_an_id_is_given_one_that_stays() -> None:
+    calls = [{"function": {"name": "f", "arguments": "{}"}}] * 2
+    ids = [
+        [part.id for part in answered("chat", completion(tool_calls=calls)).parts]  # type: ignore[union-attr]
+        for _ in range(2)
+    ]
+    assert ids[0] == ids[1]
+    assert len(set(ids[0])) == 2
+    assert all(call_id.startswith("call_") for call_id in ids[0])
+
+
+def test_old_function_call_is_a_call() -> None:
+    said = completion("function_call", function_call={"name": "f", "arguments": "{}"})
+    answer = answered("chat", said)
+    assert isinstance(answer.parts[0], ToolCall)
+    assert answer.finish == "tool_calls"
+
+
+FINISHES: list[tuple[FinishReason, str, str]] = [
+    ("stop", "end_turn", "stop"),
+    ("length", "max_tokens", "length"),
+    ("tool_calls", "tool_use", "tool_calls"),
+    ("refusal", "refusal", "content_filter"),
+]
+
+
+@pytest.mark.parametrize(("reason", "of_messages", "of_chat"), FINISHES)
+def test_finish_means_the_same_both_ways(
+    reason: FinishReason, of_messages: str, of_chat: str
+) -> None:
+    assert answered("messages", message(stop_reason=of_messages)).finish == reason
+    assert answered("chat", completion(of_chat, content="")).finish == reason
+    answer = Answer(id=None, model=None, parts=(), finish=reason)
+    assert whole("messages", answer)["stop_reason"] == of_messages
+    assert whole("chat", answer)["choices"][0]["finish_reason"] == of_chat
+
+
+@pytest.mark.parametrize(
+    ("stated", "in_chat"),
+    [
+        ("stop_sequence", "stop"),
+        ("pause_turn", "length"),
+        ("model_context_window_exceeded", "length"),
+        ("a_reason_to_come", "stop"),
+    ],
+)
+def test_finish_that_only_messages_has(stated: str, in_chat: str) -> None:
+    answer = answered("messages", message(text("x"), stop_reason=stated))
+    assert whole("chat", answer)["choices"][0]["finish_reason"] == in_chat
+
+
+def test_stop_sequence_is_named_where_it_can_be() -> None:
+    stated = message(text("x"), stop_reason="stop_sequence", stop_sequence="END")
+    answer = answered("messages", stated)
+    assert answer.stop_sequence == "END"
+    assert whole("messages", answer)["stop_sequence"] == "END"
+
+
+def test_no_finish_is_an_end_like_any_other() -> None:
+    call = ToolCall("c", "f", "{}")
+    for parts, of_chat, of_messages in (
+        ((), "stop", "end_turn"),
+        ((call,), "tool_calls", "tool_use"),
+    ):
+        answer = Answer(id=None, model=None, parts=parts, finish=None)
+        assert whole("chat", answer)["choices"][0]["finish_reason"] == of_chat
+        assert whole("messages", answer)["stop_reason"] == of_messages
+
+
+def test_refusal_of_the_provider_is_explained() -> None:
+    details = {"type": "refusal", "category": "cyber", "explanation": "Not this."}
+    answer = answered("messages", message(stop_reason="refusal", stop_details=details))
+    choice = whole("chat", answer)["choices"][0]
+    assert choice["finish_reason"] == "content_filter"
+    assert choice["message"] == {"role": "assistant", "content": None, "refusal": "Not this."}
+    assert whole("messages", answer)["stop_details"]["explanation"] == "Not this."
+
+
+def test_refusal_without_an_explanation_is_empty() -> None:
+    answer = answered("messages", message(stop_reason="refusal", stop_details=None))
+    said = whole("chat", answer)["choices"][0]["message"]
+    assert said == {"role": "assistant", "content": "", "refusal": None}
+
+
+def test_refusal_in_the_models_words_is_said() -> None:
+    answer = answered("chat", completion("stop", content=None, refusal="I won't."))
+    assert answer.parts == (Refusal("I won't."),)
+    said = whole("messages", answer)
+    assert said["content"] == [text("I won't.")]
+    assert said["stop_reason"] == "refusal"
+
+
+def test_input_of_messages_leaves_the_cache_out() -> None:
+    usage = {
+        "input_tokens": 10,
+        "cache_read_input_tokens": 100,
+        "cache_creation": {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 5},
+        "output_tokens": 50,
+        "output_tokens_details": {"thinking_tokens": 30},
+    }
+    answer = answered("messages", message(usage=usage))
+    expected = Usage(
+        input_tokens=135,
+        output_tokens=50,
+        cached_tokens=100,
+        cache_write_tokens=25,
+        reasoning_tokens=30,
+    )
+    assert answer.usage == expected
+    assert whole("chat", answer)["usage"] == {
+        "prompt_tokens": 135,
+        "completion_tokens": 50,
+        "total_tokens": 185,
+        "prompt_tokens_details": {"cached_tokens": 100, "cache_write_tokens": 25},
+        "completion_tokens_details": {"reasoning_tokens": 30},
+    }
+    assert answered("messages", message(usage=whole("messages", answer)["usage"])).usage == expected
+
+
+def test_input_of_chat_includes_the_cache() -> None:
+    body = completion(content="x")
+    body["usage"]["prompt_tokens"] = 30
+    body["usage"]["prompt_tokens_details"] = {"cached_tokens": 20}
+    usage = whole("messages", answered("chat", body))["usage"]
+    assert usage["input_tokens"] == 10
+    assert usage["cache_read_input_tokens"] == 20
+
+
+def test_usage_of_zero_is_stated_and_none_is_not() -> None:
+    zero = completion(content="")
+    zero["usage"] = {"prompt_tokens": 0, "completion_tokens": 0}
+    assert answered("chat", zero).usage == Usage(input_tokens=0, output_tokens=0)
+    none = completion(content="")
+    del none["usage"]
+    answer = answered("chat", none)
+    assert answer.usage is None
+    assert "usage" not in whole("chat", answer)
+
+
+def test_blocks_of_the_providers_tools_are_passed_over() -> None:
+    answer = answered(
+        "messages",
+        message(
+            text("I look. "),
+            {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"q": 1}},
+            {"type": "web_search_tool_result", "tool_use_id": "s", "content": []},
+            {"type": "fallback", "from": {}, "to": {}},
+            text("Yes."),
+        ),
+    )
+    assert answer.parts == (Text("I look. Yes."),)
+
+
+def test_images_the_model_made_are_links_in_text() -> None:
+    image = Media("image", "image/png", data="iVBOR")
+    answer = Answer(id=None, model=None, parts=(Text("See: "), image), finish="stop")
+    link = "![image](data:image/png;base64,iVBOR)"
+    assert whole("chat", answer)["choices"][0]["message"]["content"] == "See: " + link
+    assert whole("messages", answer)["content"] == [text("See: "), text(link)]
+
+
+def test_thinking_without_proof_is_neither_thinking_nor_text() -> None:
+    answer = answered("chat", completion(content="4", reasoning_content="2 and 2"))
+    assert answer.parts == (Thinking("2 and 2"), Text("4"))
+    assert whole("messages", answer)["content"] == [text("4")]
+
+
+def test_content_in_parts_is_read() -> None:
+    answer = answered("chat", completion(content=[text("a"), text("b")]))
+    assert answer.parts == (Text("a"), Text("b"))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"[]", b"oops", b'{"choices": []}', b'{"choices": [{}]}', b'{"error": {"message": "x"}}'],
+)
+def test_what_is_no_completion_is_malformed(body: bytes) -> None:
+    with pytest.raises(UpstreamMalformed):
+        chat.decode_answer(body)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"oops", b'{"content": "x"}', b'{"type": "error", "error": {}}']
+)
+def test_what_is_no_message_is_malformed(body: bytes) -> None:
+    with pytest.raises(UpstreamMalformed):
+        messages.decode_answer(body)
+
+
+def test_half_a_character_is_passed_on() -> None:
+    body = b'{"choices": [{"message": {"content": "\\ud83d"}, "finish_reason": "stop"}]}'
+    answer = chat.decode_answer(body)
+    said = messages.encode_answer(answer, id="x", created=1, model="m")
+    assert b'"text":"\\ud83d"' in said

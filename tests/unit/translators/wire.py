@@ -1,0 +1,205 @@
+"""What the translator tests say over and over: translate a request, read a stream, fold its events.
+
+`folded` is the meaning of a stream by the words of `canonical.py`: what its events say as one whole
+answer. A stream and the whole answer of the same thing must fold and decode alike.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from channels.translators.canonical import (
+    Answer,
+    Began,
+    CallBegan,
+    CallDelta,
+    Ended,
+    Event,
+    Failed,
+    Finished,
+    MediaDelta,
+    Part,
+    Protocol,
+    Refusal,
+    RefusalDelta,
+    Request,
+    Text,
+    TextDelta,
+    Thinking,
+    ThinkingDelta,
+    ToolCall,
+    UsageStated,
+)
+from channels.translators.report import Report
+from channels.translators.table import codec
+from channels.wire.sse import SseEvent, SseSplitter
+
+MAX_TOKENS = 4000
+# Members that hold schemas, or what is a tool's own.
+_OPAQUE = ("parameters", "schema", "input_schema", "input", "args", "response", "responseSchema")
+
+
+def translated(
+    client: Protocol,
+    upstream: Protocol,
+    body: Mapping[str, Any],
+    *,
+    stream: bool = False,
+    max_tokens: int = MAX_TOKENS,
+    **options: Any,
+) -> tuple[dict[str, Any], list[str]]:
+    """The upstream's body, and what was dropped. The body holds no null and is JSON."""
+    report = Report()
+    request = codec(client).decode_request(body)
+    encoded = codec(upstream).encode_request(
+        request, model="up", stream=stream, max_tokens=max_tokens, report=report, **options
+    )
+    assert_no_null(encoded, "")
+    assert json.loads(json.dumps(encoded)) == encoded
+    return encoded, report.dropped
+
+
+def assert_no_null(value: Any, place: str) -> None:
+    """No null goes to an upstream but within a schema or a call's own arguments."""
+    assert value is not None, place
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if name not in _OPAQUE:
+                assert_no_null(inner, f"{place}.{name}")
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            assert_no_null(inner, f"{place}[{index}]")
+
+
+def decoded(protocol: Protocol, body: Mapping[str, Any]) -> Request:
+    """A body as the canonical request."""
+    return codec(protocol).decode_request(body)
+
+
+def sse(*datas: Mapping[str, Any] | bytes) -> list[SseEvent]:
+    """Events with these data."""
+    events = []
+    for data in datas:
+        raw = data if isinstance(data, bytes) else json.dumps(data).encode()
+        events.append(SseEvent(b"", raw))
+    return events
+
+
+def events_from(protocol: Protocol, events: Iterable[SseEvent]) -> list[Event]:
+    """What a protocol's decoder makes of an upstream's events, to the end of the stream."""
+    decoder = codec(protocol).StreamDecoder()
+    found = [event for one in events for event in decoder.feed(one)]
+    return [*found, *decoder.end()]
+
+
+def events_in(protocol: Protocol, stream: bytes, *, sizes: Sequence[int] = ()) -> list[Event]:
+    """The same from bytes, which come in pieces of these sizes and then in one."""
+    splitter = SseSplitter()
+    events = []
+    at = 0
+    for size in sizes:
+        events.extend(splitter.feed(stream[at : at + size]))
+        at += size
+    events.extend(splitter.feed(stream[at:]))
+    assert splitter.pending() == b"", "an event lacks its end"
+    return events_from(protocol, events)
+
+
+def written(protocol: Protocol, events: Iterable[Event], *, include_usage: bool = True) -> bytes:
+    """A client's stream of these events."""
+    encoder = codec(protocol).StreamEncoder(
+        id="answer-1", created=1_700_000_000, model="m", include_usage=include_usage
+    )
+    return b"".join(encoder.encode(event) for event in events)
+
+
+def data_of(stream: bytes) -> list[Any]:
+    """The data of a stream's events as JSON; the terminator of chat as text."""
+    datas = [event.data for event in SseSplitter().feed(stream)]
+    assert None not in datas
+    return ["[DONE]" if data == b"[DONE]" else json.loads(data or b"") for data in datas]
+
+
+def names_of(stream: bytes) -> list[str]:
+    """The names of a messages stream's events, each of which equals its data's type."""
+    events = SseSplitter().feed(stream)
+    names = [(event.event or b"").decode() for event in events]
+    assert names == [json.loads(event.data or b"")["type"] for event in events]
+    return names
+
+
+def whole(protocol: Protocol, answer: Answer) -> Any:
+    """A whole answer as the client gets it, as JSON."""
+    return json.loads(codec(protocol).encode_answer(answer, id="answer-1", created=7, model="m"))
+
+
+def answered(protocol: Protocol, body: Mapping[str, Any]) -> Answer:
+    """An upstream's whole answer as the canonical one."""
+    return codec(protocol).decode_answer(json.dumps(body).encode())
+
+
+def folded(events: Iterable[Event]) -> Answer:
+    """The whole answer that these events say."""
+    answer = Answer(id=None, model=None, parts=(), finish=None)
+    parts: list[Part] = []
+    calls: dict[int, int] = {}
+    for event in events:
+        if isinstance(event, Began):
+            answer = replace(answer, id=event.id, model=event.model)
+        elif isinstance(event, CallBegan):
+            calls[event.index] = len(parts)
+            parts.append(ToolCall(event.id, event.name, "", event.signature, event.signer))
+        elif isinstance(event, CallDelta):
+            call = parts[calls[event.index]]
+            assert isinstance(call, ToolCall), "a delta goes to its call"
+            parts[calls[event.index]] = replace(call, arguments=call.arguments + event.arguments)
+        elif isinstance(event, Finished):
+            answer = replace(
+                answer,
+                finish=event.reason,
+                stop_sequence=event.stop_sequence,
+                explanation=event.explanation,
+            )
+        elif isinstance(event, UsageStated):
+            answer = replace(answer, usage=event.usage)
+        elif not isinstance(event, Ended | Failed):
+            _append(parts, event)
+    return replace(answer, parts=tuple(parts))
+
+
+def _append(
+    parts: list[Part], event: TextDelta | RefusalDelta | ThinkingDelta | MediaDelta
+) -> None:
+    last = parts[-1] if parts else None
+    if isinstance(event, TextDelta):
+        if isinstance(last, Text):
+            parts[-1] = Text(last.text + event.text)
+        else:
+            parts.append(Text(event.text))
+    elif isinstance(event, RefusalDelta):
+        if isinstance(last, Refusal):
+            parts[-1] = Refusal(last.text + event.text)
+        else:
+            parts.append(Refusal(event.text))
+    elif isinstance(event, MediaDelta):
+        parts.append(event.media)
+    elif event.redacted:
+        parts.append(Thinking("", redacted=event.redacted, signer=event.signer))
+    elif isinstance(last, Thinking) and not (last.signature or last.redacted):
+        parts[-1] = Thinking(last.text + event.text, event.signature, event.signer)
+    else:
+        parts.append(Thinking(event.text, event.signature, event.signer))
+
+
+def comparable(answer: Answer) -> Answer:
+    """An answer without what differs by right: the ids, and how arguments are spaced."""
+    parts = [
+        replace(part, arguments=json.dumps(json.loads(part.arguments), sort_keys=True))
+        if isinstance(part, ToolCall)
+        else part
+        for part in answer.parts
+    ]
+    return replace(answer, id=None, model=None, parts=tuple(parts))

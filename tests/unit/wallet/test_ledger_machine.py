@@ -1,0 +1,51 @@
+"""The ledger's rules on the in-memory twin."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any, TypeVar, cast
+
+import hypothesis
+
+from actors.wallet import ledger
+from actors.wallet.ledger import Applied, Batch
+from tests.support.fake_ledger import FakeLedger
+from tests.support.ledger_machine import KEYS, LedgerMachine
+
+T = TypeVar("T")
+
+
+def _now(coroutine: Coroutine[Any, Any, T]) -> T:
+    """The fake never waits: one step brings its coroutine to the end."""
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        return cast(T, stop.value)
+    raise AssertionError("the fake waited")
+
+
+class FakeLedgerMachine(LedgerMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.ledger = FakeLedger()
+        for account, keys in KEYS.items():
+            for key in keys:
+                self.ledger.open_account(account, key)
+
+    def apply(self, batch: Batch) -> Applied:
+        return _now(ledger.apply(self.ledger, "process", batch))
+
+    def top_up(self, account_id: str, amount: int) -> int:
+        return _now(ledger.top_up(self.ledger, account_id, amount))
+
+    def balance_of(self, account_id: str) -> tuple[int, int]:
+        return self.ledger.balances[account_id], self.ledger.held[account_id]
+
+    def faults(self) -> list[Any]:
+        return self.ledger.faults()
+
+
+TestLedgerMachine = FakeLedgerMachine.TestCase
+TestLedgerMachine.settings = hypothesis.settings(
+    max_examples=40, stateful_step_count=30, deadline=None
+)

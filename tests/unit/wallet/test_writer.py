@@ -1,0 +1,276 @@
+"""Group commit, answers to those who left, and a database that goes away and comes back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+
+from actors.store.database import Database, StatementRefused
+from actors.wallet.messages import CallFacts, Hold, LedgerUnavailable, Outcome
+from actors.wallet.wallets import HOLD_SECONDS, HoldRefused, Wallets
+from actors.wallet.writer import LedgerWriter
+from metrics.prometheus import Metrics
+from tests.support.aio import eventually, jump, run
+from tests.support.clock import FakeClock
+from tests.support.fake_ledger import FakeLedger
+
+ACCOUNT, KEY = "acct_a", "key_a"
+
+
+@dataclass
+class Bank:
+    ledger: FakeLedger
+    clock: FakeClock
+    writer: LedgerWriter
+    wallets: Wallets
+    task: asyncio.Task[None]
+
+
+@asynccontextmanager
+async def bank(balance: int = 1000) -> AsyncIterator[Bank]:
+    ledger, clock, metrics = FakeLedger(), FakeClock(), Metrics()
+    ledger.open_account(ACCOUNT, KEY, balance)
+    database = cast(Database, ledger)
+    writer = LedgerWriter(database=database, process_id="p", clock=clock, metrics=metrics)
+    wallets = Wallets(writer=writer, database=database, clock=clock, metrics=metrics)
+    task = asyncio.create_task(writer.run())
+    yield Bank(ledger, clock, writer, wallets, task)
+    task.cancel()
+    await asyncio.wait([task])
+
+
+def facts(number: int) -> CallFacts:
+    return CallFacts(
+        call_id=UUID(int=number),
+        account_id=ACCOUNT,
+        key_id=KEY,
+        protocol="chat",
+        model="m",
+        submitted_at=1.0,
+    )
+
+
+def hold(number: int, amount: int = 100, cap: int | None = None) -> Hold:
+    return Hold(facts=facts(number), amount_nano_usd=amount, cap_nano_usd=cap)
+
+
+def outcome(cost: int, status: Any = "success") -> Outcome:
+    return Outcome(status=status, cost_nano_usd=cost, created_at=2.0, latency_ms=1000)
+
+
+def test_hundred_concurrent_holds_admit_exactly_what_the_balance_covers() -> None:
+    async def main() -> None:
+        async with bank(balance=1000) as b:
+            answers = await asyncio.gather(
+                *(b.wallets.hold(hold(n)) for n in range(100)), return_exceptions=True
+            )
+            refused = [a for a in answers if isinstance(a, HoldRefused)]
+            assert len(refused) == 90
+            assert {r.reason for r in refused} == {"insufficient_funds"}
+            assert len(b.ledger.holds) == 10
+            assert b.ledger.faults() == []
+
+    run(main())
+
+
+def test_messages_that_wait_share_a_transaction() -> None:
+    async def main() -> None:
+        async with bank(balance=10_000) as b:
+            await b.wallets.hold(hold(1))
+            b.ledger.batches.clear()
+            b.ledger.gate = asyncio.Event()
+            waiting = [asyncio.ensure_future(b.wallets.hold(hold(n))) for n in range(2, 42)]
+            await asyncio.sleep(0)
+            b.ledger.gate.set()
+            await asyncio.gather(*waiting)
+            assert len(b.ledger.batches) <= 2
+
+    run(main())
+
+
+def test_settlement_moves_the_balance_once(expect_log: Callable[..., None]) -> None:
+    expect_log("settled_already")
+
+    async def main() -> None:
+        async with bank() as b:
+            await b.wallets.hold(hold(1))
+            b.wallets.settle(facts(1), outcome(250))
+            b.wallets.settle(facts(1), outcome(300))  # of one batch the first counts
+            await b.wallets.settled(ACCOUNT)
+            b.wallets.settle(facts(1), outcome(250))
+            await b.wallets.settled(ACCOUNT)
+            assert (b.ledger.balances[ACCOUNT], b.ledger.held[ACCOUNT]) == (750, 0)
+            assert await b.wallets.available(ACCOUNT) == 750
+
+    run(main())
+
+
+def test_asker_who_left_leaves_no_hold_behind() -> None:
+    async def main() -> None:
+        async with bank() as b:
+            b.ledger.gate = asyncio.Event()
+            asking = asyncio.ensure_future(b.wallets.hold(hold(1)))
+            await eventually(lambda: bool(b.writer.unsettled()))
+            await asyncio.sleep(0)
+            asking.cancel()
+            await asyncio.wait([asking])
+            b.ledger.gate.set()
+            await b.wallets.settled(ACCOUNT)
+            await b.wallets.settled(ACCOUNT)
+            assert b.ledger.holds == {}
+            assert b.ledger.rows == {}
+            assert b.ledger.faults() == []
+
+    run(main())
+
+
+def test_answer_and_cancellation_in_one_turn_leave_no_hold_behind() -> None:
+    async def main() -> None:
+        async with bank() as b:
+            asking = asyncio.ensure_future(b.wallets.hold(hold(1)))
+            while not b.ledger.holds:
+                await asyncio.sleep(0)
+            asking.cancel()  # the answer is set, the asker has not run yet
+            await asyncio.wait([asking])
+            await b.wallets.settled(ACCOUNT)
+            await b.wallets.settled(ACCOUNT)
+            assert b.ledger.holds == {} or not asking.cancelled()
+            assert b.ledger.faults() == []
+
+    run(main())
+
+
+def test_lost_connection_repeats_the_batch_without_a_second_effect(
+    expect_log: Callable[..., None],
+) -> None:
+    expect_log("ledger_unreachable")
+
+    async def main() -> None:
+        async with bank() as b:
+            await b.wallets.hold(hold(1))
+            b.ledger.lose_after = 1  # committed, but nobody was told
+            b.wallets.settle(facts(1), outcome(250))
+            await eventually(lambda: b.clock.sleepers > 0)
+            b.clock.advance(0.05)
+            with_noop = b.wallets.settled(ACCOUNT)
+            await with_noop
+            assert b.ledger.balances[ACCOUNT] == 750
+            assert b.ledger.faults() == []
+
+    run(main())
+
+
+def test_hold_granted_unseen_counts_once(expect_log: Callable[..., None]) -> None:
+    expect_log("ledger_unreachable")
+
+    async def main() -> None:
+        async with bank() as b:
+            b.ledger.lose_after = 1
+            asking = asyncio.ensure_future(b.wallets.hold(hold(1)))
+            await eventually(lambda: b.clock.sleepers > 0)
+            b.clock.advance(0.05)
+            await asking
+            assert b.ledger.held[ACCOUNT] == 100
+            assert b.ledger.faults() == []
+
+    run(main())
+
+
+def test_hold_does_not_wait_out_an_outage_and_what_it_got_unseen_goes_back(
+    expect_log: Callable[..., None],
+) -> None:
+    expect_log("ledger_unreachable")
+
+    async def main() -> None:
+        async with bank() as b:
+            b.ledger.lose_after = 1
+            b.ledger.lose_before = 0
+            asking = asyncio.ensure_future(b.wallets.hold(hold(1)))
+            await eventually(lambda: b.clock.sleepers > 0)
+            assert b.ledger.held[ACCOUNT] == 100  # committed unseen
+            b.ledger.lose_before = 2
+            b.clock.advance(6.0)  # past the patience, and the database is still away
+            with pytest.raises(LedgerUnavailable):
+                await asking
+            await eventually(lambda: b.clock.sleepers > 0)
+            b.clock.advance(1.0)
+            await eventually(lambda: b.clock.sleepers > 0 or not b.ledger.holds)
+            b.clock.advance(1.0)
+            await eventually(lambda: not b.ledger.holds)
+            assert b.ledger.faults() == []
+
+    run(main())
+
+
+def test_hold_does_not_wait_for_a_database_that_hangs() -> None:
+    async def main() -> None:
+        async with bank() as b:
+            b.ledger.gate = asyncio.Event()
+            asking = asyncio.ensure_future(b.wallets.hold(hold(1)))
+            await eventually(lambda: bool(b.writer.unsettled()))
+            jump(HOLD_SECONDS)
+            with pytest.raises(LedgerUnavailable):
+                await asking
+            b.ledger.gate.set()
+            await b.wallets.settled(ACCOUNT)
+            await b.wallets.settled(ACCOUNT)
+            assert b.ledger.holds == {}
+            assert b.ledger.faults() == []
+
+    run(main())
+
+
+def test_message_the_database_refuses_does_not_hold_up_the_others(
+    expect_log: Callable[..., None],
+) -> None:
+    expect_log("ledger_batch_failed")
+    expect_log("ledger_message_refused")
+
+    async def main() -> None:
+        async with bank(balance=10_000) as b:
+            await b.wallets.hold(hold(1))
+            await b.wallets.hold(hold(2))
+            poisoned = b.ledger.apply
+
+            def refuse_two(*args: Any) -> Any:
+                if any(UUID(s["call_id"]) == UUID(int=2) for s in args[0]):
+                    raise StatementRefused("22003", "out of range")
+                return poisoned(*args)
+
+            b.ledger.apply = refuse_two  # type: ignore[method-assign, assignment]
+            b.wallets.settle(facts(1), outcome(1))
+            b.wallets.settle(facts(2), outcome(2))
+            await b.wallets.settled(ACCOUNT)
+            assert UUID(int=1) not in b.ledger.holds
+            assert UUID(int=2) in b.ledger.holds
+
+    run(main())
+
+
+def test_available_reads_afresh_only_when_nothing_seems_left() -> None:
+    async def main() -> None:
+        async with bank(balance=0) as b:
+            assert await b.wallets.available(ACCOUNT) == 0
+            b.ledger.balances[ACCOUNT] = 500  # topped up by another process
+            assert await b.wallets.available(ACCOUNT) == 500
+            b.ledger.balances[ACCOUNT] = 400
+            assert await b.wallets.available(ACCOUNT) == 500  # a yes may be old, the hold decides
+
+    run(main())
+
+
+def test_spend_cap_refuses_within_a_batch() -> None:
+    async def main() -> None:
+        async with bank(balance=10_000) as b:
+            answers = await asyncio.gather(
+                *(b.wallets.hold(hold(n, cap=250)) for n in range(4)), return_exceptions=True
+            )
+            assert [isinstance(a, HoldRefused) for a in answers] == [False, False, True, True]
+
+    run(main())

@@ -1,0 +1,78 @@
+"""The admin listener."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, cast
+
+import pytest
+import ujson
+from tornado.httpclient import AsyncHTTPClient, HTTPResponse
+from tornado.web import Application
+
+from gw.web.admin import make_admin_application
+from tests.unit.web.fakes import FakeMetrics
+
+
+class Probe:
+    """Why the process is not ready, if it is not."""
+
+    why_not: str | None = None
+
+
+@pytest.fixture
+def probe() -> Probe:
+    return Probe()
+
+
+@pytest.fixture
+def app(probe: Probe) -> Application:
+    return make_admin_application(
+        metrics=cast(Any, FakeMetrics()),
+        readiness=lambda: probe.why_not,
+        new_id=uuid.uuid4,
+    )
+
+
+async def get(client: AsyncHTTPClient, url: str, **options: Any) -> HTTPResponse:
+    response = await client.fetch(url, raise_error=False, **options)
+    assert len(response.headers["x-gateway-trace"]) == 32
+    assert "Server" not in response.headers
+    return response
+
+
+@pytest.mark.gen_test
+async def test_metrics_come_in_the_format_that_is_asked_for(
+    http_client: AsyncHTTPClient, base_url: str
+) -> None:
+    response = await get(http_client, f"{base_url}/metrics", headers={"Accept": "text/x"})
+    assert response.code == 200
+    assert response.body == b"# accept=text/x\n"
+    assert response.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+
+
+@pytest.mark.gen_test
+async def test_a_process_that_drains_is_alive_but_not_ready(
+    http_client: AsyncHTTPClient, base_url: str, probe: Probe
+) -> None:
+    ready = await get(http_client, f"{base_url}/readyz")
+    assert (ready.code, ujson.loads(ready.body)) == (200, {"status": "ok"})
+    probe.why_not = "draining"
+    ready = await get(http_client, f"{base_url}/readyz")
+    assert (ready.code, ujson.loads(ready.body)) == (503, {"status": "draining"})
+    assert (await get(http_client, f"{base_url}/healthz")).code == 200
+
+
+@pytest.mark.gen_test
+async def test_probes_may_ask_with_head(http_client: AsyncHTTPClient, base_url: str) -> None:
+    for path in ("/healthz", "/readyz"):
+        response = await get(http_client, f"{base_url}{path}", method="HEAD")
+        assert (response.code, response.body) == (200, b"")
+
+
+@pytest.mark.gen_test
+async def test_anything_else_is_not_there(http_client: AsyncHTTPClient, base_url: str) -> None:
+    assert (await get(http_client, f"{base_url}/v1/models")).code == 404
+    response = await get(http_client, f"{base_url}/metrics", method="POST", body=b"")
+    assert response.code == 405
+    assert ujson.loads(response.body)["error"]["code"] == 405

@@ -1,0 +1,150 @@
+"""The error table against the specification's, in every shape, written out as data."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gw.web import errors
+from gw.web.errors import ERROR_TABLE, ErrorKind, GatewayError, from_upstream
+from gw.web.render import render
+
+# HTTP | chat type | chat code | messages type | native status, in the specification's words.
+SPEC_TABLE = """
+400 | invalid_request_error | model_not_found                 | not_found_error       | NOT_FOUND
+400 | invalid_request_error | model_not_allowed               | invalid_request_error | INVALID_ARGUMENT
+400 | invalid_request_error | invalid_request                 | invalid_request_error | INVALID_ARGUMENT
+400 | invalid_request_error | tool_not_supported              | invalid_request_error | INVALID_ARGUMENT
+400 | invalid_request_error | invalid_idempotency_key         | invalid_request_error | INVALID_ARGUMENT
+409 | invalid_request_error | idempotency_key_reuse           | invalid_request_error | ALREADY_EXISTS
+409 | invalid_request_error | idempotency_in_flight           | invalid_request_error | ALREADY_EXISTS
+409 | invalid_request_error | idempotency_response_not_cached | invalid_request_error | ALREADY_EXISTS
+401 | authentication_error  | invalid_api_key                 | authentication_error  | UNAUTHENTICATED
+402 | insufficient_quota    | quota_exceeded                  | billing_error         | RESOURCE_EXHAUSTED
+403 | permission_error      | permission_denied               | permission_error      | PERMISSION_DENIED
+429 | rate_limit_error      | rate_limit_exceeded             | rate_limit_error      | RESOURCE_EXHAUSTED
+500 | server_error          | internal_error                  | api_error             | INTERNAL
+502 | api_error             | upstream_unreachable            | api_error             | UNAVAILABLE
+503 | server_error          | no_channel_available            | overloaded_error      | UNAVAILABLE
+504 | api_error             | upstream_timeout                | api_error             | DEADLINE_EXCEEDED
+"""  # noqa: E501
+
+# Named elsewhere in the specification (Errors 5, Agent API) and in contract §5.
+BESIDE_THE_TABLE = """
+404 | invalid_request_error | not_found                       | not_found_error       | NOT_FOUND
+404 | invalid_request_error | log_not_found                   | not_found_error       | NOT_FOUND
+405 | invalid_request_error | method_not_allowed              | invalid_request_error | UNIMPLEMENTED
+413 | invalid_request_error | request_too_large               | request_too_large     | INVALID_ARGUMENT
+429 | rate_limit_error      | logs_rate_limited               | rate_limit_error      | RESOURCE_EXHAUSTED
+400 | invalid_request_error | model_no_vision                 | invalid_request_error | INVALID_ARGUMENT
+"""  # noqa: E501
+
+
+def rows(table: str) -> list[tuple[int, str, str, str, str]]:
+    found = []
+    for line in table.strip().splitlines():
+        status, *names = (cell.strip() for cell in line.split("|"))
+        chat_type, code, messages_type, native_status = names
+        found.append((int(status), chat_type, code, messages_type, native_status))
+    return found
+
+
+ROWS = rows(SPEC_TABLE) + rows(BESIDE_THE_TABLE)
+
+
+def kind_of(code: str) -> ErrorKind:
+    (kind,) = [kind for kind in ERROR_TABLE if kind.code == code]
+    return kind
+
+
+def test_the_table_is_the_specifications() -> None:
+    ours = [
+        (kind.http_status, kind.chat_type, kind.code, kind.messages_type, kind.native_status)
+        for kind in ERROR_TABLE
+    ]
+    assert ours == ROWS
+
+
+def test_every_kind_of_the_module_is_in_the_table() -> None:
+    kinds = [value for value in vars(errors).values() if isinstance(value, ErrorKind)]
+    assert sorted(kinds, key=repr) == sorted(ERROR_TABLE, key=repr)
+
+
+@pytest.mark.parametrize(("status", "chat_type", "code", "messages_type", "native_status"), ROWS)
+def test_every_error_is_rendered_in_every_shape(
+    status: int, chat_type: str, code: str, messages_type: str, native_status: str
+) -> None:
+    error = GatewayError(kind_of(code), "What happened.", param="size")
+    chat = {"message": "What happened.", "type": chat_type, "code": code}
+    expected = {
+        "chat": {"error": chat},
+        "images": {"error": {**chat, "param": "size"}},
+        "messages": {
+            "type": "error",
+            "error": {"type": messages_type, "message": "What happened."},
+        },
+        "native": {"error": {"code": status, "message": "What happened.", "status": native_status}},
+    }
+    assert error.http_status == status
+    rendered = {
+        "chat": json.loads(render("chat", error)),
+        "images": json.loads(render("images", error)),
+        "messages": json.loads(render("messages", error)),
+        "native": json.loads(render("native", error)),
+    }
+    assert rendered == expected
+
+
+# status | chat code | chat type | messages type | native status
+UPSTREAM_TABLE = """
+400 | invalid_request     | invalid_request_error | invalid_request_error | INVALID_ARGUMENT
+422 | invalid_request     | invalid_request_error | invalid_request_error | INVALID_ARGUMENT
+401 | invalid_api_key     | authentication_error  | authentication_error  | UNAUTHENTICATED
+403 | permission_denied   | permission_error      | permission_error      | PERMISSION_DENIED
+404 | not_found           | invalid_request_error | not_found_error       | NOT_FOUND
+429 | rate_limit_exceeded | rate_limit_error      | rate_limit_error      | RESOURCE_EXHAUSTED
+402 | upstream_error      | api_error             | api_error             | UNKNOWN
+408 | upstream_error      | api_error             | api_error             | UNKNOWN
+409 | upstream_error      | api_error             | api_error             | ALREADY_EXISTS
+413 | upstream_error      | api_error             | request_too_large     | INVALID_ARGUMENT
+418 | upstream_error      | api_error             | api_error             | UNKNOWN
+500 | upstream_error      | api_error             | api_error             | INTERNAL
+501 | upstream_error      | api_error             | api_error             | UNIMPLEMENTED
+502 | upstream_error      | api_error             | api_error             | UNAVAILABLE
+503 | upstream_error      | api_error             | api_error             | UNAVAILABLE
+504 | upstream_error      | api_error             | api_error             | DEADLINE_EXCEEDED
+529 | upstream_error      | api_error             | overloaded_error      | UNAVAILABLE
+"""
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "chat_type", "messages_type", "native"), rows(UPSTREAM_TABLE)
+)
+def test_an_upstream_status_passes_with_our_names_for_it(
+    status: int, code: str, chat_type: str, messages_type: str, native: str
+) -> None:
+    error = from_upstream(status, "No.", headers={"Retry-After": "7"})
+    assert error.http_status == status
+    assert error.headers == {"Retry-After": "7"}
+    kind = error.kind
+    assert (kind.code, kind.chat_type, kind.messages_type, kind.native_status) == (
+        code,
+        chat_type,
+        messages_type,
+        native,
+    )
+    assert json.loads(render("native", error))["error"]["code"] == status
+
+
+@pytest.mark.parametrize("status", [100, 101, 301, 302, 304, 600, 999])
+def test_an_upstream_status_that_is_no_error_becomes_502(status: int) -> None:
+    error = from_upstream(status, "Moved.")
+    assert (error.http_status, error.kind.code) == (502, "upstream_error")
+
+
+def test_an_endpoint_may_give_an_error_its_own_status() -> None:
+    error = GatewayError(errors.MODEL_NOT_FOUND, "Gone.", http_status=404)
+    assert error.http_status == 404
+    assert json.loads(render("native", error))["error"]["code"] == 404
+    assert repr(error) == "<GatewayError 404 model_not_found: Gone.>"

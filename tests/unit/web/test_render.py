@@ -1,0 +1,42 @@
+"""How bodies are written, whatever stands in the message."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gw.web.errors import INVALID_REQUEST, GatewayError
+from gw.web.render import dumps, render
+
+
+def message_of(body: bytes) -> str:
+    return str(json.loads(body)["error"]["message"])
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["", "plain", 'quotes " and \\', "slash / path", "tab\tnewline\n", "nul\x00", "æøå 漢字 😀"],
+)
+def test_a_message_comes_back_as_it_was(message: str) -> None:
+    assert message_of(render("chat", GatewayError(INVALID_REQUEST, message))) == message
+
+
+def test_a_lone_surrogate_is_replaced() -> None:
+    body = render("chat", GatewayError(INVALID_REQUEST, "model 'x\ud800y' is not known"))
+    assert message_of(body) == "model 'x?y' is not known"
+
+
+def test_slashes_and_letters_are_written_as_they_are() -> None:
+    assert dumps({"path": "/v1/é"}) == '{"path":"/v1/é"}'.encode()
+
+
+def test_a_number_that_json_does_not_have_is_refused() -> None:
+    with pytest.raises(OverflowError):
+        dumps({"x": float("nan")})
+
+
+def test_only_the_images_shape_has_a_param() -> None:
+    error = GatewayError(INVALID_REQUEST, "Too many.")
+    assert "param" not in json.loads(render("chat", error))["error"]
+    assert json.loads(render("images", error))["error"]["param"] is None

@@ -1,0 +1,120 @@
+"""A served application and a client that sends bytes as they are: no library mends them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets
+from tornado.web import Application
+
+from tests.unit.web.fakes import KEY
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One HTTP answer as it came over the wire."""
+
+    status: int
+    headers: dict[str, str]  # names in lower case
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def code(self) -> str:
+        """The error code of the first shape."""
+        return str(self.json()["error"]["code"])
+
+
+class Client:
+    """One connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def send(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def answer(self, *, has_body: bool = True) -> Answer:
+        """Read one answer, sized or chunked."""
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin1")
+        status_line, *lines = head[:-4].split("\r\n")
+        pairs = [line.split(": ", 1) for line in lines]
+        headers = {name.lower(): value for name, value in pairs}
+        body = b""
+        if has_body and "content-length" in headers:
+            body = await self.reader.readexactly(int(headers["content-length"]))
+        elif has_body and headers.get("transfer-encoding") == "chunked":
+            body = await self._chunks()
+        return Answer(int(status_line.split(" ")[1]), headers, body)
+
+    async def ended(self) -> bool:
+        """Read what is left; True when that is nothing and the server has closed."""
+        try:
+            return await self.reader.read() == b""
+        except ConnectionResetError:
+            return True
+
+    async def ask(self, head: str, body: bytes = b"") -> Answer:
+        await self.send(head.replace("\n", "\r\n").encode("latin1") + body)
+        return await self.answer(has_body=not head.startswith("HEAD"))
+
+    def vanish(self) -> None:
+        """Close without a word."""
+        self.writer.transport.abort()
+
+    async def _chunks(self) -> bytes:
+        body = b""
+        while size := int(await self.reader.readline(), 16):
+            body += await self.reader.readexactly(size)
+            await self.reader.readexactly(2)
+        await self.reader.readexactly(2)
+        return body
+
+
+@dataclass(frozen=True)
+class Address:
+    port: int
+
+    @asynccontextmanager
+    async def client(self) -> AsyncIterator[Client]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        try:
+            yield Client(reader, writer)
+        finally:
+            writer.close()
+
+    async def ask(self, head: str, body: bytes = b"") -> Answer:
+        """One request on its own connection."""
+        async with self.client() as client:
+            return await client.ask(head, body)
+
+
+@asynccontextmanager
+async def served(application: Application) -> AsyncIterator[Address]:
+    """Serve on a free port until the block ends."""
+    server = HTTPServer(application)
+    sockets = bind_sockets(0, "127.0.0.1")
+    server.add_sockets(sockets)
+    try:
+        yield Address(sockets[0].getsockname()[1])
+    finally:
+        server.stop()
+        await server.close_all_connections()
+
+
+def request(method: str, path: str, *headers: str, key: str | None = KEY) -> str:
+    """A request head with the usual headers, and a key unless told otherwise."""
+    lines = [f"{method} {path} HTTP/1.1", "Host: gateway"]
+    if key is not None:
+        lines.append(f"Authorization: Bearer {key}")
+    return "\n".join([*lines, *headers, "", ""])
