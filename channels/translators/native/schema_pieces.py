@@ -134,7 +134,8 @@ def inferred_type(schema: _Schema, written: _Schema) -> str | None:
             return kind
     if "enum" in written:
         return "string"
-    values = [schema.get("const"), *(schema.get("enum") or ())]
+    listed = schema.get("enum")
+    values = [schema.get("const"), *(listed if isinstance(listed, list) else ())]
     if any(isinstance(value, bool) for value in values):
         return "boolean"
     limits = [written[name] for name in ("minimum", "maximum") if name in written]

@@ -42,74 +42,72 @@ def visible(answer: Answer) -> list[object]:
     return [text, *[(call.name, arguments_object(call.arguments)) for call in calls]]
 
 
-@pytest.mark.parametrize("path", STREAMS, ids=[path.name for path in STREAMS])
-def test_recorded_stream_is_translated_to_its_end(path: Path) -> None:
-    events = events_of(path)
-    assert isinstance(events[-1], Ended)
-    answer = folded(events)
-    assert answer.usage is not None
-    stated = stated_usage("native", list(values_of(stream_of(path))))
-    assert (answer.usage.input_tokens, answer.usage.output_tokens) == stated
-    for client in CLIENTS:
-        again = folded(events_in(client, written(client, events)))
-        assert again.finish == answer.finish
-        if not any(not isinstance(part, Text | ToolCall) for part in answer.parts):
-            assert visible(again) == visible(answer)
+def test_recorded_stream_is_translated_to_its_end() -> None:
+    for path in STREAMS:
+        events = events_of(path)
+        assert isinstance(events[-1], Ended)
+        answer = folded(events)
+        assert answer.usage is not None
+        stated = stated_usage("native", list(values_of(stream_of(path))))
+        assert (answer.usage.input_tokens, answer.usage.output_tokens) == stated
+        for client in CLIENTS:
+            again = folded(events_in(client, written(client, events)))
+            assert again.finish == answer.finish
+            if not any(not isinstance(part, Text | ToolCall) for part in answer.parts):
+                assert visible(again) == visible(answer)
 
 
-@pytest.mark.parametrize("path", STREAMS, ids=[path.name for path in STREAMS])
-def test_recorded_stream_comes_back_the_same(path: Path) -> None:
-    events = events_of(path)
-    again = events_in("native", written("native", events))
-    assert comparable(folded(again)) == comparable(folded(events))
+def test_recorded_stream_comes_back_the_same() -> None:
+    for path in STREAMS:
+        events = events_of(path)
+        again = events_in("native", written("native", events))
+        assert comparable(folded(again)) == comparable(folded(events))
 
 
-@pytest.mark.parametrize("path", STREAMS, ids=[path.name for path in STREAMS])
-def test_recorded_stream_cut_before_its_end_has_none(path: Path) -> None:
-    datas = [line[6:] for line in stream_of(path).splitlines() if line.startswith(b"data: ")]
-    decoder = native.StreamDecoder()
-    found = [event for one in datas[:-1] for event in decoder.feed(SseEvent(b"", one))]
-    if b'"finishReason"' not in b"".join(datas[:-1]):
-        assert decoder.end() == []
-    for client in CLIENTS:
-        stream = written(client, found)
-        assert b"finishReason" not in stream
-        assert b"[DONE]" not in stream
-        assert b"message_stop" not in stream
+def test_recorded_stream_cut_before_its_end_has_none() -> None:
+    for path in STREAMS:
+        datas = [line[6:] for line in stream_of(path).splitlines() if line.startswith(b"data: ")]
+        decoder = native.StreamDecoder()
+        found = [event for one in datas[:-1] for event in decoder.feed(SseEvent(b"", one))]
+        if b'"finishReason"' not in b"".join(datas[:-1]):
+            assert decoder.end() == []
+        for client in CLIENTS:
+            stream = written(client, found)
+            assert b"finishReason" not in stream
+            assert b"[DONE]" not in stream
+            assert b"message_stop" not in stream
 
 
-@pytest.mark.parametrize("path", WHOLES, ids=[path.name for path in WHOLES])
-def test_recorded_answer_is_translated(path: Path) -> None:
-    body = path.read_bytes()
-    if b'"error"' in body:
-        with pytest.raises(UpstreamMalformed):
-            native.decode_answer(body)
-        return
-    answer = native.decode_answer(body)
-    assert answer.finish is not None
-    stated = stated_usage("native", [json.loads(body)])
-    assert answer.usage is not None
-    assert (answer.usage.input_tokens, answer.usage.output_tokens) == stated
-    for client in CLIENTS:
-        sent = codec(client).encode_answer(answer, id="a", created=1, model="m")
-        again = codec(client).decode_answer(sent)
-        assert again.finish == answer.finish
-        assert again.usage == answer.usage
+def test_recorded_answer_is_translated() -> None:
+    for path in WHOLES:
+        body = path.read_bytes()
+        if b'"error"' in body:
+            with pytest.raises(UpstreamMalformed):
+                native.decode_answer(body)
+            continue
+        answer = native.decode_answer(body)
+        assert answer.finish is not None
+        stated = stated_usage("native", [json.loads(body)])
+        assert answer.usage is not None
+        assert (answer.usage.input_tokens, answer.usage.output_tokens) == stated
+        for client in CLIENTS:
+            sent = codec(client).encode_answer(answer, id="a", created=1, model="m")
+            again = codec(client).decode_answer(sent)
+            assert again.finish == answer.finish
+            assert again.usage == answer.usage
 
 
-@pytest.mark.parametrize(
-    ("upstream", "path"), FOREIGN, ids=[f"{upstream}-{path.name}" for upstream, path in FOREIGN]
-)
-def test_stream_of_another_protocol_is_translated(upstream: Protocol, path: Path) -> None:
-    stream = stream_of(path)
-    if upstream == "chat":
-        stream += b"data: [DONE]\n\n"
-    events = events_in(upstream, stream)
-    answer = folded(events)
-    again = events_in("native", written("native", events))
-    if isinstance(events[-1], Ended):
-        assert isinstance(again[-1], Ended)
-        assert folded(again).usage == answer.usage
-        assert visible(folded(again)) == visible(answer)
-    else:
-        assert isinstance(events[-1], Failed)
+def test_stream_of_another_protocol_is_translated() -> None:
+    for upstream, path in FOREIGN:
+        stream = stream_of(path)
+        if upstream == "chat":
+            stream += b"data: [DONE]\n\n"
+        events = events_in(upstream, stream)
+        answer = folded(events)
+        again = events_in("native", written("native", events))
+        if isinstance(events[-1], Ended):
+            assert isinstance(again[-1], Ended)
+            assert folded(again).usage == answer.usage
+            assert visible(folded(again)) == visible(answer)
+        else:
+            assert isinstance(events[-1], Failed)
