@@ -82,7 +82,7 @@ class AccountLimits:
             if len(usage.admitted) >= rpm:
                 # With a limit lowered meanwhile, room comes when enough of the oldest have aged.
                 freeing = usage.admitted[len(usage.admitted) - rpm]
-                retry_after = max(1, math.ceil(freeing + WINDOW_SECONDS - now))
+                retry_after = max(1, math.ceil(WINDOW_SECONDS - (now - freeing)))
                 self._refuse(usage, "requests per minute", rpm, now, rpm, concurrency, retry_after)
         if concurrency is not None and usage.in_flight >= concurrency:
             self._refuse(
@@ -138,7 +138,7 @@ def _headers(usage: _Usage, now: float, rpm: int | None, concurrency: int | None
         headers["x-ratelimit-limit-requests"] = str(rpm)
         headers["x-ratelimit-remaining-requests"] = str(max(0, rpm - len(usage.admitted)))
         headers["x-ratelimit-reset-requests"] = str(
-            max(0, math.ceil(oldest + WINDOW_SECONDS - now)) if usage.admitted else 0
+            max(0, math.ceil(WINDOW_SECONDS - (now - oldest))) if usage.admitted else 0
         )
     if concurrency is not None:
         headers["x-ratelimit-limit-concurrency"] = str(concurrency)
