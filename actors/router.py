@@ -47,37 +47,39 @@ def candidates(
 ) -> list[Candidate]:
     """The channels to try, in order. Empty: no channel serves this model on this protocol.
 
-    After the native ones come those that speak one of `translations`: the protocols that the
-    client's can be translated to, the preferred first.
+    After the native ones come those reachable by translation, among themselves in the same order,
+    each spoken to in the first of `translations` that it speaks: the protocols that the client's
+    can be translated to, the preferred first.
     """
     if model.endpoint_type is not None and protocol in CHAT_PROTOCOLS:
         return []  # spec, General facts 4: an image or video model is not served as chat
-    found: list[Candidate] = []
-    for spoken in (protocol, *translations):
-        taken = {candidate.channel_id for candidate in found}
-        able = [
-            (binding, channels[binding.channel_id])
-            for binding in model.bindings
-            if binding.channel_id in channels
-            and binding.channel_id not in taken
-            and spoken in channels[binding.channel_id].spec.protocols
-        ]
-        found += [
-            Candidate(binding.channel_id, binding.upstream_model or model.id, spoken)
-            for binding, _ in _ordered(able, pin)
-        ]
-    return found
+    native: list[tuple[Binding, ChannelView, str]] = []
+    translated: list[tuple[Binding, ChannelView, str]] = []
+    for binding in model.bindings:
+        channel = channels.get(binding.channel_id)
+        if channel is None:
+            continue
+        for spoken in (protocol, *translations):
+            if spoken in channel.spec.protocols:
+                found = native if spoken == protocol else translated
+                found.append((binding, channel, spoken))
+                break
+    return [
+        Candidate(binding.channel_id, binding.upstream_model or model.id, spoken)
+        for group in (native, translated)
+        for binding, _, spoken in _ordered(group, pin)
+    ]
 
 
 def _ordered(
-    found: Iterable[tuple[Binding, ChannelView]], pin: str | None
-) -> list[tuple[Binding, ChannelView]]:
+    found: Iterable[tuple[Binding, ChannelView, str]], pin: str | None
+) -> list[tuple[Binding, ChannelView, str]]:
     second: Callable[[ChannelView], tuple[float, int]]
     if pin is None:
         second = _load
     else:
         second = lambda channel: (_distance(pin, channel.spec.id), 0)  # noqa: E731
-    return sorted(found, key=lambda pair: (pair[1].spec.priority, *second(pair[1])))
+    return sorted(found, key=lambda one: (one[1].spec.priority, *second(one[1])))
 
 
 def _load(channel: ChannelView) -> tuple[float, int]:

@@ -7,7 +7,7 @@ the client's protocol is the router's part.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -107,6 +107,25 @@ TRANSLATIONS: Mapping[tuple[Protocol, Protocol], Translation] = MappingProxyType
 _CODECS: Mapping[Protocol, Codec] = MappingProxyType(
     {"chat": chat, "messages": messages, "native": native}
 )
+
+
+# Where a channel speaks several protocols that a client's can be translated to, the first of these
+# is taken: an upstream that takes native-content has it as its own, and what it takes beside that
+# is a conversion of its own making (spec: Protocol compatibility).
+_PREFERRED: tuple[Protocol, ...] = ("native", "chat", "messages", "responses")
+
+
+def upstream_protocols(client: str, enabled: Collection[str]) -> tuple[str, ...]:
+    """The protocols that a client's may be translated to, the preferred first.
+
+    `enabled` are settings, as in the configuration's `translations`.
+    """
+    found = [
+        row.upstream
+        for row in TRANSLATIONS.values()
+        if row.client == client and row.setting in enabled
+    ]
+    return tuple(sorted(found, key=_PREFERRED.index))
 
 
 def codec(protocol: Protocol) -> Codec:

@@ -14,7 +14,7 @@ from channels.registry import CAPABILITIES, CHAT_PROTOCOLS, ModelSpec, Registry
 from gw.web.render import dumps
 
 # How the client protocols are called in the catalog (contract §5).
-_PROTOCOL_NAMES = {
+PROTOCOL_NAMES = {
     "chat": "chat_completions",
     "messages": "messages",
     "responses": "responses",
@@ -75,7 +75,7 @@ def supported_protocols(registry: Registry, model: ModelSpec) -> list[str]:
     spoken: set[str] = set()
     for binding in model.bindings:
         spoken |= registry.channels[binding.channel_id].protocols
-    return [_PROTOCOL_NAMES[protocol] for protocol in CHAT_PROTOCOLS if protocol in spoken]
+    return [PROTOCOL_NAMES[protocol] for protocol in CHAT_PROTOCOLS if protocol in spoken]
 
 
 def _entry(registry: Registry, model: ModelSpec) -> dict[str, Any]:

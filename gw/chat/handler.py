@@ -19,7 +19,7 @@ from channels.errors import InvalidRequest
 from channels.protocols.dialect import DIALECTS, Asked, Dialect
 from channels.registry import BUILTIN_TOOLS, ChannelSpec, ModelSpec
 from channels.translators.call import TranslatedCall
-from channels.translators.table import TRANSLATIONS
+from channels.translators.table import TRANSLATIONS, upstream_protocols
 from channels.wire.http import UpstreamRequest
 from gw.calls.call import ChatCall, Framing, SseFraming
 from gw.calls.conversation import Conversation
@@ -90,19 +90,10 @@ class ConversationHandler(BaseHandler):
             started=self.services.clock.monotonic(),
             tools=frozenset(BUILTIN_TOOLS).intersection(request.builtin_tools),
             framing=framing or SseFraming(),
-            translations=self._translations(),
+            translations=upstream_protocols(self.protocol, self.services.translations()),
         )
         conversation = cast(Conversation, self.settings["conversation"])
         await conversation.run(call, HandlerWriter(self))
-
-    def _translations(self) -> tuple[str, ...]:
-        """The protocols that this one may be translated to, by the configuration."""
-        enabled = self.services.translations()
-        return tuple(
-            found.upstream
-            for found in TRANSLATIONS.values()
-            if found.client == self.protocol and found.setting in enabled
-        )
 
     def _speak(
         self, request: Asked, prepare: Prepare, candidate: Candidate, channel: ChannelSpec

@@ -95,3 +95,27 @@ def test_image_model_has_no_channel_on_the_chat_protocols() -> None:
     media = make_model("a", endpoint_type="images_generations")
     assert [candidates(media, name, views) for name in ("chat", "messages", "native")] == [[]] * 3
     assert order(candidates(media, "images", views)) == ["a"]
+
+
+def test_translated_channels_follow_the_native_ones_and_share_by_priority() -> None:
+    views = {
+        "m": View(channel("m", protocols="messages", priority=3)),
+        "n": View(channel("n", protocols="native", priority=2)),
+        "c": View(channel("c", protocols="chat messages", priority=4)),
+        "r": View(channel("r", protocols="responses", priority=1)),
+    }
+    bound = make_model(*(Binding(name) for name in views))
+    found = candidates(bound, "chat", views, translations=("native", "messages"))
+    assert found == [
+        Candidate("c", "m", "chat"),
+        Candidate("n", "m", "native"),
+        Candidate("m", "m", "messages"),
+    ]
+
+
+def test_channel_of_several_protocols_is_translated_to_the_preferred() -> None:
+    views = {"a": View(channel("a", protocols="messages native"))}
+    bound = make_model(Binding("a"))
+    for first, second in (("native", "messages"), ("messages", "native")):
+        found = candidates(bound, "chat", views, translations=(first, second))
+        assert [one.protocol for one in found] == [first]

@@ -10,7 +10,7 @@ import pytest
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.translators.call import TranslatedCall
 from channels.translators.canonical import Protocol
-from channels.translators.table import TRANSLATIONS
+from channels.translators.table import TRANSLATIONS, upstream_protocols
 from tests.unit.translators.wire import data_of, sse
 
 LONG = "mcp__" + "x" * 70
@@ -117,3 +117,12 @@ def test_failure_amid_the_answer_is_said_in_the_clients_words() -> None:
     assert data_of(out)[-1] == {
         "error": {"message": "busy", "type": "api_error", "code": "upstream_error"}
     }
+
+
+def test_protocols_a_client_is_translated_to_are_those_switched_on_the_preferred_first() -> None:
+    everything = [row.setting for row in TRANSLATIONS.values()]
+    assert upstream_protocols("chat", everything) == ("native", "messages")
+    assert upstream_protocols("native", everything) == ("chat", "messages")
+    assert upstream_protocols("messages", everything) == ("chat",)
+    assert upstream_protocols("responses", everything) == ()
+    assert upstream_protocols("chat", ["chat_to_messages"]) == ("messages",)

@@ -1,0 +1,95 @@
+"""Which protocol reaches which model, and how (spec: Protocol compatibility).
+
+Pure: it asks the router itself, with every channel idle and healthy, so what it says is what a call
+will find. A channel that converts by itself lists the protocol as its own; to this gateway, and to
+the client, that is native.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import cast
+
+from actors.router import Candidate, candidates
+from channels.registry import BUILTIN_TOOLS, CHAT_PROTOCOLS, ChannelSpec, ModelSpec, Registry
+from channels.translators.canonical import Protocol
+from channels.translators.table import TRANSLATIONS, upstream_protocols
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """How one client protocol reaches one model; neither native nor a header: not at all, a 503.
+
+    `headers` are the values of `X-Protocol-Translation` that an answer may carry, of the channels
+    tried first. `tools` are the built-in tools that may be used there.
+    """
+
+    is_native: bool
+    headers: tuple[str, ...]
+    tools: tuple[str, ...]
+
+    @property
+    def served(self) -> str:
+        """`native`, `translated` or `no_channel`; native where the first tries are."""
+        if self.is_native:
+            return "native"
+        return "translated" if self.headers else "no_channel"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Models that every protocol reaches alike; cells in the order of CHAT_PROTOCOLS."""
+
+    models: tuple[str, ...]
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Idle:
+    """A channel as the router sees it, with nothing to do."""
+
+    spec: ChannelSpec
+    load: int = 0
+    leases_granted: int = 0
+
+
+def compatibility(registry: Registry, translations: Collection[str]) -> list[Row]:
+    """The matrix of a configuration, in the file's order. Placeholders are in no row."""
+    views = {channel_id: _Idle(spec) for channel_id, spec in registry.channels.items()}
+    rows: dict[tuple[Cell, ...], list[str]] = {}
+    for model in registry.models.values():
+        if model.callable:
+            cells = tuple(_cell(model, name, views, translations) for name in CHAT_PROTOCOLS)
+            rows.setdefault(cells, []).append(model.id)
+    return [Row(tuple(models), cells) for cells, models in rows.items()]
+
+
+def _cell(
+    model: ModelSpec, protocol: str, views: dict[str, _Idle], translations: Collection[str]
+) -> Cell:
+    spoken = upstream_protocols(protocol, translations)
+    found = candidates(model, protocol, views, translations=spoken)
+    headers = dict.fromkeys(
+        TRANSLATIONS[cast(Protocol, protocol), cast(Protocol, one.protocol)].header
+        for one in found
+        if one.protocol != protocol
+    )
+    return Cell(
+        is_native=any(one.protocol == protocol for one in found),
+        headers=tuple(headers),
+        tools=_tools(model, protocol, found, views),
+    )
+
+
+def _tools(
+    model: ModelSpec, protocol: str, found: list[Candidate], views: dict[str, _Idle]
+) -> tuple[str, ...]:
+    """On chat-completions they run over a channel's responses protocol (contract §7)."""
+    if protocol == "chat" and model.endpoint_type is None:
+        ids, run_over = [binding.channel_id for binding in model.bindings], "responses"
+    else:
+        ids, run_over = [one.channel_id for one in found], protocol
+    specs = [views[channel_id].spec for channel_id in ids]
+    offered = {tool for spec in specs if run_over in spec.protocols for tool in spec.tools}
+    return tuple(tool for tool in BUILTIN_TOOLS if tool in offered)

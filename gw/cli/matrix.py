@@ -1,0 +1,110 @@
+"""`gw matrix`: which protocol reaches which model with this configuration, and how.
+
+Nothing is opened or asked: the answer is the file's (spec: Protocol compatibility). The matrix is
+`gw/catalog/matrix.py`; this lays it out.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from channels.registry import BUILTIN_TOOLS, CHAT_PROTOCOLS
+from gw.catalog.catalog import PROTOCOL_NAMES
+from gw.catalog.matrix import Cell, Row, compatibility
+from gw.cli.arguments import add_command
+from gw.cli.context import read_config
+from gw.cli.output import Answer, sheet, table
+
+if TYPE_CHECKING:
+    from gw.cli.arguments import Subparsers
+
+NO_CHANNEL = "no channel"
+
+
+def add(nouns: Subparsers) -> None:
+    """Add the command to the command line."""
+    text = "show which protocol reaches which model: native, translated or no channel"
+    parser = add_command(nouns, "matrix", text, matrix)
+    parser.add_argument(
+        "--markdown", action="store_true", help="as a table for a Markdown document"
+    )
+
+
+def matrix(options: Namespace) -> Answer:
+    config = read_config(options)
+    rows = compatibility(config.registry, config.translations)
+    record = {
+        "file": str(config.source),
+        "translations": sorted(config.translations),
+        "rows": [_record(row) for row in rows],
+    }
+    return Answer(record, markdown(rows) if options.markdown else _text(rows))
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """The matrix as a Markdown table."""
+    head = ["Models", *_titles(), "Built-in tools"]
+    lines = [head, ["---"] * len(head)]
+    for row in rows:
+        models = ", ".join(f"`{model}`" for model in row.models)
+        lines.append([models, *(_said(cell, mark="`") for cell in row.cells), _tools(row)])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _text(rows: Sequence[Row]) -> str:
+    """A table for a terminal; below it the models of each row, which may be many."""
+    if not rows:
+        return "no models"
+    titles = _titles()
+    lines = [
+        {
+            "row": number,
+            **dict(zip(titles, map(_said, row.cells), strict=True)),
+            "built-in tools": _tools(row),
+        }
+        for number, row in enumerate(rows, start=1)
+    ]
+    models = {str(number): list(row.models) for number, row in enumerate(rows, start=1)}
+    return f"{table(lines, list(lines[0]))}\n\n{sheet(models)}"
+
+
+def _titles() -> list[str]:
+    return [PROTOCOL_NAMES[protocol] for protocol in CHAT_PROTOCOLS]
+
+
+def _said(cell: Cell, mark: str = "") -> str:
+    """A cell in words: translations by the value of the header that tells of them."""
+    words = ["native"] if cell.is_native else []
+    words += [f"translated: {mark}{header}{mark}" for header in cell.headers]
+    return ", else ".join(words) or NO_CHANNEL
+
+
+def _tools(row: Row) -> str:
+    """The row's built-in tools, each with where it may be used when that is not everywhere."""
+    served = [cell for cell in row.cells if cell.served != "no_channel"]
+    names = []
+    for tool in BUILTIN_TOOLS:
+        where = [
+            PROTOCOL_NAMES[protocol]
+            for protocol, cell in zip(CHAT_PROTOCOLS, row.cells, strict=True)
+            if tool in cell.tools
+        ]
+        if where:
+            names.append(tool if len(where) == len(served) else f"{tool} ({', '.join(where)})")
+    return ", ".join(names) or "none"
+
+
+def _record(row: Row) -> dict[str, Any]:
+    return {
+        "models": list(row.models),
+        "protocols": {
+            PROTOCOL_NAMES[protocol]: {
+                "served": cell.served,
+                "translations": list(cell.headers),
+                "tools": list(cell.tools),
+            }
+            for protocol, cell in zip(CHAT_PROTOCOLS, row.cells, strict=True)
+        },
+    }
