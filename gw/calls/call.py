@@ -25,10 +25,17 @@ class ClientGone(Exception):
 
 
 class Framing(Protocol):
-    """How the events of a stream reach the client."""
+    """How the events of a stream reach the client.
+
+    `keeps_events`: server-sent events are passed on as they are, so that bytes that are some
+    already need not be taken apart.
+    """
 
     @property
     def content_type(self) -> str: ...
+
+    @property
+    def keeps_events(self) -> bool: ...
 
     def event(self, event: SseEvent) -> bytes:
         """The bytes of one event; none where the form has no place for it."""
@@ -41,6 +48,7 @@ class SseFraming:
     """Server-sent events as the upstream sent them, byte for byte."""
 
     content_type = "text/event-stream; charset=utf-8"
+    keeps_events = True
 
     def event(self, event: SseEvent) -> bytes:
         return event.raw

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from channels.protocols.dialect import Dialect, Meter
 from channels.translators.call import TranslatedCall, TranslatedStream
 from channels.wire.http import UpstreamRequest
-from channels.wire.sse import SseEvent
+from channels.wire.sse import SseEvent, SseSplitter
 from gw.calls.call import Framing
 
 
@@ -38,16 +38,19 @@ class Speech:
 
 
 class TranslatedFraming:
-    """The upstream's events as the client's protocol frames them."""
+    """The upstream's events as the client's protocol has them, in the form the client asked for."""
 
     def __init__(
         self, stream: TranslatedStream, framing: Framing, meter: Meter, *, has_terminator: bool
     ) -> None:
         self._stream = stream
+        self._framing = framing
+        self._splitter = SseSplitter()
         self._meter = meter
         self._has_terminator = has_terminator
         self._has_ended = False
         self.content_type = framing.content_type
+        self.keeps_events = framing.keeps_events
 
     @property
     def failed_at_once(self) -> str | None:
@@ -56,14 +59,20 @@ class TranslatedFraming:
         return failed.message if failed is not None and not self._stream.has_written else None
 
     def event(self, event: SseEvent) -> bytes:
-        written = self._stream.feed(event)
+        written = self._framed(self._stream.feed(event))
         if self._meter.finished and self._has_terminator:
             return written + self.end()
         return written
 
     def end(self) -> bytes:
-        """The client's end of a complete answer; once."""
-        if self._has_ended:
+        """The client's end of a complete answer; once, and none after an error."""
+        if self._has_ended or self._stream.failed is not None:
             return b""
         self._has_ended = True
-        return self._stream.end()
+        return self._framed(self._stream.end()) + self._framing.end()
+
+    def _framed(self, written: bytes) -> bytes:
+        """A translation writes whole events; a client may want them in another form."""
+        if not written or self.keeps_events:
+            return written
+        return b"".join(map(self._framing.event, self._splitter.feed(written)))

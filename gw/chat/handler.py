@@ -104,8 +104,14 @@ class ConversationHandler(BaseHandler):
             return Speech(prepare(candidate, channel, model), self.dialect)
         translated = self._translated(candidate.protocol)
         maximum = request.max_tokens or model.max_output_tokens or OUTPUT_TOKENS_DEFAULT_MAX
+        options: dict[str, str] = {}
+        if candidate.protocol == "chat":  # the one protocol whose upstreams differ in this name
+            options["max_tokens_param"] = channel.max_tokens_param
         body = translated.upstream_body(
-            model=candidate.upstream_model, stream=request.stream, max_tokens=maximum
+            model=candidate.upstream_model,
+            stream=request.stream,
+            max_tokens=maximum,
+            **options,
         )
         self._refuse_losses(translated)
         upstream = address(

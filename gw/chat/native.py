@@ -52,6 +52,7 @@ class ArrayStream:
     """A stream as the elements of one JSON array; an array left open was cut."""
 
     content_type = native.CONTENT_TYPE
+    keeps_events = False
 
     def __init__(self) -> None:
         self._framing = native.ArrayFraming()

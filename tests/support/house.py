@@ -10,6 +10,7 @@ whose tests can share a house makes it with `shared_house`, and each test its ow
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import urllib.request
@@ -247,7 +248,7 @@ def house(
     )
     try:
         built.settings["data_dir"] = str(folder / "var")
-        built.write(**settings)
+        built.write(**copy.deepcopy(settings))  # modules may share them
         gateway = built.start()
         try:
             if is_funded:

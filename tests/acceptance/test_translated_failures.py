@@ -1,0 +1,77 @@
+"""Translations with native-content on either end: limits, refusals, what is lost, failover."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.acceptance.translated import PATHS, SETTINGS, chat, chunks, native, sent, told_to
+from tests.support.house import House
+
+# The house of this module.
+__all__ = ["SETTINGS"]
+
+
+@pytest.mark.parametrize("of_model", PATHS)
+def test_maximum_goes_by_the_name_that_the_upstream_wants(h: House, of_model: str) -> None:
+    if of_model == "gemini":
+        chat(h)
+        assert sent(h)["generationConfig"]["maxOutputTokens"] == 1000
+        return
+    native(h, of_model)
+    wanted = "max_completion_tokens" if of_model == "gpt" else "max_tokens"
+    maxima = {name: value for name, value in sent(h).items() if name.startswith("max_")}
+    assert maxima == {wanted: 1000}
+
+
+@pytest.mark.parametrize("of_model", PATHS)
+def test_strict_client_is_told_what_would_be_lost(h: House, of_model: str) -> None:
+    strict = {"X-Protocol-Strict": "1"}
+    if of_model == "gemini":
+        reply = chat(h, logit_bias={"5": 1}, headers=strict)
+        lost = "logit_bias"
+    else:
+        reply = native(h, of_model, headers=strict, safetySettings=[{"category": "HARM"}])
+        lost = "safetySettings"
+    assert reply.status == 400
+    assert lost in reply.json["error"]["message"]
+    assert h.upstream.stats()["requests"] == 0
+    assert h.row(reply.trace)["status"] == "rejected"
+
+
+def test_what_is_lost_is_told(h: House) -> None:
+    reply = native(h, "gpt", safetySettings=[{"category": "HARM"}], generationConfig={"topK": 5})
+    assert reply.status == 200
+    warned = reply.headers["x-protocol-warning"].split("; ")
+    assert sorted(warned) == ["generationConfig.topK", "safetySettings"]
+
+
+@pytest.mark.parametrize("of_model", PATHS)
+def test_refusal_of_the_upstream_has_the_clients_shape(h: House, of_model: str) -> None:
+    told_to(h, of_model, status=429, message="Slow down.", retry_after=3)
+    reply = chat(h) if of_model == "gemini" else native(h, of_model)
+    assert reply.status == 429
+    assert reply.headers["retry-after"] == "3"
+    error = reply.json["error"]
+    assert error["message"] == "Slow down."
+    assert error["code"] == ("rate_limit_exceeded" if of_model == "gemini" else 429)
+
+
+def test_translated_attempt_follows_a_native_one_in_one_call(h: House) -> None:
+    h.upstream.fault("failing", status=500)
+    reply = native(h, "both", stream=True)
+    assert reply.headers["x-protocol-translation"] == PATHS["gpt"]
+    assert chunks(reply)[-1]["candidates"][0]["finishReason"] == "STOP"
+    row = h.row(reply.trace)
+    assert row["status"] == "success"
+    h.upstream.heal("failing")
+    again = native(h, "both", stream=True)
+    assert "x-protocol-translation" not in again.headers
+
+
+def test_stream_that_begins_with_an_error_is_tried_elsewhere_or_refused(h: House) -> None:
+    told_to(h, "gemini", error_event=0, message="No room.")
+    reply = chat(h, stream=True)
+    assert reply.status == 502
+    assert reply.refusal == (502, "api_error", "upstream_error")
+    assert h.client.remaining_nano_usd() > 0
+    assert h.row(reply.trace)["cost_nano_usd"] == 0

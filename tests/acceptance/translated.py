@@ -1,0 +1,114 @@
+"""A house whose channels speak one protocol each, and clients of native-content and chat on it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.support.client import Reply
+from tests.support.house import House, channel, model
+
+USAGE = {"input": 1000, "output": 100, "cached": 400}
+# 600 fresh x 1 + 400 cached x 0.1 + 100 out x 10 USD per million.
+COST_NANO_USD = 1_640_000
+PNG = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
+    "+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+NAMES = ("weather", "time")
+CHAT_TOOLS = [{"type": "function", "function": {"name": n, "parameters": SCHEMA}} for n in NAMES]
+NATIVE_TOOLS = [{"functionDeclarations": [{"name": n, "parameters": SCHEMA} for n in NAMES]}]
+TWO_CALLS = [
+    {"name": "weather", "arguments": {"city": "Berlin", "in": "°C"}},
+    {"name": "weather", "arguments": {"city": "Zürich"}},
+]
+
+T2 = "openai_chat_to_gemini_native"
+# The specification's value, which reads the other way round (contract §7).
+T6 = "anthropic_messages_to_gemini_native"
+PATHS = {"gemini": T2, "gpt": "gemini_native_to_openai_chat", "claude": T6}
+CHANNELS = {"gemini": "speaks-native", "gpt": "speaks-chat", "claude": "speaks-messages"}
+
+
+# The models go by their channels; `both` has a native channel and then a chat one.
+SETTINGS: dict[str, Any] = {
+    "translations": ["chat_to_native", "native_to_chat", "native_to_messages"],
+    "channels": [
+        channel("speaks-native", protocols=["native"]),
+        channel("speaks-chat", protocols=["chat"], max_tokens_param="max_completion_tokens"),
+        channel("speaks-messages", protocols=["messages"]),
+        channel("failing", protocols=["native"], priority=1),
+        channel("next", protocols=["chat"], priority=2),
+    ],
+    "models": [
+        model("gemini", "speaks-native"),
+        model("gpt", "speaks-chat"),
+        model("claude", "speaks-messages"),
+        model("both", "failing", "next"),
+    ],
+}
+
+
+def told_to(h: House, of_model: str, **directive: Any) -> None:
+    """Give the channel of a model a directive."""
+    h.upstream.fault(CHANNELS[of_model], **directive)
+
+
+def sent(h: House) -> Any:
+    """The body that the upstream was sent last."""
+    return json.loads(h.upstream.last_request()["body"])
+
+
+def chat(h: House, **members: Any) -> Reply:
+    return h.client.chat(**{"model": "gemini", **members})
+
+
+def native(
+    h: House,
+    of_model: str,
+    *,
+    stream: bool = False,
+    query: str = "?alt=sse",
+    headers: dict[str, str] | None = None,
+    **members: Any,
+) -> Reply:
+    verb = f"streamGenerateContent{query}" if stream else "generateContent"
+    body = {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}], **members}
+    path = f"/v1beta/models/{of_model}:{verb}"
+    return h.client.send("POST", path, body, headers={"x-goog-api-key": h.key, **(headers or {})})
+
+
+def chunks(reply: Reply) -> list[Any]:
+    return [json.loads(event) for event in reply.events if event != b"[DONE]"]
+
+
+def parts_of(reply: Reply, *, stream: bool) -> list[dict[str, Any]]:
+    """The parts of a native-content answer, whole or streamed."""
+    answers = chunks(reply) if stream else [reply.json]
+    return [part for one in answers for part in one["candidates"][0]["content"]["parts"]]
+
+
+def text_of(parts: list[dict[str, Any]], *, thought: bool = False) -> str:
+    return "".join(part.get("text", "") for part in parts if part.get("thought", False) is thought)
+
+
+whole_and_streamed = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+
+
+def streamed_calls(reply: Reply) -> list[dict[str, Any]]:
+    """Tool calls put together as client libraries do it, by their index."""
+    calls: dict[int, dict[str, Any]] = {}
+    for chunk in chunks(reply):
+        for choice in chunk["choices"]:
+            for piece in choice["delta"].get("tool_calls") or ():
+                call = calls.setdefault(piece["index"], {"function": {"name": "", "arguments": ""}})
+                function = piece.pop("function", {})
+                call.update({k: v for k, v in piece.items() if k != "index"})
+                for name, text in function.items():
+                    call["function"][name] += text
+    assert list(calls) == list(range(len(calls)))
+    return list(calls.values())
