@@ -31,6 +31,7 @@ from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
 from channels.wire.http import AioHttpWire
 from gw.app import make_application
+from gw.calls.billing import Billing
 from gw.calls.conversation import Conversation
 from gw.config.config import Config
 from gw.current import Current
@@ -221,15 +222,20 @@ class Gateway:
         self._stack.callback(tracing.shutdown)
         wire = AioHttpWire(connect_seconds=config.timeouts.connect)
         self._stack.push_async_callback(wire.close)
-        conversation = Conversation(
+        billing = Billing(
             wallets=self._wallets,
             live=self._live,
+            redactor=self.current.redactor,
+            clock=self._clock,
+            metrics=self.metrics,
+        )
+        conversation = Conversation(
+            billing=billing,
             channels=self._channels,
             wire=wire,
             redactor=self.current.redactor,
             price_of=self.current.price_of,
             clock=self._clock,
-            metrics=self.metrics,
             timeout_seconds=config.timeouts.chat,
             answer_bytes_max=config.max_body_bytes,
         )

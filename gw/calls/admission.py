@@ -1,6 +1,6 @@
-"""Holds what a call may cost, or says why it is not admitted (spec: Limits, Chat pre-charge).
+"""Holds what a call may cost, or says why it is not admitted (spec: Limits: pre-charge, holds).
 
-How much that is, is `estimate.py`; whether the balance covers it is the wallet's word.
+How much that is, its use-case knows; whether the balance covers it is the wallet's word.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ import asyncio
 
 from actors.clock import Clock
 from actors.wallet.messages import Hold, LedgerUnavailable, Outcome
-from actors.wallet.pricing import TokenPrice
+from actors.wallet.money import MAX_NANO_USD
 from actors.wallet.wallets import HoldRefused, Wallets
-from gw.calls.call import AnswerWriter, ChatCall
+from gw.calls.call import AnswerWriter, PaidCall
 from gw.calls.ending import CLIENT_GONE, STOPPING
-from gw.calls.estimate import Estimate, estimate
 from gw.web import errors
 from gw.web.errors import GatewayError
 from metrics.prometheus import Metrics
@@ -27,39 +26,36 @@ class Admission:
         self._clock = clock
         self._metrics = metrics
 
-    async def hold(self, call: ChatCall, price: TokenPrice, writer: AnswerWriter) -> Estimate:
-        """Hold the estimate of a call. Raises GatewayError when it is not admitted.
+    async def hold(
+        self, call: PaidCall, amount_nano_usd: int, writer: AnswerWriter, *, cheaper: str
+    ) -> None:
+        """Hold what a call may cost. Raises GatewayError when it is not admitted.
 
-        A call that is cancelled before its answer from the ledger holds nothing and has its row.
+        `cheaper` tells what would cost less. A call that is cancelled before its answer from the
+        ledger holds nothing and has its row.
         """
-        expected = estimate(
-            content_bytes=call.content_bytes,
-            max_tokens=call.max_tokens,
-            model_max_output_tokens=call.model.max_output_tokens,
-            price=price,
-        )
-        if not expected.is_holdable:
-            raise GatewayError(errors.QUOTA_EXCEEDED, _PRECHARGE)
+        if amount_nano_usd > MAX_NANO_USD:
+            # An absurd maximum asks for more than any balance can cover.
+            raise GatewayError(errors.QUOTA_EXCEEDED, f"{_NOT_COVERED} {cheaper}")
         try:
             await self._wallets.hold(
                 Hold(
                     facts=call.facts,
-                    amount_nano_usd=expected.amount_nano_usd,
+                    amount_nano_usd=amount_nano_usd,
                     cap_nano_usd=call.cap_nano_usd,
                 )
             )
         except HoldRefused as refused:
-            message = _SPEND_CAP if refused.reason == "spend_cap" else _PRECHARGE
-            raise GatewayError(errors.QUOTA_EXCEEDED, message) from refused
+            why = _SPEND_CAP if refused.reason == "spend_cap" else _NOT_COVERED
+            raise GatewayError(errors.QUOTA_EXCEEDED, f"{why} {cheaper}") from refused
         except LedgerUnavailable as error:
             raise GatewayError(errors.INTERNAL_ERROR, _LEDGER_AWAY) from error
         except asyncio.CancelledError:
             writer.owns_row()
             self._record_cancelled(call, is_client_gone=writer.client_gone)
             raise
-        return expected
 
-    def _record_cancelled(self, call: ChatCall, *, is_client_gone: bool) -> None:
+    def _record_cancelled(self, call: PaidCall, *, is_client_gone: bool) -> None:
         """Write the row of a call that ended before its hold was granted: nothing to settle."""
         ending = CLIENT_GONE if is_client_gone else STOPPING
         now = self._clock.now()
@@ -86,9 +82,6 @@ class Admission:
         )
 
 
-_PRECHARGE = (
-    "The balance does not cover the estimated cost of this request. "
-    "Top up the account, or send a smaller max_tokens."
-)
-_SPEND_CAP = "This key has reached its spend cap. Raise the cap, or send a smaller max_tokens."
+_NOT_COVERED = "The balance does not cover the estimated cost of this request. Top up the account,"
+_SPEND_CAP = "This key has reached its spend cap. Raise the cap,"
 _LEDGER_AWAY = "The gateway cannot reach its ledger at the moment. Nothing was charged; try again."

@@ -8,7 +8,8 @@ event nothing has reached the client.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from actors.channel import Lease
@@ -28,11 +29,29 @@ from gw.calls.answers import Answer, Refusal, StreamAnswer, UpstreamFailed, Whol
 from gw.calls.call import ChatCall, Framing
 from gw.calls.running import Running
 from gw.calls.speech import Speech, TranslatedFraming
+from gw.calls.tokens import TokenBill
 
 # Of an error body only the message is used.
 ERROR_BYTES_MAX = 256 * 1024
 # Comments that are kept back until the first event comes.
 EARLY_BYTES_MAX = 64 * 1024
+
+
+@contextmanager
+def trying(running: Running[Any], candidate: Candidate) -> Iterator[None]:
+    """One attempt, measured; dropped when it raises. A TimeoutError becomes UpstreamTimedOut."""
+    running.begin_attempt(candidate)
+    try:
+        yield
+    except TimeoutError as error:
+        running.drop_attempt("timeout")
+        raise UpstreamTimedOut from error
+    except UpstreamError as error:
+        running.drop_attempt(_outcome(error))
+        raise
+    except BaseException:
+        running.drop_attempt("cancelled")
+        raise
 
 
 class Upstream:
@@ -50,26 +69,15 @@ class Upstream:
         lease: Lease,
         *,
         deadline: float,
-        running: Running,
+        running: Running[TokenBill],
     ) -> Answer:
         """Try one channel until `deadline` (loop time). Raises UpstreamError."""
-        running.begin_attempt(candidate)
-        try:
+        with trying(running, candidate):
             async with asyncio.timeout_at(deadline):
-                answer = await self._open(call, candidate, lease, running)
-        except TimeoutError as error:
-            running.drop_attempt("timeout")
-            raise UpstreamTimedOut from error
-        except UpstreamError as error:
-            running.drop_attempt(_outcome(error))
-            raise
-        except BaseException:
-            running.drop_attempt("cancelled")
-            raise
-        return answer
+                return await self._open(call, candidate, lease, running)
 
     async def _open(
-        self, call: ChatCall, candidate: Candidate, lease: Lease, running: Running
+        self, call: ChatCall, candidate: Candidate, lease: Lease, running: Running[TokenBill]
     ) -> Answer:
         speech = call.speak(candidate, lease.spec)
         response = await self._wire.open(running.traced(speech.request))
@@ -83,7 +91,7 @@ class Upstream:
             meter.body(body)
             if speech.translated is not None:
                 body = speech.translated.answer(body, **self._names(call, meter))
-            running.meter = meter
+            running.bill.meter = meter
             return WholeAnswer(body, meter, speech.headers)
         framing = call.framing
         if speech.translated is not None:
@@ -97,7 +105,7 @@ class Upstream:
         first = await anext(blocks, None)
         if first is None:
             raise UpstreamCut
-        running.meter = meter
+        running.bill.meter = meter
         return StreamAnswer(
             first, blocks, meter, speech.headers, framing, speech.dialect.has_terminator
         )

@@ -1,4 +1,4 @@
-"""One chat call as the use-case sees it: what was asked, and the two things it needs from outside.
+"""One call as the use-case sees it: what was asked, and the two things it needs from outside.
 
 `ChatCall` says how to speak to a channel and how to read its answer; `AnswerWriter` is the client's
 side of the connection. Neither knows Tornado, so a whole call runs in a test without a socket.
@@ -67,7 +67,9 @@ class AnswerWriter(Protocol):
     def owns_row(self) -> None:
         """From here on the call writes its own row, however it ends."""
 
-    def begin(self, content_type: str, headers: Mapping[str, str]) -> None:
+    def begin(
+        self, content_type: str, headers: Mapping[str, str], *, http_status: int = 200
+    ) -> None:
         """An answer of this type follows. Nothing is sent yet."""
 
     async def write(self, block: bytes) -> None:
@@ -80,9 +82,33 @@ class AnswerWriter(Protocol):
         """Send a whole answer."""
 
 
+class PaidCall(Protocol):
+    """A call that has passed every check except money and channels, whatever it is billed by."""
+
+    @property
+    def facts(self) -> CallFacts: ...
+
+    @property
+    def model(self) -> ModelSpec: ...
+
+    @property
+    def cap_nano_usd(self) -> int | None: ...
+
+    @property
+    def span(self) -> CallSpan: ...
+
+    @property
+    def started(self) -> float:
+        """Monotonic seconds."""
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        """What the receipt will say; filled as the call goes on."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatCall:
-    """A call that has passed every check except money and channels."""
+    """A chat call, in whichever protocol."""
 
     facts: CallFacts
     model: ModelSpec

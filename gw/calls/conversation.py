@@ -1,47 +1,34 @@
 """One chat call, in order: estimate, hold, candidates, attempts, answer, settlement.
 
-The heart of the gateway, and the same for every chat protocol. From the moment the hold is granted
-there is exactly one way out: `Running.settle`, called before the client is given the last bytes
-or, failing that, in `run`'s `finally`. It waits for nothing, so no cancellation can come between.
+The heart of the gateway, and the same for every chat protocol. The money on the way in and out is
+`billing.py`; a call of another kind than chat is `sync_media.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import NoReturn
 
 from actors.clock import Clock
 from actors.directory import ChannelDirectory
-from actors.failover import Answered, NoAnswer, first_answer
-from actors.live import LiveCalls
-from actors.mailbox import ActorStopped, MailboxFull
+from actors.failover import NoAnswer
 from actors.router import candidates
 from actors.wallet.pricing import TokenPrice
-from actors.wallet.wallets import Wallets
 from channels.errors import UpstreamError
 from channels.protocols.dialect import Meter
 from channels.redact import Redactor
 from channels.registry import ModelSpec
 from channels.wire.http import Wire
-from gw.calls.admission import Admission
-from gw.calls.answers import Answer, Refusal, StreamAnswer, WholeAnswer
+from gw.calls.answers import Refusal, StreamAnswer, WholeAnswer
 from gw.calls.attempt import Upstream
-from gw.calls.call import AnswerWriter, ChatCall, ClientGone
-from gw.calls.ending import (
-    CLIENT_GONE,
-    STOPPING,
-    Ending,
-    ending_of_failure,
-    ending_of_refusal,
-    shown,
-)
-from gw.calls.estimate import Estimate
+from gw.calls.billing import Billing
+from gw.calls.call import AnswerWriter, ChatCall
+from gw.calls.ending import Ending, ending_of_failure, ending_of_refusal
+from gw.calls.estimate import estimate
 from gw.calls.running import Running
+from gw.calls.tokens import TokenBill
 from gw.web import errors
 from gw.web.errors import GatewayError
-from metrics.prometheus import Metrics
-from metrics.spans import Attributes
 
 
 class Conversation:
@@ -50,26 +37,20 @@ class Conversation:
     def __init__(
         self,
         *,
-        wallets: Wallets,
-        live: LiveCalls,
+        billing: Billing,
         channels: ChannelDirectory,
         wire: Wire,
         redactor: Callable[[], Redactor],
         price_of: Callable[[ModelSpec], TokenPrice],
         clock: Clock,
-        metrics: Metrics,
         timeout_seconds: float,
         answer_bytes_max: int,
     ) -> None:
-        self._admission = Admission(wallets=wallets, clock=clock, metrics=metrics)
-        self._wallets = wallets
-        self._live = live
+        self._billing = billing
         self._channels = channels
         self._upstream = Upstream(wire=wire, clock=clock, answer_bytes_max=answer_bytes_max)
         self._redactor = redactor
         self._price_of = price_of
-        self._clock = clock
-        self._metrics = metrics
         self._timeout_seconds = timeout_seconds
 
     async def run(self, call: ChatCall, writer: AnswerWriter) -> None:
@@ -79,46 +60,24 @@ class Conversation:
         the stream early, without a terminator (spec: Stream failure behaviour).
         """
         price = self._price_of(call.model)
-        try:
-            expected = await self._admission.hold(call, price, writer)
-        except BaseException as error:
-            call.span.end(status_ok=False, attributes=_not_admitted(error))
-            raise
-        writer.owns_row()
-        running = self._running(call, price, expected)
-        try:
-            await self._serve(call, running, writer)
-        except ClientGone:
-            running.end(CLIENT_GONE)
-        except asyncio.CancelledError:
-            running.end(CLIENT_GONE if writer.client_gone else STOPPING)
-            raise
-        except GatewayError as error:
-            running.end(shown("rejected", error))
-            raise
-        except Exception as error:
-            running.end(Ending("error", "internal_error", f"{type(error).__name__}"))
-            raise
-        finally:
-            running.settle()
-            await running.let_go()
-
-    def _running(self, call: ChatCall, price: TokenPrice, expected: Estimate) -> Running:
-        running = Running(
-            call=call,
+        expected = estimate(
+            content_bytes=call.content_bytes,
+            max_tokens=call.max_tokens,
+            model_max_output_tokens=call.model.max_output_tokens,
             price=price,
-            expected=expected,
-            wallets=self._wallets,
-            live=self._live,
-            clock=self._clock,
-            metrics=self._metrics,
-            redactor=self._redactor(),
         )
-        self._live.enter(call.facts.call_id, running.delivered)
-        self._metrics.call_started(call.facts.protocol)
-        return running
+        await self._billing.run(
+            call,
+            TokenBill(price=price, expected=expected, is_stream=call.is_stream),
+            lambda running: self._serve(call, running, writer),
+            writer,
+            hold_nano_usd=expected.amount_nano_usd,
+            cheaper="or send a smaller max_tokens.",
+        )
 
-    async def _serve(self, call: ChatCall, running: Running, writer: AnswerWriter) -> None:
+    async def _serve(
+        self, call: ChatCall, running: Running[TokenBill], writer: AnswerWriter
+    ) -> None:
         deadline = asyncio.get_running_loop().time() + self._timeout_seconds
         order = candidates(
             call.model,
@@ -133,25 +92,18 @@ class Conversation:
             # contract §7, Built-in tools: a tool that no channel of the model has
             raise GatewayError(errors.TOOL_NOT_SUPPORTED, _NO_TOOL, param="tools")
         try:
-            answered = await first_answer(
+            answer = await running.first_answer(
                 able,
                 self._channels,
                 lambda candidate, lease: self._upstream.attempt(
                     call, candidate, lease, deadline=deadline, running=running
                 ),
-                clock=self._clock,
-                on_failed=running.note_failed,
             )
         except NoAnswer as failure:
-            running.note_passed_over(failure.passed_over)
-            self._fail(running, ending_of_failure(failure, self._redactor()))
-        except (ActorStopped, MailboxFull) as error:
-            raise GatewayError(errors.NO_CHANNEL_AVAILABLE, _NO_CHANNEL) from error
-        running.note_answered(answered)
-        answer = answered.answer
+            running.fail(ending_of_failure(failure, self._redactor()))
         if isinstance(answer, Refusal):
             running.finish_attempt("success", f"status_{answer.status // 100}xx")
-            self._fail(running, ending_of_refusal(answer, self._redactor()))
+            running.fail(ending_of_refusal(answer, self._redactor()))
         elif isinstance(answer, WholeAnswer):
             self._end_complete(running, answer.meter)
             running.first_byte()
@@ -159,17 +111,11 @@ class Conversation:
             writer.begin("application/json", answer.headers)
             writer.send(answer.body)
         else:
-            await self._relay(running, answered, answer, writer, deadline)
-
-    def _fail(self, running: Running, ending: Ending) -> NoReturn:
-        running.end(ending)
-        assert ending.error is not None
-        raise ending.error
+            await self._relay(running, answer, writer, deadline)
 
     async def _relay(
         self,
-        running: Running,
-        answered: Answered[Answer],
+        running: Running[TokenBill],
         answer: StreamAnswer,
         writer: AnswerWriter,
         deadline: float,
@@ -213,7 +159,7 @@ class Conversation:
         running.settle()
         writer.finish(b"".join(last))
 
-    def _end_complete(self, running: Running, meter: Meter) -> None:
+    def _end_complete(self, running: Running[TokenBill], meter: Meter) -> None:
         """The answer came to its end, but it may say that it is an error."""
         if meter.error_seen is not None:
             running.finish_attempt("failure", "error_event")
@@ -223,14 +169,6 @@ class Conversation:
             running.end(Ending("success", None, None))
 
 
-def _not_admitted(error: BaseException) -> Attributes:
-    """What the span of a call says that held nothing: refused, or left before its hold."""
-    if isinstance(error, GatewayError):
-        return {"gw.status": "rejected", "gw.error_code": error.kind.code}
-    return {"gw.status": "interrupted"}
-
-
-_NO_CHANNEL = "No channel can take this request at the moment."
 _NO_TOOL = "A built-in tool of this request is not supported by any channel of this model."
 _CUT = "The upstream ended the stream before it was complete."
 _ERROR_EVENT = "The upstream reported an error within its answer."

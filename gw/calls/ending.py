@@ -35,6 +35,9 @@ class Ending:
 CLIENT_GONE = Ending("interrupted", "client_disconnected", "The client closed its connection.")
 STOPPING = Ending("interrupted", "gateway_stopping", "The gateway was stopped.")
 
+# What the client is told when the channels' own actors are gone or overrun.
+NO_CHANNEL = "No channel can take this request at the moment."
+
 
 def shown(status: RowStatus, error: GatewayError) -> Ending:
     """An ending that the client is told of: the row says what the client is shown."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from actors.wallet.money import MAX_NANO_USD
 from actors.wallet.pricing import TokenPrice
 
 BYTES_PER_TOKEN = 4
@@ -22,11 +21,6 @@ class Estimate:
     input_tokens: int
     output_tokens: int
     amount_nano_usd: int
-
-    @property
-    def is_holdable(self) -> bool:
-        """Fits the ledger. An absurd maximum asks for more than any balance can cover."""
-        return self.amount_nano_usd <= MAX_NANO_USD
 
 
 def tokens_of_bytes(count: int) -> int:

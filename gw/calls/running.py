@@ -8,45 +8,50 @@ an upstream connection to become reusable, is not.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Generic, NoReturn, TypeVar
 
+from actors.channel import Lease
 from actors.clock import Clock
-from actors.failover import Answered, FailedAttempt
+from actors.directory import ChannelDirectory
+from actors.failover import Answered, FailedAttempt, NoAnswer, first_answer
 from actors.health import Verdict
 from actors.live import Delivered, LiveCalls
+from actors.mailbox import ActorStopped, MailboxFull
 from actors.router import Candidate
 from actors.wallet.messages import Outcome
 from actors.wallet.money import format_usd
-from actors.wallet.pricing import TokenPrice
 from actors.wallet.wallets import Wallets
 from channels.errors import UpstreamError
-from channels.protocols.dialect import Meter
 from channels.redact import Redactor
 from channels.wire.http import UpstreamRequest, UpstreamResponse
-from gw.calls.call import ChatCall
-from gw.calls.charge import NOTHING, Charge, charge, delivered
-from gw.calls.ending import STOPPING, Ending, attempt_row
-from gw.calls.estimate import Estimate
+from gw.calls.bill import Bill, Charged
+from gw.calls.call import PaidCall
+from gw.calls.ending import NO_CHANNEL, STOPPING, Ending, attempt_row
 from gw.calls.speech import Speech
+from gw.web.errors import NO_CHANNEL_AVAILABLE, GatewayError
 from metrics import genai
 from metrics.prometheus import Metrics
-from metrics.tracing import AttemptSpan, AttributeValue
+from metrics.tracing import AttemptSpan
 
 # How long an upstream may take to end its answer after the terminator before its connection is
 # given up for reuse.
 LET_GO_SECONDS = 0.5
 
 
-class Running:
+B = TypeVar("B", bound=Bill)
+T = TypeVar("T")
+
+
+class Running(Generic[B]):
     """The state of one call under way."""
 
     def __init__(
         self,
         *,
-        call: ChatCall,
-        price: TokenPrice,
-        expected: Estimate,
+        call: PaidCall,
+        bill: B,
+        hold_nano_usd: int,
         wallets: Wallets,
         live: LiveCalls,
         clock: Clock,
@@ -54,10 +59,9 @@ class Running:
         redactor: Redactor,
     ) -> None:
         self.call = call
-        self.meter: Meter | None = None
+        self.bill = bill
         self.ending: Ending | None = None
-        self._price = price
-        self._expected = expected
+        self._hold_nano_usd = hold_nano_usd
         self._wallets = wallets
         self._live = live
         self._clock = clock
@@ -70,7 +74,6 @@ class Running:
         self._attempt_channel = ""
         self._attempt_started = 0.0
         self._is_settled = False
-        self._has_sent = False
         self._first_byte_seconds: float | None = None
 
     def __repr__(self) -> str:
@@ -79,13 +82,33 @@ class Running:
 
     def delivered(self) -> Delivered | None:
         """What has gone out so far, priced; for the heartbeat."""
-        if self.meter is None or not self._has_sent:
-            return None
-        return delivered(
-            self.meter, input_estimate_tokens=self._expected.input_tokens, price=self._price
-        )
+        return None if self._first_byte_seconds is None else self.bill.delivered()
 
     # Attempts
+
+    async def first_answer(
+        self,
+        order: Sequence[Candidate],
+        channels: ChannelDirectory,
+        attempt: Callable[[Candidate, Lease], Awaitable[T]],
+    ) -> T:
+        """Try channels in this order; the lease of the one that answers is ours from here on.
+
+        Raises NoAnswer, or GatewayError when the channels' actors are gone.
+        """
+        try:
+            answered = await first_answer(
+                order, channels, attempt, clock=self._clock, on_failed=self._failed.append
+            )
+        except NoAnswer as failure:
+            self._note_passed_over(failure.passed_over)
+            raise
+        except (ActorStopped, MailboxFull) as error:
+            raise GatewayError(NO_CHANNEL_AVAILABLE, NO_CHANNEL) from error
+        self._answered = answered
+        self._note_passed_over(answered.passed_over)
+        self.call.detail["channel"] = answered.candidate.channel_id
+        return answered.answer
 
     def begin_attempt(self, candidate: Candidate) -> None:
         """A channel is being tried."""
@@ -124,17 +147,11 @@ class Running:
 
     def drop_attempt(self, outcome: str) -> None:
         """The attempt gave no answer."""
-        self.meter = None
+        self.bill.discard()
         if self._response is not None:
             self._response.close()
             self._response = None
         self._end_attempt(outcome, is_ok=False)
-
-    def note_answered(self, answered: Answered[Any]) -> None:
-        """The attempt gave an answer; its lease is ours to give back."""
-        self._answered = answered
-        self.note_passed_over(answered.passed_over)
-        self.call.detail["channel"] = answered.candidate.channel_id
 
     def finish_attempt(self, verdict: Verdict, outcome: str) -> None:
         """The answered attempt is over: the lease goes back with a verdict. Once."""
@@ -160,11 +177,7 @@ class Running:
         """The channels considered, in order."""
         self.call.detail["order"] = [candidate.channel_id for candidate in order]
 
-    def note_failed(self, attempt: FailedAttempt) -> None:
-        """An attempt gave no answer."""
-        self._failed.append(attempt)
-
-    def note_passed_over(self, passed_over: Mapping[str, str]) -> None:
+    def _note_passed_over(self, passed_over: Mapping[str, str]) -> None:
         """Channels that were not tried, and why."""
         if passed_over:
             self.call.detail["passed_over"] = dict(passed_over)
@@ -173,8 +186,7 @@ class Running:
 
     def first_byte(self) -> None:
         """Something goes out to the client now."""
-        if not self._has_sent:
-            self._has_sent = True
+        if self._first_byte_seconds is None:
             seconds = self._first_byte_seconds = self._clock.monotonic() - self.call.started
             self._metrics.first_byte(
                 protocol=self.call.facts.protocol, model=self.call.model.id, seconds=seconds
@@ -185,6 +197,12 @@ class Running:
         if self.ending is None:
             self.ending = ending
 
+    def fail(self, ending: Ending) -> NoReturn:
+        """Say how the call ended, and raise what the client is told of it."""
+        self.end(ending)
+        assert ending.error is not None
+        raise ending.error
+
     def settle(self) -> None:
         """End the call: lease back, hold released, cost taken, row written. Once."""
         if self._is_settled:
@@ -193,11 +211,7 @@ class Running:
         try:
             self.finish_attempt("abandoned", "cancelled")
             ending = self.ending or STOPPING
-            charged = NOTHING
-            if self.meter is not None and self._has_sent:
-                charged = charge(
-                    self.meter, input_estimate_tokens=self._expected.input_tokens, price=self._price
-                )
+            charged = self.bill.charged(first_byte_seconds=self._first_byte_seconds)
             now = self._clock.now()
             seconds = self._clock.monotonic() - self.call.started
             self._wallets.settle(self.call.facts, self._outcome(ending, charged, now, seconds))
@@ -212,7 +226,7 @@ class Running:
         if response is None:
             return
         try:
-            if self.meter is not None and self.meter.finished:
+            if self.bill.is_complete:
                 async with asyncio.timeout(LET_GO_SECONDS):
                     async for _ in response.chunks():
                         pass
@@ -221,7 +235,7 @@ class Running:
         finally:
             response.close()
 
-    def _outcome(self, ending: Ending, charged: Charge, now: float, seconds: float) -> Outcome:
+    def _outcome(self, ending: Ending, charged: Charged, now: float, seconds: float) -> Outcome:
         usage = charged.usage
         return Outcome(
             status=ending.status,
@@ -237,24 +251,13 @@ class Running:
             detail=self._detail(charged),
         )
 
-    def _detail(self, charged: Charge) -> dict[str, Any]:
+    def _detail(self, charged: Charged) -> dict[str, Any]:
         detail = self.call.detail
-        expected = self._expected
-        detail["hold_usd"] = format_usd(expected.amount_nano_usd)
-        detail["estimate"] = [expected.input_tokens, expected.output_tokens]
-        if charged.is_estimated:
-            detail["is_estimated"] = True
-        if charged.usage.cache_write_tokens:
-            detail["cache_write_tokens"] = charged.usage.cache_write_tokens
-        if charged.usage.reasoning_tokens:
-            detail["reasoning_tokens"] = charged.usage.reasoning_tokens
-        meter = self.meter
-        if meter is not None:
-            detail["upstream_id"] = meter.response_id
-            detail["finish_reason"] = meter.finish_reason
+        detail["hold_usd"] = format_usd(self._hold_nano_usd)
+        detail.update(charged.detail)
         return detail
 
-    def _measure(self, ending: Ending, charged: Charge, seconds: float) -> None:
+    def _measure(self, ending: Ending, charged: Charged, seconds: float) -> None:
         metrics, call, usage = self._metrics, self.call, charged.usage
         model = call.model.id
         metrics.call_finished(
@@ -274,27 +277,13 @@ class Running:
         if charged.cost_nano_usd:
             metrics.cost(model=model, nano_usd=charged.cost_nano_usd)
         if call.span.sampled:
+            first_byte_seconds = self._first_byte_seconds
             call.span.end(
                 status_ok=ending.status == "success",
                 attributes={
-                    genai.USAGE_INPUT_TOKENS: usage.input_tokens,
-                    genai.USAGE_OUTPUT_TOKENS: usage.output_tokens,
-                    genai.USAGE_CACHE_READ_INPUT_TOKENS: usage.cached_tokens,
                     "gw.cost_nano_usd": charged.cost_nano_usd,
                     "gw.status": ending.status,
                     "gw.error_code": ending.code or "",
-                    **self._response_attributes(),
+                    **self.bill.attributes(charged, first_byte_seconds=first_byte_seconds),
                 },
             )
-
-    def _response_attributes(self) -> dict[str, AttributeValue]:
-        """What the upstream said of its answer, for the span: only what is known."""
-        meter = self.meter
-        told: dict[str, AttributeValue | None] = {}
-        if meter is not None:
-            told[genai.RESPONSE_ID] = meter.response_id
-            told[genai.RESPONSE_MODEL] = meter.response_model
-            told[genai.RESPONSE_FINISH_REASONS] = meter.finish_reason and [meter.finish_reason]
-        if self.call.is_stream:
-            told[genai.RESPONSE_TIME_TO_FIRST_CHUNK] = self._first_byte_seconds
-        return {name: value for name, value in told.items() if value}

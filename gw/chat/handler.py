@@ -26,9 +26,9 @@ from gw.calls.conversation import Conversation
 from gw.calls.estimate import OUTPUT_TOKENS_DEFAULT_MAX
 from gw.calls.models import resolve_model
 from gw.calls.speech import Speech
-from gw.chat.writer import HandlerWriter
 from gw.web.base import BaseHandler
 from gw.web.errors import INVALID_REQUEST, GatewayError
+from gw.web.writer import HandlerWriter
 from metrics import genai
 from metrics.tracing import CallSpan
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.wallet.money import MAX_NANO_USD
 from actors.wallet.pricing import TokenPrice
 from channels.registry import PriceSpec
 from gw.calls.estimate import Estimate, estimate, tokens_of_bytes
@@ -50,8 +49,3 @@ def test_output_is_the_explicit_maximum_or_the_models_within_bounds(
 def test_amount_is_both_parts_at_their_price(content_bytes: int, max_tokens: int) -> None:
     made = estimated(content_bytes, max_tokens, None)
     assert made.amount_nano_usd == -(-content_bytes // 4) * 1000 + max_tokens * 10_000
-    assert made.is_holdable == (made.amount_nano_usd <= MAX_NANO_USD)
-
-
-def test_what_exceeds_the_ledger_is_not_holdable() -> None:
-    assert not estimated(0, 2**53, None).is_holdable

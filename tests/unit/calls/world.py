@@ -33,6 +33,7 @@ from channels.protocols.dialect import CHAT
 from channels.redact import Redactor
 from channels.registry import ChannelSpec, HealthSpec, ModelSpec
 from channels.wire.http import UpstreamRequest
+from gw.calls.billing import Billing
 from gw.calls.call import ChatCall
 from gw.calls.conversation import Conversation
 from gw.calls.speech import Speech
@@ -240,14 +241,14 @@ async def world(
         channels=directory,
         wire=wire,
         conversation=Conversation(
-            wallets=wallets,
-            live=live,
+            billing=Billing(
+                wallets=wallets, live=live, redactor=lambda: redactor, clock=clock, metrics=metrics
+            ),
             channels=directory,
             wire=wire,
             redactor=lambda: redactor,
             price_of=lambda spec: TokenPrice.of(spec.price, spec.multiplier),
             clock=clock,
-            metrics=metrics,
             timeout_seconds=timeout_seconds,
             answer_bytes_max=1_000_000,
         ),

@@ -33,7 +33,10 @@ class RecordingWriter:
     def owns_row(self) -> None:
         self.is_row_owned = True
 
-    def begin(self, content_type: str, headers: Mapping[str, str]) -> None:
+    def begin(
+        self, content_type: str, headers: Mapping[str, str], *, http_status: int = 200
+    ) -> None:
+        self.http_status = http_status
         self.content_type = content_type
         self.headers = dict(headers)
 

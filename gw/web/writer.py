@@ -28,7 +28,10 @@ class HandlerWriter:
     def owns_row(self) -> None:
         self._handler.owns_row = True
 
-    def begin(self, content_type: str, headers: Mapping[str, str]) -> None:
+    def begin(
+        self, content_type: str, headers: Mapping[str, str], *, http_status: int = 200
+    ) -> None:
+        self._handler.set_status(http_status)
         self._handler.set_header("Content-Type", content_type)
         for name, value in headers.items():
             self._handler.set_header(name, value)

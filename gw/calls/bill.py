@@ -1,0 +1,51 @@
+"""What one call has delivered and what that costs: the side of `Running` that knows the unit.
+
+A chat call is billed by tokens (`tokens.py`), a media call by the piece (`pieces.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from actors.live import Delivered
+from channels.usage import Usage
+from metrics.spans import Attributes
+
+NO_TOKENS = Usage(input_tokens=0, output_tokens=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Charged:
+    """The cost of a call, and what its row and its receipt say of it.
+
+    `units` are those of the row's `unit_type`; None where the call is billed by tokens.
+    """
+
+    cost_nano_usd: int
+    usage: Usage = NO_TOKENS
+    units: int | None = None
+    result_urls: Sequence[str] = ()
+    result_expires_at: float | None = None  # Unix seconds
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Bill(Protocol):
+    """Reads the answer of one call and prices it."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Has the upstream said everything? Then its connection may serve another call."""
+
+    def discard(self) -> None:
+        """The attempt gave no answer: what it brought is not the client's."""
+
+    def delivered(self) -> Delivered | None:
+        """What has gone out so far, priced; None while that is nothing."""
+
+    def charged(self, *, first_byte_seconds: float | None) -> Charged:
+        """The cost. `first_byte_seconds` is None when nothing went out to the client."""
+
+    def attributes(self, charged: Charged, *, first_byte_seconds: float | None) -> Attributes:
+        """What the span of a sampled call says of its answer."""

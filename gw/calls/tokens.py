@@ -1,0 +1,84 @@
+"""The bill of a chat call: tokens, as the meter of its protocol reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from actors.live import Delivered
+from actors.wallet.pricing import TokenPrice
+from channels.protocols.dialect import Meter
+from gw.calls.bill import Charged
+from gw.calls.charge import NOTHING, charge, delivered
+from gw.calls.estimate import Estimate
+from metrics import genai
+from metrics.spans import Attributes
+from metrics.tracing import AttributeValue
+
+
+class TokenBill:
+    """What the meter has read, priced; what it has not, estimated."""
+
+    def __init__(self, *, price: TokenPrice, expected: Estimate, is_stream: bool) -> None:
+        self.meter: Meter | None = None  # of the attempt that gives the answer
+        self._price = price
+        self._expected = expected
+        self._is_stream = is_stream
+
+    def __repr__(self) -> str:
+        return f"<TokenBill {self.meter!r}>"
+
+    @property
+    def is_complete(self) -> bool:
+        return self.meter is not None and self.meter.finished
+
+    def discard(self) -> None:
+        self.meter = None
+
+    def delivered(self) -> Delivered | None:
+        if self.meter is None:
+            return None
+        return delivered(
+            self.meter, input_estimate_tokens=self._expected.input_tokens, price=self._price
+        )
+
+    def charged(self, *, first_byte_seconds: float | None) -> Charged:
+        charged = NOTHING
+        if self.meter is not None and first_byte_seconds is not None:
+            charged = charge(
+                self.meter, input_estimate_tokens=self._expected.input_tokens, price=self._price
+            )
+        usage = charged.usage
+        detail: dict[str, Any] = {
+            "estimate": [self._expected.input_tokens, self._expected.output_tokens]
+        }
+        if charged.is_estimated:
+            detail["is_estimated"] = True
+        if usage.cache_write_tokens:
+            detail["cache_write_tokens"] = usage.cache_write_tokens
+        if usage.reasoning_tokens:
+            detail["reasoning_tokens"] = usage.reasoning_tokens
+        if self.meter is not None:
+            detail["upstream_id"] = self.meter.response_id
+            detail["finish_reason"] = self.meter.finish_reason
+        return Charged(cost_nano_usd=charged.cost_nano_usd, usage=usage, detail=detail)
+
+    def attributes(self, charged: Charged, *, first_byte_seconds: float | None) -> Attributes:
+        usage = charged.usage
+        return {
+            genai.USAGE_INPUT_TOKENS: usage.input_tokens,
+            genai.USAGE_OUTPUT_TOKENS: usage.output_tokens,
+            genai.USAGE_CACHE_READ_INPUT_TOKENS: usage.cached_tokens,
+            **self._stated(first_byte_seconds),
+        }
+
+    def _stated(self, first_byte_seconds: float | None) -> Attributes:
+        """What the upstream said of its answer: only what is known."""
+        meter = self.meter
+        told: dict[str, AttributeValue | None] = {}
+        if meter is not None:
+            told[genai.RESPONSE_ID] = meter.response_id
+            told[genai.RESPONSE_MODEL] = meter.response_model
+            told[genai.RESPONSE_FINISH_REASONS] = meter.finish_reason and [meter.finish_reason]
+        if self._is_stream:
+            told[genai.RESPONSE_TIME_TO_FIRST_CHUNK] = first_byte_seconds
+        return {name: value for name, value in told.items() if value}
