@@ -19,7 +19,8 @@ from actors.clock import SystemClock
 from actors.directory import ChannelDirectory
 from actors.heartbeat import SQL as PROCESS_SQL
 from actors.heartbeat import Heartbeat, ProcessIdentity
-from actors.limits import AccountLimits
+from actors.limits.accounts import AccountLimits
+from actors.limits.limiter import Limiter
 from actors.live import LiveCalls
 from actors.recovery import Recovery
 from actors.store.database import Database, StoreUnavailable
@@ -71,7 +72,7 @@ class Gateway:
         self._supervisor = Supervisor(clock=self._clock, metrics=self.metrics)
         self._identity = ProcessIdentity.of_this_process(f"proc_{uuid.uuid4().hex[:20]}")
         self._live = LiveCalls()
-        self._limits = AccountLimits(clock=self._clock, metrics=self.metrics)
+        self._limiter = Limiter(clock=self._clock)
         self._channels = ChannelDirectory(
             supervisor=self._supervisor, clock=self._clock, metrics=self.metrics
         )
@@ -243,7 +244,7 @@ class Gateway:
             Services(
                 keys=self._keys,
                 wallets=self._wallets,
-                limits=self._limits,
+                limits=AccountLimits(limiter=self._limiter, metrics=self.metrics),
                 registry=self.current.registry,
                 metrics=self.metrics,
                 tracing=tracing,
@@ -286,7 +287,7 @@ class Gateway:
 
     async def _forget_idle(self) -> None:
         self._wallets.forget_idle()
-        self._limits.forget_idle()
+        self._limiter.forget_idle()
 
     def _why_not_ready(self) -> str | None:
         if self.in_flight.is_draining:

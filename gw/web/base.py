@@ -69,7 +69,7 @@ class BaseHandler(Exchange):
         )
         checks.require_agent_allowed(principal, agent_keys_allowed=self.agent_keys_allowed)
         if self.limited:
-            self._admission = checks.admit(services.limits, principal)
+            self._admission = await checks.admit(services.limits, principal)
             for name, value in self._admission.headers.items():
                 self.set_header(name, value)  # an error clears them (spec: Errors, rule 2)
         if self.billed:

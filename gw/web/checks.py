@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from actors.limits import LimitExceeded
+from actors.limits.accounts import LimitExceeded
 from gw.keys.principal import KeyRefused, Principal
 from gw.web.auth import AuthMode, find_key, has_query_key
 from gw.web.errors import (
@@ -66,10 +66,10 @@ def require_agent_allowed(principal: Principal, *, agent_keys_allowed: bool) -> 
         )
 
 
-def admit(limits: Limits, principal: Principal) -> Admission:
+async def admit(limits: Limits, principal: Principal) -> Admission:
     """429 when the account is at one of its limits (spec: Limits, Platform account limits)."""
     try:
-        return limits.enter(
+        return await limits.enter(
             principal.account_id,
             rpm=principal.rpm_limit,
             concurrency=principal.concurrency_limit,

@@ -1,7 +1,7 @@
 """What handlers may use, as one frozen object made by the composition root (`gw/serve.py`).
 
 Each thing is described by the little that handlers ask of it, so that a test can give a fake. The
-real ones: `gw/keys`, `actors/wallet`, `actors/limits.py`, `metrics/`.
+real ones: `gw/keys`, `actors/wallet`, `actors/limits`, `metrics/`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ class Admission(Protocol):
 class Limits(Protocol):
     """The limits of accounts (spec: Limits)."""
 
-    def enter(self, account_id: str, *, rpm: int | None, concurrency: int | None) -> Admission:
+    async def enter(
+        self, account_id: str, *, rpm: int | None, concurrency: int | None
+    ) -> Admission:
         """Raises LimitExceeded."""
 
 

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from actors.limits import AccountLimits
+from actors.limits.accounts import AccountLimits
+from actors.limits.limiter import Limiter
 from actors.store.errors import StoreUnavailable
 from actors.wallet.ledger import Spending
 from channels.registry import Registry
@@ -128,7 +129,9 @@ class World:
     new_id: Callable[[], uuid.UUID] = uuid.uuid4
 
     def __post_init__(self) -> None:
-        self.limits = AccountLimits(clock=self.clock, metrics=cast(Any, self.metrics))
+        self.limits = AccountLimits(
+            limiter=Limiter(clock=self.clock), metrics=cast(Any, self.metrics)
+        )
         self.services = Services(
             keys=self.keys,
             wallets=self.money,

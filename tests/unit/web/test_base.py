@@ -133,7 +133,7 @@ def test_a_limited_account_reads_its_limits_with_every_success() -> None:
 def test_a_full_account_is_429_and_told_of_concurrency() -> None:
     world = World()
     world.keys.known[KEY] = make_principal(concurrency_limit=1)
-    taken = world.limits.enter("acct_1", rpm=None, concurrency=1)
+    taken = run(world.limits.enter("acct_1", rpm=None, concurrency=1))
     answer = ask_one(world, ECHO)
     assert (answer.status, answer.code) == (429, "rate_limit_exceeded")
     assert "concurrency" in answer.json()["error"]["message"]
@@ -187,7 +187,7 @@ def test_the_checks_come_in_the_order_of_the_contract() -> None:
     """Everything is wrong with this request; one fault after the other is put right."""
     world = World()
     world.money.available_nano_usd = 0
-    blocker = world.limits.enter("acct_1", rpm=None, concurrency=None)
+    blocker = run(world.limits.enter("acct_1", rpm=None, concurrency=None))
     world.keys.known[KEY] = KeyRefused("revoked")
     head = request("POST", "/v1/echo", f"Content-Length: {MAX_BODY_BYTES + 1}")
     codes = [ask_one(world, head, b"").code]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import logging
 from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 from tornado.iostream import StreamClosedError
 
+from actors.limits.accounts import AccountLimits, Admission
+from actors.limits.limiter import Limiter
 from actors.store.errors import StoreUnavailable
 from gw.web.base import BaseHandler
 from gw.web.errors import NO_CHANNEL_AVAILABLE, GatewayError
@@ -45,6 +49,40 @@ def test_a_client_that_leaves_cancels_the_work(head: str, caplog: pytest.LogCapt
         assert script.events == ["cancelled gone=True", "ended"]
         assert [status for _, status in world.metrics.responses] == [499]
         assert world.refusals == []
+
+    run(scene())
+
+
+def test_a_client_that_leaves_while_its_limits_are_asked_keeps_no_place() -> None:
+    """Its connection has ended before there is a place to give back; the body tells."""
+
+    class SlowLimits(AccountLimits):
+        asked = asyncio.Event()
+        may_answer = asyncio.Event()
+        most = 0
+
+        async def enter(
+            self, account_id: str, *, rpm: int | None, concurrency: int | None
+        ) -> Admission:
+            self.asked.set()
+            await self.may_answer.wait()
+            admission = await super().enter(account_id, rpm=rpm, concurrency=concurrency)
+            self.most = self.in_flight(account_id)
+            return admission
+
+    async def scene() -> None:
+        world = World()
+        limiter = Limiter(clock=world.clock)
+        slow = SlowLimits(limiter=limiter, metrics=cast(Any, world.metrics))
+        world.services = dataclasses.replace(world.services, limits=slow)
+        async with served(make_app(world)) as address, address.client() as client:
+            await client.send(WORK.replace("\n", "\r\n").encode())  # the body is still to come
+            await slow.asked.wait()
+            client.vanish()
+            slow.may_answer.set()
+            await eventually(lambda: len(world.in_flight) == 0)
+            assert (slow.most, limiter.in_flight("acct_1")) == (1, 0)
+        assert [status for _, status in world.metrics.responses] == [499]
 
     run(scene())
 

@@ -4,19 +4,36 @@ from __future__ import annotations
 
 import pytest
 
-from actors.limits import AccountLimits, LimitExceeded
+from actors.limits.accounts import AccountLimits, Admission, LimitExceeded
+from actors.limits.limiter import Limiter
 from metrics.prometheus import Metrics
+from tests.support.aio import run
 from tests.support.clock import FakeClock
 
 A = "acct_a"
 
 
-def limits() -> tuple[AccountLimits, FakeClock]:
-    clock = FakeClock()
-    return AccountLimits(clock=clock, metrics=Metrics()), clock
+class Limits:
+    """The limits of one process, without a loop in sight."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.limiter = Limiter(clock=self.clock)
+        self.limits = AccountLimits(limiter=self.limiter, metrics=Metrics())
+
+    def enter(self, account: str, *, rpm: int | None, concurrency: int | None) -> Admission:
+        return run(self.limits.enter(account, rpm=rpm, concurrency=concurrency))
+
+    def in_flight(self, account: str) -> int:
+        return self.limits.in_flight(account)
 
 
-def refused(made: AccountLimits, rpm: int | None, concurrency: int | None) -> LimitExceeded:
+def limits() -> tuple[Limits, FakeClock]:
+    made = Limits()
+    return made, made.clock
+
+
+def refused(made: Limits, rpm: int | None, concurrency: int | None) -> LimitExceeded:
     with pytest.raises(LimitExceeded) as raised:
         made.enter(A, rpm=rpm, concurrency=concurrency)
     return raised.value
@@ -132,7 +149,7 @@ def test_idle_accounts_are_forgotten_and_no_others() -> None:
     clock.advance(59.0)
     made.enter("acct_b", rpm=5, concurrency=None).leave()
     clock.advance(1.0)
-    made.forget_idle()
+    made.limiter.forget_idle()
     assert made.in_flight(A) == 1
     flying.leave()
     headers = made.enter("acct_b", rpm=5, concurrency=None).headers

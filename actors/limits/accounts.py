@@ -1,0 +1,93 @@
+"""The two limits of an account, over all its keys, and what their headers say (spec: Limits).
+
+A refused request takes nothing: it is neither in the window nor in flight. An admission is left
+exactly once, on every way out; leaving twice is harmless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from actors.limits.limiter import UNLIMITED, Limiter
+from actors.limits.standing import Standing
+from metrics.prometheus import Metrics
+
+_NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+
+
+class LimitExceeded(Exception):
+    """The account has reached one of its limits."""
+
+    def __init__(
+        self, dimension: str, limit: int, headers: Mapping[str, str], retry_after_seconds: int
+    ) -> None:
+        super().__init__(dimension)
+        self.dimension = dimension  # "requests per minute" or "concurrency"
+        self.limit = limit
+        self.headers = headers
+        self.retry_after_seconds = retry_after_seconds
+
+
+class Admission:
+    """The right to be in flight, until `leave`."""
+
+    __slots__ = ("_is_left", "_limiter", "_place", "account_id", "headers")
+
+    def __init__(
+        self, limiter: Limiter, account_id: str, place: int, headers: Mapping[str, str]
+    ) -> None:
+        self._limiter = limiter
+        self._place = place
+        self._is_left = False
+        self.account_id = account_id
+        self.headers = headers
+
+    def leave(self) -> None:
+        """Give the place back."""
+        if not self._is_left:
+            self._is_left = True
+            self._limiter.leave(self.account_id, self._place)
+
+
+class AccountLimits:
+    """Admits requests of accounts within their limits."""
+
+    def __init__(self, *, limiter: Limiter, metrics: Metrics) -> None:
+        self._limiter = limiter
+        self._metrics = metrics
+
+    async def enter(
+        self, account_id: str, *, rpm: int | None, concurrency: int | None
+    ) -> Admission:
+        """Admit one request. Raises LimitExceeded, with the headers of the answer."""
+        standing, place = await self._limiter.enter(account_id, rpm=rpm, concurrency=concurrency)
+        if standing is UNLIMITED:
+            return Admission(self._limiter, account_id, place, _NO_HEADERS)
+        headers = _headers(standing, rpm, concurrency)
+        if standing.refused is None:
+            return Admission(self._limiter, account_id, place, headers)
+        self._metrics.limit_refused(standing.refused)
+        retry_after_seconds = standing.retry_after_seconds
+        headers["Retry-After"] = str(retry_after_seconds)
+        if standing.refused == "rpm":
+            assert rpm is not None
+            raise LimitExceeded("requests per minute", rpm, headers, retry_after_seconds)
+        assert concurrency is not None
+        raise LimitExceeded("concurrency", concurrency, headers, retry_after_seconds)
+
+    def in_flight(self, account_id: str) -> int:
+        """Requests of the account in flight in this process."""
+        return self._limiter.in_flight(account_id)
+
+
+def _headers(standing: Standing, rpm: int | None, concurrency: int | None) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    if rpm is not None:
+        headers["x-ratelimit-limit-requests"] = str(rpm)
+        headers["x-ratelimit-remaining-requests"] = str(max(0, rpm - standing.requests))
+        headers["x-ratelimit-reset-requests"] = str(standing.reset_whole_seconds)
+    if concurrency is not None:
+        headers["x-ratelimit-limit-concurrency"] = str(concurrency)
+        headers["x-ratelimit-remaining-concurrency"] = str(max(0, concurrency - standing.in_flight))
+    return headers

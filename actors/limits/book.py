@@ -1,0 +1,113 @@
+"""Requests per minute and requests in flight, by name, as this process has seen them.
+
+Exact and sans I/O: the window remembers every admission, and the time comes in as an argument. It
+judges alone where there is no Redis or while that is away, and keeps the books beside it otherwise.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterator
+
+from actors.limits.standing import WINDOW_SECONDS, Dimension, Standing
+from actors.sweep import Sweep
+
+
+class _Usage:
+    __slots__ = ("admitted", "flying")
+
+    def __init__(self) -> None:
+        self.admitted: deque[tuple[float, int]] = deque()  # when, and whose place; oldest first
+        self.flying: set[int] = set()
+
+    def trim(self, now: float) -> None:
+        while self.admitted and now - self.admitted[0][0] >= WINDOW_SECONDS:
+            self.admitted.popleft()
+
+    def is_idle(self, now: float) -> bool:
+        return not self.flying and (
+            not self.admitted or now - self.admitted[-1][0] >= WINDOW_SECONDS
+        )
+
+
+class Book:
+    """What each name has used. A place is a number that its holder gave to one request."""
+
+    def __init__(self) -> None:
+        self._usage: dict[str, _Usage] = {}
+        self._sweep = Sweep(self._usage)
+
+    def __repr__(self) -> str:
+        flying = sum(len(usage.flying) for usage in self._usage.values())
+        return f"<Book {len(self._usage)} names {flying} in flight>"
+
+    def judge(
+        self, name: str, place: int, *, rpm: int | None, concurrency: int | None, now: float
+    ) -> Standing:
+        """Admit the request if both limits have room; a refused one takes nothing."""
+        usage = self._of(name)
+        usage.trim(now)
+        refused: Dimension | None = None
+        retry_seconds = 0.0
+        if rpm is not None and len(usage.admitted) >= rpm:
+            refused = "rpm"
+            # With a limit lowered meanwhile, room comes when enough of the oldest have aged.
+            freeing = usage.admitted[len(usage.admitted) - rpm][0]
+            retry_seconds = WINDOW_SECONDS - (now - freeing)
+        elif concurrency is not None and len(usage.flying) >= concurrency:
+            refused = "concurrency"
+        else:
+            if rpm is not None:
+                usage.admitted.append((now, place))
+            usage.flying.add(place)
+        oldest_seconds = now - usage.admitted[0][0] if usage.admitted else WINDOW_SECONDS
+        return Standing(
+            refused=refused,
+            requests=len(usage.admitted),
+            reset_seconds=WINDOW_SECONDS - oldest_seconds,
+            retry_seconds=retry_seconds,
+            in_flight=len(usage.flying),
+        )
+
+    def fly(self, name: str, place: int) -> None:
+        """A request is in flight that no limit was asked about: one set later counts it."""
+        self._of(name).flying.add(place)
+
+    def note(self, name: str, place: int, *, in_window: bool, now: float) -> None:
+        """A request was admitted elsewhere: keep it in mind."""
+        usage = self._of(name)
+        usage.trim(now)
+        if in_window:
+            usage.admitted.append((now, place))
+        usage.flying.add(place)
+
+    def leave(self, name: str, place: int) -> None:
+        """A request that was admitted is no longer in flight."""
+        self._usage[name].flying.remove(place)
+
+    def flying(self, name: str) -> Collection[int]:
+        """The places of the requests in flight."""
+        usage = self._usage.get(name)
+        return usage.flying if usage is not None else ()
+
+    def names_in_flight(self) -> list[str]:
+        """Everybody who has a request in flight."""
+        return [name for name, usage in self._usage.items() if usage.flying]
+
+    def windows(self, now: float) -> Iterator[tuple[str, list[tuple[int, float]]]]:
+        """Each name with the places admitted in the last 60 seconds and how long ago that was."""
+        for name, usage in list(self._usage.items()):
+            usage.trim(now)
+            if usage.admitted:
+                yield name, [(place, now - at) for at, place in usage.admitted]
+
+    def forget_idle(self, now: float) -> None:
+        """Drop some of the names with nothing in flight and nothing in the window."""
+        self._sweep.round(lambda usage: usage.is_idle(now))
+
+    def _of(self, name: str) -> _Usage:
+        usage = self._usage.get(name)
+        if usage is None:
+            usage = self._usage[name] = _Usage()
+            self._sweep.add(name)
+        return usage

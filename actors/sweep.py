@@ -1,0 +1,47 @@
+"""Drops the idle entries of a dictionary a few at a time, so that no round takes long.
+
+For what grows with the number of accounts seen: looking at all of them once a second would stop the
+loop for as long as there are many.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+# Every entry is looked at once in so many rounds, and never fewer than these in one.
+LAP_ROUNDS = 64
+FEWEST = 256
+
+
+class Sweep(Generic[T]):
+    """Goes round the entries that it was told of; whoever makes one says so, once."""
+
+    def __init__(self, entries: dict[str, T]) -> None:
+        self._entries = entries
+        self._names: deque[str] = deque()
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __repr__(self) -> str:
+        return f"<Sweep {len(self._names)} entries>"
+
+    def add(self, name: str) -> None:
+        """An entry of this name was made. Only the sweep takes it out again."""
+        self._names.append(name)
+
+    def round(self, is_idle: Callable[[T], bool]) -> int:
+        """Look at the next few entries, drop the idle ones, return how many were looked at."""
+        names = self._names
+        count = min(len(names), max(FEWEST, -(-len(names) // LAP_ROUNDS)))
+        for _ in range(count):
+            name = names.popleft()
+            if is_idle(self._entries[name]):
+                del self._entries[name]
+            else:
+                names.append(name)
+        return count

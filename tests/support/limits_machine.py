@@ -1,0 +1,125 @@
+"""The rules of the limits as a state machine, run by Hypothesis on the book and on Redis.
+
+The model remembers everything: every admission under a limit per minute is a time in a list, those
+in flight are a list. A subclass makes the limiter and the time, and lets each coroutine run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from actors.limits.limiter import Limiter
+from actors.limits.standing import WINDOW_SECONDS, Standing
+
+T = TypeVar("T")
+NAMES = ("acct_a", "acct_b")
+limit = st.none() | st.integers(min_value=1, max_value=4)
+
+
+class LimitsMachine(RuleBasedStateMachine):
+    """Requests enter through any of the limiters, which share their limits if there are several."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.limiters = self.make()
+        self.admitted: dict[str, list[float]] = {name: [] for name in NAMES}
+        self.flying: list[tuple[Limiter, str, int]] = []
+
+    # What a subclass provides
+
+    def make(self) -> list[Limiter]:
+        raise NotImplementedError
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        raise NotImplementedError
+
+    def now(self) -> float:
+        raise NotImplementedError
+
+    def advance(self, seconds: float) -> None:
+        raise NotImplementedError
+
+    # The model
+
+    def window(self, name: str) -> list[float]:
+        return [at for at in self.admitted[name] if self.now() - at < WINDOW_SECONDS]
+
+    def in_flight(self, name: str) -> int:
+        return sum(flying == name for _, flying, _ in self.flying)
+
+    # Rules
+
+    @rule(data=st.data(), name=st.sampled_from(NAMES), rpm=limit, concurrency=limit)
+    def enter(
+        self, data: st.DataObject, name: str, rpm: int | None, concurrency: int | None
+    ) -> None:
+        limiter = data.draw(st.sampled_from(self.limiters))
+        window, flying = self.window(name), self.in_flight(name)
+        expected = None
+        if rpm is not None and len(window) >= rpm:
+            expected = "rpm"
+        elif concurrency is not None and flying >= concurrency:
+            expected = "concurrency"
+        standing, place = self.run(limiter.enter(name, rpm=rpm, concurrency=concurrency))
+        assert standing.refused == expected
+        if expected is None:
+            self.flying.append((limiter, name, place))
+            if rpm is not None:
+                self.admitted[name].append(self.now())
+        self.check_figures(name, standing, rpm=rpm, concurrency=concurrency)
+        if expected == "rpm":
+            assert rpm is not None
+            self.check_retry_after(standing.retry_after_seconds, window, rpm)
+
+    @rule(data=st.data(), name=st.sampled_from(NAMES), rpm=st.integers(min_value=1, max_value=4))
+    def take(self, data: st.DataObject, name: str, rpm: int) -> None:
+        limiter = data.draw(st.sampled_from(self.limiters))
+        is_refused = len(self.window(name)) >= rpm
+        standing = self.run(limiter.take(name, rpm))
+        assert (standing.refused == "rpm") == is_refused
+        if not is_refused:
+            self.admitted[name].append(self.now())
+
+    def check_figures(
+        self, name: str, standing: Standing, *, rpm: int | None, concurrency: int | None
+    ) -> None:
+        window = self.window(name)
+        if rpm is not None:
+            oldest_seconds = self.now() - window[0] if window else WINDOW_SECONDS
+            assert standing.requests == len(window)
+            assert standing.reset_whole_seconds == math.ceil(WINDOW_SECONDS - oldest_seconds)
+        if concurrency is not None:
+            assert standing.in_flight == self.in_flight(name)
+
+    def check_retry_after(self, seconds: int, window: list[float], rpm: int) -> None:
+        """After so many seconds, and not a second earlier, there is room again."""
+        later = self.now() + seconds
+        assert sum(later - at < WINDOW_SECONDS for at in window) < rpm
+        assert seconds == 1 or sum(later - 1 - at < WINDOW_SECONDS for at in window) >= rpm
+
+    @precondition(lambda self: self.flying)
+    @rule(data=st.data())
+    def leave(self, data: st.DataObject) -> None:
+        limiter, name, place = gone = data.draw(st.sampled_from(self.flying))
+        self.flying.remove(gone)
+        limiter.leave(name, place)
+
+    @rule(seconds=st.sampled_from([0.0, 0.25, 1.0, 29.5, 60.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.advance(seconds)
+
+    @rule()
+    def chores(self) -> None:
+        for limiter in self.limiters:
+            limiter.forget_idle()
+
+    @invariant()
+    def in_flight_is_counted(self) -> None:
+        for name in NAMES:
+            counted = sum(limiter.in_flight(name) for limiter in self.limiters)
+            assert counted == self.in_flight(name)
