@@ -55,6 +55,10 @@ a plain answer counts as one event. Bytes are bytes of the body, without its fra
 | `endless`           | true            | content without end, as fast as the client reads |
 | `reasoning_text`    | text            | shown reasoning before the answer, in the dialect's form |
 | `tool_calls`        | number or list  | so many, 0 is none, or `[{"name", "arguments", "id"}]` |
+| `refusal`           | text            | the model declines in these words, in the dialect's form |
+| `blocked`           | true            | the provider gives no answer at all: by its wire |
+|                     |                 | `content_filter`, a bare `refusal`, `promptFeedback` |
+| `stop_sequence`     | text            | the text ended before it, which only messages tells |
 | `finish_reason`     | text            | `stop length tool_calls content_filter` in any |
 |                     |                 | dialect, or the dialect's own word |
 | `usage`             | object          | `input output cached cache_write reasoning`; input and |

@@ -29,6 +29,8 @@ WORDS: Final = (
     "rain over the harbour fills the small boats while a clerk counts lanterns and "
     "writes each number twice in a ledger nobody has closed since the spring floods, "
 )
+REFUSAL: Final = "refusal"
+BLOCKED: Final = "content_filter"
 THOUGHT: Final = "The request is short, so a short answer will do."
 
 
@@ -56,7 +58,11 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """One turn of the assistant. `finish` is stop, length, tool_calls, or a dialect's own word."""
+    """One turn of the assistant.
+
+    `finish` is stop, length, tool_calls, refusal (the text is the model's declining),
+    content_filter (the provider withheld the answer), or a dialect's own word.
+    """
 
     id: str  # 64 hex digits; each dialect cuts its ids from it
     created: int  # Unix seconds
@@ -65,8 +71,24 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     thinking: str
     calls: tuple[Call, ...]
     finish: str
+    stop_sequence: str | None
     usage: Tokens | None
     events: int | None  # as the directive states it; the images wire makes so many images
+
+    @property
+    def is_declined(self) -> bool:
+        """The model declines in words of its own."""
+        return self.finish == REFUSAL
+
+    @property
+    def is_withheld(self) -> bool:
+        """The provider gives nothing at all."""
+        return self.finish == BLOCKED and not self.text
+
+    @property
+    def speaks(self) -> bool:
+        """There is a text, be it an empty one."""
+        return bool(self.text) or not (self.calls or self.is_withheld)
 
 
 def compose(ask: Ask, directive: Directive, seed_key: bytes, body: bytes) -> Answer:
@@ -74,10 +96,16 @@ def compose(ask: Ask, directive: Directive, seed_key: bytes, body: bytes) -> Ans
     # A bounded sample keeps a megabyte of image from being hashed; the length tells most apart.
     sample = b"%d:%b%b" % (len(body), body[:2048], body[-2048:])
     digest = blake2b(sample, key=seed_key, digest_size=32).hexdigest()
-    calls = _calls(ask, directive, digest)
+    is_declined = directive.blocked or directive.refusal is not None
+    calls = () if is_declined else _calls(ask, directive, digest)
     text, is_cut_short = ("", False) if calls else _text(ask, directive, digest)
     thinking = directive.reasoning_text or (THOUGHT if ask.shows_reasoning else "")
-    natural = "tool_calls" if calls else "length" if is_cut_short else "stop"
+    if directive.blocked:
+        natural, thinking = BLOCKED, ""
+    elif directive.refusal is not None:
+        natural = REFUSAL
+    else:
+        natural = "tool_calls" if calls else "length" if is_cut_short else "stop"
     return Answer(
         id=digest,
         created=EPOCH + int(digest[:4], 16),
@@ -86,6 +114,7 @@ def compose(ask: Ask, directive: Directive, seed_key: bytes, body: bytes) -> Ans
         thinking=thinking,
         calls=calls,
         finish=directive.finish_reason or natural,
+        stop_sequence=directive.stop_sequence,
         usage=None if directive.no_usage else _usage(ask, directive, text, thinking, calls),
         events=directive.events,
     )
@@ -98,6 +127,10 @@ def filler_text(size: int) -> str:
 
 def _text(ask: Ask, directive: Directive, digest: str) -> tuple[str, bool]:
     """The text and whether the request's token maximum cut it short."""
+    if directive.blocked:
+        return "", False
+    if directive.refusal is not None:
+        return directive.refusal, False
     if directive.huge is not None:
         return "x" * directive.huge, False
     if directive.text is not None:

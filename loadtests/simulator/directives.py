@@ -68,6 +68,9 @@ class Directive(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     endless: bool = False
     reasoning_text: str | None = None
     tool_calls: Count | list[CallSpec] | None = None
+    refusal: str | None = None
+    blocked: bool = False
+    stop_sequence: str | None = None
     finish_reason: str | None = None
     usage: UsageSpec | None = None
     no_usage: bool = False

@@ -42,8 +42,8 @@ class ChatDialect:
     def plain(self, ask: Ask, answer: Answer) -> bytes:
         message: dict[str, Any] = {
             "role": "assistant",
-            "content": None if answer.calls else answer.text,
-            "refusal": None,
+            "content": None if answer.calls or answer.is_declined else answer.text,
+            "refusal": answer.text if answer.is_declined else None,
             "annotations": [],
         }
         if answer.thinking:
@@ -58,7 +58,7 @@ class ChatDialect:
                 "index": index,
                 "message": message,
                 "logprobs": None,
-                "finish_reason": answer.finish,
+                "finish_reason": _finish(answer),
             }
             for index in range(ask.choices)
         ]
@@ -76,11 +76,13 @@ class ChatDialect:
             middle = encode(delta), encode(finish)
             frames.extend(CHUNK % (start, index, *middle, end) for index in many)
 
-        put({"role": "assistant", "content": None if answer.calls else "", "refusal": None})
+        opening = None if answer.calls else ""
+        put({"role": "assistant", "content": opening, "refusal": None})
         if answer.thinking:
             put({"reasoning_content": answer.thinking})
+        member = b"refusal" if answer.is_declined else b"content"
         for piece in answer.deltas:  # the hot one: no dictionary for each
-            delta = b'{"content":%b}' % encode(piece)
+            delta = b'{"%b":%b}' % (member, encode(piece))
             frames.extend(CHUNK % (start, index, delta, b"null", end) for index in many)
         text_end = len(frames)
         for number, call in enumerate(answer.calls):
@@ -88,7 +90,7 @@ class ChatDialect:
             put({"tool_calls": [head]})
             for arguments in argument_pieces(call.arguments):
                 put({"tool_calls": [{"index": number, "function": {"arguments": arguments}}]})
-        put({}, answer.finish)
+        put({}, _finish(answer))
         if ask.include_usage and answer.usage is not None:
             usage = encode({"choices": [], "usage": _usage(answer.usage)})[1:]
             frames.append(start + b"," + usage + b"\n\n")
@@ -102,6 +104,11 @@ class ChatDialect:
 
     def error_frames(self, ask: Ask, answer: Answer, index: int, message: str) -> list[bytes]:
         return [b"data: %b\n\n" % error_body(500, message)]
+
+
+def _finish(answer: Answer) -> str:
+    """A refusal in the model's own words is an ordinary stop on this wire."""
+    return "stop" if answer.is_declined else answer.finish
 
 
 def _head(ask: Ask, answer: Answer, kind: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from loadtests.simulator.answers import Answer, Tokens
+from loadtests.simulator.answers import BLOCKED, REFUSAL, Answer, Tokens
 from loadtests.simulator.ask import Ask, Refusal
 from loadtests.simulator.dialects.base import (
     EVENT_STREAM,
@@ -26,7 +26,8 @@ STOP_REASONS: Final = {
     "stop": "end_turn",
     "length": "max_tokens",
     "tool_calls": "tool_use",
-    "content_filter": "refusal",
+    BLOCKED: "refusal",
+    REFUSAL: "refusal",
 }
 ERROR_TYPES: Final = {
     400: "invalid_request_error",
@@ -37,6 +38,7 @@ ERROR_TYPES: Final = {
     429: "rate_limit_error",
     529: "overloaded_error",
 }
+EXPLANATION: Final = "The simulated provider declines this request."
 SIGNATURE: Final = "c2ltdWxhdGVkLXNpZ25hdHVyZQ=="  # opaque to clients, who must send it back
 
 
@@ -62,7 +64,7 @@ class MessagesDialect:
         content: list[dict[str, Any]] = []
         if answer.thinking:
             content.append(_thinking(answer.thinking, SIGNATURE))
-        if answer.text or not answer.calls:
+        if answer.speaks:
             content.append({"type": "text", "text": answer.text})
         content.extend(
             {
@@ -75,7 +77,7 @@ class MessagesDialect:
         )
         message = _message(ask, answer)
         message["content"] = content
-        message["stop_reason"] = _stop_reason(answer)
+        message |= _stopped(answer)
         if answer.usage is not None:
             message["usage"] = _usage(answer.usage, output=answer.usage.output)
         return encode(message)
@@ -93,7 +95,7 @@ class MessagesDialect:
             frames.append(_stop(index))
             index += 1
         frames_before_text = len(frames)
-        if answer.text or not answer.calls:
+        if answer.speaks:
             frames.append(_start(index, {"type": "text", "text": ""}))
             frames.append(named("ping", {}))
             frames.extend(
@@ -113,9 +115,7 @@ class MessagesDialect:
             )
             frames.append(_stop(index))
             index += 1
-        last: dict[str, Any] = {
-            "delta": {"stop_reason": _stop_reason(answer), "stop_sequence": None}
-        }
+        last: dict[str, Any] = {"delta": _stopped(answer)}
         if answer.usage is not None:
             last["usage"] = _totals(answer.usage, output=answer.usage.output)
         frames.append(named("message_delta", last))
@@ -145,8 +145,19 @@ def _message(ask: Ask, answer: Answer) -> dict[str, Any]:
     }
 
 
-def _stop_reason(answer: Answer) -> str:
-    return STOP_REASONS.get(answer.finish, answer.finish)
+def _stopped(answer: Answer) -> dict[str, Any]:
+    """The members that say why the message ended."""
+    if answer.stop_sequence is not None:
+        return {"stop_reason": "stop_sequence", "stop_sequence": answer.stop_sequence}
+    reason = STOP_REASONS.get(answer.finish, answer.finish)
+    members: dict[str, Any] = {"stop_reason": reason, "stop_sequence": None}
+    if reason == "refusal":
+        members["stop_details"] = {
+            "type": "refusal",
+            "category": None,
+            "explanation": EXPLANATION,
+        }
+    return members
 
 
 def _thinking(text: str, signature: str) -> dict[str, Any]:

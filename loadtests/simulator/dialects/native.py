@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from loadtests.simulator.answers import Answer, Tokens
+from loadtests.simulator.answers import BLOCKED, REFUSAL, Answer, Tokens
 from loadtests.simulator.ask import Ask, Refusal, tokens_of
 from loadtests.simulator.dialects.base import Stream, encode
 from loadtests.simulator.dialects.native_request import read
@@ -24,7 +24,8 @@ FINISH_REASONS: Final = {
     "stop": "STOP",
     "length": "MAX_TOKENS",
     "tool_calls": "STOP",
-    "content_filter": "SAFETY",
+    BLOCKED: "SAFETY",
+    REFUSAL: "SAFETY",
 }
 STATUSES: Final = {
     400: "INVALID_ARGUMENT",
@@ -66,14 +67,18 @@ class NativeDialect:
         )
 
     def plain(self, ask: Ask, answer: Answer) -> bytes:
+        if answer.is_withheld:
+            return encode(_blocked(ask, answer))
         parts = [*_thought(answer)]
-        if answer.text or not answer.calls:
-            parts.append({"text": answer.text})
+        if answer.speaks:
+            parts.append(_signed({"text": answer.text}, answer))
         parts.extend(_calls(answer))
         return encode(_chunk(ask, answer, parts, finish=answer.finish, spoken=len(answer.text)))
 
     def stream(self, ask: Ask, answer: Answer, *, is_finished: bool) -> Stream:
         chunks: list[dict[str, Any]] = []
+        if answer.is_withheld:
+            return _stream(ask, [_blocked(ask, answer)], 0, {}, is_finished=is_finished)
         if answer.thinking:
             chunks.append(_chunk(ask, answer, _thought(answer), finish=None, spoken=0))
         spoken = 0
@@ -86,14 +91,10 @@ class NativeDialect:
         )
         if is_finished:
             # the last word and the finish come in chunks of their own
-            last = [{"text": ""}]
+            last = [_signed({"text": ""}, answer)]
             chunks.append(_chunk(ask, answer, last, finish=answer.finish, spoken=spoken))
-        more = encode(_chunk(ask, answer, [{"text": "more "}], finish=None, spoken=spoken))
-        frame = _array_frame if ask.as_array else _event_frame
-        frames = [frame(index, encode(chunk)) for index, chunk in enumerate(chunks)]
-        if ask.as_array and is_finished:
-            frames.append(b"]")
-        return Stream(frames=frames, text_end=text_end, more=lambda index: frame(index, more))
+        more = _chunk(ask, answer, [{"text": "more "}], finish=None, spoken=spoken)
+        return _stream(ask, chunks, text_end, more, is_finished=is_finished)
 
     def error(self, status: int, message: str) -> bytes:
         return encode({"error": _error(status, message)})
@@ -101,6 +102,22 @@ class NativeDialect:
     def error_frames(self, ask: Ask, answer: Answer, index: int, message: str) -> list[bytes]:
         error = self.error(503, message)
         return [_array_frame(index, error), b"]"] if ask.as_array else [_event_frame(0, error)]
+
+
+def _stream(
+    ask: Ask,
+    chunks: list[dict[str, Any]],
+    text_end: int,
+    more: dict[str, Any],
+    *,
+    is_finished: bool,
+) -> Stream:
+    frame = _array_frame if ask.as_array else _event_frame
+    frames = [frame(index, encode(chunk)) for index, chunk in enumerate(chunks)]
+    if ask.as_array and is_finished:
+        frames.append(b"]")
+    again = encode(more)
+    return Stream(frames=frames, text_end=text_end, more=lambda index: frame(index, again))
 
 
 def _event_frame(_: int, data: bytes) -> bytes:
@@ -118,6 +135,35 @@ def _error(status: int, message: str) -> dict[str, Any]:
 
 def _thought(answer: Answer) -> list[dict[str, Any]]:
     return [{"text": answer.thinking, "thought": True}] if answer.thinking else []
+
+
+def _signed(part: dict[str, Any], answer: Answer) -> dict[str, Any]:
+    """The last part of a text that was thought about carries the signature of the thoughts."""
+    if not answer.thinking or answer.calls:
+        return part
+    return {**part, "thoughtSignature": SIGNATURE}
+
+
+def _blocked(ask: Ask, answer: Answer) -> dict[str, Any]:
+    """A prompt that is not answered: no candidates, and only the prompt is counted."""
+    chunk: dict[str, Any] = {
+        "promptFeedback": {
+            "blockReason": "SAFETY",
+            "safetyRatings": [
+                {
+                    "category": "HARM_CATEGORY_DANGEROUS_CONTENT",
+                    "probability": "HIGH",
+                    "blocked": True,
+                }
+            ],
+        }
+    }
+    if answer.usage is not None:
+        usage = _usage(answer.usage, spoken=0, is_whole=True)
+        if not answer.usage.output:
+            del usage["candidatesTokenCount"]
+        chunk["usageMetadata"] = usage
+    return chunk | {"modelVersion": ask.model, "responseId": answer.id[:22]}
 
 
 def _calls(answer: Answer) -> list[dict[str, Any]]:

@@ -48,13 +48,11 @@ class ResponsesDialect:
         writer.put("response.in_progress", opening)
         output = 0
         if _reasons(answer):
-            item = _reasoning_item(answer)
-            writer.put("response.output_item.added", {"output_index": output, "item": item})
-            writer.put("response.output_item.done", {"output_index": output, "item": item})
+            writer.reasoning(answer, output)
             output += 1
         text_end = len(writer.frames)
         place = {"item_id": _message_id(answer), "output_index": output, "content_index": 0}
-        if _speaks(answer):
+        if answer.speaks:
             text_end = writer.message(answer, place)
             output += 1
         for call in answer.calls:
@@ -99,17 +97,36 @@ class _Writer:
         """The events of the text item; returns the index after its last delta."""
         output = place["output_index"]
         empty = _message_item(answer, status="in_progress", content=[])
-        part = _text_part("")
+        part = _part(answer, "")
+        kind = "refusal" if answer.is_declined else "output_text"
+        more: dict[str, Any] = {} if answer.is_declined else {"logprobs": []}
+        whole_text = {"refusal" if answer.is_declined else "text": answer.text}
         self.put("response.output_item.added", {"output_index": output, "item": empty})
         self.put("response.content_part.added", {**place, "part": part})
         for piece in answer.deltas:
-            self.put("response.output_text.delta", {**place, "delta": piece, "logprobs": []})
+            self.put(f"response.{kind}.delta", {**place, "delta": piece, **more})
         text_end = len(self.frames)
-        self.put("response.output_text.done", {**place, "text": answer.text, "logprobs": []})
-        self.put("response.content_part.done", {**place, "part": _text_part(answer.text)})
-        whole = _message_item(answer, status="completed", content=[_text_part(answer.text)])
+        self.put(f"response.{kind}.done", {**place, **whole_text, **more})
+        part = _part(answer, answer.text)
+        self.put("response.content_part.done", {**place, "part": part})
+        whole = _message_item(answer, status="completed", content=[part])
         self.put("response.output_item.done", {"output_index": output, "item": whole})
         return text_end
+
+    def reasoning(self, answer: Answer, output: int) -> None:
+        """The events of the reasoning item; its summary comes in a part of its own."""
+        whole = _reasoning_item(answer)
+        empty = {**whole, "summary": []}
+        self.put("response.output_item.added", {"output_index": output, "item": empty})
+        place = {"item_id": whole["id"], "output_index": output, "summary_index": 0}
+        for part in whole["summary"]:
+            opening = {**place, "part": {**part, "text": ""}}
+            self.put("response.reasoning_summary_part.added", opening)
+            told = {**place, "delta": part["text"]}
+            self.put("response.reasoning_summary_text.delta", told)
+            self.put("response.reasoning_summary_text.done", {**place, "text": part["text"]})
+            self.put("response.reasoning_summary_part.done", {**place, "part": part})
+        self.put("response.output_item.done", {"output_index": output, "item": whole})
 
     def call(self, answer: Answer, call: Call, output: int) -> None:
         """The events of one function call."""
@@ -129,8 +146,8 @@ def _finished(ask: Ask, answer: Answer) -> dict[str, Any]:
     output: list[dict[str, Any]] = []
     if _reasons(answer):
         output.append(_reasoning_item(answer))
-    if _speaks(answer):
-        content = [_text_part(answer.text)]
+    if answer.speaks:
+        content = [_part(answer, answer.text)]
         output.append(_message_item(answer, status="completed", content=content))
     output.extend(
         _call_item(call, status="completed", arguments=call.arguments) for call in answer.calls
@@ -167,10 +184,6 @@ def _response(
     }
 
 
-def _speaks(answer: Answer) -> bool:
-    return bool(answer.text) or not answer.calls
-
-
 def _reasons(answer: Answer) -> bool:
     return bool(answer.thinking) or (answer.usage is not None and answer.usage.reasoning > 0)
 
@@ -179,7 +192,9 @@ def _message_id(answer: Answer) -> str:
     return f"msg_{answer.id[:48]}"
 
 
-def _text_part(text: str) -> dict[str, Any]:
+def _part(answer: Answer, text: str) -> dict[str, Any]:
+    if answer.is_declined:
+        return {"type": "refusal", "refusal": text}
     return {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
 
 
