@@ -13,6 +13,9 @@ from gw.web.errors import INVALID_REQUEST, GatewayError
 
 # The specification's role-named header, and the name that official client libraries send.
 VERSION_HEADERS = ("messages-api-version", "anthropic-version")
+# Names of features that the client wants to try, which mean something to this protocol's channels.
+BETA_HEADER = "anthropic-beta"
+BETA_CHARACTERS_MAX = 2048
 
 
 class MessagesHandler(ConversationHandler):
@@ -25,13 +28,14 @@ class MessagesHandler(ConversationHandler):
 
     async def on_post(self) -> None:
         version = self._version()
+        betas = self._betas()
         request = self.read(lambda: messages.read_request(self.body))
 
         def prepare(
             candidate: Candidate, channel: ChannelSpec, model: ModelSpec
         ) -> UpstreamRequest:
             body = messages.upstream_body(request, upstream_model=candidate.upstream_model)
-            return adapter.request(channel, body, version=version)
+            return adapter.request(channel, body, version=version, extra_headers=betas)
 
         await self.converse(request, prepare)
 
@@ -51,3 +55,20 @@ class MessagesHandler(ConversationHandler):
                 param=name,
             )
         return version
+
+    def _betas(self) -> tuple[tuple[str, str], ...]:
+        """The one header of the client's that goes to a channel beside the version; often none.
+
+        Raises GatewayError for a value that is no list of names.
+        """
+        value = self.request.headers.get(BETA_HEADER, "").strip()
+        if not value:
+            return ()
+        if len(value) > BETA_CHARACTERS_MAX or not (value.isascii() and value.isprintable()):
+            raise GatewayError(
+                INVALID_REQUEST,
+                f"{BETA_HEADER}: expected names with commas between them, "
+                f"{BETA_CHARACTERS_MAX} characters at most.",
+                param=BETA_HEADER,
+            )
+        return ((BETA_HEADER, value),)

@@ -1,4 +1,4 @@
-"""A house whose channels speak one protocol each, and clients of native-content and chat on it."""
+"""A house whose channels speak one protocol each, with every translation, and calls on it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from channels.translators.table import TRANSLATIONS
 from tests.support.client import Reply
 from tests.support.house import House, channel, model
 
@@ -31,16 +32,22 @@ T2 = "openai_chat_to_gemini_native"
 # The specification's value, which reads the other way round (contract §7).
 T6 = "anthropic_messages_to_gemini_native"
 PATHS = {"gemini": T2, "gpt": "gemini_native_to_openai_chat", "claude": T6}
-CHANNELS = {"gemini": "speaks-native", "gpt": "speaks-chat", "claude": "speaks-messages"}
+CHANNELS = {
+    "gemini": "speaks-native",
+    "gpt": "speaks-chat",
+    "claude": "speaks-messages",
+    "codex": "speaks-responses",
+}
 
 
 # The models go by their channels; `both` has a native channel and then a chat one.
 SETTINGS: dict[str, Any] = {
-    "translations": ["chat_to_native", "native_to_chat", "native_to_messages"],
+    "translations": [row.setting for row in TRANSLATIONS.values()],
     "channels": [
         channel("speaks-native", protocols=["native"]),
         channel("speaks-chat", protocols=["chat"], max_tokens_param="max_completion_tokens"),
         channel("speaks-messages", protocols=["messages"]),
+        channel("speaks-responses", protocols=["responses"]),
         channel("failing", protocols=["native"], priority=1),
         channel("next", protocols=["chat"], priority=2),
     ],
@@ -48,6 +55,7 @@ SETTINGS: dict[str, Any] = {
         model("gemini", "speaks-native"),
         model("gpt", "speaks-chat"),
         model("claude", "speaks-messages"),
+        model("codex", "speaks-responses"),
         model("both", "failing", "next"),
     ],
 }

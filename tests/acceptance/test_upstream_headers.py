@@ -1,0 +1,91 @@
+"""What a channel is sent besides the body: its own key, a few headers, none of the client's."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.acceptance.translated import CHANNELS, SETTINGS
+from tests.support.client import HELLO, Reply
+from tests.support.house import House
+from tests.support.tenants import Tenant
+from tests.support.upstream import key_of
+
+# The house of this module.
+__all__ = ["SETTINGS"]
+
+NATIVE_BODY = {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]}
+BODIES: dict[str, Any] = {
+    "/v1/chat/completions": {"messages": [HELLO]},
+    "/v1/messages": {"messages": [HELLO], "max_tokens": 100},
+    "/v1/responses": {"input": "Hello", "instructions": "Be brief."},
+}
+# Path and model: each protocol on its own kind of channel, then each translation.
+CALLS = [
+    ("/v1/chat/completions", "gpt"),
+    ("/v1/messages", "claude"),
+    ("/v1/responses", "codex"),
+    ("native", "gemini"),
+    ("/v1/chat/completions", "claude"),
+    ("/v1/chat/completions", "gemini"),
+    ("/v1/messages", "gpt"),
+    ("native", "gpt"),
+    ("native", "claude"),
+]
+KEY_HEADERS = {"claude": "x-api-key", "gemini": "x-goog-api-key"}
+# What the official libraries send along, and what a browser or a proxy might.
+INJECTED = {
+    "User-Agent": "Anthropic/Python 2.12.0",
+    "X-Stainless-Lang": "python",
+    "x-goog-api-client": "google-genai-sdk/3.4.0",
+    "x-goog-user-project": "project-of-the-client",
+    "x-server-timeout": "60",
+    "OpenAI-Organization": "org-of-the-client",
+    "Cookie": "session=of-the-client",
+    "X-Forwarded-For": "192.0.2.7",
+    "anthropic-beta": "interleaved-thinking-2025-05-14,context-1m-2025-08-07",
+}
+EXPECTED = {
+    *("host", "user-agent", "accept", "accept-encoding", "content-type", "content-length"),
+    *("authorization", "x-api-key", "x-goog-api-key", "anthropic-version", "anthropic-beta"),
+}
+
+
+def post(tenant: Tenant, path: str, of_model: str, headers: dict[str, str]) -> Reply:
+    if path == "native":
+        path = f"/v1beta/models/{of_model}:generateContent?key={tenant.key}"
+        return tenant.client.send("POST", path, NATIVE_BODY, headers=headers)
+    body = {"model": of_model, **BODIES[path]}
+    return tenant.client.send("POST", f"{path}?key={tenant.key}&beta=true", body, headers=headers)
+
+
+@pytest.mark.parametrize(("path", "of_model"), CALLS)
+def test_channel_gets_its_own_key_and_none_of_the_clients_headers(
+    h: House, tenant: Tenant, path: str, of_model: str
+) -> None:
+    keys = {"x-api-key": tenant.key, "x-goog-api-key": tenant.key, "x-alt-api-key": tenant.key}
+    assert post(tenant, path, of_model, {**INJECTED, **keys}).status == 200
+    got = h.upstream.last_request()
+    assert tenant.key not in json.dumps(got)
+    headers = {name.lower(): value for name, value in got["headers"].items()}
+    assert headers.keys() <= EXPECTED, headers.keys() - EXPECTED
+    of_client = {value for name, value in INJECTED.items() if name != "anthropic-beta"}
+    assert of_client.isdisjoint(headers.values())
+    expected = key_of(CHANNELS[of_model])
+    found = headers[KEY_HEADERS.get(of_model, "authorization")]
+    assert found == (expected if of_model in KEY_HEADERS else f"Bearer {expected}")
+    is_native_messages = (path, of_model) == ("/v1/messages", "claude")
+    assert headers.get("anthropic-beta") == (
+        INJECTED["anthropic-beta"] if is_native_messages else None
+    )
+
+
+def test_beta_header_that_is_no_list_of_names_is_refused(h: House, tenant: Tenant) -> None:
+    for value in ("x" * 3000, "caf\xe9"):
+        reply = post(tenant, "/v1/messages", "claude", {"anthropic-beta": value})
+        assert reply.status == 400
+        assert reply.json["type"] == "error"
+        assert "anthropic-beta" in reply.json["error"]["message"]
+    assert h.upstream.stats()["requests"] == 0
