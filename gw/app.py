@@ -25,6 +25,7 @@ from gw.chat.messages import MessagesHandler
 from gw.chat.native import NativeHandler
 from gw.chat.responses import ResponsesHandler
 from gw.embeddings.handlers import EmbeddingsHandler
+from gw.logs.services import LogServices
 from gw.web.base import BaseHandler, NotFoundHandler
 from gw.web.connection import Connection
 from gw.web.errors import INVALID_REQUEST, GatewayError
@@ -88,7 +89,9 @@ class GatewayApplication(Application):
         services.metrics.http_response(route="malformed", status=INVALID_REQUEST.http_status)
 
 
-def make_application(services: Services, conversation: Conversation) -> GatewayApplication:
+def make_application(
+    services: Services, conversation: Conversation, logs: LogServices
+) -> GatewayApplication:
     """Build the application that the public listener serves."""
     return GatewayApplication(
         routes(),
@@ -96,6 +99,7 @@ def make_application(services: Services, conversation: Conversation) -> GatewayA
         log_function=_account,
         services=services,
         conversation=conversation,
+        logs=logs,
         messages_versions=services.config.messages_versions,
     )
 

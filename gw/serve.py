@@ -41,6 +41,7 @@ from gw.keys.cache import KeyCache
 from gw.keys.issue import check_secret
 from gw.keys.last_use import LastUse
 from gw.keys.secret import KeyHasher, KeySealer, Secret, load_secret
+from gw.logs.services import LogServices
 from gw.web.admin import make_admin_application
 from gw.web.drain import InFlight
 from gw.web.listener import Listener
@@ -253,11 +254,17 @@ class Gateway:
                 config=config,
                 draining=lambda: self.in_flight.is_draining,
                 refusals=self._record_refusal,
-                redact=lambda text: self.current.redactor().text(text),
+                redact=self._redact,
                 translations=lambda: self.current.config.translations,
                 in_flight=self.in_flight,
             ),
             conversation,
+            LogServices(
+                database=self._database,
+                rates=self._limiter,
+                redact=self._redact,
+                credits_per_usd=config.credits_per_usd,
+            ),
         )
         admin = make_admin_application(
             metrics=self.metrics, readiness=self._why_not_ready, new_id=new_call_id
@@ -288,6 +295,9 @@ class Gateway:
     async def _forget_idle(self) -> None:
         self._wallets.forget_idle()
         self._limiter.forget_idle()
+
+    def _redact(self, text: str) -> str:
+        return self.current.redactor().text(text)
 
     def _why_not_ready(self) -> str | None:
         if self.in_flight.is_draining:

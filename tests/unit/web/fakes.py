@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, cast
 
 from actors.limits.accounts import AccountLimits
@@ -15,6 +16,7 @@ from actors.wallet.ledger import Spending
 from channels.registry import Registry
 from gw.app import GatewayApplication, make_application
 from gw.keys.principal import KeyRefused, Principal
+from gw.logs.services import LogServices
 from gw.web.drain import InFlight
 from gw.web.services import Refusal, Services
 from tests.support.clock import FakeClock
@@ -146,7 +148,13 @@ class World:
             refusals=self.refusals.append,
             in_flight=self.in_flight,
         )
+        self.logs = LogServices(
+            database=cast(Any, None),
+            rates=Limiter(clock=self.clock),
+            redact=str,
+            credits_per_usd=Decimal(1000),
+        )
 
     def application(self) -> GatewayApplication:
         """The gateway's own routes; nothing here calls a model, so there is no conversation."""
-        return make_application(self.services, cast(Any, None))
+        return make_application(self.services, cast(Any, None), self.logs)

@@ -1,0 +1,114 @@
+"""What every endpoint of the call log does before its own work: rate, headers, no agent keys."""
+
+from __future__ import annotations
+
+import pytest
+
+from gw.app import GatewayApplication
+from gw.logs.handler import LogsHandler
+from gw.web.base import NotFoundHandler
+from gw.web.errors import INVALID_REQUEST, GatewayError
+from gw.web.render import dumps
+from tests.support.aio import run
+from tests.unit.web.fakes import KEY, World, make_principal
+from tests.unit.web.wire import Answer, request, served
+
+OTHER_KEY = "sk-platform-" + "b" * 64
+
+
+class ScopeHandler(LogsHandler):
+    """Tells what the key sees in the scope it asks for."""
+
+    route = "logs"
+
+    async def on_get(self) -> None:
+        if self.request.query == "bad":
+            raise GatewayError(INVALID_REQUEST, "No.")
+        visibility = self.visibility("account" if self.request.query == "account" else "key")
+        self.write(dumps([visibility.account_id, visibility.key_id]))
+
+
+def ask(world: World, *heads: str) -> list[Answer]:
+    application = GatewayApplication(
+        [("/scope", ScopeHandler)],
+        default_handler_class=NotFoundHandler,
+        services=world.services,
+        logs=world.logs,
+        log_function=lambda handler: None,
+    )
+
+    async def scene() -> list[Answer]:
+        async with served(application) as address:
+            return [await address.ask(head, b"") for head in heads]
+
+    return run(scene())
+
+
+def get(query: str = "", key: str | None = KEY) -> str:
+    return request("GET", f"/scope?{query}", key=key)
+
+
+def rate(answer: Answer) -> tuple[str, str, str]:
+    names = ("x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset")
+    return tuple(answer.headers[name] for name in names)  # type: ignore[return-value]
+
+
+def test_every_answer_to_a_good_key_tells_the_rate() -> None:
+    good, bad, closed = ask(World(), get(), get("bad"), get("account"))
+    assert (good.status, rate(good)) == (200, ("60", "59", "60"))
+    assert (bad.status, bad.code, rate(bad)) == (400, "invalid_request", ("60", "58", "60"))
+    assert (closed.status, closed.code) == (403, "permission_denied")
+    assert rate(closed) == ("60", "57", "60")
+
+
+def test_no_key_is_401_and_counts_for_nobody() -> None:
+    refused, good = ask(World(), get(key=None), get())
+    assert (refused.status, refused.code) == (401, "invalid_api_key")
+    assert "x-ratelimit-limit" not in refused.headers
+    assert rate(good)[1] == "59"
+
+
+def test_the_sixty_first_is_429_and_another_key_is_not() -> None:
+    world = World()
+    world.keys.known[OTHER_KEY] = make_principal(key_id="key_2")
+    *admitted, refused, other = ask(world, *[get()] * 61, get(key=OTHER_KEY))
+    assert {answer.status for answer in admitted} == {200}
+    assert (refused.status, refused.code) == (429, "logs_rate_limited")
+    assert refused.headers["retry-after"] == "60"
+    assert rate(refused) == ("60", "0", "60")
+    assert "60 s" in refused.json()["error"]["message"]
+    assert (other.status, rate(other)) == (200, ("60", "59", "60"))
+    world.clock.advance(60.0)
+    (again,) = ask(world, get())
+    assert (again.status, rate(again)) == (200, ("60", "59", "60"))
+
+
+@pytest.mark.parametrize("query", ["", "account"])
+def test_agent_key_is_403_whatever_it_asks(query: str) -> None:
+    world = World()
+    world.keys.known[KEY] = make_principal(kind="agent", account_logs=True)
+    (refused,) = ask(world, get(query))
+    assert (refused.status, refused.code) == (403, "permission_denied")
+    assert rate(refused)[0] == "60"
+
+
+@pytest.mark.parametrize("kind", ["console", "employee", "compute"])
+@pytest.mark.parametrize("toggle", [False, True])
+def test_account_scope_is_for_console_keys_with_the_toggle(kind: str, toggle: bool) -> None:
+    world = World()
+    world.keys.known[KEY] = make_principal(kind=kind, account_logs=toggle)
+    own, whole = ask(world, get(), get("account"))
+    assert own.json() == ["acct_1", "key_1"]
+    if kind == "console" and toggle:
+        assert whole.json() == ["acct_1", None]
+    else:
+        assert (whole.status, whole.code) == (403, "permission_denied")
+
+
+def test_logs_are_outside_the_limits_of_the_account_and_work_at_zero() -> None:
+    world = World()
+    world.money.available_nano_usd = -1
+    world.keys.known[KEY] = make_principal(rpm_limit=0, concurrency_limit=0)
+    (answer,) = ask(world, get())
+    assert answer.status == 200
+    assert world.keys.uses == [(KEY, True)]
