@@ -19,9 +19,15 @@ PNG = (
     "+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
 
-SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+}
 NAMES = ("weather", "time")
-CHAT_TOOLS = [{"type": "function", "function": {"name": n, "parameters": SCHEMA}} for n in NAMES]
+CHAT_TOOLS: list[dict[str, Any]] = [
+    {"type": "function", "function": {"name": n, "parameters": SCHEMA}} for n in NAMES
+]
 NATIVE_TOOLS = [{"functionDeclarations": [{"name": n, "parameters": SCHEMA} for n in NAMES]}]
 TWO_CALLS = [
     {"name": "weather", "arguments": {"city": "Berlin", "in": "°C"}},

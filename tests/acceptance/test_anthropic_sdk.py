@@ -1,0 +1,247 @@
+"""The official library of the messages protocol, on its own channel and on a chat one (T3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import anthropic
+import pytest
+from anthropic import Anthropic
+from anthropic.types import MessageParam, ToolParam
+
+from tests.acceptance.translated import PNG, SCHEMA, SETTINGS, TWO_CALLS, USAGE, sent, told_to
+from tests.support.house import House
+from tests.support.tenants import Tenant
+
+# The house of this module.
+__all__ = ["SETTINGS"]
+
+TOOLS: list[ToolParam] = [
+    {"name": "weather", "description": "The weather in a city", "input_schema": SCHEMA}
+]
+HELLO: list[MessageParam] = [{"role": "user", "content": "Hello"}]
+ON_BOTH = pytest.mark.parametrize("of_model", ["claude", "gpt"], ids=["own", "translated"])
+
+
+@pytest.fixture
+def sdk(h: House, tenant: Tenant) -> Iterator[Anthropic]:
+    with Anthropic(base_url=h.gateway.url, api_key=tenant.key, max_retries=0) as client:
+        yield client
+
+
+@ON_BOTH
+def test_answer_has_text_and_usage(h: House, sdk: Anthropic, tenant: Tenant, of_model: str) -> None:
+    told_to(h, of_model, text="Grüße, 世界", usage=USAGE)
+    answer = sdk.messages.create(
+        model=of_model, max_tokens=500, messages=HELLO, system="Be brief.", stop_sequences=["Ω"]
+    )
+    (block,) = answer.content
+    assert block.type == "text"
+    assert block.text == "Grüße, 世界"
+    assert (answer.type, answer.role, answer.stop_reason) == ("message", "assistant", "end_turn")
+    usage = answer.usage
+    assert (usage.input_tokens, usage.cache_read_input_tokens, usage.output_tokens) == (
+        600,
+        400,
+        100,
+    )
+    assert tenant.client.remaining_nano_usd() == 10**9 - 1_640_000
+    body = sent(h)
+    if of_model == "claude":
+        assert body["system"] == "Be brief."
+    else:
+        assert body["messages"][0] == {"role": "system", "content": "Be brief."}
+        assert body["max_completion_tokens"] == 500
+
+
+@ON_BOTH
+def test_stream_helper_puts_the_message_together(
+    h: House, sdk: Anthropic, tenant: Tenant, of_model: str
+) -> None:
+    told_to(h, of_model, text="Grüße, 世界", chars_per_event=2, usage=USAGE)
+    with sdk.messages.stream(model=of_model, max_tokens=500, messages=HELLO) as stream:
+        pieces = list(stream.text_stream)
+        whole = stream.get_final_message()
+    assert len(pieces) > 3
+    assert "".join(pieces) == "Grüße, 世界"
+    assert [block.text for block in whole.content if block.type == "text"] == ["Grüße, 世界"]
+    assert whole.stop_reason == "end_turn"
+    assert (whole.usage.input_tokens, whole.usage.output_tokens) == (600, 100)
+    assert tenant.client.remaining_nano_usd() == 10**9 - 1_640_000
+
+
+@ON_BOTH
+def test_raw_stream_has_its_events_in_order(h: House, sdk: Anthropic, of_model: str) -> None:
+    told_to(h, of_model, text="One two", chars_per_event=4)
+    with sdk.messages.create(model=of_model, max_tokens=500, messages=HELLO, stream=True) as stream:
+        kinds = [event.type for event in stream]
+    assert kinds == [
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+    ]
+
+
+@ON_BOTH
+@pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "stream"])
+def test_tool_calls_and_their_results_make_two_turns(
+    h: House, sdk: Anthropic, of_model: str, is_stream: bool
+) -> None:
+    told_to(h, of_model, tool_calls=TWO_CALLS)
+    asked: dict[str, Any] = {
+        "model": of_model,
+        "max_tokens": 500,
+        "tools": TOOLS,
+        "tool_choice": {"type": "any"},
+    }
+    messages: list[MessageParam] = [{"role": "user", "content": "The weather in both?"}]
+    if is_stream:
+        with sdk.messages.stream(messages=messages, **asked) as stream:
+            first = stream.get_final_message()
+    else:
+        first = sdk.messages.create(messages=messages, **asked)
+    calls = [block for block in first.content if block.type == "tool_use"]
+    assert first.stop_reason == "tool_use"
+    assert [(call.name, call.input) for call in calls] == [
+        (call["name"], call["arguments"]) for call in TWO_CALLS
+    ]
+    h.upstream.reset()
+    messages += [
+        {"role": "assistant", "content": first.content},
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": call.id, "content": f"{degrees} degrees"}
+                for call, degrees in zip(calls, (7, 9), strict=True)
+            ],
+        },
+    ]
+    second = sdk.messages.create(model=of_model, max_tokens=500, messages=messages, tools=TOOLS)
+    assert second.stop_reason == "end_turn"
+    if of_model == "gpt":
+        results = [one for one in sent(h)["messages"] if one["role"] == "tool"]
+        assert [one["content"] for one in results] == ["7 degrees", "9 degrees"]
+        assert [one["tool_call_id"] for one in results] == [call.id for call in calls]
+
+
+@ON_BOTH
+@pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "stream"])
+def test_thinking_comes_before_the_text_and_may_be_sent_back(
+    h: House, sdk: Anthropic, of_model: str, is_stream: bool
+) -> None:
+    told_to(h, of_model, reasoning_text="Let me think.", text="Four.")
+    asked: dict[str, Any] = {
+        "model": of_model,
+        "max_tokens": 4000,
+        "thinking": {"type": "enabled", "budget_tokens": 2000},
+    }
+    if is_stream:
+        with sdk.messages.stream(messages=HELLO, **asked) as stream:
+            first = stream.get_final_message()
+    else:
+        first = sdk.messages.create(messages=HELLO, **asked)
+    kinds = [block.type for block in first.content]
+    assert kinds in (["thinking", "text"], ["text"])  # a chat upstream's thoughts are unsigned
+    assert of_model == "gpt" or kinds[0] == "thinking"
+    h.upstream.reset()
+    turns: list[MessageParam] = [
+        *HELLO,
+        {"role": "assistant", "content": first.content},
+        {"role": "user", "content": "And then?"},
+    ]
+    assert sdk.messages.create(messages=turns, **asked).stop_reason == "end_turn"
+
+
+@ON_BOTH
+def test_image_goes_over(h: House, sdk: Anthropic, of_model: str) -> None:
+    sdk.messages.create(
+        model=of_model,
+        max_tokens=500,
+        messages=[
+            {
+                "role": "user",
+                "content": [
+                    {
+                        "type": "image",
+                        "source": {"type": "base64", "media_type": "image/png", "data": PNG},
+                    },
+                    {"type": "text", "text": "What is this?"},
+                ],
+            }
+        ],
+    )
+    assert PNG in str(sent(h)["messages"][0]["content"])
+
+
+@ON_BOTH
+def test_length_is_told(h: House, sdk: Anthropic, of_model: str) -> None:
+    told_to(h, of_model, finish_reason="length")
+    answer = sdk.messages.create(model=of_model, max_tokens=500, messages=HELLO)
+    assert answer.stop_reason == "max_tokens"
+
+
+@ON_BOTH
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, anthropic.BadRequestError),
+        (429, anthropic.RateLimitError),
+        (500, anthropic.InternalServerError),
+    ],
+)
+def test_errors_are_the_librarys_own(
+    h: House,
+    sdk: Anthropic,
+    of_model: str,
+    status: int,
+    kind: type[anthropic.APIStatusError],
+) -> None:
+    told_to(h, of_model, status=status, message="No, not this.")
+    with pytest.raises(kind, match="No, not this"):
+        sdk.messages.create(model=of_model, max_tokens=500, messages=HELLO)
+
+
+@ON_BOTH
+def test_error_within_a_stream_is_raised(h: House, sdk: Anthropic, of_model: str) -> None:
+    told_to(h, of_model, events=30, error_event=10, message="The model fell over.")
+    with (
+        pytest.raises(anthropic.APIStatusError, match="The model fell over"),
+        sdk.messages.stream(model=of_model, max_tokens=500, messages=HELLO) as stream,
+    ):
+        stream.get_final_message()
+
+
+def test_unknown_model_and_unknown_key_are_refused(h: House, sdk: Anthropic) -> None:
+    # The specification answers 400 where this protocol itself would say 404.
+    with pytest.raises(anthropic.BadRequestError) as unknown:
+        sdk.messages.create(model="no-such-model", max_tokens=5, messages=HELLO)
+    body: Any = unknown.value.body
+    assert body["error"]["type"] == "not_found_error"
+    with (
+        Anthropic(base_url=h.gateway.url, api_key="sk-platform-" + "0" * 64) as stranger,
+        pytest.raises(anthropic.AuthenticationError),
+    ):
+        stranger.messages.create(model="claude", max_tokens=5, messages=HELLO)
+
+
+def test_beta_features_reach_a_channel_of_this_protocol(h: House, sdk: Anthropic) -> None:
+    answer = sdk.beta.messages.create(
+        model="claude",
+        max_tokens=500,
+        messages=[{"role": "user", "content": "Hello"}],
+        betas=["context-1m-2025-08-07"],
+    )
+    assert answer.stop_reason == "end_turn"
+    headers = {k.lower(): v for k, v in h.upstream.last_request()["headers"].items()}
+    assert headers["anthropic-beta"] == "context-1m-2025-08-07"
+
+
+def test_auth_token_is_as_good_as_an_api_key(h: House, tenant: Tenant) -> None:
+    with Anthropic(base_url=h.gateway.url, auth_token=tenant.key) as sdk:
+        answer = sdk.messages.create(model="claude", max_tokens=500, messages=HELLO)
+    assert answer.content

@@ -1,0 +1,240 @@
+"""The official library of native-content, on its own channel and on translated ones (T4, T6)."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from google.genai import Client, errors, types
+
+from tests.acceptance.translated import PNG, SCHEMA, SETTINGS, TWO_CALLS, USAGE, sent, told_to
+from tests.support.house import House
+from tests.support.tenants import Tenant
+
+# The house of this module.
+__all__ = ["SETTINGS"]
+
+TOOL = types.Tool(
+    function_declarations=[
+        types.FunctionDeclaration(
+            name="weather", description="The weather in a city", parameters_json_schema=SCHEMA
+        )
+    ]
+)
+ON_ALL = pytest.mark.parametrize("of_model", ["gemini", "gpt", "claude"])
+WHOLE_AND_STREAMED = pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "stream"])
+
+
+def client_of(h: House, key: str, **options: Any) -> Client:
+    """A client as its documentation makes it, told another address."""
+    retries = types.HttpRetryOptions(attempts=1)
+    where = types.HttpOptions(base_url=h.gateway.url, retry_options=retries, **options)
+    return Client(api_key=key, http_options=where)
+
+
+@pytest.fixture
+def sdk(h: House, tenant: Tenant) -> Iterator[Client]:
+    with client_of(h, tenant.key) as client:
+        yield client
+
+
+def ask(
+    sdk: Client, of_model: str, contents: Any, *, is_stream: bool, **config: Any
+) -> list[types.GenerateContentResponse]:
+    """The chunks of a stream, or the one whole answer."""
+    asked = types.GenerateContentConfig(**config)
+    if is_stream:
+        return list(
+            sdk.models.generate_content_stream(model=of_model, contents=contents, config=asked)
+        )
+    return [sdk.models.generate_content(model=of_model, contents=contents, config=asked)]
+
+
+def parts_of(answers: list[types.GenerateContentResponse]) -> list[types.Part]:
+    found: list[types.Part] = []
+    for answer in answers:
+        assert answer.candidates
+        content = answer.candidates[0].content
+        found.extend(content.parts or () if content is not None else ())
+    return found
+
+
+@ON_ALL
+@WHOLE_AND_STREAMED
+def test_answer_has_text_and_usage(
+    h: House, sdk: Client, tenant: Tenant, of_model: str, is_stream: bool
+) -> None:
+    told_to(h, of_model, text="Grüße, 世界", chars_per_event=2, usage=USAGE)
+    answers = ask(
+        sdk,
+        of_model,
+        "Hello",
+        is_stream=is_stream,
+        system_instruction="Be brief.",
+        max_output_tokens=500,
+        temperature=0.5,
+        stop_sequences=["Ω"],
+    )
+    assert "".join(answer.text or "" for answer in answers) == "Grüße, 世界"
+    assert is_stream is (len(answers) > 3)
+    last = answers[-1]
+    assert last.candidates
+    assert last.candidates[0].finish_reason == types.FinishReason.STOP
+    usage = last.usage_metadata
+    assert usage is not None
+    assert (
+        usage.prompt_token_count,
+        usage.candidates_token_count,
+        usage.cached_content_token_count,
+        usage.total_token_count,
+    ) == (1000, 100, 400, 1100)
+    assert tenant.client.remaining_nano_usd() == 10**9 - 1_640_000
+    body = sent(h)
+    if of_model == "gemini":
+        config = body["generationConfig"]
+        assert (config["maxOutputTokens"], config["temperature"]) == (500, 0.5)
+    else:
+        assert body["temperature"] == 0.5
+        assert "Be brief." in json.dumps(body["messages" if of_model == "gpt" else "system"])
+
+
+@ON_ALL
+@WHOLE_AND_STREAMED
+def test_tool_calls_and_their_results_make_two_turns(
+    h: House, sdk: Client, of_model: str, is_stream: bool
+) -> None:
+    told_to(h, of_model, tool_calls=TWO_CALLS)
+    asked = types.UserContent("The weather in both?")
+    calling = types.FunctionCallingConfig(mode=types.FunctionCallingConfigMode.ANY)
+    first = ask(
+        sdk,
+        of_model,
+        [asked],
+        is_stream=is_stream,
+        tools=[TOOL],
+        tool_config=types.ToolConfig(function_calling_config=calling),
+    )
+    parts = parts_of(first)
+    calls = [part.function_call for part in parts if part.function_call is not None]
+    assert [(call.name, call.args) for call in calls] == [
+        (call["name"], call["arguments"]) for call in TWO_CALLS
+    ]
+    assert first[-1].candidates
+    assert first[-1].candidates[0].finish_reason == types.FinishReason.STOP
+    h.upstream.reset()
+    results = [
+        types.Part(
+            function_response=types.FunctionResponse(
+                id=call.id, name=call.name, response={"degrees": degrees}
+            )
+        )
+        for call, degrees in zip(calls, (7, 9), strict=True)
+    ]
+    said = [part for part in parts if part.function_call is not None]
+    turns = [asked, types.ModelContent(said), types.UserContent(results)]
+    (second,) = ask(sdk, of_model, turns, is_stream=False, tools=[TOOL])
+    assert second.candidates
+    assert second.candidates[0].finish_reason == types.FinishReason.STOP
+    body = sent(h)
+    if of_model == "gpt":
+        results_sent = [one["content"] for one in body["messages"] if one["role"] == "tool"]
+        assert results_sent == ['{"degrees":7}', '{"degrees":9}']
+    elif of_model == "claude":
+        results_sent = [one["content"] for one in body["messages"][-1]["content"]]
+        assert [json.dumps(one).count("degrees") for one in results_sent] == [1, 1]
+    else:
+        first_call = body["contents"][1]["parts"][0]
+        assert first_call["thoughtSignature"] == "c2ltdWxhdGVkLXRob3VnaHQ="
+
+
+@ON_ALL
+@WHOLE_AND_STREAMED
+def test_thoughts_come_apart_from_the_answer_and_may_be_sent_back(
+    h: House, sdk: Client, of_model: str, is_stream: bool
+) -> None:
+    told_to(h, of_model, reasoning_text="Let me think.", text="Four.")
+    thinking = types.ThinkingConfig(include_thoughts=True, thinking_budget=2000)
+    asked = types.UserContent("Two and two?")
+    first = ask(sdk, of_model, [asked], is_stream=is_stream, thinking_config=thinking)
+    parts = parts_of(first)
+    thought = "".join(part.text or "" for part in parts if part.thought)
+    said = "".join(part.text or "" for part in parts if not part.thought)
+    assert (thought, said) == ("Let me think.", "Four.")
+    h.upstream.reset()
+    turns = [asked, types.ModelContent(parts), types.UserContent("And then?")]
+    (second,) = ask(sdk, of_model, turns, is_stream=False, thinking_config=thinking)
+    assert second.text
+
+
+@ON_ALL
+def test_image_goes_over(h: House, sdk: Client, of_model: str) -> None:
+    picture = types.Part.from_bytes(data=base64.b64decode(PNG), mime_type="image/png")
+    (answer,) = ask(sdk, of_model, ["What is this?", picture], is_stream=False)
+    assert answer.text
+    body = json.dumps(sent(h))
+    if of_model == "gemini":  # the library writes the other alphabet of base64, which is kept
+        body = body.replace("-", "+").replace("_", "/")
+    assert PNG in body
+
+
+@ON_ALL
+def test_chat_helper_keeps_the_conversation(h: House, sdk: Client, of_model: str) -> None:
+    chat = sdk.chats.create(model=of_model)
+    assert chat.send_message("Hello").text
+    pieces = [chunk.text or "" for chunk in chat.send_message_stream("And again")]
+    assert "".join(pieces)
+    turns = sent(h)["contents" if of_model == "gemini" else "messages"]
+    assert len(turns) == 3
+
+
+@ON_ALL
+def test_json_by_schema_is_read(h: House, sdk: Client, of_model: str) -> None:
+    (answer,) = ask(
+        sdk,
+        of_model,
+        "Where?",
+        is_stream=False,
+        response_mime_type="application/json",
+        response_json_schema=SCHEMA,
+    )
+    assert set(json.loads(answer.text or "")) == {"city"}
+
+
+@ON_ALL
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(400, errors.ClientError), (429, errors.ClientError), (500, errors.ServerError)],
+)
+def test_errors_are_the_librarys_own(
+    h: House, sdk: Client, of_model: str, status: int, kind: type[errors.APIError]
+) -> None:
+    told_to(h, of_model, status=status, message="No, not this.")
+    with pytest.raises(kind, match="No, not this") as caught:
+        ask(sdk, of_model, "Hello", is_stream=False)
+    assert caught.value.code == status
+
+
+@ON_ALL
+def test_error_within_a_stream_is_raised(h: House, sdk: Client, of_model: str) -> None:
+    told_to(h, of_model, events=30, error_event=10, message="The model fell over.")
+    with pytest.raises(errors.APIError, match="The model fell over"):
+        ask(sdk, of_model, "Hello", is_stream=True)
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta"])
+def test_library_may_be_told_its_version(h: House, tenant: Tenant, version: str) -> None:
+    with client_of(h, tenant.key, api_version=version) as sdk:
+        (answer,) = ask(sdk, "gemini", "Hello", is_stream=False)
+    assert answer.text
+
+
+def test_unknown_key_is_refused(h: House) -> None:
+    with (
+        client_of(h, "sk-platform-" + "0" * 64) as stranger,
+        pytest.raises(errors.ClientError) as caught,
+    ):
+        ask(stranger, "gemini", "Hello", is_stream=False)
+    assert (caught.value.code, caught.value.status) == (401, "UNAUTHENTICATED")
