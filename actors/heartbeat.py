@@ -128,11 +128,13 @@ class Heartbeat:
             await self._database.execute(SQL["delivered"], (ujson.dumps(moved),))
 
 
-def delivered_to_json(delivered: Delivered) -> dict[str, int]:
+def delivered_to_json(delivered: Delivered) -> dict[str, int | str]:
     """The stored form of what a call has delivered."""
     return {
         "cost": delivered.cost_nano_usd,
         "input": delivered.input_tokens,
         "output": delivered.output_tokens,
         "cached": delivered.cached_tokens,
+        "cache_write": delivered.cache_write_tokens,
+        "basis": delivered.basis,
     }

@@ -13,12 +13,14 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """What has gone out to the client, priced."""
+    """What has gone out to the client, priced; `basis` says what the tokens rest on."""
 
     cost_nano_usd: int
     input_tokens: int
     output_tokens: int
     cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    basis: str = "stated"
 
 
 class LiveCalls:

@@ -9,7 +9,7 @@ calls do no harm.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -136,6 +136,7 @@ class Recovery:
                 input_tokens=delivered.get("input", 0),
                 output_tokens=delivered.get("output", 0),
                 cached_tokens=delivered.get("cached", 0),
+                detail=_detail(call, delivered),
             ),
         )
 
@@ -147,3 +148,14 @@ class Recovery:
             if UUID(row[0]) not in known:
                 self._log.error("hold_leaked", call=row[0])
                 self._settle(row)
+
+
+def _detail(call: Mapping[str, Any], delivered: Mapping[str, Any]) -> dict[str, Any]:
+    """The receipt of a recovered call: its price and hold, and what its last report rests on."""
+    detail = dict(call.get("detail") or {})
+    basis = delivered.get("basis", "nothing")
+    if basis != "stated":
+        detail["basis"] = basis
+    if delivered.get("cache_write"):
+        detail["cache_write"] = delivered["cache_write"]
+    return detail

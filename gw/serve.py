@@ -329,6 +329,7 @@ class Gateway:
                 latency_ms=round(seconds * 1000),
                 error_code=refusal.error_code,
                 error_message=redact(refusal.error_message),  # it may repeat what was sent
+                detail=refusal.detail,
             ),
         )
         self.metrics.call_started(refusal.protocol)

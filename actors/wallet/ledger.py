@@ -138,12 +138,14 @@ async def read_holds_summary(database: Database) -> tuple[int, float]:
     return int(row[0]), float(row[1])
 
 
-def facts_to_json(facts: CallFacts) -> dict[str, Any]:
+def _call(hold: Hold) -> dict[str, Any]:
     """What a hold keeps of its call, for the row that recovery may have to write."""
+    facts = hold.facts
     return {
         "protocol": facts.protocol,
         "model": clean_text(facts.model, 200),
         "submitted_at": facts.submitted_at,
+        "detail": hold.detail,
     }
 
 
@@ -182,7 +184,7 @@ def _hold(seq: int, hold: Hold) -> dict[str, Any]:
         "key_id": hold.facts.key_id,
         "amount": hold.amount_nano_usd,
         "cap": hold.cap_nano_usd,
-        "call": facts_to_json(hold.facts),
+        "call": _call(hold),
     }
 
 

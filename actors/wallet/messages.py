@@ -29,11 +29,15 @@ class CallFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """Reserve `amount_nano_usd` for one call, within the balance and the key's spend cap."""
+    """Reserve `amount_nano_usd` for one call, within the balance and the key's spend cap.
+
+    `detail` is what its row will say of the price, should this process die.
+    """
 
     facts: CallFacts
     amount_nano_usd: int
     cap_nano_usd: int | None = None
+    detail: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,12 @@ model is loaded, so that a cost is three multiplications and one `div_round_half
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 from math import lcm
 
-from actors.wallet.money import NANO_PER_USD, div_round_half_up
+from actors.wallet.money import MAX_NANO_USD, NANO_PER_USD, div_round_half_up
 from channels.registry import PriceSpec
 from channels.usage import Usage
 
@@ -19,13 +20,17 @@ TOKENS_PER_PRICE = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class TokenPrice:
-    """Prices of one model, multiplier included: each is a numerator over `denominator` nano-USD."""
+    """Prices of one model, multiplier included: each is a numerator over `denominator` nano-USD.
+
+    `stated` is the same in the words of a receipt, from which `read` makes this price again.
+    """
 
     fresh_input: int
     cached_input: int
     cache_write: int
     output: int
     denominator: int
+    stated: Mapping[str, str] = field(compare=False)
 
     @classmethod
     def of(cls, price: PriceSpec, multiplier: Decimal) -> TokenPrice:
@@ -50,21 +55,50 @@ class TokenPrice:
             cache_write=cache_write,
             output=output_price,
             denominator=common,
+            stated=_stated(fresh, cached, write, output, multiplier),
+        )
+
+    @classmethod
+    def read(cls, stated: Mapping[str, str]) -> TokenPrice:
+        """The price that a call-log row says was used. Raises KeyError, InvalidOperation."""
+        optional = ("cached_input", "cache_write")
+        given = {name: Decimal(stated[name]) for name in optional if name in stated}
+        return cls.of(
+            PriceSpec(input=Decimal(stated["input"]), output=Decimal(stated["output"]), **given),
+            Decimal(stated.get("multiplier", 1)),
         )
 
     def cost_nano_usd(self, usage: Usage) -> int:
-        """Price a usage, each token once: fresh input, cache read, cache write, output."""
+        """Price a usage, each token once: fresh input, cache read, cache write, output.
+
+        At most what the ledger holds, whatever an upstream says.
+        """
         fresh = usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens
-        return div_round_half_up(
+        cost = div_round_half_up(
             self.fresh_input * fresh
             + self.cached_input * usage.cached_tokens
             + self.cache_write * usage.cache_write_tokens
             + self.output * usage.output_tokens,
             self.denominator,
         )
+        return min(cost, MAX_NANO_USD)
 
     def estimate_nano_usd(self, *, input_tokens: int, output_tokens: int) -> int:
         """Price what a call may cost at most: all input fresh (spec: Chat pre-charge)."""
         return div_round_half_up(
             self.fresh_input * input_tokens + self.output * output_tokens, self.denominator
         )
+
+
+def _stated(
+    fresh: Decimal, cached: Decimal, write: Decimal, output: Decimal, multiplier: Decimal
+) -> Mapping[str, str]:
+    """Plain decimals, USD per 1M tokens; what equals the input price, or 1, is left out."""
+    stated = {"input": f"{fresh:f}", "output": f"{output:f}"}
+    if cached != fresh:
+        stated["cached_input"] = f"{cached:f}"
+    if write != fresh:
+        stated["cache_write"] = f"{write:f}"
+    if multiplier != 1:
+        stated["multiplier"] = f"{multiplier:f}"
+    return stated

@@ -59,7 +59,8 @@ class Meter(Protocol):
 class Asked(Protocol):
     """What a checked request of any dialect tells the gateway.
 
-    `content_bytes` is the length of the conversation as sent, for the pre-charge.
+    `content_bytes` is the length of the conversation as sent, for the pre-charge; `parameters` is
+    what the call log shows of the request.
     """
 
     @property
@@ -76,6 +77,9 @@ class Asked(Protocol):
 
     @property
     def builtin_tools(self) -> tuple[str, ...]: ...
+
+    @property
+    def parameters(self) -> Mapping[str, str]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

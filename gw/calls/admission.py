@@ -6,6 +6,8 @@ How much that is, its use-case knows; whether the balance covers it is the walle
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from typing import Any
 
 from actors.clock import Clock
 from actors.wallet.messages import Hold, LedgerUnavailable, Outcome
@@ -27,11 +29,18 @@ class Admission:
         self._metrics = metrics
 
     async def hold(
-        self, call: PaidCall, amount_nano_usd: int, writer: AnswerWriter, *, cheaper: str
+        self,
+        call: PaidCall,
+        amount_nano_usd: int,
+        writer: AnswerWriter,
+        *,
+        terms: Mapping[str, Any],
+        cheaper: str,
     ) -> None:
         """Hold what a call may cost. Raises GatewayError when it is not admitted.
 
-        `cheaper` tells what would cost less. A call that is cancelled before its answer from the
+        `terms` stay with the hold, for the row that recovery may have to write. `cheaper` tells
+        what would cost less. A call that is cancelled before its answer from the
         ledger holds nothing and has its row.
         """
         if amount_nano_usd > MAX_NANO_USD:
@@ -43,6 +52,7 @@ class Admission:
                     facts=call.facts,
                     amount_nano_usd=amount_nano_usd,
                     cap_nano_usd=call.cap_nano_usd,
+                    detail=terms,
                 )
             )
         except HoldRefused as refused:
@@ -69,6 +79,7 @@ class Admission:
                 latency_ms=round(seconds * 1000),
                 error_code=ending.code,
                 error_message=ending.message,
+                detail=call.detail,
             ),
         )
         protocol = call.facts.protocol

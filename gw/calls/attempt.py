@@ -85,7 +85,7 @@ class Upstream:
         if not 200 <= response.status < 300:
             return await self._refusal(speech, response)
         meter = speech.dialect.new_meter()
-        running.note_translation(speech)
+        running.receipt.translated(speech)
         if not call.is_stream:
             body = await response.read(self._answer_bytes_max)
             meter.body(body)

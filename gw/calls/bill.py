@@ -18,9 +18,10 @@ NO_TOKENS = Usage(input_tokens=0, output_tokens=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charged:
-    """The cost of a call, and what its row and its receipt say of it.
+    """The cost of a call, and what its row and its receipt say of it (`receipt.py`).
 
-    `units` are those of the row's `unit_type`; None where the call is billed by tokens.
+    `units` are those of the row's `unit_type`; None where the call is billed by tokens. `upstream`
+    is what the upstream said of its answer, unredacted.
     """
 
     cost_nano_usd: int
@@ -29,10 +30,15 @@ class Charged:
     result_urls: Sequence[str] = ()
     result_expires_at: float | None = None  # Unix seconds
     detail: Mapping[str, Any] = field(default_factory=dict)
+    upstream: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Bill(Protocol):
     """Reads the answer of one call and prices it."""
+
+    @property
+    def terms(self) -> Mapping[str, Any]:
+        """The price, and what was assumed for the hold, as the receipt will say it."""
 
     @property
     def is_complete(self) -> bool:

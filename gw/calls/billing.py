@@ -61,8 +61,10 @@ class Billing:
         `cheaper` tells a client that is refused what would cost less. Raises GatewayError while
         nothing has been sent. Once something has been, a failure ends the answer early.
         """
+        terms = {**bill.terms, "hold": hold_nano_usd}
+        call.detail.update(terms)
         try:
-            await self._admission.hold(call, hold_nano_usd, writer, cheaper=cheaper)
+            await self._admission.hold(call, hold_nano_usd, writer, terms=terms, cheaper=cheaper)
         except BaseException as error:
             call.span.end(status_ok=False, attributes=_not_admitted(error))
             raise
@@ -70,7 +72,6 @@ class Billing:
         running = Running(
             call=call,
             bill=bill,
-            hold_nano_usd=hold_nano_usd,
             wallets=self._wallets,
             live=self._live,
             clock=self._clock,

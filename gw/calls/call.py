@@ -103,7 +103,7 @@ class PaidCall(Protocol):
 
     @property
     def detail(self) -> dict[str, Any]:
-        """What the receipt will say; filled as the call goes on."""
+        """What its row keeps for the receipt (`receipt.py`); filled as the call goes on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

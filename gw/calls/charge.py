@@ -13,10 +13,9 @@ holds an error and not one character beside it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Literal, Protocol
 
 from actors.live import Delivered
-from actors.wallet.money import MAX_NANO_USD
 from actors.wallet.pricing import TokenPrice
 from channels.usage import PartialUsage, Usage
 from gw.calls.estimate import tokens_of_bytes
@@ -45,23 +44,28 @@ class MeterReading(Protocol):
     def error_seen(self) -> object: ...
 
 
+# What the tokens rest on: the upstream's word; its word for a part of them, the rest estimated; the
+# estimate alone; or nothing was delivered.
+Basis = Literal["stated", "partly_stated", "estimated", "nothing"]
+
+
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """Tokens and cost of a call; `is_estimated` when no upstream usage stands behind them."""
+    """Tokens and cost of a call, and what the tokens rest on."""
 
     usage: Usage
     cost_nano_usd: int
-    is_estimated: bool
+    basis: Basis
 
 
-NOTHING = Charge(Usage(input_tokens=0, output_tokens=0), 0, is_estimated=False)
+NOTHING = Charge(Usage(input_tokens=0, output_tokens=0), 0, "nothing")
 
 
 def charge(meter: MeterReading, *, input_estimate_tokens: int, price: TokenPrice) -> Charge:
     """Price what the meter has read."""
     usage = meter.usage
     if usage is not None and _is_plausible(usage):
-        return Charge(usage, min(price.cost_nano_usd(usage), MAX_NANO_USD), is_estimated=False)
+        return Charge(usage, price.cost_nano_usd(usage), "stated")
     partial = meter.partial_usage
     if partial is not None:
         return _completed(partial, meter, input_estimate_tokens, price)
@@ -70,7 +74,7 @@ def charge(meter: MeterReading, *, input_estimate_tokens: int, price: TokenPrice
     estimated = Usage(
         input_tokens=input_estimate_tokens, output_tokens=tokens_of_bytes(meter.characters)
     )
-    return Charge(estimated, min(price.cost_nano_usd(estimated), MAX_NANO_USD), is_estimated=True)
+    return Charge(estimated, price.cost_nano_usd(estimated), "estimated")
 
 
 def _completed(
@@ -82,7 +86,7 @@ def _completed(
         stated = Usage(input_tokens=input_estimate_tokens, output_tokens=0)
     output_tokens = max(partial.output_tokens or 0, tokens_of_bytes(meter.characters))
     usage = replace(stated, output_tokens=min(output_tokens, PLAUSIBLE_TOKENS_MAX))
-    return Charge(usage, min(price.cost_nano_usd(usage), MAX_NANO_USD), is_estimated=True)
+    return Charge(usage, price.cost_nano_usd(usage), "partly_stated")
 
 
 def delivered(
@@ -97,6 +101,8 @@ def delivered(
         input_tokens=so_far.usage.input_tokens,
         output_tokens=so_far.usage.output_tokens,
         cached_tokens=so_far.usage.cached_tokens,
+        cache_write_tokens=so_far.usage.cache_write_tokens,
+        basis=so_far.basis,
     )
 
 

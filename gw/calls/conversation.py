@@ -86,8 +86,9 @@ class Conversation:
             pin=call.pin,
             translations=call.translations,
         )
-        running.note_order(order)
+        running.receipt.considered(order, is_pinned=call.pin is not None)
         able = [c for c in order if call.tools <= self._channels[c.channel_id].spec.tools]
+        running.receipt.passed_over({c.channel_id: "tool" for c in order if c not in able})
         if order and not able:
             # contract §7, Built-in tools: a tool that no channel of the model has
             raise GatewayError(errors.TOOL_NOT_SUPPORTED, _NO_TOOL, param="tools")

@@ -8,7 +8,7 @@ an upstream connection to become reusable, is not.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, NoReturn, TypeVar
 
 from actors.channel import Lease
@@ -20,7 +20,6 @@ from actors.live import Delivered, LiveCalls
 from actors.mailbox import ActorStopped, MailboxFull
 from actors.router import Candidate
 from actors.wallet.messages import Outcome
-from actors.wallet.money import format_usd
 from actors.wallet.wallets import Wallets
 from channels.errors import UpstreamError
 from channels.redact import Redactor
@@ -28,7 +27,7 @@ from channels.wire.http import UpstreamRequest, UpstreamResponse
 from gw.calls.bill import Bill, Charged
 from gw.calls.call import PaidCall
 from gw.calls.ending import NO_CHANNEL, STOPPING, Ending, attempt_row
-from gw.calls.speech import Speech
+from gw.calls.receipt import Receipt
 from gw.web.errors import NO_CHANNEL_AVAILABLE, GatewayError
 from metrics import genai
 from metrics.prometheus import Metrics
@@ -51,7 +50,6 @@ class Running(Generic[B]):
         *,
         call: PaidCall,
         bill: B,
-        hold_nano_usd: int,
         wallets: Wallets,
         live: LiveCalls,
         clock: Clock,
@@ -60,8 +58,8 @@ class Running(Generic[B]):
     ) -> None:
         self.call = call
         self.bill = bill
+        self.receipt = Receipt(call.detail)
         self.ending: Ending | None = None
-        self._hold_nano_usd = hold_nano_usd
         self._wallets = wallets
         self._live = live
         self._clock = clock
@@ -72,7 +70,9 @@ class Running(Generic[B]):
         self._answered: Answered[Any] | None = None
         self._attempt_span: AttemptSpan | None = None
         self._attempt_channel = ""
+        self._attempt_at = 0.0
         self._attempt_started = 0.0
+        self._status: int | None = None  # of the last attempt's answer
         self._is_settled = False
         self._first_byte_seconds: float | None = None
 
@@ -101,19 +101,20 @@ class Running(Generic[B]):
                 order, channels, attempt, clock=self._clock, on_failed=self._failed.append
             )
         except NoAnswer as failure:
-            self._note_passed_over(failure.passed_over)
+            self.receipt.passed_over(failure.passed_over)
             raise
         except (ActorStopped, MailboxFull) as error:
             raise GatewayError(NO_CHANNEL_AVAILABLE, NO_CHANNEL) from error
         self._answered = answered
-        self._note_passed_over(answered.passed_over)
-        self.call.detail["channel"] = answered.candidate.channel_id
+        self.receipt.passed_over(answered.passed_over)
         return answered.answer
 
     def begin_attempt(self, candidate: Candidate) -> None:
         """A channel is being tried."""
         self._attempt_channel = candidate.channel_id
+        self._attempt_at = self._clock.now()
         self._attempt_started = self._clock.monotonic()
+        self._status = None
         if self.call.span.sampled:
             self._attempt_span = self.call.span.attempt(
                 attributes={
@@ -137,13 +138,7 @@ class Running(Generic[B]):
     def took_response(self, response: UpstreamResponse) -> None:
         """The attempt has a response, which is closed whatever happens."""
         self._response = response
-
-    def note_translation(self, speech: Speech) -> None:
-        """The answer is translated; the receipt will say how and what was lost."""
-        if speech.translated is not None:
-            self.call.detail["translation"] = speech.translated.translation.header
-            if speech.translated.report.dropped:
-                self.call.detail["dropped"] = list(speech.translated.report.dropped)
+        self._status = response.status
 
     def drop_attempt(self, outcome: str) -> None:
         """The attempt gave no answer."""
@@ -162,25 +157,12 @@ class Running(Generic[B]):
             self._end_attempt(outcome, is_ok=outcome == "ok")
 
     def _end_attempt(self, outcome: str, *, is_ok: bool) -> None:
-        self._metrics.attempt(
-            channel=self._attempt_channel,
-            outcome=outcome,
-            seconds=self._clock.monotonic() - self._attempt_started,
-        )
+        channel, seconds = self._attempt_channel, self._clock.monotonic() - self._attempt_started
+        self._metrics.attempt(channel=channel, outcome=outcome, seconds=seconds)
+        self.receipt.tried(channel, at=self._attempt_at, seconds=seconds, outcome=outcome)
         if self._attempt_span is not None:
             self._attempt_span.end(status_ok=is_ok, attributes={"gw.outcome": outcome})
             self._attempt_span = None
-
-    # What the receipt will say
-
-    def note_order(self, order: Sequence[Candidate]) -> None:
-        """The channels considered, in order."""
-        self.call.detail["order"] = [candidate.channel_id for candidate in order]
-
-    def _note_passed_over(self, passed_over: Mapping[str, str]) -> None:
-        """Channels that were not tried, and why."""
-        if passed_over:
-            self.call.detail["passed_over"] = dict(passed_over)
 
     # The way out
 
@@ -191,6 +173,7 @@ class Running(Generic[B]):
             self._metrics.first_byte(
                 protocol=self.call.facts.protocol, model=self.call.model.id, seconds=seconds
             )
+            self.receipt.first_byte(seconds)
 
     def end(self, ending: Ending) -> None:
         """Say how the call ended. The first word counts."""
@@ -248,14 +231,8 @@ class Running(Generic[B]):
             output_tokens=usage.output_tokens,
             cached_tokens=usage.cached_tokens,
             attempts=[attempt_row(attempt, self._redactor) for attempt in self._failed],
-            detail=self._detail(charged),
+            detail=self.receipt.finished(charged, self._status, self._redactor),
         )
-
-    def _detail(self, charged: Charged) -> dict[str, Any]:
-        detail = self.call.detail
-        detail["hold_usd"] = format_usd(self._hold_nano_usd)
-        detail.update(charged.detail)
-        return detail
 
     def _measure(self, ending: Ending, charged: Charged, seconds: float) -> None:
         metrics, call, usage = self._metrics, self.call, charged.usage

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from actors.live import Delivered
 from actors.wallet.pricing import TokenPrice
 from channels.protocols.dialect import Meter
 from gw.calls.bill import Charged
-from gw.calls.charge import NOTHING, charge, delivered
+from gw.calls.charge import NOTHING, Charge, charge, delivered
 from gw.calls.estimate import Estimate
 from metrics import genai
 from metrics.spans import Attributes
@@ -26,6 +27,14 @@ class TokenBill:
 
     def __repr__(self) -> str:
         return f"<TokenBill {self.meter!r}>"
+
+    @property
+    def terms(self) -> Mapping[str, Any]:
+        expected = self._expected
+        return {
+            "price": self._price.stated,
+            "estimate": [expected.input_tokens, expected.output_tokens],
+        }
 
     @property
     def is_complete(self) -> bool:
@@ -47,20 +56,12 @@ class TokenBill:
             charged = charge(
                 self.meter, input_estimate_tokens=self._expected.input_tokens, price=self._price
             )
-        usage = charged.usage
-        detail: dict[str, Any] = {
-            "estimate": [self._expected.input_tokens, self._expected.output_tokens]
-        }
-        if charged.is_estimated:
-            detail["is_estimated"] = True
-        if usage.cache_write_tokens:
-            detail["cache_write_tokens"] = usage.cache_write_tokens
-        if usage.reasoning_tokens:
-            detail["reasoning_tokens"] = usage.reasoning_tokens
-        if self.meter is not None:
-            detail["upstream_id"] = self.meter.response_id
-            detail["finish_reason"] = self.meter.finish_reason
-        return Charged(cost_nano_usd=charged.cost_nano_usd, usage=usage, detail=detail)
+        return Charged(
+            cost_nano_usd=charged.cost_nano_usd,
+            usage=charged.usage,
+            detail=self._detail(charged),
+            upstream=self._upstream(charged),
+        )
 
     def attributes(self, charged: Charged, *, first_byte_seconds: float | None) -> Attributes:
         usage = charged.usage
@@ -82,3 +83,48 @@ class TokenBill:
         if self._is_stream:
             told[genai.RESPONSE_TIME_TO_FIRST_CHUNK] = first_byte_seconds
         return {name: value for name, value in told.items() if value}
+
+    def _detail(self, charged: Charge) -> dict[str, Any]:
+        """What is paid for, and what that rests on."""
+        usage = charged.usage
+        detail: dict[str, Any] = {}
+        if charged.basis != "stated":
+            detail["basis"] = charged.basis
+            if charged.basis != "nothing" and self.meter is not None:
+                detail["characters"] = self.meter.characters
+        if usage.cache_write_tokens:
+            detail["cache_write"] = usage.cache_write_tokens
+        if usage.reasoning_tokens:
+            detail["reasoning"] = usage.reasoning_tokens
+        return detail
+
+    def _upstream(self, charged: Charge) -> dict[str, Any]:
+        """What the upstream said of its answer; its usage where that is not what is charged."""
+        meter = self.meter
+        if meter is None:
+            return {}
+        said: dict[str, Any] = {
+            "id": meter.response_id,
+            "model": meter.response_model,
+            "finish": meter.finish_reason,
+        }
+        if meter.error_seen is not None:
+            said["error"], said["error_code"] = meter.error_seen.message, meter.error_seen.code
+        if charged.basis != "stated":
+            said["usage"] = _stated_usage(meter)
+        return said
+
+
+def _stated_usage(meter: Meter) -> dict[str, int]:
+    """The counts that the upstream did state."""
+    stated, output = meter.usage, None
+    if stated is not None:
+        output = stated.output_tokens
+    elif meter.partial_usage is not None:
+        stated, output = meter.partial_usage.input, meter.partial_usage.output_tokens
+    counts: dict[str, int | None] = {"output": output}
+    if stated is not None:
+        counts["input"] = stated.input_tokens
+        counts["cached"] = stated.cached_tokens or None
+        counts["cache_write"] = stated.cache_write_tokens or None
+    return {name: count for name, count in counts.items() if count is not None}

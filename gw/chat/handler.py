@@ -7,7 +7,7 @@ or waits is the conversation's (`gw/calls/conversation.py`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import msgspec
 import ujson
@@ -30,6 +30,7 @@ from gw.web.base import BaseHandler
 from gw.web.errors import INVALID_REQUEST, GatewayError
 from gw.web.writer import HandlerWriter
 from metrics import genai
+from metrics.masks import redact
 from metrics.tracing import CallSpan
 
 # A pin is hashed and never stored; this bounds what is hashed.
@@ -44,6 +45,7 @@ class ConversationHandler(BaseHandler):
 
     dialect: ClassVar[Dialect]
     _model: ModelSpec
+    _detail: dict[str, Any]
 
     billed = True
     limited = True
@@ -55,7 +57,12 @@ class ConversationHandler(BaseHandler):
         except InvalidRequest as invalid:
             raise GatewayError(INVALID_REQUEST, str(invalid), param=invalid.param) from None
         self.model_name = request.model
-        self._model = resolve_model(self.services.registry(), request.model, self.principal)
+        registry = self.services.registry()
+        is_known = registry.resolve(request.model) is not None
+        # What is no model may be anything, a key in the wrong place too.
+        named = request.model if is_known else redact(request.model)
+        self._detail = self.row_detail = {"request": {"model": named, **request.parameters}}
+        self._model = resolve_model(registry, request.model, self.principal)
         return request
 
     async def converse(
@@ -91,6 +98,7 @@ class ConversationHandler(BaseHandler):
             tools=frozenset(BUILTIN_TOOLS).intersection(request.builtin_tools),
             framing=framing or SseFraming(),
             translations=upstream_protocols(self.protocol, self.services.translations()),
+            detail=self._detail,
         )
         conversation = cast(Conversation, self.settings["conversation"])
         await conversation.run(call, HandlerWriter(self))

@@ -7,6 +7,7 @@ bodies and disconnects are `exchange.py`. Errors are rendered here and nowhere e
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from types import TracebackType
 from typing import Any, ClassVar
@@ -37,8 +38,10 @@ class BaseHandler(Exchange):
     touches_key: ClassVar[bool] = True  # it is a use of the key (`last_used_at`)
 
     # Set by the endpoint: the model as the client named it; and, once a use-case has taken the
-    # call over and writes its row, that a refusal need not.
+    # call over and writes its row, that a refusal need not. `row_detail` is what the row of a
+    # refusal keeps of the request, as far as it was read.
     model_name: str | None = None
+    row_detail: Mapping[str, Any] | None = None
     owns_row: bool = False
 
     _principal: Principal | None = None
@@ -118,6 +121,7 @@ class BaseHandler(Exchange):
                     error_code=told.kind.code,
                     error_message=told.message,
                     submitted_at=self.submitted_at,
+                    detail=self.row_detail,
                 )
             )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 from actors.clock import Clock
@@ -84,6 +84,7 @@ class Refusal:
     error_code: str
     error_message: str
     submitted_at: float  # Unix seconds
+    detail: Mapping[str, Any] | None = None  # what was read of it, for the row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -122,7 +122,7 @@ def test_client_that_leaves_a_stream_cancels_it_at_once_and_pays_for_what_it_got
             h.upstream.wait(cancelled=1, active=0)
     row = assert_interrupted(h, tenant, is_charged=True)
     assert row["input_tokens"] == HELLO_TOKENS
-    assert row["detail"]["is_estimated"]
+    assert row["detail"]["basis"] == "estimated"
 
 
 def test_client_that_leaves_with_the_terminator_has_had_it_all(h: House, tenant: Tenant) -> None:

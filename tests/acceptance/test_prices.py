@@ -92,7 +92,7 @@ def test_answer_without_usage_is_estimated(
         output_tokens,
         cost,
     )
-    assert row["detail"]["is_estimated"]
+    assert row["detail"]["basis"] == "estimated"
 
 
 @BOTH

@@ -6,13 +6,15 @@ edited in (spec: Chat pre-charge 2, Events; contract §5, §7). The members' typ
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import msgspec
 
 from channels.errors import InvalidRequest
 from channels.json_members import InvalidJson, JsonObject
 from channels.protocols.chat.body import ALLOWED, ChatBody, ToolSpec
+from channels.protocols.chat.parameters import parameters
 from channels.protocols.faults import described, invalid_member
 
 _DECODER = msgspec.json.Decoder(ChatBody)
@@ -28,7 +30,8 @@ class ChatRequest:
 
     `messages_bytes` is the length of `messages` as sent; `max_tokens` is the client's maximum under
     either name; `builtin_tools` are the types of tools other than functions, each once;
-    `usage_options` is what `stream_options` has to be for the upstream to report usage.
+    `usage_options` is what `stream_options` has to be for the upstream to report usage;
+    `parameters` is what the call log shows.
     """
 
     object: JsonObject
@@ -39,6 +42,7 @@ class ChatRequest:
     max_tokens: int | None
     builtin_tools: tuple[str, ...] = ()
     usage_options: bytes = _INCLUDE_USAGE
+    parameters: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def content_bytes(self) -> int:
@@ -70,6 +74,7 @@ def read_request(body: bytes) -> ChatRequest:
         _max_tokens(chat),
         _builtin_tools(chat.tools) if chat.tools else (),
         _INCLUDE_USAGE if options is None else _asking_for_usage(raw["stream_options"]),
+        parameters(raw, chat),
     )
 
 

@@ -7,7 +7,8 @@ client names its token maximum. The members' types are in `body.py`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -15,6 +16,7 @@ from channels.errors import InvalidRequest
 from channels.json_members import JsonObject
 from channels.protocols.checking import check_model, lookalikes_of, read_body
 from channels.protocols.messages.body import ALLOWED, MessagesBody, Tool, ToolChoice
+from channels.protocols.messages.parameters import parameters
 
 _DECODER = msgspec.json.Decoder(MessagesBody)
 _NAMES = lookalikes_of(MessagesBody.__struct_fields__)
@@ -40,7 +42,8 @@ class MessagesRequest:
     """A checked request, and what the gateway needs to know of it.
 
     `content_bytes` is the length of `messages` as sent; `builtin_tools` are the tools that the
-    upstream runs, each once, by their type without its date.
+    upstream runs, each once, by their type without its date;
+    `parameters` is what the call log shows.
     """
 
     object: JsonObject
@@ -49,6 +52,7 @@ class MessagesRequest:
     content_bytes: int
     max_tokens: int
     builtin_tools: tuple[str, ...] = ()
+    parameters: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_request(body: bytes) -> MessagesRequest:
@@ -63,6 +67,7 @@ def read_request(body: bytes) -> MessagesRequest:
         len(memoryview(members.raw["messages"])),
         read.max_tokens,
         _builtin_tools(read.tools) if read.tools else (),
+        parameters(members.raw, read),
     )
 
 

@@ -7,7 +7,8 @@ edited in, within `generationConfig` (contract §7). The members' types are in `
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -21,6 +22,7 @@ from channels.protocols.native.body import (
     GenerationConfig,
     NativeBody,
 )
+from channels.protocols.native.parameters import parameters
 
 _DECODER = msgspec.json.Decoder(NativeBody)
 _NAMES = lookalikes_of(NativeBody.__struct_encode_fields__)
@@ -45,7 +47,8 @@ class NativeRequest:
 
     `content_bytes` is the length of `contents` as sent; `builtin_tools` are the tools that the
     upstream runs, each once, by the name of their member (`code_execution`), every kind of
-    searching as `web_search`. `config` is the generation config, under the name it came by.
+    searching as `web_search`. `config` is the generation config, under the name it came by;
+    `parameters` is what the call log shows.
     """
 
     object: JsonObject
@@ -56,6 +59,7 @@ class NativeRequest:
     builtin_tools: tuple[str, ...] = ()
     config_name: str = _CONFIG[0]
     config: JsonObject | None = None
+    parameters: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_request(body: bytes, *, model: str, stream: bool) -> NativeRequest:
@@ -72,15 +76,19 @@ def read_request(body: bytes, *, model: str, stream: bool) -> NativeRequest:
     config = read_inner(members, config_name)
     if config is not None:
         _spelling(config, _MAXIMUM, within=f"{config_name}.")
+    tools = _builtin_tools(members.raw["tools"]) if read.tools else ()
     return NativeRequest(
         members,
         model,
         stream,
         len(memoryview(members.raw["contents"])),
         _max_tokens(read.generation_config or read.generation_config_spelled),
-        _builtin_tools(members.raw["tools"]) if read.tools else (),
+        tools,
         config_name,
         config,
+        parameters(
+            read, stream=stream, config_name=config_name, config=config, builtin_tools=tools
+        ),
     )
 
 

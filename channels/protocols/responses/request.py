@@ -8,7 +8,8 @@ members' types are in `body.py`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -16,6 +17,7 @@ from channels.errors import InvalidRequest
 from channels.json_members import JsonObject
 from channels.protocols.checking import check_model, lookalikes_of, read_body
 from channels.protocols.responses.body import ALLOWED, Item, ResponsesBody, Tool
+from channels.protocols.responses.parameters import parameters
 
 _DECODER = msgspec.json.Decoder(ResponsesBody)
 _NAMES = lookalikes_of(ResponsesBody.__struct_fields__)
@@ -33,7 +35,8 @@ class ResponsesRequest:
     """A checked request, and what the gateway needs to know of it.
 
     `content_bytes` is the length of `input` as sent; `builtin_tools` are the tools that the
-    upstream runs, each once, by their type without its version.
+    upstream runs, each once, by their type without its version;
+    `parameters` is what the call log shows.
     """
 
     object: JsonObject
@@ -42,6 +45,7 @@ class ResponsesRequest:
     content_bytes: int
     max_tokens: int | None
     builtin_tools: tuple[str, ...] = ()
+    parameters: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_request(body: bytes) -> ResponsesRequest:
@@ -57,6 +61,7 @@ def read_request(body: bytes) -> ResponsesRequest:
         len(memoryview(members.raw["input"])),
         read.max_output_tokens,
         _builtin_tools(read.tools) if read.tools else (),
+        parameters(members.raw, read),
     )
 
 

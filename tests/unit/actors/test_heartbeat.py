@@ -38,8 +38,14 @@ def test_beat_reports_what_calls_have_delivered() -> None:
             p.live.enter(one.call_id, lambda: Delivered(7, 3, 2, 1))
             p.live.enter(two.call_id, lambda: None)
             await p.heartbeat.beat()
-            said = {"cost": 7, "input": 3, "output": 2, "cached": 1}
-            assert store.holds[one.call_id]["delivered"] == said
+            assert store.holds[one.call_id]["delivered"] == {
+                "cost": 7,
+                "input": 3,
+                "output": 2,
+                "cached": 1,
+                "cache_write": 0,
+                "basis": "stated",
+            }
             assert "delivered" not in store.holds[two.call_id]
 
     run(main())

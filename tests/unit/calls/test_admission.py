@@ -36,7 +36,7 @@ def test_balance_that_covers_the_estimate_exactly_admits() -> None:
             told = await w.call()
             assert told.status == ("success", None)
             assert told.row is not None
-            assert told.row["detail"]["hold_usd"] == "0.001011"
+            assert told.row["detail"]["hold"] == HOLD
             assert told.row["detail"]["estimate"] == [MESSAGES_TOKENS, 100]
 
     run(main())

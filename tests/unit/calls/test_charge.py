@@ -49,13 +49,13 @@ def test_usage_is_believed_whatever_else_was_seen() -> None:
     ):
         made = charged(reading)
         assert (made.usage, made.cost_nano_usd) == (usage, 40 * 1000 + 60 * 100 + 5 * 10_000)
-        assert not made.is_estimated
+        assert made.basis == "stated"
 
 
 def test_zero_is_a_statement() -> None:
     zero = Usage(input_tokens=0, output_tokens=0)
     made = charged(Reading(zero, characters=999, finished=True))
-    assert (made.cost_nano_usd, made.is_estimated) == (0, False)
+    assert (made.cost_nano_usd, made.basis) == (0, "stated")
 
 
 def test_output_without_usage_is_estimated() -> None:
@@ -65,7 +65,7 @@ def test_output_without_usage_is_estimated() -> None:
         Reading(characters=9, error_seen="an error, after something was said"),
     ):
         made = charged(reading)
-        assert made.is_estimated
+        assert made.basis == "estimated"
         assert made.usage == Usage(input_tokens=11, output_tokens=3)
         assert made.cost_nano_usd == 11 * 1000 + 3 * 10_000
 
@@ -100,6 +100,6 @@ def test_cut_stream_takes_its_input_from_what_was_stated() -> None:
     stated = Usage(input_tokens=100, output_tokens=0, cached_tokens=40)
     partial = PartialUsage(input=stated, output_tokens=1)
     found = charged(Reading(partial_usage=partial, characters=20))
-    assert found.is_estimated
+    assert found.basis == "partly_stated"
     assert found.usage == Usage(input_tokens=100, output_tokens=5, cached_tokens=40)
     assert found.cost_nano_usd == 60 * 1000 + 40 * 100 + 5 * 10_000

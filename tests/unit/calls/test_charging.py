@@ -43,7 +43,7 @@ def test_usage_that_cannot_be_is_not_believed(stated: Any, stream: bool) -> None
             assert told.tokens == (ESTIMATED_INPUT, 2, 0)  # five characters
             assert told.cost == ESTIMATED_INPUT * INPUT + 2 * OUTPUT
             assert told.row is not None
-            assert told.row["detail"]["is_estimated"] is True
+            assert told.row["detail"]["basis"] == "estimated"
 
     run(main())
 

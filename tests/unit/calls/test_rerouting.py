@@ -53,7 +53,11 @@ def test_next_channel_answers_for_one_that_fails(script: Script, code: str) -> N
             assert told.cost == 10 * 1000 + 10_000  # the failed one is not billed
             assert (w.verdict("a"), w.verdict("b")) == ("failure", "success")
             assert told.row is not None
-            assert told.row["detail"]["channel"] == "b"
+            tried = told.row["detail"]["tried"]
+            assert [(attempt[0], attempt[3] == "ok") for attempt in tried] == [
+                ("a", False),
+                ("b", True),
+            ]
 
     run(main())
 

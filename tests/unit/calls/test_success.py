@@ -53,8 +53,12 @@ def test_row_says_how_the_call_went() -> None:
             assert told.row is not None
             assert (told.row["kind"], told.row["latency_ms"]) == ("settle", 1250)
             detail = told.row["detail"]
-            assert (detail["order"], detail["channel"]) == (["a"], "a")
-            assert (detail["upstream_id"], detail["finish_reason"]) == ("chatcmpl-1", "stop")
+            assert detail["order"] == [["a", "chat"]]
+            ((tried, _, tried_ms, outcome),) = detail["tried"]
+            assert (tried, tried_ms, outcome) == ("a", 1250, "ok")
+            upstream = detail["upstream"]
+            assert (upstream["status"], upstream["id"]) == (200, "chatcmpl-1")
+            assert upstream["finish"] == "stop"
             assert writer.is_row_owned
 
     run(main())
@@ -155,7 +159,8 @@ def test_live_call_tells_the_heartbeat_what_it_has_delivered() -> None:
             ((call_id, so_far),) = w.live.changed()
             tokens_in = -(-call.content_bytes // 4)
             assert call_id == call.facts.call_id
-            assert so_far == Delivered(tokens_in * INPUT + 3 * OUTPUT, tokens_in, 3)
+            cost = tokens_in * INPUT + 3 * OUTPUT
+            assert so_far == Delivered(cost, tokens_in, 3, basis="estimated")
             more.set()
             await w.end(call, writer)
 

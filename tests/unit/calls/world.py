@@ -141,6 +141,7 @@ class World:
             span=UNSAMPLED,
             speak=lambda candidate, channel: Speech(upstream(candidate, channel), CHAT),
             started=self.clock.monotonic(),
+            detail={"request": request.parameters},
         )
         self.calls.append(call)
         return call

@@ -73,3 +73,42 @@ def test_estimate_takes_all_input_as_fresh_and_the_multiplier() -> None:
     spec = PriceSpec(input=Decimal(1), output=Decimal(2), cached_input=Decimal(0))
     price = TokenPrice.of(spec, Decimal("0.6"))
     assert price.estimate_nano_usd(input_tokens=10, output_tokens=5) == 12_000
+
+
+@given(
+    prices,
+    st.none() | prices,
+    st.none() | prices,
+    prices,
+    st.decimals(min_value=0, max_value=3, places=4),
+    st.lists(tokens, min_size=4, max_size=4),
+)
+def test_price_is_made_again_from_what_it_states(
+    fresh: Decimal,
+    cached: Decimal | None,
+    write: Decimal | None,
+    output: Decimal,
+    multiplier: Decimal,
+    counts: list[int],
+) -> None:
+    spec = PriceSpec(input=fresh, cached_input=cached, cache_write=write, output=output)
+    price = TokenPrice.of(spec, multiplier)
+    assert TokenPrice.read(price.stated) == price
+    new, hit, written, out = counts
+    usage = Usage(
+        input_tokens=new + hit + written,
+        output_tokens=out,
+        cached_tokens=hit,
+        cache_write_tokens=written,
+    )
+    # By hand, from what is stated: a bucket without a price costs what input costs.
+    stated = {name: Decimal(text) for name, text in price.stated.items()}
+    assert price.cost_nano_usd(usage) == exact(
+        [
+            (new, stated["input"]),
+            (hit, stated.get("cached_input", stated["input"])),
+            (written, stated.get("cache_write", stated["input"])),
+            (out, stated["output"]),
+        ],
+        stated.get("multiplier", Decimal(1)),
+    )

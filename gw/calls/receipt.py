@@ -1,0 +1,87 @@
+"""What a call's row keeps beside its columns: what was decided and why, for its receipt.
+
+Gathered while the call runs and written with its settlement (`call_logs.detail`). Channels are kept
+by name for operators; what a client is shown of it is `gw/logs`. Names are short and what goes
+without saying is left out, because every call has one:
+
+    request        what was asked, without the conversation     {name: text}
+    price          USD per 1M tokens (`TokenPrice.stated`)      {input, output, …}
+    hold           nano-USD held                                integer
+    estimate       tokens it was held for                       [input, output]
+    order          channels considered, in order                [[channel, protocol], …]
+    pinned         the order is that of a pinned conversation   true
+    passed_over    why some of them were not tried              {channel: reason}
+    tried          attempts, the answered one last              [[channel, Unix s, ms, outcome], …]
+    first_byte_ms  when the client was sent the first byte      integer
+    translation    by which translation, and what was lost      header value; `dropped`: [field, …]
+    upstream       what the upstream said of its answer         {status, id, model, finish, …}
+    basis          what the tokens rest on, unless "stated"     `charge.Basis`
+    characters     counted where output was estimated           integer
+    cache_write, reasoning   tokens, parts of input and output  integers
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from actors.router import Candidate
+from channels.redact import Redactor
+from gw.calls.bill import Charged
+from gw.calls.speech import Speech
+
+
+class Receipt:
+    """Gathers one call's detail. Nothing here decides anything."""
+
+    __slots__ = ("detail",)
+
+    def __init__(self, detail: dict[str, Any]) -> None:
+        self.detail = detail
+
+    def __repr__(self) -> str:
+        return f"<Receipt {', '.join(self.detail)}>"
+
+    def considered(self, order: Sequence[Candidate], *, is_pinned: bool = False) -> None:
+        """The channels that may serve the call, in order."""
+        self.detail["order"] = [[c.channel_id, c.protocol] for c in order]
+        if is_pinned:
+            self.detail["pinned"] = True
+
+    def passed_over(self, reasons: Mapping[str, str]) -> None:
+        """Channels that were not tried, and why."""
+        if reasons:
+            self.detail.setdefault("passed_over", {}).update(reasons)
+
+    def tried(self, channel_id: str, *, at: float, seconds: float, outcome: str) -> None:
+        """An attempt is over. `at` is in Unix seconds."""
+        attempt = [channel_id, round(at, 3), round(seconds * 1000), outcome]
+        self.detail.setdefault("tried", []).append(attempt)
+
+    def translated(self, speech: Speech) -> None:
+        """How the call was translated, if it was, and what was lost."""
+        if speech.translated is not None:
+            self.detail["translation"] = speech.translated.translation.header
+            if speech.translated.report.dropped:
+                self.detail["dropped"] = list(speech.translated.report.dropped)
+
+    def first_byte(self, seconds: float) -> None:
+        """The first byte went out to the client so long after the call had come."""
+        self.detail["first_byte_ms"] = round(seconds * 1000)
+
+    def finished(
+        self, charged: Charged, http_status: int | None, redactor: Redactor
+    ) -> Mapping[str, Any]:
+        """The whole detail, with what is charged and what the upstream said of its answer.
+
+        `http_status` is that of the last attempt's answer, None where there was none.
+        """
+        said: dict[str, Any] = {"status": http_status, **charged.upstream}
+        for name in ("error", "error_code"):
+            if said.get(name):
+                said[name] = redactor.text(said[name])
+        upstream = {name: value for name, value in said.items() if value}
+        if upstream:
+            self.detail["upstream"] = upstream
+        self.detail.update(charged.detail)
+        return self.detail
