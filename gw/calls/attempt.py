@@ -206,4 +206,8 @@ class EventBlocks(AsyncIterator[bytes]):
             if event.data is not None and self._dialect.ends(event.data):
                 self._meter.event(event.data)
                 return b"".join((*self._early, self._framing.event(event)))
+        if self._meter.finished and not self._has_begun:
+            # A translated answer may have nothing to say before its end, and is whole all the same.
+            self._has_begun = True
+            return b"".join(self._early)
         raise StopAsyncIteration

@@ -1,0 +1,229 @@
+"""A stream, as the client of each protocol reads it: every event must be in its place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from tests.acceptance.dialogues.told import Told, call, chat_usage, messages_usage
+from tests.acceptance.dialogues.whole import read_whole, take_native
+
+DONE = "[DONE]"
+
+
+def read_stream(client: str, form: str, body: bytes) -> Told:
+    """Read a stream, be it cut; the data of its events are all JSON but for chat's last."""
+    if form == "array":
+        return _array(body)
+    events = list(_events(body.decode()))
+    return {"chat": _chat, "messages": _messages, "responses": _responses, "native": _native}[
+        client
+    ](events)
+
+
+def _events(text: str) -> Iterator[tuple[str | None, Any]]:
+    """Name and data of each event; one without its blank line is none."""
+    *blocks, rest = text.replace("\r\n", "\n").split("\n\n")
+    assert rest == "", rest
+    for block in blocks:
+        name = data = None
+        for line in block.split("\n"):
+            field, _, value = line.partition(": ")
+            if field == "event":
+                name = value
+            elif field == "data":
+                assert data is None, "one line of data in each event"
+                data = value
+        assert data is not None, block
+        yield name, DONE if data == DONE else json.loads(data)
+
+
+def _chat(events: list[tuple[str | None, Any]]) -> Told:
+    told = Told()
+    ids: list[str] = []
+    names: list[str] = []
+    arguments: list[str] = []
+    extras: list[dict[str, Any]] = []
+    identity = set()
+    for number, (name, chunk) in enumerate(events):
+        assert name is None
+        assert not told.has_end, "nothing comes after the end"
+        assert told.error is None, "nothing comes after an error"
+        if chunk == DONE:
+            told.has_end = True
+            continue
+        if "error" in chunk:
+            told.error = chunk["error"]
+            continue
+        assert chunk["object"] == "chat.completion.chunk"
+        identity.add((chunk["id"], chunk["created"], chunk["model"]))
+        if not chunk["choices"]:
+            assert told.finish is not None, "usage comes after the finish"
+            chat_usage(chunk["usage"], told)
+            continue
+        assert chunk.get("usage") is None
+        (choice,) = chunk["choices"]
+        delta = choice["delta"]
+        assert told.finish is None, "nothing is said after the finish"
+        assert ("role" in delta) == (number == 0)
+        told.text += delta.get("content") or ""
+        told.refusal += delta.get("refusal") or ""
+        told.thinking += delta.get("reasoning_content") or ""
+        for entry in delta.get("reasoning_details", ()):
+            told.signatures.append(entry["signature"])
+        for one in delta.get("tool_calls", ()):
+            if "id" in one:
+                assert one["index"] == len(ids), "calls are numbered by themselves"
+                assert one["type"] == "function"
+                ids.append(one["id"])
+                names.append(one["function"]["name"])
+                arguments.append("")
+                extras.append(one.get("extra_content", {}))
+            arguments[one["index"]] += one["function"].get("arguments", "")
+        told.finish = choice["finish_reason"]
+    assert len(identity) <= 1, identity
+    told.signatures += [extra["thought_signature"] for one in extras for extra in one.values()]
+    told.call_ids = ids
+    if told.has_end:
+        told.calls = [call(*pair) for pair in zip(names, arguments, strict=True)]
+    return told
+
+
+def _messages(events: list[tuple[str | None, Any]]) -> Told:
+    told = Told()
+    kinds = [event["type"] for _, event in events]
+    assert [name for name, _ in events] == kinds
+    blocks: list[dict[str, Any]] = []
+    pieces: list[str] = []
+    is_open = False
+    for number, (_, event) in enumerate(events):
+        assert not told.has_end, "nothing comes after the end"
+        assert told.error is None, "nothing comes after an error"
+        kind = event["type"]
+        assert (kind == "message_start") == (number == 0) or kind == "error"
+        if kind == "message_start":
+            assert event["message"]["content"] == []
+            assert event["message"]["stop_reason"] is None
+            messages_usage(event["message"]["usage"], told)
+        elif kind == "content_block_start":
+            assert not is_open, "one block at a time"
+            assert event["index"] == len(blocks)
+            blocks.append(event["content_block"])
+            pieces.append("")
+            is_open = True
+        elif kind == "content_block_delta":
+            assert is_open
+            assert event["index"] == len(blocks) - 1
+            _add_delta(event["delta"], blocks[-1], pieces, told)
+        elif kind == "content_block_stop":
+            assert is_open
+            assert event["index"] == len(blocks) - 1
+            is_open = False
+        elif kind == "message_delta":
+            assert not is_open
+            assert told.finish is None
+            told.finish = event["delta"]["stop_reason"]
+            told.stop_sequence = event["delta"]["stop_sequence"]
+            messages_usage(event["usage"], told)
+        elif kind == "message_stop":
+            assert told.finish is not None
+            told.has_end = True
+        elif kind == "error":
+            told.error = event["error"]
+        else:
+            assert kind == "ping"
+    if told.has_end:
+        for block, arguments in zip(blocks, pieces, strict=True):
+            if block["type"] == "tool_use":
+                told.calls.append(call(block["name"], arguments))
+                told.call_ids.append(block["id"])
+                block["input"] = told.calls[-1][1]
+        told.turn = blocks
+    return told
+
+
+def _add_delta(delta: dict[str, Any], block: dict[str, Any], pieces: list[str], told: Told) -> None:
+    kind = delta["type"]
+    if kind == "text_delta":
+        assert block["type"] == "text"
+        told.text += delta["text"]
+        block["text"] += delta["text"]
+    elif kind == "input_json_delta":
+        assert block["type"] == "tool_use"
+        pieces[-1] += delta["partial_json"]
+    elif kind == "thinking_delta":
+        assert block["type"] == "thinking"
+        told.thinking += delta["thinking"]
+        block["thinking"] += delta["thinking"]
+    else:
+        assert (kind, block["type"]) == ("signature_delta", "thinking")
+        told.signatures.append(delta["signature"])
+        block["signature"] = delta["signature"]
+
+
+def _responses(events: list[tuple[str | None, Any]]) -> Told:
+    told = Told()
+    numbers = [event["sequence_number"] for _, event in events]
+    assert numbers == sorted(set(numbers)), "numbers rise"
+    said: dict[str, str] = {"output_text": "", "refusal": "", "reasoning_summary_text": ""}
+    ended: dict[str, Any] | None = None
+    for number, (name, event) in enumerate(events):
+        kind = event["type"]
+        assert name == kind
+        assert ended is None, "nothing comes after the end"
+        assert (kind == "response.created") == (number == 0) or told.error is not None
+        if kind == "error":
+            told.error = event
+        elif kind.endswith(".delta"):
+            member = kind.removeprefix("response.").removesuffix(".delta")
+            if member in said:
+                said[member] += event["delta"]
+        elif kind in ("response.completed", "response.incomplete"):
+            ended = event["response"]
+    if ended is None:
+        told.text = said["output_text"]
+        return told
+    told = read_whole("responses", ended)
+    assert said == {
+        "output_text": told.text,
+        "refusal": told.refusal,
+        "reasoning_summary_text": told.thinking,
+    }
+    return told
+
+
+def _native(events: list[tuple[str | None, Any]]) -> Told:
+    told = Told()
+    for name, chunk in events:
+        assert name is None
+        _take_chunk(chunk, told)
+    told.has_end = told.finish is not None
+    return told
+
+
+def _take_chunk(chunk: dict[str, Any], told: Told) -> None:
+    assert told.finish is None, "nothing comes after the finish"
+    assert told.error is None, "nothing comes after an error"
+    if "error" in chunk:
+        told.error = chunk["error"]
+    else:
+        take_native(chunk, told)
+
+
+def _array(body: bytes) -> Told:
+    """One JSON array, which a cut leaves open."""
+    told = Told()
+    text = body.decode()
+    decoder = json.JSONDecoder()
+    assert text.startswith("["), text
+    at = 1
+    while at < len(text) and text[at] != "]":
+        chunk, at = decoder.raw_decode(text, at)
+        _take_chunk(chunk, told)
+        while at < len(text) and text[at] in ",\r\n ":
+            at += 1
+    told.has_end = text[at:].strip() == "]"
+    if told.has_end:
+        json.loads(text)
+    return told
