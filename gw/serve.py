@@ -21,6 +21,7 @@ from actors.heartbeat import SQL as PROCESS_SQL
 from actors.heartbeat import Heartbeat, ProcessIdentity
 from actors.limits.accounts import AccountLimits
 from actors.limits.limiter import Limiter
+from actors.limits.shared import SharedLimits
 from actors.live import LiveCalls
 from actors.recovery import Recovery
 from actors.store.database import Database, StoreUnavailable
@@ -73,7 +74,13 @@ class Gateway:
         self._supervisor = Supervisor(clock=self._clock, metrics=self.metrics)
         self._identity = ProcessIdentity.of_this_process(f"proc_{uuid.uuid4().hex[:20]}")
         self._live = LiveCalls()
-        self._limiter = Limiter(clock=self._clock)
+        self._shared_limits = SharedLimits.over(
+            config.redis_url,
+            process_id=self._identity.id,
+            clock=self._clock,
+            metrics=self.metrics,
+        )
+        self._limiter = Limiter(clock=self._clock, shared=self._shared_limits)
         self._channels = ChannelDirectory(
             supervisor=self._supervisor, clock=self._clock, metrics=self.metrics
         )
@@ -119,6 +126,7 @@ class Gateway:
     async def start(self) -> None:
         """Start everything; on an error what had been started is stopped again."""
         try:
+            await self._start_limits()
             await self._start_store()
             self._start_ledger()
             await self._start_heartbeat()
@@ -147,6 +155,13 @@ class Gateway:
         self._log.info("stopped")
 
     # Starting, in order
+
+    async def _start_limits(self) -> None:
+        shared = self._shared_limits
+        if shared is not None:
+            # Closed when all children have ended: the last requests give their places back.
+            self._stack.push_async_callback(shared.close)
+            await shared.start()
 
     async def _start_store(self) -> None:
         config, stack = self.current.config, self._stack
@@ -210,11 +225,14 @@ class Gateway:
         feed = ChangeFeed(
             database=self._database,
             process_id=self._identity.id,
-            on_change=self._keys.invalidate,
-            on_gap=self._keys.clear,
+            on_change=self._on_change,
+            on_gap=self._on_gap,
         )
         await feed.start()
         self._keep("changes", feed.run)
+        if self._shared_limits is not None:
+            self._keep("limits", self._shared_limits.run)
+            self._keep("leases", self._shared_limits.beat)
         lag = LoopLag(metrics=self.metrics, clock=self._clock)
         self._keep("loop_lag", lag.run)
 
@@ -291,6 +309,16 @@ class Gateway:
                 await self._database.execute(PROCESS_SQL["make_partitions"])
             except StoreUnavailable as error:
                 self._log.warning("partitions_postponed", error=str(error))
+
+    def _on_change(self, payload: str) -> None:
+        self._keys.invalidate(payload)
+        kind, _, account_id = payload.partition(":")
+        if kind == "account":  # perhaps it has a limit now that it had not before
+            self._limiter.share(account_id)
+
+    def _on_gap(self) -> None:
+        self._keys.clear()
+        self._limiter.share_all()
 
     async def _forget_idle(self) -> None:
         self._wallets.forget_idle()

@@ -40,6 +40,8 @@ class Metrics:
         self._cost = make.counter("gw_cost_nano_usd_total")
         self._responses = make.counter("gw_http_responses_total")
         self._limit_refusals = make.counter("gw_limit_refusals_total")
+        self._limits_degraded = make.gauge("gw_limits_degraded")[()]
+        self._limits_shared = make.histogram("gw_limits_shared_seconds")[()]
         self._attempts = make.counter("gw_attempts_total")
         self._attempt_seconds = make.histogram("gw_attempt_seconds")
         self._channel_state = make.gauge("gw_channel_state")
@@ -119,6 +121,14 @@ class Metrics:
     def limit_refused(self, dimension: str) -> None:
         """An account has reached a limit: rpm or concurrency."""
         self._limit_refusals[(dimension,)].value += 1
+
+    def limits_degraded(self, degraded: bool) -> None:
+        """Limits hold in each process alone, because Redis does not answer; or over all again."""
+        self._limits_degraded.value = degraded
+
+    def limits_asked(self, seconds: float) -> None:
+        """One batch of questions about limits was answered by Redis."""
+        self._limits_shared.observe(seconds)
 
     # Channels
 

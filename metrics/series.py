@@ -82,6 +82,19 @@ SERIES: tuple[Series, ...] = (
         ("dimension",),
         "Requests refused by an account's limit: rpm or concurrency.",
     ),
+    Series(
+        "gw_limits_degraded",
+        "gauge",
+        (),
+        "1 while limits hold in each process alone because Redis does not answer, else 0.",
+    ),
+    Series(
+        "gw_limits_shared_seconds",
+        "histogram",
+        (),
+        "One batch of questions about limits to Redis and back.",
+        LEDGER_SECONDS,
+    ),
     # Channels: what the upstreams do.
     Series(
         "gw_attempts_total",

@@ -11,6 +11,7 @@ import itertools
 
 from actors.clock import Clock
 from actors.limits.book import Book
+from actors.limits.shared import SharedLimits
 from actors.limits.standing import Standing
 
 UNLIMITED = Standing(refused=None, requests=0, reset_seconds=0.0, retry_seconds=0.0, in_flight=0)
@@ -19,13 +20,16 @@ UNLIMITED = Standing(refused=None, requests=0, reset_seconds=0.0, retry_seconds=
 class Limiter:
     """Judges requests and remembers who is in flight."""
 
-    def __init__(self, *, clock: Clock) -> None:
+    def __init__(self, *, clock: Clock, shared: SharedLimits | None = None) -> None:
         self._clock = clock
+        self._shared = shared
         self._book = Book()
         self._places = itertools.count()
+        if shared is not None:
+            shared.windows = lambda: self._book.windows(clock.monotonic())
 
     def __repr__(self) -> str:
-        return f"<Limiter {self._book!r}>"
+        return f"<Limiter {self._book!r} {self._shared!r}>"
 
     async def take(self, name: str, limit: int) -> Standing:
         """Ask for one request of at most `limit` in any 60 seconds; there is nothing to give back.
@@ -51,12 +55,51 @@ class Limiter:
         if rpm is None and concurrency is None:
             self._book.fly(name, place)
             return UNLIMITED, place
+        in_window = rpm is not None
+        shared = self._shared
+        is_asked = shared is not None and shared.is_up
+        if shared is not None and is_asked:
+            if concurrency is not None:
+                self.share(name)
+            told = await shared.enter(name, place, rpm=rpm, concurrency=concurrency)
+            if told is not None:
+                if told.refused is None:
+                    now = self._clock.monotonic()
+                    self._book.note(name, place, in_window=in_window, now=now)
+                return told, place
         now = self._clock.monotonic()
-        return self._book.judge(name, place, rpm=rpm, concurrency=concurrency, now=now), place
+        standing = self._book.judge(name, place, rpm=rpm, concurrency=concurrency, now=now)
+        if shared is not None:
+            if standing.refused is None:
+                shared.admitted_alone(
+                    name, place, in_window=in_window, is_leased=concurrency is not None
+                )
+            elif is_asked:
+                shared.refused_alone(name, place)
+        return standing, place
 
     def leave(self, name: str, place: int) -> None:
         """An admitted request is over."""
         self._book.leave(name, place)
+        if self._shared is not None:
+            self._shared.release(name, place)
+
+    def share(self, name: str) -> None:
+        """Tell the other processes of requests that are in flight without a limit.
+
+        To be called when a limit may have been set: they count from then on.
+        """
+        if self._shared is None:
+            return
+        flying, leased = self._book.flying(name), self._shared.leases(name)
+        if len(flying) != len(leased):
+            for place in [place for place in flying if place not in leased]:
+                self._shared.lease(name, place)
+
+    def share_all(self) -> None:
+        """The same for everybody, when a change may have been missed."""
+        for name in self._book.names_in_flight():
+            self.share(name)
 
     def in_flight(self, name: str) -> int:
         """Requests in flight in this process."""

@@ -17,7 +17,7 @@ from actors.limits.limiter import Limiter
 from actors.limits.standing import WINDOW_SECONDS, Standing
 
 T = TypeVar("T")
-NAMES = ("acct_a", "acct_b")
+names = st.integers(min_value=0, max_value=1)
 limit = st.none() | st.integers(min_value=1, max_value=4)
 
 
@@ -26,8 +26,9 @@ class LimitsMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        self.names = ["acct_a", "acct_b"]
         self.limiters = self.make()
-        self.admitted: dict[str, list[float]] = {name: [] for name in NAMES}
+        self.admitted: dict[str, list[float]] = {name: [] for name in self.names}
         self.flying: list[tuple[Limiter, str, int]] = []
 
     # What a subclass provides
@@ -44,6 +45,9 @@ class LimitsMachine(RuleBasedStateMachine):
     def advance(self, seconds: float) -> None:
         raise NotImplementedError
 
+    def settle(self) -> None:
+        """Wait until what was said so far is known to every limiter."""
+
     # The model
 
     def window(self, name: str) -> list[float]:
@@ -54,11 +58,15 @@ class LimitsMachine(RuleBasedStateMachine):
 
     # Rules
 
-    @rule(data=st.data(), name=st.sampled_from(NAMES), rpm=limit, concurrency=limit)
+    @rule(data=st.data(), which=names, rpm=limit, concurrency=limit)
     def enter(
-        self, data: st.DataObject, name: str, rpm: int | None, concurrency: int | None
+        self, data: st.DataObject, which: int, rpm: int | None, concurrency: int | None
     ) -> None:
+        name = self.names[which]
         limiter = data.draw(st.sampled_from(self.limiters))
+        for one in self.limiters:
+            one.share(name)  # as every process does when it hears that a limit was set
+        self.settle()
         window, flying = self.window(name), self.in_flight(name)
         expected = None
         if rpm is not None and len(window) >= rpm:
@@ -76,8 +84,9 @@ class LimitsMachine(RuleBasedStateMachine):
             assert rpm is not None
             self.check_retry_after(standing.retry_after_seconds, window, rpm)
 
-    @rule(data=st.data(), name=st.sampled_from(NAMES), rpm=st.integers(min_value=1, max_value=4))
-    def take(self, data: st.DataObject, name: str, rpm: int) -> None:
+    @rule(data=st.data(), which=names, rpm=st.integers(min_value=1, max_value=4))
+    def take(self, data: st.DataObject, which: int, rpm: int) -> None:
+        name = self.names[which]
         limiter = data.draw(st.sampled_from(self.limiters))
         is_refused = len(self.window(name)) >= rpm
         standing = self.run(limiter.take(name, rpm))
@@ -108,6 +117,7 @@ class LimitsMachine(RuleBasedStateMachine):
         limiter, name, place = gone = data.draw(st.sampled_from(self.flying))
         self.flying.remove(gone)
         limiter.leave(name, place)
+        self.settle()
 
     @rule(seconds=st.sampled_from([0.0, 0.25, 1.0, 29.5, 60.0]))
     def time_passes(self, seconds: float) -> None:
@@ -120,6 +130,6 @@ class LimitsMachine(RuleBasedStateMachine):
 
     @invariant()
     def in_flight_is_counted(self) -> None:
-        for name in NAMES:
+        for name in self.names:
             counted = sum(limiter.in_flight(name) for limiter in self.limiters)
             assert counted == self.in_flight(name)

@@ -1,0 +1,58 @@
+-- Judges one request against a name's two limits, as `book.py` does: one round trip, nothing in
+-- between. The time is this server's own, so that the hosts' clocks do not matter.
+--
+-- KEYS   the window: whose request was admitted when
+--        the leases: who is in flight, and until when that is believed without being renewed
+-- ARGV   requests per minute, concurrency (each may be empty: no limit), the lease's member,
+--        the lease's length in microseconds, the time in microseconds (only tests give one)
+-- Return {0 admitted, 1 the window is full, 2 concurrency is reached; requests in the window;
+--         microseconds until its oldest leaves it; until it has room; in flight}
+local WINDOW = 60000000
+
+local rpm, concurrency = tonumber(ARGV[1]), tonumber(ARGV[2])
+local member, lease = ARGV[3], tonumber(ARGV[4])
+local now = tonumber(ARGV[5])
+if not now then
+    local time = redis.call('TIME')
+    now = time[1] * 1000000 + time[2]
+end
+local function text(microseconds)
+    return string.format('%.0f', microseconds)
+end
+
+local requests, flying = 0, 0
+if rpm then
+    redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', text(now - WINDOW))
+    requests = redis.call('ZCARD', KEYS[1])
+end
+if concurrency then
+    redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', text(now))
+    flying = redis.call('ZCARD', KEYS[2])
+end
+
+local refused, retry = 0, 0
+if rpm and requests >= rpm then
+    refused = 1
+    local freeing = redis.call('ZRANGE', KEYS[1], requests - rpm, requests - rpm, 'WITHSCORES')
+    retry = freeing[2] + WINDOW - now
+elseif concurrency and flying >= concurrency then
+    refused = 2
+else
+    if rpm then
+        redis.call('ZADD', KEYS[1], text(now), member)
+        redis.call('PEXPIRE', KEYS[1], WINDOW / 1000)
+        requests = requests + 1
+    end
+    if concurrency then
+        redis.call('ZADD', KEYS[2], text(now + lease), member)
+        redis.call('PEXPIRE', KEYS[2], text(lease / 1000))
+        flying = flying + 1
+    end
+end
+
+local reset = 0
+if requests > 0 then
+    local oldest = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')
+    reset = oldest[2] + WINDOW - now
+end
+return {refused, requests, reset, retry, flying}

@@ -1,0 +1,30 @@
+-- Says what a process knows of a name: renews its leases, and puts back what this server forgot or
+-- never heard. Saying it twice changes nothing.
+--
+-- KEYS   the window; the leases (see enter.lua)
+-- ARGV   the lease's length in microseconds, the time (may be empty), how many leases follow,
+--        their members; then pairs of a member of the window and its age in microseconds
+local WINDOW = 60000000
+
+local lease, now, count = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+if not now then
+    local time = redis.call('TIME')
+    now = time[1] * 1000000 + time[2]
+end
+local function text(microseconds)
+    return string.format('%.0f', microseconds)
+end
+
+for place = 4, 3 + count do
+    redis.call('ZADD', KEYS[2], text(now + lease), ARGV[place])
+end
+if count > 0 then
+    redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', text(now))
+    redis.call('PEXPIRE', KEYS[2], text(lease / 1000))
+end
+for place = 4 + count, #ARGV, 2 do
+    -- Where it is known already, the server's own time for it stays.
+    redis.call('ZADD', KEYS[1], 'NX', text(now - tonumber(ARGV[place + 1])), ARGV[place])
+    redis.call('PEXPIRE', KEYS[1], WINDOW / 1000)
+end
+return count

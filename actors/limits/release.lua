@@ -1,0 +1,13 @@
+-- Takes leases of a name away: their requests are over. With a second list, requests that were
+-- refused in the end leave the window too.
+--
+-- KEYS   the window; the leases (see enter.lua)
+-- ARGV   how many leases follow, their members; then members of the window
+local count = tonumber(ARGV[1])
+for place = 2, 1 + count do
+    redis.call('ZREM', KEYS[2], ARGV[place])
+end
+for place = 2 + count, #ARGV do
+    redis.call('ZREM', KEYS[1], ARGV[place])
+end
+return count

@@ -1,0 +1,266 @@
+"""Limits that hold over several processes: scripts in Redis judge, this speaks for one process.
+
+A request in flight is a lease there. The process renews its leases all the time, so that a long
+call never loses its own, and those of a process that died are gone after LEASE_SECONDS. Questions
+gather while a batch is under way and go out together. When Redis does not answer, whoever waits is
+told at once that nobody knows (`limiter.py` judges alone then) and nobody asks any more. `run`
+comes back with everything that this process knows, and only then is Redis believed again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Literal, TypeVar
+
+from actors.clock import Clock
+from actors.limits.standing import Standing
+from actors.limits.words import Enter, Keep, Release, Speech, Word, scripts, standing
+from actors.store.redis import RedisLink, RedisUnavailable
+from metrics.logs import EventLog
+from metrics.prometheus import Metrics
+
+T = TypeVar("T")
+Windows = Iterable[tuple[str, list[tuple[int, float]]]]
+
+# Four beats may fail or come late before a lease of a live process is given up.
+BEAT_SECONDS = 2.0
+BATCH_MAX = 256
+# Coming back says everything at once, in pieces that the server answers in a few milliseconds.
+PIECE = 200
+PIECES = 16
+PATIENCE = 10
+# Between two tries to come back; from the start again after a while of good answers.
+PAUSE_FIRST_SECONDS = 0.25
+PAUSE_MAX_SECONDS = 5.0
+STEADY_SECONDS = 10.0
+# Renewed like a lease, so that every beat writes something: a replica refuses that.
+PROCESSES = "processes"
+
+
+class SharedLimits:
+    """The link of one process to the judge that all of them share."""
+
+    def __init__(self, *, link: RedisLink, speech: Speech, clock: Clock, metrics: Metrics) -> None:
+        self._link = link
+        self._speech = speech
+        self._clock = clock
+        self._metrics = metrics
+        # Who was admitted here in the last minute, with ages; the limiter knows.
+        self.windows: Callable[[], Windows] = tuple
+        self._state: Literal["down", "returning", "up"] = "down"
+        self._is_degraded = False
+        self._queue: list[Word] = []
+        self._wake = asyncio.Event()
+        # Everybody in flight under a limit; True: Redis may know of it.
+        self._leases: dict[str, dict[int, bool]] = {}
+        self._owed: list[Release] = []  # what Redis may still believe; said on coming back
+        self._pause_seconds = 0.0
+        self._up_since = 0.0
+        self._log = EventLog("actors.limits")
+
+    @classmethod
+    def over(
+        cls, redis_url: str, *, process_id: str, clock: Clock, metrics: Metrics
+    ) -> SharedLimits | None:
+        """The shared limits of a process; None without a URL, where there is nobody to share with."""
+        if not redis_url:
+            return None
+        link = RedisLink(redis_url, scripts())
+        return cls(link=link, speech=Speech(process_id), clock=clock, metrics=metrics)
+
+    def __repr__(self) -> str:
+        leases = sum(len(places) for places in self._leases.values())
+        return f"<SharedLimits {self._state} {leases} leases {len(self._queue)} waiting>"
+
+    @property
+    def is_up(self) -> bool:
+        """Whether `enter` asks anybody."""
+        return self._state == "up"
+
+    # What the limiter says
+
+    async def enter(
+        self, name: str, place: int, *, rpm: int | None, concurrency: int | None
+    ) -> Standing | None:
+        """Ask for one request; None when Redis cannot be asked after all."""
+        reply: asyncio.Future[Standing | None] = asyncio.get_running_loop().create_future()
+        self._say(Enter(name, place, rpm, concurrency, reply))
+        try:
+            answer = await reply
+        except asyncio.CancelledError:
+            self._give_back(Release(name, place))  # whatever the answer is, nobody takes it
+            raise
+        if answer is not None and answer.refused is None and concurrency is not None:
+            self._leases.setdefault(name, {})[place] = True
+        return answer
+
+    def admitted_alone(self, name: str, place: int, *, in_window: bool, is_leased: bool) -> None:
+        """A request was admitted without Redis, which is to hear of it."""
+        if in_window and self._state != "down":
+            self._say(Keep(name, window=((place, 0.0),)))
+        if is_leased:
+            self.lease(name, place)
+
+    def refused_alone(self, name: str, place: int) -> None:
+        """A request was refused without Redis, which may have admitted it before it was lost."""
+        self._give_back(Release(name, place, from_window=True))
+
+    def lease(self, name: str, place: int) -> None:
+        """A request is in flight that Redis has not been asked about."""
+        is_told = self._state != "down"
+        self._leases.setdefault(name, {})[place] = is_told
+        if is_told:
+            self._say(Keep(name, leases=(place,)))
+
+    def leases(self, name: str) -> dict[int, bool]:
+        """The places that are leased, to be read only."""
+        return self._leases.get(name, {})
+
+    def release(self, name: str, place: int) -> None:
+        """A request is over; one without a lease is no error."""
+        places = self._leases.get(name)
+        if places is None or place not in places:
+            return
+        is_told = places.pop(place)
+        if not places:
+            del self._leases[name]
+        if is_told:
+            self._give_back(Release(name, place))
+
+    def _give_back(self, release: Release) -> None:
+        if self._state == "down":
+            self._owed.append(release)
+        else:
+            self._say(release)
+
+    def _say(self, word: Word) -> None:
+        self._queue.append(word)
+        self._wake.set()
+
+    # What runs beside the requests
+
+    async def start(self) -> None:
+        """Try once to reach Redis, so that the first request finds it; `run` goes on trying."""
+        try:
+            await self._return()
+        except RedisUnavailable as error:
+            self._degraded(error)
+
+    async def run(self) -> None:
+        """Carry what is said to Redis and come back to it whenever it is lost."""
+        try:
+            while True:
+                while not self.is_up:
+                    await self._clock.sleep(self._pause_seconds)
+                    await self.start()
+                await self._converse()
+        finally:
+            self._abandon([])  # nobody may wait for an answer that will not come
+
+    async def beat(self) -> None:
+        """Renew the leases, for ever."""
+        while True:
+            await self._clock.sleep(BEAT_SECONDS)
+            self.renew()
+
+    def renew(self) -> None:
+        """Let every lease hold for another LEASE_SECONDS; a Redis that is away hears on return."""
+        if self.is_up:
+            for word in self._known_leases():
+                self._say(word)
+
+    async def close(self) -> None:
+        """Give everything back and let go. `run` must have ended."""
+        self._owed += [
+            Release(name, place) for name, places in self._leases.items() for place in places
+        ]
+        self._leases = {}
+        try:
+            for batch in _pieces(self._owed, BATCH_MAX):
+                await self._link.call([self._speech.call(word) for word in batch])
+        except RedisUnavailable as error:  # they run out by themselves
+            self._log.info("leases_left", count=len(self._owed), why=str(error))
+        finally:
+            await self._link.close()
+
+    async def _return(self) -> None:
+        """Open the link and tell all; what is said meanwhile waits for the end of it."""
+        self._pause_seconds = min(PAUSE_MAX_SECONDS, self._pause_seconds * 2 or PAUSE_FIRST_SECONDS)
+        await self._link.connect()
+        self._state = "returning"
+        owed, self._owed = self._owed, []
+        known: list[Word] = [*owed, *self._known_leases(), *self._known_windows()]
+        for places in self._leases.values():
+            places.update(dict.fromkeys(places, True))
+        try:
+            for batch in _pieces(known, PIECES):
+                calls = [self._speech.call(word) for word in batch]
+                await self._link.call(calls, patience=PATIENCE)
+        except BaseException:
+            self._abandon(owed)
+            raise
+        self._state = "up"
+        self._up_since = self._clock.monotonic()
+        self._metrics.limits_degraded(False)
+        if self._is_degraded:
+            self._is_degraded = False
+            self._log.info("redis_reached")
+
+    async def _converse(self) -> None:
+        """Send batch after batch; return when Redis is lost."""
+        while True:
+            if not self._queue:
+                self._wake.clear()
+                await self._wake.wait()
+            batch, self._queue = self._queue[:BATCH_MAX], self._queue[BATCH_MAX:]
+            asked_at = self._clock.monotonic()
+            try:
+                answers = await self._link.call([self._speech.call(word) for word in batch])
+            except RedisUnavailable as error:
+                self._abandon(batch)
+                if self._clock.monotonic() - self._up_since >= STEADY_SECONDS:
+                    self._pause_seconds = 0.0
+                self._degraded(error)
+                return
+            except BaseException:
+                self._abandon(batch)
+                raise
+            self._metrics.limits_asked(self._clock.monotonic() - asked_at)
+            for word, answer in zip(batch, answers, strict=True):
+                if isinstance(word, Enter) and not word.reply.done():
+                    word.reply.set_result(standing(answer))
+
+    def _abandon(self, batch: Sequence[Word]) -> None:
+        """The link is lost, and with it what was said but not answered."""
+        self._state = "down"
+        unheard, self._queue = [*batch, *self._queue], []
+        for word in unheard:
+            if isinstance(word, Release):
+                self._owed.append(word)
+            elif isinstance(word, Enter) and not word.reply.done():
+                word.reply.set_result(None)
+
+    def _degraded(self, error: RedisUnavailable) -> None:
+        self._metrics.limits_degraded(True)
+        if not self._is_degraded:
+            self._is_degraded = True
+            self._log.warning("redis_lost", why=str(error))
+
+    # What this process knows
+
+    def _known_leases(self) -> Iterator[Keep]:
+        yield Keep(PROCESSES, leases=(0,))
+        for name, places in self._leases.items():
+            for piece in _pieces(list(places), PIECE):
+                yield Keep(name, leases=tuple(piece))
+
+    def _known_windows(self) -> Iterator[Keep]:
+        for name, admitted in self.windows():
+            for piece in _pieces(admitted, PIECE):
+                yield Keep(name, window=tuple(piece))
+
+
+def _pieces(whole: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    for start in range(0, len(whole), size):
+        yield whole[start : start + size]

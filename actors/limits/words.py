@@ -1,0 +1,114 @@
+"""What a process says to Redis about limits, as the calls of the scripts beside this file.
+
+Keys are `gw:limits:NAME:window` and `gw:limits:NAME:leases`. Places of several processes meet in
+one set, so a member is the process's id with the place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Any
+
+from actors.limits.standing import WINDOW_SECONDS, Dimension, Standing
+from actors.store.redis import ScriptCall
+
+# How long a lease is believed that nobody renews: what a process that died held is free by then.
+LEASE_SECONDS = 10.0
+MICROSECONDS = 1_000_000
+
+_DIMENSIONS: tuple[Dimension | None, ...] = (None, "rpm", "concurrency")
+
+
+def scripts() -> Mapping[str, str]:
+    """The scripts by their names."""
+    folder = files("actors.limits")
+    return MappingProxyType(
+        {
+            name: folder.joinpath(f"{name}.lua").read_text(encoding="utf-8")
+            for name in ("enter", "keep", "release")
+        }
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Enter:
+    """May this request in? The reply is a Standing, or None when nobody can say."""
+
+    name: str
+    place: int
+    rpm: int | None
+    concurrency: int | None
+    reply: asyncio.Future[Standing | None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Keep:
+    """These are in flight here, and these were admitted so many seconds ago."""
+
+    name: str
+    leases: tuple[int, ...] = ()
+    window: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Release:
+    """This one is not in flight; and perhaps it was never admitted."""
+
+    name: str
+    place: int
+    from_window: bool = False
+
+
+Word = Enter | Keep | Release
+
+
+class Speech:
+    """Spells words for the scripts. `now_us` replaces the server's time, for tests."""
+
+    def __init__(self, process_id: str, now_us: Callable[[], int] | None = None) -> None:
+        self._process_id = process_id
+        self._now_us = now_us
+
+    def call(self, word: Word) -> ScriptCall:
+        """The call that says `word`."""
+        stem = f"gw:limits:{word.name}"
+        keys = (f"{stem}:window", f"{stem}:leases")
+        lease = round(LEASE_SECONDS * MICROSECONDS)
+        now = "" if self._now_us is None else self._now_us()
+        match word:
+            case Enter():
+                rpm = "" if word.rpm is None else word.rpm
+                concurrency = "" if word.concurrency is None else word.concurrency
+                return ScriptCall(
+                    "enter", keys, (rpm, concurrency, self._member(word.place), lease, now)
+                )
+            case Keep():
+                leases = map(self._member, word.leases)
+                window: list[str | int] = []
+                for place, age_seconds in word.window:
+                    window += self._member(place), round(age_seconds * MICROSECONDS)
+                return ScriptCall("keep", keys, (lease, now, len(word.leases), *leases, *window))
+            case Release():
+                member = self._member(word.place)
+                never_admitted = (member,) if word.from_window else ()
+                return ScriptCall("release", keys, (1, member, *never_admitted))
+
+    def _member(self, place: int) -> str:
+        return f"{self._process_id}:{place}"
+
+
+def standing(answer: Any) -> Standing:
+    """Read the answer of `enter.lua`."""
+    refused, requests, reset_us, retry_us, in_flight = answer
+    return Standing(
+        refused=_DIMENSIONS[refused],
+        requests=requests,
+        # The server's clock may have been put back.
+        reset_seconds=min(WINDOW_SECONDS, reset_us / MICROSECONDS),
+        retry_seconds=min(WINDOW_SECONDS, retry_us / MICROSECONDS),
+        in_flight=in_flight,
+    )

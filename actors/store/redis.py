@@ -1,0 +1,126 @@
+"""The way to Redis: batches of script calls over one connection, each answered soon or not at all.
+
+One batch is under way at a time, so that what a process says arrives in the order in which it was
+said. Nothing is tried again here: whoever loses the link decides what becomes of its questions.
+Every exception of the client library becomes RedisUnavailable at this border.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, TypeVar, cast
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+T = TypeVar("T")
+
+# Far longer than an answer takes within one site. A URL may say otherwise (`socket_timeout`).
+ANSWER_SECONDS = 0.05
+CONNECT_SECONDS = 1.0
+# A time-out is waited for in so many steps, so that a loop that was busy for as long as all of them
+# still reads an answer that has long been there.
+STEPS = 5
+
+
+class RedisUnavailable(Exception):
+    """Redis does not answer, not in time, or with an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptCall:
+    """One call of a script by its name."""
+
+    script: str
+    keys: tuple[str, ...]
+    arguments: tuple[str | int, ...]
+
+
+class RedisLink:
+    """One connection at a time, made anew by `connect` whenever the last one was lost."""
+
+    def __init__(self, url: str, scripts: Mapping[str, str]) -> None:
+        self._url = url
+        self._scripts = scripts
+        self._hashes: Mapping[str, str] = MappingProxyType({})
+        self._client: Redis | None = None
+        self._answer_seconds = ANSWER_SECONDS
+
+    def __repr__(self) -> str:
+        state = "closed" if self._client is None else "open"
+        return f"<RedisLink {state}>"
+
+    async def connect(self) -> None:
+        """Open a new connection and load the scripts. Raises RedisUnavailable."""
+        await self.close()
+        try:
+            await self._open()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _open(self) -> None:
+        client = Redis.from_url(
+            self._url,
+            protocol=2,  # nothing is pushed to us
+            socket_connect_timeout=CONNECT_SECONDS,
+            socket_timeout=ANSWER_SECONDS,
+            retry=Retry(NoBackoff(), 0),
+            max_connections=1,
+        )
+        self._client = client
+        settings = client.connection_pool.connection_kwargs
+        self._answer_seconds = settings["socket_timeout"]
+        settings["socket_timeout"] = None  # ours is patient with a busy loop (STEPS)
+        hashes: dict[str, str] = {}
+        seconds = CONNECT_SECONDS
+        for name, text in self._scripts.items():
+            hashes[name] = await self._answer(
+                cast(Awaitable[Any], client.script_load(text)), seconds
+            )
+            seconds = self._answer_seconds  # connected: from now on as quick as any batch
+        self._hashes = hashes
+
+    async def call(self, batch: Sequence[ScriptCall], *, patience: int = 1) -> list[Any]:
+        """Send one batch and return its answers in order. Raises RedisUnavailable.
+
+        `patience` is by how much a large batch may take longer than an ordinary one.
+        """
+        if self._client is None:
+            raise RedisUnavailable("not connected")
+        pipeline = self._client.pipeline(transaction=False)
+        for call in batch:
+            pipeline.evalsha(self._hashes[call.script], len(call.keys), *call.keys, *call.arguments)
+        answers: list[Any] = await self._answer(pipeline.execute(), self._answer_seconds * patience)
+        return answers
+
+    async def close(self) -> None:
+        """Let go of the connection."""
+        client, self._client = self._client, None
+        if client is not None:
+            try:
+                await client.aclose()
+            except (RedisError, OSError):
+                return  # it was lost already
+
+    async def _answer(self, question: Awaitable[T], seconds: float) -> T:
+        task = asyncio.ensure_future(question)
+        try:
+            for _ in range(STEPS):
+                await asyncio.wait({task}, timeout=seconds / STEPS)
+                if task.done():
+                    return task.result()
+        except (RedisError, OSError) as error:
+            raise RedisUnavailable(f"{type(error).__name__}: {error}") from error
+        finally:
+            if not task.done():
+                task.cancel()  # the client library closes the connection then
+                await asyncio.wait({task})
+                # Whatever it ended with, nobody wants it any more.
+                _ = task.cancelled() or task.exception()
+        raise RedisUnavailable(f"no answer within {seconds:g} s")
