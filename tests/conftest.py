@@ -4,6 +4,7 @@ database_url    URL of a fresh, migrated database, dropped after the test
 empty_url       URL of a fresh database without any table
 data_dir        a folder for an embedded PostgreSQL of the test's own
 redis_url       URL of an empty Valkey server of the test's own
+valkey          the same as an object: one that may be killed, started again and frozen
 expect_log      allows log records by name; any other warning fails the test
 """
 
@@ -19,7 +20,7 @@ import pytest
 from tests.support.folders import remove_leftovers, temporary_folder
 from tests.support.logs import LogWatch
 from tests.support.postgres import PostgresForTests, running_postgres
-from tests.support.valkey import running_valkey
+from tests.support.valkey import MortalValkey, mortal_valkey, running_valkey
 
 
 def pytest_collection_finish() -> None:
@@ -62,6 +63,13 @@ def redis_url(data_dir: Path) -> Iterator[str]:
     """The URL of an empty server that speaks the protocol of Redis."""
     with running_valkey(data_dir) as url:
         yield url
+
+
+@pytest.fixture
+def valkey(data_dir: Path) -> Iterator[MortalValkey]:
+    """An empty server that the test may kill, start again and freeze."""
+    with mortal_valkey(data_dir) as server:
+        yield server
 
 
 @pytest.fixture(autouse=True)

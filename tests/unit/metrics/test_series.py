@@ -19,7 +19,7 @@ from metrics.series import SERIES, Series
 
 SNAPSHOT = Path(__file__).with_name("metrics.snap.txt")
 UNITS = ("seconds", "total", "messages")
-# Gauges that count what their name says, and two flags.
+# Gauges that count what their name says, and flags.
 BARE = {
     "gw_calls_in_flight",
     "gw_channel_state",
@@ -27,6 +27,7 @@ BARE = {
     "gw_channel_slots_limit",
     "gw_holds_open",
     "gw_database_up",
+    "gw_limits_degraded",
 }
 
 
