@@ -24,7 +24,7 @@ from channels.errors import (
 )
 from channels.protocols.dialect import Meter
 from channels.wire.http import UpstreamResponse, Wire
-from channels.wire.sse import SseSplitter
+from channels.wire.sse import SseEvent, SseSplitter
 from gw.calls.answers import Answer, Refusal, StreamAnswer, UpstreamFailed, WholeAnswer
 from gw.calls.call import ChatCall, Framing
 from gw.calls.running import Running
@@ -201,10 +201,15 @@ class EventBlocks(AsyncIterator[bytes]):
                 raise UpstreamFailed(502, message)
 
     def _last(self) -> bytes:
-        """Some upstreams end right after their last event, without the blank line it lacks."""
+        """Some upstreams end right after their last event, without the blank line it lacks.
+
+        The line is added to read the event, and left out of its bytes.
+        """
+        rest = self._splitter.pending()
         for event in self._splitter.feed(b"\n\n"):
             if event.data is not None and self._dialect.ends(event.data):
                 self._meter.event(event.data)
+                event = SseEvent(rest, event.data, event.event)
                 return b"".join((*self._early, self._framing.event(event)))
         if self._meter.finished and not self._has_begun:
             # A translated answer may have nothing to say before its end, and is whole all the same.

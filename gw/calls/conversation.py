@@ -30,6 +30,10 @@ from gw.calls.tokens import TokenBill
 from gw.web import errors
 from gw.web.errors import GatewayError
 
+# How long a stream that has no terminator is waited for once all of it seems to be here: more may
+# follow, but an upstream that leaves it open must not keep the client from its last events.
+ENDING_SECONDS = 5.0
+
 
 class Conversation:
     """Runs chat calls. One per process; holds no state of its own."""
@@ -127,14 +131,22 @@ class Conversation:
         last: list[bytes] = []  # what is held back until the call is settled
         is_writing = False
         writer.begin(answer.framing.content_type, answer.headers)
+        now = asyncio.get_running_loop().time
         try:
-            async with asyncio.timeout_at(deadline):
+            async with asyncio.timeout_at(deadline) as timer:
                 while block is not None:
                     if meter.finished:
-                        last.append(block)
                         if answer.has_terminator:
+                            last.append(block)
                             break
+                        if not last:
+                            timer.reschedule(min(deadline, now() + ENDING_SECONDS))
+                        last.append(block)
                     else:
+                        if last:  # another candidate has begun after the others had ended
+                            timer.reschedule(deadline)
+                            block = b"".join((*last, block))
+                            last.clear()
                         running.first_byte()
                         is_writing = True
                         await writer.write(block)

@@ -77,6 +77,7 @@ class Chunk(Struct, gc=False):
 
 class _Cached(Struct, gc=False):
     cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
 
 
 class _Reasoning(Struct, gc=False):
@@ -98,7 +99,8 @@ _USAGE = msgspec.json.Decoder(_Usage)
 def read_usage(usage: msgspec.Raw) -> Usage | None:
     """Numbers of a `usage` member; None when they are not whole, not there, or below zero.
 
-    One count may be missing when the total tells it. The cached part never exceeds the input.
+    One count may be missing when the total tells it. The parts that were read from a cache and
+    written to one never exceed the input.
     """
     try:
         stated = _USAGE.decode(usage)
@@ -111,12 +113,14 @@ def read_usage(usage: msgspec.Raw) -> Usage | None:
         completion = total - prompt
     if prompt is None or completion is None or prompt < 0 or completion < 0:
         return None
-    cached = stated.prompt_tokens_details.cached_tokens if stated.prompt_tokens_details else None
+    input_details = stated.prompt_tokens_details
+    cached = input_details.cached_tokens if input_details else None
+    written = (input_details.cache_write_tokens if input_details else None) or 0
     if cached is None:
         cached = stated.prompt_cache_hit_tokens or 0
     details = stated.completion_tokens_details
     reasoning = (details.reasoning_tokens if details else None) or 0
-    if cached < 0 or reasoning < 0:
+    if cached < 0 or written < 0 or reasoning < 0:
         return None
     # Some upstreams count thinking beside the completion; the total gives them away.
     if reasoning > completion or (reasoning and total == prompt + completion + reasoning):
@@ -125,6 +129,7 @@ def read_usage(usage: msgspec.Raw) -> Usage | None:
         input_tokens=prompt,
         output_tokens=completion,
         cached_tokens=min(cached, prompt),
+        cache_write_tokens=min(written, prompt - min(cached, prompt)),
         reasoning_tokens=reasoning,
     )
 

@@ -131,11 +131,14 @@ def _tool_call(call_id: str, name: str, arguments: str) -> dict[str, Any]:
 
 
 def _usage(tokens: Tokens) -> dict[str, Any]:
+    details = {"cached_tokens": tokens.cached, "audio_tokens": 0}
+    if tokens.cache_write:
+        details["cache_write_tokens"] = tokens.cache_write
     return {
         "prompt_tokens": tokens.input,
         "completion_tokens": tokens.output,
         "total_tokens": tokens.input + tokens.output,
-        "prompt_tokens_details": {"cached_tokens": tokens.cached, "audio_tokens": 0},
+        "prompt_tokens_details": details,
         "completion_tokens_details": {
             "reasoning_tokens": tokens.reasoning,
             "audio_tokens": 0,

@@ -119,16 +119,6 @@ def test_nothing_after_the_terminator_is_passed_on_or_counted() -> None:
     run(main())
 
 
-def test_terminator_without_its_blank_line_ends_the_stream_all_the_same() -> None:
-    async def main() -> None:
-        async with world(a=[answer(*STREAM[:3], b"data: [DONE]")]) as w:
-            told = await w.call(stream=True)
-            assert told.status == ("success", None)
-            assert told.writer.sent.endswith(sse.DONE)
-
-    run(main())
-
-
 def test_balance_has_moved_when_the_last_bytes_go_out() -> None:
     async def main() -> None:
         async with world(a=[answer(*STREAM)]) as w:

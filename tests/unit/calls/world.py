@@ -29,7 +29,7 @@ from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
 from channels.adapters import chat as adapter
 from channels.protocols import chat
-from channels.protocols.dialect import CHAT
+from channels.protocols.dialect import CHAT, Dialect
 from channels.redact import Redactor
 from channels.registry import ChannelSpec, HealthSpec, ModelSpec
 from channels.wire.http import UpstreamRequest
@@ -104,8 +104,13 @@ class World:
     model: ModelSpec
     calls: list[ChatCall] = field(default_factory=list)
 
-    def prepare(self, *, stream: bool = False, usage: bool = False, **body: Any) -> ChatCall:
-        """A call as the endpoint makes it. `usage`: the client asks for the usage chunk."""
+    def prepare(
+        self, *, stream: bool = False, usage: bool = False, dialect: Dialect = CHAT, **body: Any
+    ) -> ChatCall:
+        """A call as the endpoint makes it. `usage`: the client asks for the usage chunk.
+
+        `dialect` is the one that the scripts' answers are in.
+        """
         options = {"stream_options": {"include_usage": True}} if usage else {}
         cap = body.pop("cap", None)
         pin = body.pop("pin", None)
@@ -139,7 +144,7 @@ class World:
             max_tokens=request.max_tokens,
             pin=pin,
             span=UNSAMPLED,
-            speak=lambda candidate, channel: Speech(upstream(candidate, channel), CHAT),
+            speak=lambda candidate, channel: Speech(upstream(candidate, channel), dialect),
             started=self.clock.monotonic(),
             detail={"request": request.parameters},
         )

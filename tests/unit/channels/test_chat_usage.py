@@ -58,6 +58,22 @@ def usage_of(usage: object) -> Usage | None:
             },
             Usage(5, 2, cached_tokens=5),
         ),
+        (
+            {
+                "prompt_tokens": 10,
+                "completion_tokens": 2,
+                "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 5},
+            },
+            Usage(10, 2, cached_tokens=4, cache_write_tokens=5),
+        ),
+        (
+            {
+                "prompt_tokens": 10,
+                "completion_tokens": 2,
+                "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 9},
+            },
+            Usage(10, 2, cached_tokens=4, cache_write_tokens=6),
+        ),
         # Thinking beside the completion, told by the total or by being more than all of it.
         (
             {
@@ -106,6 +122,11 @@ def test_usage_is_read_as_stated(stated: object, expected: Usage) -> None:
             "prompt_tokens": 1,
             "completion_tokens": 2,
             "prompt_tokens_details": {"cached_tokens": -1},
+        },
+        {
+            "prompt_tokens": 1,
+            "completion_tokens": 2,
+            "prompt_tokens_details": {"cache_write_tokens": -1},
         },
         {
             "prompt_tokens": 1,

@@ -115,6 +115,7 @@ def test_usage_is_split_the_way_of_each_dialect(stream: bool) -> None:
     usage = (chunks[-2] if stream else chunks[0])["usage"]
     assert (usage["prompt_tokens"], usage["completion_tokens"]) == (100, 50)
     assert usage["prompt_tokens_details"]["cached_tokens"] == 20
+    assert usage["prompt_tokens_details"]["cache_write_tokens"] == 10
     assert usage["completion_tokens_details"]["reasoning_tokens"] == 30
     events = last("messages")
     usage = (events[-2] if stream else events[0])["usage"]

@@ -1,0 +1,113 @@
+"""Streams that have no terminator: what ends them, what is held back, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from channels.protocols.dialect import CHAT, MESSAGES, NATIVE, Dialect
+from gw.calls.conversation import ENDING_SECONDS
+from tests.support.aio import eventually, jump, run
+from tests.unit.calls import sse
+from tests.unit.calls.fake_wire import FOR_EVER, answer
+from tests.unit.calls.world import world
+from tests.unit.calls.writer import RecordingWriter
+
+
+def said(text: str, *, index: int = 0, **candidate: Any) -> bytes:
+    """A chunk of native-content."""
+    content = {"parts": [{"text": text}], "role": "model"}
+    return sse.event({"candidates": [{"content": content, "index": index, **candidate}]})
+
+
+ENDED = said("", finishReason="STOP")
+
+
+def test_upstream_that_leaves_a_whole_answer_open_is_not_waited_for_long() -> None:
+    async def main() -> None:
+        usage = {"promptTokenCount": 9, "candidatesTokenCount": 4}
+        late = sse.event({"usageMetadata": usage})
+        async with world(a=[answer(said("Hello"), ENDED, late, FOR_EVER)]) as w:
+            call, writer = w.prepare(stream=True, dialect=NATIVE), RecordingWriter()
+            w.begin(call, writer)
+            await eventually(lambda: [r.pieces_taken for r in w.wire.responses] == [3])
+            assert writer.sent == said("Hello")  # settled first, then the end
+            jump(ENDING_SECONDS)
+            told = await w.end(call, writer)
+            assert told.writer.sent == said("Hello") + ENDED + late
+            assert (told.status, told.tokens) == (("success", None), (9, 4, 0))
+
+    run(main())
+
+
+def test_candidate_that_begins_after_another_has_ended_comes_after_it() -> None:
+    async def main() -> None:
+        steps = (
+            said("One"),
+            ENDED,
+            said("Two", index=1),
+            said("Three", index=1, finishReason="STOP"),
+        )
+        async with world(a=[answer(*steps)]) as w:
+            told = await w.call(stream=True, dialect=NATIVE)
+            assert told.writer.sent == b"".join(steps)
+            assert told.status == ("success", None)
+
+    run(main())
+
+
+def test_candidate_that_goes_on_has_all_the_time_of_the_call() -> None:
+    async def main() -> None:
+        goes_on = asyncio.Event()
+        steps = (said("One"), ENDED, said("Two", index=1), goes_on)
+        last = said("", index=1, finishReason="STOP")
+        async with world(a=[answer(*steps, last)]) as w:
+            call, writer = w.prepare(stream=True, dialect=NATIVE), RecordingWriter()
+            w.begin(call, writer)
+            await eventually(lambda: b"Two" in writer.sent)
+            jump(ENDING_SECONDS)
+            goes_on.set()
+            told = await w.end(call, writer)
+            assert told.writer.sent.endswith(said("Two", index=1) + last)
+            assert told.status == ("success", None)
+
+    run(main())
+
+
+def test_candidate_that_never_ends_makes_it_a_cut_stream() -> None:
+    async def main() -> None:
+        steps = (said("One"), said("Two", index=1), ENDED)
+        async with world(a=[answer(*steps)]) as w:
+            told = await w.call(stream=True, dialect=NATIVE)
+            assert told.writer.sent == b"".join(steps)
+            assert told.status == ("error", "upstream_error")
+
+    run(main())
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"], ids=["nothing", "a line feed", "a line end"])
+@pytest.mark.parametrize(
+    ("dialect", "begun", "last"),
+    [
+        (CHAT, sse.delta("Hello"), b"data: [DONE]"),
+        (
+            MESSAGES,
+            sse.event({"type": "content_block_delta", "delta": {"text": "Hello"}}),
+            b'event: message_stop\ndata: {"type": "message_stop"}',
+        ),
+        (NATIVE, said("Hello"), ENDED.rstrip(b"\n")),
+    ],
+    ids=["chat", "messages", "native"],
+)
+def test_last_event_without_its_blank_line_is_passed_on_as_it_is(
+    dialect: Dialect, begun: bytes, last: bytes, end: bytes
+) -> None:
+    async def main() -> None:
+        async with world(a=[answer(begun, last + end)]) as w:
+            told = await w.call(stream=True, dialect=dialect)
+            assert told.writer.sent == begun + last + end
+            assert told.status == ("success", None)
+
+    run(main())
