@@ -66,11 +66,11 @@ def charge(meter: MeterReading, *, input_estimate_tokens: int, price: TokenPrice
     usage = meter.usage
     if usage is not None and _is_plausible(usage):
         return Charge(usage, price.cost_nano_usd(usage), "stated")
+    if not meter.characters and (not meter.finished or meter.error_seen is not None):
+        return NOTHING  # also where an upstream stated its input and then said nothing
     partial = meter.partial_usage
     if partial is not None:
         return _completed(partial, meter, input_estimate_tokens, price)
-    if not meter.characters and (not meter.finished or meter.error_seen is not None):
-        return NOTHING
     estimated = Usage(
         input_tokens=input_estimate_tokens, output_tokens=tokens_of_bytes(meter.characters)
     )

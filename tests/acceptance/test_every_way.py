@@ -6,8 +6,6 @@ The table is `dialogues/cases.py`. Translations are all switched on.
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from tests.acceptance.dialogues.asked import (
@@ -22,28 +20,22 @@ from tests.acceptance.dialogues.asked import (
 )
 from tests.acceptance.dialogues.cases import (
     CASES,
-    PROTOCOLS,
     USAGE,
     WAYS,
     Case,
     Way,
-)
-from tests.acceptance.dialogues.cases import (
-    SETTINGS as TRANSLATIONS,
+    cost_nano_usd,
+    settings,
 )
 from tests.acceptance.dialogues.sent import read_sent
 from tests.acceptance.dialogues.streamed import read_stream
 from tests.acceptance.dialogues.told import Told
 from tests.acceptance.dialogues.whole import read_whole
 from tests.support.client import NANO_PER_USD, Reply
-from tests.support.house import House, channel, model
+from tests.support.house import House
 from tests.support.tenants import Tenant
 
-SETTINGS: dict[str, Any] = {
-    "translations": TRANSLATIONS,
-    "channels": [channel(f"speaks-{name}", protocols=[name]) for name in PROTOCOLS],
-    "models": [model(f"on-{name}", f"speaks-{name}", max_output_tokens=8000) for name in PROTOCOLS],
-}
+SETTINGS = settings()
 CONTENT_TYPES = {
     "whole": "application/json",
     "array": "application/json",
@@ -59,10 +51,6 @@ def payer(shared: House) -> Tenant:
 def ask(payer: Tenant, way: Way, case: Case) -> Reply:
     body = body_of(way.client, way.model, way.form, case.asked)
     return payer.client.send("POST", path_of(way.client, way.model, way.form), body)
-
-
-def cost_nano_usd(input_tokens: int, output_tokens: int, cached_tokens: int) -> int:
-    return (input_tokens - cached_tokens) * 1000 + cached_tokens * 100 + output_tokens * 10_000
 
 
 @pytest.mark.parametrize(

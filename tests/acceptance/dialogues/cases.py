@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.acceptance.dialogues.asked import Asked
+from tests.support.house import channel, model
 
 # 600 fresh x 1 + 400 cached x 0.1 + 100 out x 10 USD per million; cache writes cost like the fresh.
 USAGE = {"input": 1000, "output": 100, "cached": 400, "cache_write": 100, "reasoning": 0}
@@ -17,14 +18,23 @@ TRANSLATIONS = {
     ("native", "chat"): "gemini_native_to_openai_chat",
     ("native", "messages"): "anthropic_messages_to_gemini_native",
 }
-SETTINGS = [
-    "chat_to_messages",
-    "chat_to_native",
-    "messages_to_chat",
-    "native_to_chat",
-    "native_to_messages",
-]
 PROTOCOLS = ("chat", "messages", "responses", "native")
+
+
+def settings() -> dict[str, Any]:
+    """A house with a channel and a model for each protocol, every translation switched on."""
+    return {
+        "translations": [f"{client}_to_{upstream}" for client, upstream in TRANSLATIONS],
+        "channels": [channel(f"speaks-{name}", protocols=[name]) for name in PROTOCOLS],
+        "models": [
+            model(f"on-{name}", f"speaks-{name}", max_output_tokens=8000) for name in PROTOCOLS
+        ],
+    }
+
+
+def cost_nano_usd(input_tokens: int, output_tokens: int, cached_tokens: int) -> int:
+    """What the house's price makes of these tokens."""
+    return (input_tokens - cached_tokens) * 1000 + cached_tokens * 100 + output_tokens * 10_000
 
 
 @dataclass(frozen=True)

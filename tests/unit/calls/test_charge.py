@@ -96,6 +96,14 @@ def test_no_price_overflows_the_ledger(tokens: int, characters: int, usd: Decima
         assert 0 <= made.cost_nano_usd <= MAX_NANO_USD
 
 
+def test_stated_input_alone_is_nothing_delivered() -> None:
+    stated = Usage(input_tokens=100, output_tokens=0, cached_tokens=40)
+    partial = PartialUsage(input=stated, output_tokens=1)
+    assert charged(Reading(partial_usage=partial)) is NOTHING
+    assert charged(Reading(partial_usage=partial, error_seen="an error")) is NOTHING
+    assert charged(Reading(partial_usage=partial, finished=True)).usage.input_tokens == 100
+
+
 def test_cut_stream_takes_its_input_from_what_was_stated() -> None:
     stated = Usage(input_tokens=100, output_tokens=0, cached_tokens=40)
     partial = PartialUsage(input=stated, output_tokens=1)
