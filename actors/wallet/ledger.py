@@ -196,7 +196,7 @@ def _row(facts: CallFacts, outcome: Outcome) -> dict[str, Any]:
         "submitted_at": instant(facts.submitted_at),
         "created_at": instant(outcome.created_at),
         "status": outcome.status,
-        "error_code": outcome.error_code,
+        "error_code": clean_text(outcome.error_code, 100),
         "error_message": clean_text(outcome.error_message),
         "latency_ms": outcome.latency_ms,
         "detail": outcome.detail,

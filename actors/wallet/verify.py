@@ -35,6 +35,17 @@ INVARIANTS: Mapping[str, Sequence[str]] = {
     "call_is_settled_once": ("call", "holds", "settlements"),
     "hold_is_open_or_resolved": ("call", "is_open", "is_resolved"),
     "settlement_has_its_row": ("call", "entry_nano_usd", "row_nano_usd"),
+    "rollup_is_sum_of_rows": (
+        "account",
+        "hours",
+        "bucket",
+        "model",
+        "status",
+        "requests",
+        "rows",
+        "cost_nano_usd",
+        "rows_cost_nano_usd",
+    ),
     "hold_has_a_live_call": ("call", "account", "amount_nano_usd", "age_seconds"),
 }
 

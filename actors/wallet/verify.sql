@@ -64,3 +64,24 @@ SELECT h.call_id::text, h.account_id, h.amount_nano_usd,
        extract(epoch FROM now() - h.created_at)::bigint
 FROM holds h LEFT JOIN processes p ON p.id = h.process_id
 WHERE p.id IS NULL OR p.heartbeat_at < now() - interval '30 seconds'
+
+-- rollup_is_sum_of_rows --
+-- What the call log adds up per hour and per day is what its rows say.
+WITH counted AS (
+    SELECT account_id, date_bin('1 hour', created_at, '2000-01-01 00:00:00+00') AS bucket, key_id, model, status,
+        coalesce(unit_type, '') AS unit_type, coalesce(error_code, '') AS error_code,
+        count(*) AS requests, sum(cost_nano_usd) AS cost, sum(input_tokens) AS input,
+        sum(output_tokens) AS output, sum(cached_tokens) AS cached
+    FROM call_logs GROUP BY 1, 2, 3, 4, 5, 6, 7
+), expected AS (
+    SELECT 1 AS hours, counted.* FROM counted
+    UNION ALL
+    SELECT 24, account_id, date_bin('1 day', bucket, '2000-01-01 00:00:00+00'), key_id, model, status, unit_type,
+        error_code, sum(requests)::bigint, sum(cost), sum(input), sum(output), sum(cached)
+    FROM counted GROUP BY 2, 3, 4, 5, 6, 7, 8
+)
+SELECT account_id, hours, bucket::text, model, status, r.requests, e.requests, r.cost_nano_usd, e.cost::bigint
+FROM expected e
+FULL JOIN call_log_rollups r USING (account_id, hours, bucket, key_id, model, status, unit_type, error_code)
+WHERE (r.requests, r.cost_nano_usd, r.input_tokens, r.output_tokens, r.cached_tokens)
+    IS DISTINCT FROM (e.requests, e.cost, e.input, e.output, e.cached)

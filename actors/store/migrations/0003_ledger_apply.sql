@@ -28,7 +28,9 @@ BEGIN
         SELECT a.id FROM accounts a
         WHERE a.id IN (SELECT account_id FROM json_to_recordset(p_holds) AS x(account_id text)
                        UNION
-                       SELECT account_id FROM json_to_recordset(p_settlements) AS x(account_id text))
+                       SELECT account_id FROM json_to_recordset(p_settlements) AS x(account_id text)
+                       UNION
+                       SELECT account_id FROM json_to_recordset(p_rows) AS x(account_id text))
         ORDER BY a.id FOR NO KEY UPDATE) locked;
 
     IF json_array_length(p_settlements) > 0 THEN

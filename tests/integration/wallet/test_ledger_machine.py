@@ -53,7 +53,8 @@ def test_postgres_keeps_the_rules(driver: Driver) -> None:
             # Triggers off: the entries' own trigger would refuse to let an example start afresh.
             await database.execute(
                 "SET session_replication_role = replica;"
-                "TRUNCATE entries, holds, call_logs, key_spend, keys, accounts, processes;"
+                "TRUNCATE entries, holds, call_logs, call_log_rollups, key_spend, keys, accounts,"
+                " processes;"
                 "SET session_replication_role = DEFAULT"
             )
             for account, keys in KEYS.items():
