@@ -12,9 +12,18 @@ from dataclasses import replace
 from typing import Any
 
 from channels.translators.canonical import Event, Failed, Request
+from channels.translators.chat import closing_failure
 from channels.translators.identifiers import answer_renamed, event_renamed
 from channels.translators.report import Report
-from channels.translators.table import Codec, StreamDecoder, StreamEncoder, Translation, codec
+from channels.translators.table import (
+    Codec,
+    StreamDecoder,
+    StreamEncoder,
+    StreamingUpstream,
+    Translation,
+    codec,
+    streaming_upstream,
+)
 from channels.wire.sse import SseEvent
 
 
@@ -38,7 +47,7 @@ class TranslatedCall:
         self.translation = translation
         self.report = Report()
         self._client: Codec = codec(translation.client)
-        self._upstream: Codec = codec(translation.upstream)
+        self._upstream: StreamingUpstream = streaming_upstream(translation.upstream)
         self._redact = redact
         self.request: Request = self._client.decode_request(body)
         self._names = self._upstream.tool_names(self.request)
@@ -61,7 +70,7 @@ class TranslatedCall:
 
     def answer(self, body: bytes, *, id: str, created: int, model: str) -> bytes:
         """A whole answer in the client's protocol. Raises UpstreamMalformed."""
-        answer = self._upstream.decode_answer(body)
+        answer = codec(self.translation.upstream).decode_answer(body)
         if self._names:
             answer = answer_renamed(answer, self._names)
         return self._client.encode_answer(answer, id=id, created=created, model=model)
@@ -72,7 +81,13 @@ class TranslatedCall:
             id=id, created=created, model=model, include_usage=include_usage
         )
         decoder = self._upstream.StreamDecoder()
-        return TranslatedStream(decoder, encoder, names=self._names, redact=self._redact)
+        return TranslatedStream(
+            decoder,
+            encoder,
+            names=self._names,
+            redact=self._redact,
+            closes_failures=self.translation.closes_failures,
+        )
 
 
 class TranslatedStream:
@@ -82,7 +97,16 @@ class TranslatedStream:
     unless nothing was before it, and then the caller may still answer otherwise.
     """
 
-    __slots__ = ("_decoder", "_encoder", "_names", "_redact", "failed", "has_written")
+    __slots__ = (
+        "_closes_failures",
+        "_decoder",
+        "_encoder",
+        "_is_closed",
+        "_names",
+        "_redact",
+        "failed",
+        "has_written",
+    )
 
     def __init__(
         self,
@@ -91,7 +115,10 @@ class TranslatedStream:
         *,
         names: Mapping[str, str],
         redact: Callable[[str], str],
+        closes_failures: bool = False,
     ) -> None:
+        self._closes_failures = closes_failures
+        self._is_closed = False
         self._decoder = decoder
         self._encoder = encoder
         self._names = names
@@ -113,6 +140,21 @@ class TranslatedStream:
         """The client's bytes at the end of the upstream's; none where it was cut."""
         return b"".join([self._write(one) for one in self._decoder.end()])
 
+    def broken(self, message: str) -> bytes:
+        """The client's bytes where the upstream's stream broke off; none where it just ends.
+
+        `message` is for the client, unless the upstream had said itself what was wrong.
+        """
+        if not self._closes_failures:
+            return b""
+        return self.end() or self._close(message)
+
+    def _close(self, message: str) -> bytes:
+        if self._is_closed:
+            return b""
+        self._is_closed = True
+        return closing_failure(message)
+
     def _write(self, event: Event) -> bytes:
         if self._names:
             event = event_renamed(event, self._names)
@@ -121,6 +163,8 @@ class TranslatedStream:
             self.failed = event
             if not self.has_written:
                 return b""
+            if self._closes_failures:
+                return self._close(event.message)
         written = self._encoder.encode(event)
         if written:
             self.has_written = True

@@ -234,6 +234,19 @@ class MediaDelta:
 
 
 @dataclass(frozen=True, slots=True)
+class Citation:
+    """A source of what was said: the text from `start` to before `end` rests on it.
+
+    Both count the characters of all text of the answer; None where the upstream does not say.
+    """
+
+    url: str
+    title: str
+    start: int | None = None
+    end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CallBegan:
     """Tool call number `index` (counting tool calls, from 0) begins."""
 
@@ -287,6 +300,7 @@ Event = (
     | RefusalDelta
     | ThinkingDelta
     | MediaDelta
+    | Citation
     | CallBegan
     | CallDelta
     | Finished

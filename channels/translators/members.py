@@ -34,6 +34,10 @@ class Members:
         """A member's dotted path."""
         return f"{self.place}.{name}" if self.place else name
 
+    def whole(self) -> Mapping[str, Any]:
+        """The object as it came."""
+        return self._value
+
     def any(self, name: str) -> Any:
         """A member of any type."""
         self._read.add(name)

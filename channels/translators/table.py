@@ -1,5 +1,8 @@
 """Which translations there are, what they are called, and the codecs they are made of.
 
+Beside the table's there is the way that built-in tools of chat-completions take: over a channel's
+responses protocol, whatever the configuration says of translations (contract §7).
+
 The table is the specification's (spec: Translation paths). Which of them are switched on is the
 configuration's (`translations`, by `setting`); trying a translation after the channels that speak
 the client's protocol is the router's part.
@@ -13,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 from typing import Protocol as Interface
 
-from channels.translators import chat, messages, native
+from channels.translators import chat, messages, native, responses
 from channels.translators.canonical import Answer, Event, Protocol, Request
 from channels.translators.report import Report
 from channels.wire.sse import SseEvent
@@ -47,27 +50,34 @@ class MakesEncoder(Interface):
     ) -> StreamEncoder: ...
 
 
-class Codec(Interface):
-    """One protocol: its module in this package.
+class StreamingUpstream(Interface):
+    """What an upstream's protocol needs for a translation of streams: a module in this package.
 
-    `decode_request` raises InvalidRequest, `decode_answer` UpstreamMalformed; encoders raise
-    nothing and note in the report what they could not say. `tool_names` are the names that
-    `encode_request` changes, to the client's own.
+    `encode_request` raises nothing and notes in the report what it could not say. `tool_names` are
+    the names that it changes, to the client's own.
     """
 
     @property
     def StreamDecoder(self) -> MakesDecoder: ...
-
-    @property
-    def StreamEncoder(self) -> MakesEncoder: ...
-
-    def decode_request(self, body: Mapping[str, Any]) -> Request: ...
 
     def tool_names(self, request: Request) -> Mapping[str, str]: ...
 
     def encode_request(
         self, request: Request, *, model: str, stream: bool, max_tokens: int, report: Report
     ) -> dict[str, Any]: ...
+
+
+class Codec(StreamingUpstream, Interface):
+    """A protocol on either side, streaming or not: a module in this package.
+
+    `decode_request` raises InvalidRequest, `decode_answer` UpstreamMalformed; the encoders of
+    answers raise nothing.
+    """
+
+    @property
+    def StreamEncoder(self) -> MakesEncoder: ...
+
+    def decode_request(self, body: Mapping[str, Any]) -> Request: ...
 
     def decode_answer(self, body: bytes) -> Answer: ...
 
@@ -78,7 +88,10 @@ class Codec(Interface):
 class Translation:
     """One path: from the protocol the client speaks to the one the channel does.
 
-    `header` is the value of `X-Protocol-Translation`, `setting` its name in the configuration.
+    `header` is the value of `X-Protocol-Translation`, `setting` its name in the configuration;
+    the way of the built-in tools has neither, being none of the specification's paths.
+    `closes_failures`: a stream that fails is closed by the gateway with an error of its own and the
+    client's terminator; elsewhere it just ends (spec: Stream failure behaviour 1, 3).
     """
 
     path: str
@@ -86,6 +99,7 @@ class Translation:
     upstream: Protocol
     header: str
     setting: str
+    closes_failures: bool = False
 
 
 _ROWS = (
@@ -102,7 +116,9 @@ _ROWS = (
 TRANSLATIONS: Mapping[tuple[Protocol, Protocol], Translation] = MappingProxyType(
     {(row.client, row.upstream): row for row in _ROWS}
 )
-
+BUILTIN_TOOLS = Translation(
+    "built-in tools", "chat", "responses", header="", setting="", closes_failures=True
+)
 
 _CODECS: Mapping[Protocol, Codec] = MappingProxyType(
     {"chat": chat, "messages": messages, "native": native}
@@ -128,6 +144,17 @@ def upstream_protocols(client: str, enabled: Collection[str]) -> tuple[str, ...]
     return tuple(sorted(found, key=_PREFERRED.index))
 
 
+def translation_between(client: str, upstream: str) -> Translation:
+    """The way from a client's protocol to an upstream's. Raises StopIteration where none is."""
+    ways = (*TRANSLATIONS.values(), BUILTIN_TOOLS)
+    return next(way for way in ways if (way.client, way.upstream) == (client, upstream))
+
+
 def codec(protocol: Protocol) -> Codec:
     """The codec of a protocol that takes part in a translation."""
     return _CODECS[protocol]
+
+
+def streaming_upstream(protocol: Protocol) -> StreamingUpstream:
+    """What is needed of the upstream's protocol where the answer is a stream."""
+    return responses if protocol == "responses" else _CODECS[protocol]

@@ -43,6 +43,12 @@ class Framing(Protocol):
     def end(self) -> bytes:
         """The bytes that end a complete answer."""
 
+    def broken(self, message: str) -> bytes:
+        """The bytes that end one that failed: none, but where the gateway closes its streams.
+
+        `message` says why, to the client (spec: Stream failure behaviour 1, 3).
+        """
+
 
 class SseFraming:
     """Server-sent events as the upstream sent them, byte for byte."""
@@ -54,6 +60,9 @@ class SseFraming:
         return event.raw
 
     def end(self) -> bytes:
+        return b""
+
+    def broken(self, message: str) -> bytes:
         return b""
 
 
@@ -121,7 +130,8 @@ class ChatCall:
     span: CallSpan
     speak: Callable[[Candidate, ChannelSpec], Speech]
     started: float  # monotonic seconds
-    tools: frozenset[str] = frozenset()  # built-in ones that the channel must support
+    tools: tuple[str, ...] = ()  # built-in ones that were asked for
+    tools_protocol: str | None = None  # what these run over, where it is not the client's
     framing: Framing = field(default_factory=SseFraming)
     translations: tuple[str, ...] = ()  # protocols this one may be translated to
     detail: dict[str, Any] = field(default_factory=dict)

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from actors.clock import Clock
 from actors.directory import ChannelDirectory
 from actors.failover import NoAnswer
-from actors.router import candidates
 from actors.wallet.pricing import TokenPrice
 from channels.errors import UpstreamError
 from channels.protocols.dialect import Meter
@@ -27,6 +26,7 @@ from gw.calls.ending import Ending, ending_of_failure, ending_of_refusal
 from gw.calls.estimate import estimate
 from gw.calls.running import Running
 from gw.calls.tokens import TokenBill
+from gw.calls.tools import channels_for
 from gw.web import errors
 from gw.web.errors import GatewayError
 
@@ -83,22 +83,19 @@ class Conversation:
         self, call: ChatCall, running: Running[TokenBill], writer: AnswerWriter
     ) -> None:
         deadline = asyncio.get_running_loop().time() + self._timeout_seconds
-        order = candidates(
-            call.model,
-            call.facts.protocol,
-            self._channels,
-            pin=call.pin,
-            translations=call.translations,
-        )
-        running.receipt.considered(order, is_pinned=call.pin is not None)
-        able = [c for c in order if call.tools <= self._channels[c.channel_id].spec.tools]
-        running.receipt.passed_over({c.channel_id: "tool" for c in order if c not in able})
-        if order and not able:
-            # contract §7, Built-in tools: a tool that no channel of the model has
-            raise GatewayError(errors.TOOL_NOT_SUPPORTED, _NO_TOOL, param="tools")
+        choice = channels_for(call, self._channels)
+        running.receipt.considered(choice.considered, is_pinned=call.pin is not None)
+        running.receipt.passed_over(dict.fromkeys(choice.without_tool, "tool"))
+        if choice.tool_lacking is not None:
+            raise GatewayError(
+                errors.TOOL_NOT_SUPPORTED,
+                f"The built-in tool `{choice.tool_lacking}` is not supported by the channels of "
+                "this model.",
+                param="tools",
+            )
         try:
             answer = await running.first_answer(
-                able,
+                choice.able,
                 self._channels,
                 lambda candidate, lease: self._upstream.attempt(
                     call, candidate, lease, deadline=deadline, running=running
@@ -159,6 +156,7 @@ class Conversation:
                 # Who kept us waiting? A client that does not read says nothing of the channel.
                 running.finish_attempt("abandoned" if is_writing else "failure", "timeout")
                 running.end(Ending("interrupted", "upstream_timeout", _TIMED_OUT))
+                last.append(answer.framing.broken(_TIMED_OUT))
         if running.ending is not None:
             pass
         elif meter.finished:
@@ -167,6 +165,7 @@ class Conversation:
         else:
             running.finish_attempt("failure", "cut")
             running.end(Ending("error", "upstream_error", _CUT))
+            last.append(answer.framing.broken(_CUT))
         # Settled before the last bytes go out: whoever reads to the end finds the balance moved.
         running.first_byte()
         running.settle()
@@ -182,7 +181,6 @@ class Conversation:
             running.end(Ending("success", None, None))
 
 
-_NO_TOOL = "A built-in tool of this request is not supported by any channel of this model."
 _CUT = "The upstream ended the stream before it was complete."
 _ERROR_EVENT = "The upstream reported an error within its answer."
 _TIMED_OUT = "The call took longer than the gateway allows."

@@ -13,7 +13,8 @@ without saying is left out, because every call has one:
     passed_over    why some of them were not tried              {channel: reason}
     tried          attempts, the answered one last              [[channel, Unix s, ms, outcome], …]
     first_byte_ms  when the client was sent the first byte      integer
-    translation    by which translation, and what was lost      header value; `dropped`: [field, …]
+    translation    by which translation, and what was lost      header value or the path's name;
+                                                                `dropped`: [field, …]
     upstream       what the upstream said of its answer         {status, id, model, finish, …}
     basis          what the tokens rest on, unless "stated"     `charge.Basis`
     characters     counted where output was estimated           integer
@@ -61,7 +62,8 @@ class Receipt:
     def translated(self, speech: Speech) -> None:
         """How the call was translated, if it was, and what was lost."""
         if speech.translated is not None:
-            self.detail["translation"] = speech.translated.translation.header
+            translation = speech.translated.translation
+            self.detail["translation"] = translation.header or translation.path
             if speech.translated.report.dropped:
                 self.detail["dropped"] = list(speech.translated.report.dropped)
 

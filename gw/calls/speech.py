@@ -30,7 +30,9 @@ class Speech:
         """What the client is told of a translation (spec: Translation paths)."""
         if self.translated is None:
             return {}
-        headers = {"X-Protocol-Translation": self.translated.translation.header}
+        headers = {}
+        if header := self.translated.translation.header:
+            headers["X-Protocol-Translation"] = header
         warning = self.translated.report.warning()
         if warning is not None:
             headers["X-Protocol-Warning"] = warning
@@ -70,6 +72,10 @@ class TranslatedFraming:
             return b""
         self._has_ended = True
         return self._framed(self._stream.end()) + self._framing.end()
+
+    def broken(self, message: str) -> bytes:
+        """What closes a stream that failed; none where it just ends."""
+        return self._framed(self._stream.broken(message))
 
     def _framed(self, written: bytes) -> bytes:
         """A translation writes whole events; a client may want them in another form."""

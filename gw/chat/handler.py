@@ -17,9 +17,9 @@ from actors.wallet.messages import CallFacts
 from channels.adapters.addressing import address
 from channels.errors import InvalidRequest
 from channels.protocols.dialect import DIALECTS, Asked, Dialect
-from channels.registry import BUILTIN_TOOLS, ChannelSpec, ModelSpec
+from channels.registry import ChannelSpec, ModelSpec
 from channels.translators.call import TranslatedCall
-from channels.translators.table import TRANSLATIONS, upstream_protocols
+from channels.translators.table import translation_between, upstream_protocols
 from channels.wire.http import UpstreamRequest
 from gw.calls.call import ChatCall, Framing, SseFraming
 from gw.calls.conversation import Conversation
@@ -44,6 +44,7 @@ class ConversationHandler(BaseHandler):
     """One chat call."""
 
     dialect: ClassVar[Dialect]
+    tools_protocol: ClassVar[str | None] = None  # what built-in tools run over, if not this one
     _model: ModelSpec
     _detail: dict[str, Any]
 
@@ -95,7 +96,8 @@ class ConversationHandler(BaseHandler):
             span=self._span(request, model),
             speak=lambda candidate, channel: self._speak(request, prepare, candidate, channel),
             started=self.services.clock.monotonic(),
-            tools=frozenset(BUILTIN_TOOLS).intersection(request.builtin_tools),
+            tools=request.builtin_tools,
+            tools_protocol=self.tools_protocol,
             framing=framing or SseFraming(),
             translations=upstream_protocols(self.protocol, self.services.translations()),
             detail=self._detail,
@@ -132,14 +134,11 @@ class ConversationHandler(BaseHandler):
         return Speech(upstream, DIALECTS[candidate.protocol], translated)
 
     def _translated(self, upstream: str) -> TranslatedCall:
-        translation = next(
-            found
-            for found in TRANSLATIONS.values()
-            if (found.client, found.upstream) == (self.protocol, upstream)
-        )
         try:
             return TranslatedCall(
-                translation, msgspec.json.decode(self.body), redact=self.services.redact
+                translation_between(self.protocol, upstream),
+                msgspec.json.decode(self.body),
+                redact=self.services.redact,
             )
         except InvalidRequest as invalid:
             raise GatewayError(INVALID_REQUEST, str(invalid), param=invalid.param) from None

@@ -62,3 +62,6 @@ class ArrayStream:
 
     def end(self) -> bytes:
         return self._framing.end()
+
+    def broken(self, message: str) -> bytes:
+        return b""

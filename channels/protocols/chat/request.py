@@ -6,6 +6,7 @@ edited in (spec: Chat pre-charge 2, Events; contract §5, §7). The members' typ
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -13,12 +14,18 @@ import msgspec
 
 from channels.errors import InvalidRequest
 from channels.json_members import InvalidJson, JsonObject
-from channels.protocols.chat.body import ALLOWED, ChatBody, ToolSpec
+from channels.protocols.chat.body import ALLOWED, ChatBody
 from channels.protocols.chat.parameters import parameters
 from channels.protocols.faults import described, invalid_member
+from channels.registry import BUILTIN_TOOLS
 
 _DECODER = msgspec.json.Decoder(ChatBody)
 _INCLUDE_USAGE = b'{"include_usage":true}'
+
+# A built-in tool may say its version: web_search_preview_2025_03_11.
+_VERSION = re.compile(r"_preview(?:_\d{4}_\d{2}_\d{2})?\Z")
+# The client runs these itself.
+_RUN_BY_CLIENT = frozenset(("function", "custom"))
 
 # Members we act on, by the name an upstream that ignores case would take for them.
 _NAMES = {name.casefold(): name for name in ChatBody.__struct_fields__}
@@ -29,8 +36,9 @@ class ChatRequest:
     """A checked request, and what the gateway needs to know of it.
 
     `messages_bytes` is the length of `messages` as sent; `max_tokens` is the client's maximum under
-    either name; `builtin_tools` are the types of tools other than functions, each once;
-    `usage_options` is what `stream_options` has to be for the upstream to report usage;
+    either name; `builtin_tools` are the tools that the upstream runs, each once, by their type
+    without its version; `usage_options` is what `stream_options` has to be for the upstream to
+    report usage;
     `parameters` is what the call log shows.
     """
 
@@ -72,7 +80,7 @@ def read_request(body: bytes) -> ChatRequest:
         options is not None and options.include_usage is True,
         len(memoryview(raw["messages"])),
         _max_tokens(chat),
-        _builtin_tools(chat.tools) if chat.tools else (),
+        _builtin_tools(chat) if chat.tools else (),
         _INCLUDE_USAGE if options is None else _asking_for_usage(raw["stream_options"]),
         parameters(raw, chat),
     )
@@ -141,15 +149,20 @@ def _max_tokens(chat: ChatBody) -> int | None:
     return old if new is None else new
 
 
-def _builtin_tools(tools: list[ToolSpec]) -> tuple[str, ...]:
+def _builtin_tools(chat: ChatBody) -> tuple[str, ...]:
     kinds: dict[str, None] = {}
-    for index, tool in enumerate(tools):
-        if tool.type != "function":
-            kinds[tool.type] = None
-        elif tool.function is msgspec.UNSET:
+    for index, tool in enumerate(chat.tools or ()):
+        if tool.type not in _RUN_BY_CLIENT:
+            kinds[_VERSION.sub("", tool.type)] = None
+        elif tool.type == "function" and tool.function is msgspec.UNSET:
             param = f"tools[{index}].function"
             raise InvalidRequest(
                 f"{param} is missing: expected {ALLOWED['tools[].function']}.", param
+            )
+    for kind in kinds if chat.stream is not True else ():
+        if kind in BUILTIN_TOOLS:  # spec: Built-in tool rules 1
+            raise InvalidRequest(
+                f"The built-in tool `{kind}` needs `stream: true` on this endpoint.", "stream"
             )
     return tuple(kinds)
 

@@ -9,11 +9,12 @@ from channels.translators.chat.answer import decode_answer, encode_answer
 from channels.translators.chat.encode import encode_request, tool_names
 from channels.translators.chat.request import decode_request
 from channels.translators.chat.stream_decoder import StreamDecoder
-from channels.translators.chat.stream_encoder import StreamEncoder
+from channels.translators.chat.stream_encoder import StreamEncoder, closing_failure
 
 __all__ = [
     "StreamDecoder",
     "StreamEncoder",
+    "closing_failure",
     "decode_answer",
     "decode_request",
     "encode_answer",

@@ -67,7 +67,8 @@ def _read_tools(members: Members, left_over: dict[str, Any]) -> tuple[Tool, ...]
         kind = tool.text("type")
         function = tool.object("function")
         if kind != "function" or function is None:
-            left_over[f"tools.{kind}"] = True
+            # Kept as it came: one of the upstream's own goes there unchanged, or is listed.
+            left_over.setdefault(f"tools.{kind}", []).append(tool.whole())
         else:
             tools.append(_read_function(function, tool.rest()))
     for function in members.objects("functions"):
@@ -109,12 +110,12 @@ def _read_tool_choice(members: Members, left_over: dict[str, Any]) -> ToolChoice
                 return ToolChoice("named", named)
         allowed = choice.get("allowed_tools")
         if kind == "allowed_tools" and isinstance(allowed, Mapping):
-            return _read_allowed(allowed)
+            return _read_allowed(allowed, left_over)
     left_over[name] = choice
     return None
 
 
-def _read_allowed(allowed: Mapping[str, Any]) -> ToolChoice:
+def _read_allowed(allowed: Mapping[str, Any], left_over: dict[str, Any]) -> ToolChoice:
     names = []
     tools = allowed.get("tools")
     for tool in tools if isinstance(tools, list) else ():
@@ -122,6 +123,8 @@ def _read_allowed(allowed: Mapping[str, Any]) -> ToolChoice:
         name = function.get("name") if isinstance(function, Mapping) else None
         if isinstance(name, str):
             names.append(name)
+        elif isinstance(tool, Mapping) and function is None:
+            left_over.setdefault("tool_choice.allowed_tools.tools", []).append(tool)
     mode = allowed.get("mode")
     return ToolChoice("required" if mode == "required" else "auto", allowed=tuple(names))
 

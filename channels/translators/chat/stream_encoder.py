@@ -13,6 +13,7 @@ from typing import Any
 from channels.translators.canonical import (
     CallBegan,
     CallDelta,
+    Citation,
     Ended,
     Event,
     Failed,
@@ -27,7 +28,7 @@ from channels.translators.canonical import (
 from channels.translators.chat.finish import write_finish
 from channels.translators.chat.thinking import call_signature, entry_of, is_proven
 from channels.translators.chat.usage import write_usage
-from channels.translators.failures import failure_named
+from channels.translators.failures import OTHER, Failure, failure_named
 from channels.translators.json_text import dumps
 from channels.translators.media import markdown
 from channels.usage import Usage
@@ -46,7 +47,9 @@ class StreamEncoder:
         "_head",
         "_includes_usage",
         "_is_over",
+        "_media",
         "_tail",
+        "_text",
         "_thought",
         "_thoughts",
         "_usage",
@@ -67,6 +70,8 @@ class StreamEncoder:
         self._arguments: list[bool] | None = None  # per call whether arguments came; None: no chunk
         self._thought: list[str] = []  # text of the present thought
         self._thoughts = 0
+        self._text = 0  # characters so far
+        self._media: list[tuple[int, int]] = []  # where in the text there is more, and how much
         self._finished: Finished | None = None
         self._has_refusal = False
         self._usage: Usage | None = None
@@ -82,6 +87,7 @@ class StreamEncoder:
             return b""
         if type(event) is TextDelta:
             self._thought.clear()
+            self._text += len(event.text)
             return self._chunk(b'{"content":' + dumps(event.text) + b"}")
         if type(event) is CallDelta:
             return self._call_delta(event)
@@ -102,7 +108,11 @@ class StreamEncoder:
             return self._chunk(b'{"refusal":' + dumps(event.text) + b"}")
         elif isinstance(event, MediaDelta):
             self._thought.clear()
-            return self._chunk(dumps({"content": markdown(event.media)}))
+            written = markdown(event.media)
+            self._media.append((self._text, len(written)))
+            return self._chunk(dumps({"content": written}))
+        elif isinstance(event, Citation):
+            return self._chunk(dumps({"annotations": [self._annotation(event)]}))
         elif isinstance(event, Failed):
             self._is_over = True
             return b"data: " + _error(event) + b"\n\n"
@@ -137,6 +147,16 @@ class StreamEncoder:
             if event.signature:
                 self._thought.clear()
         return self._chunk(dumps(members)) if members else b""
+
+    def _annotation(self, event: Citation) -> dict[str, Any]:
+        """A source as whole answers have it, which streams have in a delta."""
+        cited: dict[str, Any] = {"url": event.url, "title": event.title}
+        # Images are part of the content here, and of no text where they come from.
+        if (start := event.start) is not None:
+            cited["start_index"] = start + sum(size for at, size in self._media if at <= start)
+        if (end := event.end) is not None:
+            cited["end_index"] = end + sum(size for at, size in self._media if at < end)
+        return {"type": "url_citation", "url_citation": cited}
 
     def _call_began(self, event: CallBegan) -> bytes:
         self._thought.clear()
@@ -185,7 +205,18 @@ class StreamEncoder:
         return b"".join(pieces)
 
 
+def closing_failure(message: str) -> bytes:
+    """An error and the terminator: how the gateway itself closes a stream that failed.
+
+    For built-in tools only, and always under the same names (spec: Stream failure behaviour 3).
+    """
+    return b"data: " + _written(OTHER, message) + b"\n\n" + _TERMINATOR
+
+
 def _error(event: Failed) -> bytes:
-    failure = failure_named(event.code)
-    error = {"message": event.message, "type": failure.chat_type, "code": failure.chat_code}
+    return _written(failure_named(event.code), event.message)
+
+
+def _written(failure: Failure, message: str) -> bytes:
+    error = {"message": message, "type": failure.chat_type, "code": failure.chat_code}
     return dumps({"error": error})

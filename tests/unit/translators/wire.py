@@ -16,6 +16,7 @@ from channels.translators.canonical import (
     Began,
     CallBegan,
     CallDelta,
+    Citation,
     Ended,
     Event,
     Failed,
@@ -34,7 +35,7 @@ from channels.translators.canonical import (
     UsageStated,
 )
 from channels.translators.report import Report
-from channels.translators.table import codec
+from channels.translators.table import codec, streaming_upstream
 from channels.wire.sse import SseEvent, SseSplitter
 
 MAX_TOKENS = 4000
@@ -54,7 +55,7 @@ def translated(
     """The upstream's body, and what was dropped. The body holds no null and is JSON."""
     report = Report()
     request = codec(client).decode_request(body)
-    encoded = codec(upstream).encode_request(
+    encoded = streaming_upstream(upstream).encode_request(
         request, model="up", stream=stream, max_tokens=max_tokens, report=report, **options
     )
     assert_no_null(encoded, "")
@@ -90,7 +91,7 @@ def sse(*datas: Mapping[str, Any] | bytes) -> list[SseEvent]:
 
 def events_from(protocol: Protocol, events: Iterable[SseEvent]) -> list[Event]:
     """What a protocol's decoder makes of an upstream's events, to the end of the stream."""
-    decoder = codec(protocol).StreamDecoder()
+    decoder = streaming_upstream(protocol).StreamDecoder()
     found = [event for one in events for event in decoder.feed(one)]
     return [*found, *decoder.end()]
 
@@ -165,7 +166,7 @@ def folded(events: Iterable[Event]) -> Answer:
             )
         elif isinstance(event, UsageStated):
             answer = replace(answer, usage=event.usage)
-        elif not isinstance(event, Ended | Failed):
+        elif not isinstance(event, Citation | Ended | Failed):
             _append(parts, event)
     return replace(answer, parts=tuple(parts))
 

@@ -1,0 +1,305 @@
+"""Built-in tools of chat-completions: which channels run them, and how their streams end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from channels.errors import UpstreamCut
+from channels.protocols.dialect import RESPONSES
+from channels.registry import ChannelSpec
+from channels.translators.call import TranslatedCall
+from channels.translators.table import BUILTIN_TOOLS
+from channels.wire.http import UpstreamRequest
+from gw.calls.call import ChatCall
+from gw.calls.speech import Speech
+from tests.support.aio import run
+from tests.support.specs import make_channel, make_model
+from tests.unit.calls.fake_wire import FOR_EVER, Script, Step, answer
+from tests.unit.calls.world import MESSAGES, Told, World, world
+from tests.unit.calls.writer import RecordingWriter
+from tests.unit.translators.responses.pieces import CREATED, completed, text
+from tests.unit.translators.wire import data_of
+
+SEARCH, DRAW = "web_search", "image_generation"
+SPEAKS = frozenset({"chat", "responses"})
+
+
+def sse(*events: dict[str, Any]) -> bytes:
+    return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
+
+
+def stream(*steps: dict[str, Any] | Step) -> Script:
+    """An upstream's stream; an event is a read of its own."""
+    return answer(*(sse(step) if isinstance(step, dict) else step for step in steps))
+
+
+GOOD = stream(CREATED, text("Hi"), completed())
+FAILED = completed(status="failed", error={"code": "server_error", "message": "api-key-of-a broke"})
+ERROR = {"type": "error", "error": {"code": "server_error", "message": "api-key-of-a broke"}}
+
+
+def channels(*names: str, **changes: Any) -> list[ChannelSpec]:
+    """Channels that run web searches, in this order of priority."""
+    usual = {"protocols": SPEAKS, "tools": frozenset({SEARCH}), **changes}
+    return [make_channel(name, priority=at, **usual) for at, name in enumerate(names, start=1)]
+
+
+def prepared(w: World, *tools: str) -> ChatCall:
+    """A call with these tools, as the endpoint makes it."""
+    asked: dict[str, Any] = {"model": "m", "messages": MESSAGES, "max_tokens": 100, "stream": True}
+    asked["tools"] = [{"type": tool} for tool in tools]
+    call = w.prepare(**{name: asked[name] for name in ("stream", "tools")})
+
+    def speak(candidate: Any, channel: ChannelSpec) -> Speech:
+        translated = TranslatedCall(
+            BUILTIN_TOOLS, asked, redact=lambda text: text.replace(channel.api_key, "[…]")
+        )
+        body = translated.upstream_body(model="up", stream=True, max_tokens=100)
+        url = f"{channel.base_url}/v1/{candidate.protocol}"
+        request = UpstreamRequest("POST", url, (), json.dumps(body).encode())
+        return Speech(request, RESPONSES, translated)
+
+    changed: dict[str, Any] = {"tools": tools, "tools_protocol": "responses", "speak": speak}
+    made = {name: getattr(call, name) for name in call.__dataclass_fields__}
+    return ChatCall(**{**made, **changed})
+
+
+async def asking(w: World, *tools: str, writer: RecordingWriter | None = None) -> Told:
+    """One call with these tools from its beginning to its end."""
+    call, writer = prepared(w, *tools), writer or RecordingWriter()
+    w.begin(call, writer)
+    return await w.end(call, writer)
+
+
+def closed_with(message: str) -> list[Any]:
+    error = {"message": message, "type": "api_error", "code": "upstream_error"}
+    return [{"error": error}, "[DONE]"]
+
+
+def content(told: Told) -> str:
+    """The text the client was sent."""
+    chunks = [one for one in data_of(told.writer.sent) if one != "[DONE]"]
+    deltas = [one["choices"][0]["delta"] for one in chunks if one.get("choices")]
+    return "".join(delta.get("content", "") for delta in deltas)
+
+
+def test_answer_is_chat_and_charged_by_what_responses_states() -> None:
+    async def main() -> None:
+        async with world(a=[GOOD], channels=channels("a")) as w:
+            told = await asking(w, SEARCH)
+            assert content(told) == "Hi"
+            assert told.writer.sent.endswith(b"data: [DONE]\n\n")
+            assert told.writer.headers == {}
+            assert told.status == ("success", None)
+            assert told.tokens == (10, 5, 4)
+            assert told.cost == 6 * 1000 + 4 * 100 + 5 * 10_000
+            assert told.call.facts.protocol == "chat"
+            assert w.wire.requests[0].url.endswith("/v1/responses")
+            assert told.row is not None
+            assert told.row["detail"]["translation"] == "built-in tools"
+
+    run(main())
+
+
+def test_incomplete_answer_is_charged_and_complete_for_the_client() -> None:
+    async def main() -> None:
+        script = stream(CREATED, text("Hi"), completed(status="incomplete"))
+        async with world(a=[script], channels=channels("a")) as w:
+            told = await asking(w, SEARCH)
+            assert b'"finish_reason":"length"' in told.writer.sent
+            assert (told.status, told.tokens) == (("success", None), (10, 5, 4))
+
+    run(main())
+
+
+# --- Failures after something was sent ---
+
+
+@pytest.mark.parametrize(
+    ("steps", "message", "tokens", "outcome"),
+    [
+        ([], "The upstream ended the stream before it was complete.", 1, "cut"),
+        ([UpstreamCut()], "The upstream ended the stream before it was complete.", 1, "cut"),
+        ([ERROR], "[…] broke", 1, "cut"),
+        ([FAILED], "[…] broke", 5, "error_event"),
+        ([ERROR, 3, FAILED], "[…] broke", 5, "error_event"),
+    ],
+    ids=["ends", "connection lost", "error event", "failed", "error event and failed"],
+)
+def test_failure_in_the_middle_is_told_and_terminated(
+    steps: Sequence[Any], message: str, tokens: int, outcome: str
+) -> None:
+    async def main() -> None:
+        script = stream(CREATED, text("Hi"), *steps)
+        async with world(a=[script], b=[GOOD], channels=channels("a", "b")) as w:
+            told = await asking(w, SEARCH)
+            chunks = data_of(told.writer.sent)
+            assert chunks[-2:] == closed_with(message)
+            assert chunks.count("[DONE]") == 1
+            assert content(told) == "Hi"
+            assert told.status == ("error", "upstream_error")
+            assert told.tokens[1] == tokens
+            assert told.cost > 0
+            assert w.wire.tried == ["a"]
+            assert w.verdict("a") == "failure"
+            page = w.metrics.render("")[0].decode()
+            assert f'outcome="{outcome}"' in page
+
+    run(main())
+
+
+def test_time_running_out_is_told_and_terminated() -> None:
+    async def main() -> None:
+        script = stream(CREATED, text("Hi"), FOR_EVER)
+        async with world(a=[script], channels=channels("a"), timeout_seconds=0.02) as w:
+            told = await asking(w, SEARCH)
+            message = "The call took longer than the gateway allows."
+            assert data_of(told.writer.sent)[-2:] == closed_with(message)
+            assert told.status == ("interrupted", "upstream_timeout")
+
+    run(main())
+
+
+def test_client_that_leaves_pays_for_what_was_delivered() -> None:
+    async def main() -> None:
+        script = stream(CREATED, text("Hello there"), text(" and more"), FOR_EVER)
+        async with world(a=[script], channels=channels("a")) as w:
+            told = await asking(w, SEARCH, writer=RecordingWriter(leaves_after=1))
+            assert told.status == ("interrupted", "client_disconnected")
+            assert told.tokens[1] > 0
+
+    run(main())
+
+
+# --- Before anything was sent ---
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        (UpstreamCut(),),
+        answer(status=503),
+        stream(CREATED),
+        stream(CREATED, ERROR),
+        stream(CREATED, FAILED),
+        stream(CREATED, ERROR, FAILED),
+        stream(CREATED, {"type": "response.web_search_call.searching"}, UpstreamCut()),
+    ],
+    ids=["lost", "503", "cut", "error", "failed", "error and failed", "cut while searching"],
+)
+def test_next_channel_with_the_tool_answers(script: Script) -> None:
+    async def main() -> None:
+        specs = [
+            *channels("a"),
+            *channels("z", tools=frozenset()),
+            *channels("y", protocols=frozenset({"chat"})),
+            *channels("b"),
+        ]
+        given: dict[str, Sequence[Script]] = {"a": [script], "b": [GOOD], "z": [], "y": []}
+        async with world(given, channels=specs) as w:
+            told = await asking(w, SEARCH)
+            assert content(told) == "Hi"
+            assert w.wire.tried == ["a", "b"]
+            assert told.status == ("success", None)
+            assert len(told.attempts) == 1
+
+    run(main())
+
+
+def test_failure_everywhere_is_an_error_answer() -> None:
+    async def main() -> None:
+        async with world(a=[stream(CREATED, FAILED)], channels=channels("a")) as w:
+            told = await asking(w, SEARCH)
+            assert told.error is not None
+            assert (told.error.http_status, told.error.kind.code) == (502, "upstream_error")
+            assert told.error.message == "[…] broke"
+            assert (told.status, told.cost) == (("error", "upstream_error"), 0)
+
+    run(main())
+
+
+# --- Who may run a tool ---
+
+NONE: frozenset[str] = frozenset()
+BOTH = frozenset({SEARCH, DRAW})
+
+
+@pytest.mark.parametrize(
+    ("changes", "capabilities", "tools", "refused"),
+    [
+        ({"tools": NONE}, NONE, [SEARCH], SEARCH),
+        ({}, NONE, [DRAW], DRAW),
+        ({}, NONE, [SEARCH, DRAW], DRAW),
+        ({"tools": BOTH, "protocols": frozenset({"chat"})}, NONE, [SEARCH], SEARCH),
+        ({"tools": BOTH}, frozenset({"json"}), [SEARCH], SEARCH),
+        ({"tools": BOTH}, frozenset({"web_search"}), [SEARCH, DRAW], DRAW),
+        ({"tools": BOTH}, NONE, ["telepathy"], "telepathy"),
+        ({"tools": BOTH}, NONE, [SEARCH, "code_interpreter"], "code_interpreter"),
+        ({"tools": BOTH}, NONE, ["x\0y"], "x y"),
+        ({"tools": BOTH}, NONE, [SEARCH], None),
+        ({"tools": BOTH}, frozenset({"web_search", "image_gen"}), [SEARCH, DRAW], None),
+        ({"tools": BOTH, "protocols": frozenset({"responses"})}, NONE, [DRAW], None),
+    ],
+)
+def test_tool_needs_a_channel_and_a_model_that_have_it(
+    changes: dict[str, Any], capabilities: frozenset[str], tools: list[str], refused: str | None
+) -> None:
+    async def main() -> None:
+        specs = channels("a", **changes)
+        model = make_model("a", capabilities=capabilities)
+        async with world(a=[GOOD], channels=specs, model=model) as w:
+            told = await asking(w, *tools)
+            if refused is None:
+                assert told.status == ("success", None)
+            else:
+                assert told.error is not None
+                assert told.error.kind.code == "tool_not_supported"
+                assert f"`{refused}`" in told.error.message
+                assert told.status == ("rejected", "tool_not_supported")
+                assert told.cost == 0
+                assert w.wire.requests == []
+
+    run(main())
+
+
+def test_tools_on_different_channels_are_on_none() -> None:
+    async def main() -> None:
+        specs = [*channels("a"), *channels("b", tools=frozenset({DRAW}))]
+        async with world(a=[GOOD], b=[GOOD], channels=specs) as w:
+            told = await asking(w, SEARCH, DRAW)
+            assert told.error is not None
+            assert told.error.kind.code == "tool_not_supported"
+
+    run(main())
+
+
+def test_channel_that_is_busy_is_no_missing_tool() -> None:
+    async def main() -> None:
+        specs = channels("a", max_concurrency=1)
+        async with world(a=[stream(CREATED, FOR_EVER)], channels=specs) as w:
+            first, writer = prepared(w, SEARCH), RecordingWriter()
+            w.begin(first, writer)
+            while not w.wire.requests:
+                await w.settled()
+            told = await asking(w, SEARCH)
+            assert told.error is not None
+            assert told.error.kind.code == "no_channel_available"
+            writer.leave()
+            await w.end(first, writer)
+
+    run(main())
+
+
+def test_model_without_channels_has_none_available() -> None:
+    async def main() -> None:
+        for model in (make_model(), make_model("a", endpoint_type="images_generations")):
+            async with world(a=[GOOD], channels=channels("a"), model=model) as w:
+                told = await asking(w, SEARCH)
+                assert told.error is not None
+                assert told.error.kind.code == "no_channel_available"
+
+    run(main())
