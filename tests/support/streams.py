@@ -32,16 +32,22 @@ async def stream(session: aiohttp.ClientSession, h: House, **body: Any) -> Strea
 
 
 async def follow(
-    session: aiohttp.ClientSession, h: House, seen: Stream, *, path: str = "", **body: Any
+    session: aiohttp.ClientSession,
+    h: House,
+    seen: Stream,
+    *,
+    path: str = "",
+    key: str = "",
+    **body: Any,
 ) -> None:
-    """The same, noting in `seen` as it goes."""
+    """The same, noting in `seen` as it goes; with another URL and key than the house's own."""
     payload = {
         "model": "sim-model",
         "messages": [{"role": "user", "content": "Hello"}],
         "stream": True,
         **body,
     }
-    headers = {"Authorization": f"Bearer {h.key}"}
+    headers = {"Authorization": f"Bearer {key or h.key}"}
     try:
         url = path or f"{h.gateway.url}/v1/chat/completions"
         async with session.post(url, json=payload, headers=headers) as answer:

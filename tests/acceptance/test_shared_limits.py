@@ -1,0 +1,289 @@
+"""Two gateways share one account's limits exactly, through Redis; each place comes back once.
+
+Spec: Limits, Platform account limits. Redis has twenty seconds to answer here, so that a machine
+busy with other things does not let the gateways go on without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from tests.support.client import CHAT, NANO_PER_USD, Client
+from tests.support.folders import temporary_folder
+from tests.support.house import House, channel, model, shared_house
+from tests.support.postgres import PostgresForTests
+from tests.support.processes import GatewayProcess
+from tests.support.streams import Stream, follow, unlimited
+from tests.support.tenants import Tenant
+from tests.support.valkey import running_valkey
+from tests.support.waiting import until
+
+PATIENT = "?socket_timeout=20"
+CONCURRENCY, RPM = 10, 120
+# Leases of a killed process run out after ten seconds; a call more or less beside that.
+FREED_SECONDS = 25.0
+
+
+@pytest.fixture(scope="module")
+def redis() -> Iterator[str]:
+    with temporary_folder() as folder, running_valkey(folder) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def shared(postgres: PostgresForTests, redis: str) -> Iterator[House]:
+    settings: dict[str, Any] = {
+        "redis_url": redis + PATIENT,
+        "timeouts": {"chat": 20},
+        "channels": [channel("one"), channel("full", max_concurrency=1)],
+        "models": [model("sim-model", "one"), model("narrow", "full")],
+    }
+    with shared_house(postgres, **settings) as built:
+        yield built
+
+
+@pytest.fixture(scope="module")
+def second(shared: House) -> Iterator[GatewayProcess]:
+    """Another gateway on the same database and the same Redis."""
+    process = GatewayProcess(shared.config)
+    try:
+        yield process
+        assert process.terminate() == 0, process.log()
+    finally:
+        process.close()
+
+
+def leases(redis: str, account: str) -> int:
+    with Redis.from_url(redis) as client:
+        return int(client.zcard(f"gw:limits:{account}:leases"))
+
+
+def wait_until_free(redis: str, account: str) -> None:
+    """A lease that nobody gave back would be renewed for ever."""
+    until(lambda: leases(redis, account) == 0, what="every place given back")
+
+
+async def crowd(h: House, tenant: Tenant, urls: list[str], count: int, **body: Any) -> list[Stream]:
+    """So many calls at once, evenly over the gateways; what each has seen so far."""
+    seen = [Stream() for _ in range(count)]
+    paths = [f"{urls[place % len(urls)]}/v1/chat/completions" for place in range(count)]
+    async with unlimited() as session:
+        await asyncio.gather(
+            *(
+                follow(session, h, one, path=path, key=tenant.key, **body)
+                for one, path in zip(seen, paths, strict=True)
+            )
+        )
+    return seen
+
+
+def test_hundred_calls_at_once_are_exactly_ten_over_both(
+    h: House, second: GatewayProcess, redis: str
+) -> None:
+    tenant = h.tenant(concurrency=CONCURRENCY)
+    urls = [h.gateway.url, second.url]
+
+    async def main() -> None:
+        calls = asyncio.create_task(crowd(h, tenant, urls, 100, sim={"hang": "headers"}))
+        await asyncio.to_thread(until, lambda: rejected() == 90, seconds=30.0, what="90 refusals")
+        h.upstream.wait(active=CONCURRENCY)
+        assert leases(redis, tenant.account) == CONCURRENCY
+        assert h.upstream.stats()["requests"] == CONCURRENCY
+        calls.cancel()
+        await asyncio.wait([calls])
+
+    def rejected() -> int:
+        return sum(row["error_code"] == "rate_limit_exceeded" for row in h.rows(tenant))
+
+    asyncio.run(main())
+    h.upstream.wait(active=0)
+    wait_until_free(redis, tenant.account)
+    assert {row["status"] for row in h.rows(tenant)} == {"rejected", "interrupted"}
+    for url in urls:
+        assert Client(url, tenant.key).chat().status == 200
+
+
+def test_two_hundred_calls_at_once_are_exactly_the_minute_of_both(
+    h: House, second: GatewayProcess, redis: str
+) -> None:
+    tenant = h.tenant(rpm=RPM, nano_usd=100 * NANO_PER_USD)
+    urls = [h.gateway.url, second.url]
+    seen = asyncio.run(crowd(h, tenant, urls, 200, sim={"events": 2}))
+    assert Counter(one.status for one in seen) == {200: RPM, 429: 200 - RPM}
+    for url in urls:
+        refused = Client(url, tenant.key).chat()
+        assert refused.refusal == (429, "rate_limit_error", "rate_limit_exceeded")
+        assert "requests per minute" in refused.error["message"]
+        assert refused.headers["x-ratelimit-limit-requests"] == str(RPM)
+        assert refused.headers["x-ratelimit-remaining-requests"] == "0"
+        assert 0 < int(refused.headers["x-ratelimit-reset-requests"]) <= 60
+        assert 0 < int(refused.headers["retry-after"]) <= 60
+    assert sum(row["status"] == "success" for row in h.rows(tenant)) == RPM
+
+
+def test_limit_set_meanwhile_counts_what_the_other_gateway_has_in_flight(
+    h: House, second: GatewayProcess, redis: str, tenant: Tenant
+) -> None:
+    there = Client(second.url, tenant.key)
+    with ExitStack() as stack:
+        for client in (tenant.client, there):
+            stack.enter_context(client.begin_chat(sim={"hang": "headers"}))
+        h.upstream.wait(active=2)
+        h.gw("account", "limits", tenant.account, "--concurrency", "3")
+        admitted = there.chat()
+        assert admitted.status == 200
+        assert admitted.headers["x-ratelimit-remaining-concurrency"] == "0"
+        h.gw("account", "limits", tenant.account, "--concurrency", "2")
+        for client in (tenant.client, there):
+            assert client.chat().refusal == (429, "rate_limit_error", "rate_limit_exceeded")
+    wait_until_free(redis, tenant.account)
+
+
+def test_killed_gateway_gives_its_places_back_in_time_and_a_long_call_keeps_its(
+    h: House, redis: str
+) -> None:
+    tenant = h.tenant(concurrency=4)
+    victim = GatewayProcess(h.config)
+    try:
+        with ExitStack() as stack:
+            for url in (victim.url, victim.url, h.gateway.url):
+                call = Client(url, tenant.key).begin_chat(sim={"hang": "headers"})
+                stack.enter_context(call)
+            h.upstream.wait(active=3)
+            assert leases(redis, tenant.account) == 3
+            victim.kill()
+            h.upstream.wait(active=1)
+
+            def freed() -> bool:
+                reply = tenant.client.chat()
+                assert reply.status == 200
+                return bool(reply.headers["x-ratelimit-remaining-concurrency"] == "2")
+
+            until(freed, seconds=FREED_SECONDS, what="the places of the killed gateway")
+            # The call that has been waiting all the time still counts.
+            assert leases(redis, tenant.account) == 1
+    finally:
+        victim.close()
+    wait_until_free(redis, tenant.account)
+    until(lambda: h.held_nano_usd(tenant) == 0, seconds=30.0, what="its calls settled")
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A house, an account with one place, and the server that counts."""
+
+    h: House
+    tenant: Tenant
+    redis: str
+
+    @property
+    def client(self) -> Client:
+        return self.tenant.client
+
+
+def left_before_the_headers(scene: Scene) -> None:
+    with scene.client.begin_chat(sim={"hang": "headers"}):
+        scene.h.upstream.wait(active=1)
+
+
+def left_in_the_stream(scene: Scene) -> None:
+    with scene.client.begin_chat(stream=True, sim={"hang": 3}) as call:
+        call.read_until(b"data: ")
+
+
+def left_in_its_own_body(scene: Scene) -> None:
+    body = b'{"model": "sim-model", "messages": []'
+    headers = {"Content-Length": str(10 * len(body))}
+    with scene.client.begin("POST", CHAT, body, headers=headers):
+        until(lambda: leases(scene.redis, scene.tenant.account) == 1, what="its place")
+
+
+def answered(status: int, **members: Any) -> Callable[[Scene], None]:
+    def act(scene: Scene) -> None:
+        reply = scene.client.chat(**members)
+        assert reply.status == status, reply
+
+    return act
+
+
+def malformed(scene: Scene) -> None:
+    assert scene.client.chat(b'{"model": ').status == 400
+
+
+def free_endpoint(scene: Scene) -> None:
+    assert scene.client.get("/v1/models").status == 200
+
+
+def without_a_channel(scene: Scene) -> None:
+    other = scene.h.tenant()
+    with other.client.begin_chat(model="narrow", sim={"hang": "headers"}):
+        scene.h.upstream.wait(active=1)
+        assert scene.client.chat(model="narrow").refusal[2] == "no_channel_available"
+
+
+def cut_by_the_upstream(scene: Scene) -> None:
+    reply = scene.client.chat(stream=True, sim={"events": 9, "cut_after_events": 3})
+    assert (reply.status, reply.is_complete) == (200, False)
+
+
+def wrong_method(scene: Scene) -> None:
+    assert scene.client.get(CHAT).status == 405
+
+
+WAYS_OUT: dict[str, Callable[[Scene], None]] = {
+    "answer": answered(200),
+    "stream": answered(200, stream=True, sim={"events": 3}),
+    "free endpoint": free_endpoint,
+    "left before the headers": left_before_the_headers,
+    "left in the stream": left_in_the_stream,
+    "left in its own body": left_in_its_own_body,
+    "upstream refuses": answered(422, sim={"status": 422}),
+    "upstream fails": answered(500, sim={"status": 500}),
+    "upstream unreachable": answered(502, sim={"refuse": True}),
+    "cut by the upstream": cut_by_the_upstream,
+    "malformed": malformed,
+    "unknown model": answered(400, model="nobody-has-it"),
+    "without funds": answered(402, max_tokens=10**9),
+    "without a channel": without_a_channel,
+    "wrong method": wrong_method,
+}
+
+
+@pytest.mark.parametrize("way_out", WAYS_OUT)
+def test_every_way_out_gives_the_place_back(h: House, redis: str, way_out: str) -> None:
+    tenant = h.tenant(concurrency=1, rpm=1000)
+    WAYS_OUT[way_out](Scene(h, tenant, redis))
+    wait_until_free(redis, tenant.account)
+    reply = tenant.client.chat()
+    assert reply.status == 200
+    assert reply.headers["x-ratelimit-remaining-concurrency"] == "0"
+    wait_until_free(redis, tenant.account)
+
+
+def test_time_out_and_drain_give_places_back(h: House, redis: str) -> None:
+    """Both by a gateway of its own, that has less time and goes away."""
+    tenant = h.tenant(concurrency=3)
+    before = dict(h.settings)
+    h.write(timeouts={"chat": 1}, drain_seconds=2)
+    hasty = GatewayProcess(h.config)
+    try:
+        client = Client(hasty.url, tenant.key)
+        assert client.chat(sim={"hang": "headers"}).refusal[2] == "upstream_timeout"
+        wait_until_free(redis, tenant.account)
+        with client.begin_chat(stream=True, sim={"events": 5, "delay_event_ms": 50}) as call:
+            call.read_until(b"data: ")
+            assert leases(redis, tenant.account) == 1
+            assert hasty.terminate() == 0, hasty.log()
+        assert leases(redis, tenant.account) == 0
+    finally:
+        hasty.close()
+        h.settings = before
+        h.write()
