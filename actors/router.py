@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from channels.registry import CHAT_PROTOCOLS, Binding, ChannelSpec, ModelSpec
+from channels.registry import Binding, ChannelSpec, ModelSpec
 
 
 class ChannelView(Protocol):
@@ -51,8 +51,8 @@ def candidates(
     each spoken to in the first of `translations` that it speaks: the protocols that the client's
     can be translated to, the preferred first.
     """
-    if model.endpoint_type is not None and protocol in CHAT_PROTOCOLS:
-        return []  # spec, General facts 4: an image or video model is not served as chat
+    if not model.is_served_on(protocol):
+        return []
     native: list[tuple[Binding, ChannelView, str]] = []
     translated: list[tuple[Binding, ChannelView, str]] = []
     for binding in model.bindings:

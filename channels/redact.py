@@ -76,6 +76,7 @@ class Redactor:
             ids.add(channel.id)
         self._keys = _any_of(key for key in keys if len(key) >= KEY_CHARACTERS_MIN)
         self._hosts = _hosts(hosts - {""}, words - {""})
+        self._exact_hosts = _any_of(hosts | words - {""}, whole_words=True)
         self._ids = _any_of(
             (name for name in ids if len(name) >= CHANNEL_ID_CHARACTERS_MIN), whole_words=True
         )
@@ -97,6 +98,18 @@ class Redactor:
         if self._ids is not None:
             message = self._ids.sub(_CHANNEL, message)
         return fit(message.strip(), MESSAGE_CHARACTERS_MAX)
+
+    def body(self, body: bytes) -> bytes:
+        """A body that is passed on, without the keys and hosts that are configured here.
+
+        Everything else stays, other addresses too: it is the upstream's own answer. Nearly always
+        the same bytes come back.
+        """
+        text = body.decode("latin-1")
+        masked = text if self._keys is None else self._keys.sub(_KEY, text)
+        if self._exact_hosts is not None:
+            masked = self._exact_hosts.sub(_HOST, masked)
+        return body if masked == text else masked.encode("latin-1")
 
 
 def _beginning(message: str) -> str:

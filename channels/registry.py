@@ -26,6 +26,21 @@ MEDIA_PROTOCOLS = (
 )
 PROTOCOLS = CHAT_PROTOCOLS + MEDIA_PROTOCOLS
 
+# What a media call is billed by, in the words of a row's `unit_type` (spec: Call log row). The
+# other protocols are billed by tokens.
+UNIT_TYPES: Mapping[str, str] = MappingProxyType(
+    {
+        "images": "image",
+        "videos": "video",
+        "music": "music",
+        "speech": "audio",
+        "voices": "voice",
+        "transcripts": "transcript",
+        "avatars": "avatar",
+        "clips": "video",
+    }
+)
+
 BUILTIN_TOOLS = ("web_search", "image_generation")
 
 # Under which name an upstream takes the token maximum on chat.
@@ -64,6 +79,19 @@ ENDPOINT_TYPES = (
     "audio_voices",
     "transcripts_extract",
     "videos_avatars",
+)
+
+# Which of them a media endpoint serves. A chat endpoint serves the models that have none.
+SERVED_TYPES: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "images": frozenset({"images_generations"}),
+        "videos": frozenset({"videos_generations", "contents_generations_tasks"}),
+        "music": frozenset({"music_generations"}),
+        "speech": frozenset({"audio_speech"}),
+        "voices": frozenset({"audio_voices"}),
+        "transcripts": frozenset({"transcripts_extract"}),
+        "avatars": frozenset({"videos_avatars"}),
+    }
 )
 
 
@@ -137,6 +165,12 @@ class ModelSpec:
     callable: bool  # False: a placeholder, listed but answered with model_not_found
     endpoint_type: str | None  # None: an ordinary chat model
     aliases: tuple[str, ...]
+
+    def is_served_on(self, protocol: str) -> bool:
+        """Is this the endpoint the model is for (spec: General facts 4; Model catalog entry)?"""
+        if protocol in CHAT_PROTOCOLS:
+            return self.endpoint_type is None
+        return self.endpoint_type in SERVED_TYPES.get(protocol, ())
 
 
 @dataclass(frozen=True, slots=True)

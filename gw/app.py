@@ -18,6 +18,7 @@ from tornado.web import Application, RequestHandler
 
 from gw.balance.handlers import BalanceHandler, SubscriptionHandler, UsageHandler
 from gw.calls.conversation import Conversation
+from gw.calls.sync_media import SyncMedia
 from gw.catalog.catalog import PublicCatalog
 from gw.catalog.handlers import ModelsHandler, PublicCatalogHandler
 from gw.chat.completions import ChatCompletionsHandler
@@ -25,6 +26,7 @@ from gw.chat.messages import MessagesHandler
 from gw.chat.native import NativeHandler
 from gw.chat.responses import ResponsesHandler
 from gw.embeddings.handlers import EmbeddingsHandler
+from gw.images.handlers import ImagesHandler
 from gw.logs.services import LogServices
 from gw.web.base import BaseHandler, NotFoundHandler
 from gw.web.connection import Connection
@@ -56,6 +58,8 @@ def routes() -> list[Route]:
         (r"/v1/key/balance", BalanceHandler),
         (rf"{_BILLING}/subscription", SubscriptionHandler),
         (rf"{_BILLING}/usage", UsageHandler),
+        # Images
+        (r"/v1/images/generations", ImagesHandler),
         # Embeddings
         (r"/v1/embeddings", EmbeddingsHandler),
     ]
@@ -90,7 +94,11 @@ class GatewayApplication(Application):
 
 
 def make_application(
-    services: Services, conversation: Conversation, logs: LogServices
+    services: Services,
+    *,
+    conversation: Conversation,
+    sync_media: SyncMedia,
+    logs: LogServices,
 ) -> GatewayApplication:
     """Build the application that the public listener serves."""
     return GatewayApplication(
@@ -99,6 +107,7 @@ def make_application(
         log_function=_account,
         services=services,
         conversation=conversation,
+        sync_media=sync_media,
         logs=logs,
         messages_versions=services.config.messages_versions,
     )

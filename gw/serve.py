@@ -35,6 +35,8 @@ from channels.wire.http import AioHttpWire
 from gw.app import make_application
 from gw.calls.billing import Billing
 from gw.calls.conversation import Conversation
+from gw.calls.media_attempt import MediaUpstream
+from gw.calls.sync_media import SyncMedia
 from gw.config.config import Config
 from gw.current import Current
 from gw.ids import new_call_id
@@ -55,6 +57,8 @@ from metrics.tracing import Tracing
 
 WATCH_SECONDS = 1.0
 PARTITIONS_SECONDS = 6 * 3600.0
+# Ten pictures of some twenty megabytes each; the upstream writes them in base64.
+MEDIA_ANSWER_BYTES_MAX = 256 * 1024 * 1024
 # How long a stopping gateway waits for a database that is away before it leaves the rest of the
 # settlements to recovery.
 FLUSH_SECONDS = 10.0
@@ -259,6 +263,14 @@ class Gateway:
             timeout_seconds=config.timeouts.chat,
             answer_bytes_max=config.max_body_bytes,
         )
+        sync_media = SyncMedia(
+            billing=billing,
+            channels=self._channels,
+            upstream=MediaUpstream(
+                wire=wire, clock=self._clock, answer_bytes_max=MEDIA_ANSWER_BYTES_MAX
+            ),
+            redactor=self.current.redactor,
+        )
         application = make_application(
             Services(
                 keys=self._keys,
@@ -276,8 +288,9 @@ class Gateway:
                 translations=lambda: self.current.config.translations,
                 in_flight=self.in_flight,
             ),
-            conversation,
-            LogServices(
+            conversation=conversation,
+            sync_media=sync_media,
+            logs=LogServices(
                 database=self._database,
                 rates=self._limiter,
                 redact=self._redact,

@@ -13,6 +13,7 @@ from typing import Final
 OPERATION_NAME: Final = "gen_ai.operation.name"
 PROVIDER_NAME: Final = "gen_ai.provider.name"
 CONVERSATION_ID: Final = "gen_ai.conversation.id"
+OUTPUT_TYPE: Final = "gen_ai.output.type"
 REQUEST_MODEL: Final = "gen_ai.request.model"
 REQUEST_MAX_TOKENS: Final = "gen_ai.request.max_tokens"
 REQUEST_TEMPERATURE: Final = "gen_ai.request.temperature"

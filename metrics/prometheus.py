@@ -37,6 +37,7 @@ class Metrics:
         self._call_latency = make.histogram("gw_call_latency_seconds")
         self._first_byte = make.histogram("gw_first_byte_seconds")
         self._tokens = make.counter("gw_tokens_total")
+        self._units = make.counter("gw_units_total")
         self._cost = make.counter("gw_cost_nano_usd_total")
         self._responses = make.counter("gw_http_responses_total")
         self._limit_refusals = make.counter("gw_limit_refusals_total")
@@ -108,6 +109,10 @@ class Metrics:
             self._tokens[model, "cached_input"].value += cached_tokens
         if output_tokens > 0:
             self._tokens[model, "output"].value += output_tokens
+
+    def units(self, *, model: str, unit: str, count: int) -> None:
+        """A call was settled for so many pieces: images, seconds of video, …"""
+        self._units[model, unit].value += count
 
     def cost(self, *, model: str, nano_usd: int) -> None:
         """A call was settled at this cost."""

@@ -71,6 +71,12 @@ SERIES: tuple[Series, ...] = (
         "Tokens settled, in kinds that do not overlap: fresh_input, cached_input, output.",
     ),
     Series(
+        "gw_units_total",
+        "counter",
+        ("model", "unit"),
+        "Pieces settled, by the unit that the model is billed by: image, video, ...",
+    ),
+    Series(
         "gw_cost_nano_usd_total", "counter", ("model",), "Cost settled, in billionths of a USD."
     ),
     Series(

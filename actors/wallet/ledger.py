@@ -26,6 +26,7 @@ from actors.wallet.messages import (
     clean_text,
     instant,
 )
+from channels.registry import UNIT_TYPES
 
 SQL = load("actors.wallet", "ledger.sql")
 
@@ -189,6 +190,7 @@ def _hold(seq: int, hold: Hold) -> dict[str, Any]:
 
 
 def _row(facts: CallFacts, outcome: Outcome) -> dict[str, Any]:
+    unit_type = UNIT_TYPES.get(facts.protocol)
     return {
         "account_id": facts.account_id,
         "protocol": facts.protocol,
@@ -199,6 +201,8 @@ def _row(facts: CallFacts, outcome: Outcome) -> dict[str, Any]:
         "error_code": clean_text(outcome.error_code, 100),
         "error_message": clean_text(outcome.error_message),
         "latency_ms": outcome.latency_ms,
+        "unit_count": outcome.units if unit_type else None,
+        "unit_type": unit_type,
         "detail": outcome.detail,
     }
 
@@ -223,6 +227,11 @@ def _settlement(settle: Settle | Void) -> dict[str, Any]:
         input_tokens=outcome.input_tokens,
         output_tokens=outcome.output_tokens,
         cached_tokens=outcome.cached_tokens,
+        task_id=outcome.task_id,
+        result_urls=list(outcome.result_urls) or None,
+        result_expires_at=(
+            None if outcome.result_expires_at is None else instant(outcome.result_expires_at)
+        ),
         attempts=list(outcome.attempts) or None,
     )
     return row

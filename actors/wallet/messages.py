@@ -56,7 +56,10 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How a call ended: one call-log row and the money that goes with it."""
+    """How a call ended: one call-log row and the money that goes with it.
+
+    `units` are of the kind that the call's protocol is billed by (`channels/registry.py`).
+    """
 
     status: RowStatus
     cost_nano_usd: int
@@ -67,6 +70,10 @@ class Outcome:
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    units: int = 0
+    task_id: str | None = None
+    result_urls: Sequence[str] = ()
+    result_expires_at: float | None = None  # Unix seconds
     attempts: Sequence[Mapping[str, Any]] = ()
     detail: Mapping[str, Any] | None = None
 

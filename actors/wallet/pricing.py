@@ -6,7 +6,7 @@ model is loaded, so that a cost is three multiplications and one `div_round_half
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from math import lcm
@@ -16,6 +16,22 @@ from channels.registry import PriceSpec
 from channels.usage import Usage
 
 TOKENS_PER_PRICE = 1_000_000
+
+
+def over_one_denominator(
+    prices_usd: Sequence[Decimal], multiplier: Decimal, *, units: int
+) -> tuple[list[int], int]:
+    """Prices for so many units in nano-USD for one, times the multiplier, as exact fractions.
+
+    Returns their numerators in the same order, and the denominator that they share.
+    """
+    times, over = multiplier.as_integer_ratio()
+    ratios = []
+    for price in prices_usd:
+        top, bottom = price.as_integer_ratio()
+        ratios.append((top * times * NANO_PER_USD, bottom * over * units))
+    common = lcm(*(bottom for _, bottom in ratios))
+    return [top * (common // bottom) for top, bottom in ratios], common
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +56,15 @@ class TokenPrice:
         output = price.output if price.output is not None else Decimal(0)
         cached = price.cached_input if price.cached_input is not None else fresh
         write = price.cache_write if price.cache_write is not None else fresh
-        ratios = []
-        for usd_per_million in (fresh, cached, write, output):
-            top, bottom = usd_per_million.as_integer_ratio()
-            times, over = multiplier.as_integer_ratio()
-            ratios.append((top * times * NANO_PER_USD, bottom * over * TOKENS_PER_PRICE))
-        common = lcm(*(bottom for _, bottom in ratios))
-        fresh_input, cached_input, cache_write, output_price = (
-            top * (common // bottom) for top, bottom in ratios
+        (fresh_input, cached_input, cache_write, output_price), denominator = over_one_denominator(
+            (fresh, cached, write, output), multiplier, units=TOKENS_PER_PRICE
         )
         return cls(
             fresh_input=fresh_input,
             cached_input=cached_input,
             cache_write=cache_write,
             output=output_price,
-            denominator=common,
+            denominator=denominator,
             stated=_stated(fresh, cached, write, output, multiplier),
         )
 

@@ -13,13 +13,24 @@ from channels.protocols.dialect import Meter
 from gw.calls.call import Framing
 
 
+@dataclass(frozen=True, slots=True)
+class ErrorBody:
+    """An upstream's error as it came, where endpoints pass it on unchanged (spec: Images)."""
+
+    content_type: str
+    body: bytes
+
+
 class UpstreamFailed(UpstreamError):
     """The upstream answered with a server error."""
 
-    def __init__(self, status: int, message: str | None) -> None:
+    def __init__(
+        self, status: int, message: str | None, *, error_body: ErrorBody | None = None
+    ) -> None:
         super().__init__(status)
         self.status = status
         self.message = message
+        self.error_body = error_body
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +40,7 @@ class Refusal:
     status: int
     message: str | None
     retry_after: str | None
+    error_body: ErrorBody | None = None
 
 
 @dataclass(frozen=True, slots=True)

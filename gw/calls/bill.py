@@ -1,6 +1,6 @@
 """What one call has delivered and what that costs: the side of `Running` that knows the unit.
 
-A chat call is billed by tokens (`tokens.py`), a media call by the piece (`pieces.py`).
+A chat call is billed by tokens (`tokens.py`), a media call by the piece: its room has its bill.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ NO_TOKENS = Usage(input_tokens=0, output_tokens=0)
 class Charged:
     """The cost of a call, and what its row and its receipt say of it (`receipt.py`).
 
-    `units` are those of the row's `unit_type`; None where the call is billed by tokens. `upstream`
-    is what the upstream said of its answer, unredacted.
+    `units` are those of the row's `unit_type`; 0 where the call is billed by tokens. `upstream` is
+    what the upstream said of its answer, unredacted.
     """
 
     cost_nano_usd: int
     usage: Usage = NO_TOKENS
-    units: int | None = None
+    units: int = 0
     result_urls: Sequence[str] = ()
     result_expires_at: float | None = None  # Unix seconds
     detail: Mapping[str, Any] = field(default_factory=dict)

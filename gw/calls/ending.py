@@ -61,7 +61,7 @@ def ending_of_refusal(refusal: Refusal, redactor: Redactor) -> Ending:
     """An upstream 4xx is the client's: its status and its message, redacted, passed through."""
     message = redactor.text(refusal.message) if refusal.message else None
     headers: Mapping[str, str] = {}
-    if refusal.status == 429 and _is_sendable(refusal.retry_after):
+    if refusal.status == 429 and is_sendable(refusal.retry_after):
         headers = {"Retry-After": refusal.retry_after}
     return shown(
         "error",
@@ -91,7 +91,7 @@ def attempt_row(attempt: FailedAttempt, redactor: Redactor) -> dict[str, object]
     }
 
 
-def _is_sendable(value: str | None) -> TypeGuard[str]:
+def is_sendable(value: str | None) -> TypeGuard[str]:
     """Whether an upstream's header value is fit to be sent on: seconds or a date are."""
     return (
         value is not None

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from channels.registry import ModelSpec, Registry
 from gw.keys.cache import Principal
-from gw.web.errors import MODEL_NOT_ALLOWED, MODEL_NOT_FOUND, GatewayError
+from gw.web.errors import (
+    MODEL_NOT_ALLOWED,
+    MODEL_NOT_FOUND,
+    NO_CHANNEL_AVAILABLE,
+    GatewayError,
+)
 
 # A name this long is no model's; it is shortened where it is shown.
 SHOWN_CHARACTERS_MAX = 100
@@ -28,3 +33,17 @@ def resolve_model(registry: Registry, model_id: str, principal: Principal) -> Mo
             param="model",
         )
     return model
+
+
+def require_served(model: ModelSpec, protocol: str) -> None:
+    """Raise GatewayError for a model that is for another endpoint.
+
+    To the media endpoints this comes before the hold: such a model has no price there. The chat
+    endpoints find out when they look for channels (spec: General facts 4).
+    """
+    if not model.is_served_on(protocol):
+        raise GatewayError(
+            NO_CHANNEL_AVAILABLE,
+            f"No channel serves the model `{model.id}` on this endpoint.",
+            param="model",
+        )

@@ -6,6 +6,7 @@ without saying is left out, because every call has one:
 
     request        what was asked, without the conversation     {name: text}
     price          USD per 1M tokens (`TokenPrice.stated`)      {input, output, …}
+                   or per piece (`ImagePrice.stated`)           {per_image, …}
     hold           nano-USD held                                integer
     estimate       tokens it was held for                       [input, output]
     order          channels considered, in order                [[channel, protocol], …]
@@ -17,6 +18,7 @@ without saying is left out, because every call has one:
                                                                 `dropped`: [field, …]
     upstream       what the upstream said of its answer         {status, id, model, finish, …}
     basis          what the tokens rest on, unless "stated"     `charge.Basis`
+    units          pieces by their price                        {standard, large, references}
     characters     counted where output was estimated           integer
     cache_write, reasoning   tokens, parts of input and output  integers
 """

@@ -23,6 +23,7 @@ from actors.wallet.messages import Outcome
 from actors.wallet.wallets import Wallets
 from channels.errors import UpstreamError
 from channels.redact import Redactor
+from channels.registry import UNIT_TYPES
 from channels.wire.http import UpstreamRequest, UpstreamResponse
 from gw.calls.bill import Bill, Charged
 from gw.calls.call import PaidCall
@@ -230,6 +231,9 @@ class Running(Generic[B]):
             input_tokens=usage.input_tokens,
             output_tokens=usage.output_tokens,
             cached_tokens=usage.cached_tokens,
+            units=charged.units,
+            result_urls=charged.result_urls,
+            result_expires_at=charged.result_expires_at,
             attempts=[attempt_row(attempt, self._redactor) for attempt in self._failed],
             detail=self.receipt.finished(charged, self._status, self._redactor),
         )
@@ -251,6 +255,8 @@ class Running(Generic[B]):
                 cached_tokens=usage.cached_tokens,
                 output_tokens=usage.output_tokens,
             )
+        if charged.units:
+            metrics.units(model=model, unit=UNIT_TYPES[call.facts.protocol], count=charged.units)
         if charged.cost_nano_usd:
             metrics.cost(model=model, nano_usd=charged.cost_nano_usd)
         if call.span.sampled:

@@ -7,13 +7,12 @@ or waits is the conversation's (`gw/calls/conversation.py`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar, cast
+from typing import ClassVar, cast
 
 import msgspec
 import ujson
 
 from actors.router import Candidate
-from actors.wallet.messages import CallFacts
 from channels.adapters.addressing import address
 from channels.errors import InvalidRequest
 from channels.protocols.dialect import DIALECTS, Asked, Dialect
@@ -24,47 +23,24 @@ from channels.wire.http import UpstreamRequest
 from gw.calls.call import ChatCall, Framing, SseFraming
 from gw.calls.conversation import Conversation
 from gw.calls.estimate import OUTPUT_TOKENS_DEFAULT_MAX
-from gw.calls.models import resolve_model
 from gw.calls.speech import Speech
-from gw.web.base import BaseHandler
 from gw.web.errors import INVALID_REQUEST, GatewayError
+from gw.web.model_call import ModelCallHandler
 from gw.web.writer import HandlerWriter
 from metrics import genai
-from metrics.masks import redact
 from metrics.tracing import CallSpan
 
 # A pin is hashed and never stored; this bounds what is hashed.
 PIN_CHARACTERS_MAX = 512
 
-A = TypeVar("A", bound=Asked)
 Prepare = Callable[[Candidate, ChannelSpec, ModelSpec], UpstreamRequest]
 
 
-class ConversationHandler(BaseHandler):
+class ConversationHandler(ModelCallHandler):
     """One chat call."""
 
     dialect: ClassVar[Dialect]
     tools_protocol: ClassVar[str | None] = None  # what built-in tools run over, if not this one
-    _model: ModelSpec
-    _detail: dict[str, Any]
-
-    billed = True
-    limited = True
-
-    def read(self, read_request: Callable[[], A]) -> A:
-        """Read the request, which names its model. Raises GatewayError."""
-        try:
-            request = read_request()
-        except InvalidRequest as invalid:
-            raise GatewayError(INVALID_REQUEST, str(invalid), param=invalid.param) from None
-        self.model_name = request.model
-        registry = self.services.registry()
-        is_known = registry.resolve(request.model) is not None
-        # What is no model may be anything, a key in the wrong place too.
-        named = request.model if is_known else redact(request.model)
-        self._detail = self.row_detail = {"request": {"model": named, **request.parameters}}
-        self._model = resolve_model(registry, request.model, self.principal)
-        return request
 
     async def converse(
         self,
@@ -76,18 +52,10 @@ class ConversationHandler(BaseHandler):
     ) -> None:
         """Serve the call. Raises GatewayError while nothing has been sent."""
         model = self._model
-        principal = self.principal
         call = ChatCall(
-            facts=CallFacts(
-                call_id=self.call_id,
-                account_id=principal.account_id,
-                key_id=principal.key_id,
-                protocol=self.protocol,
-                model=model.id,
-                submitted_at=self.submitted_at,
-            ),
+            facts=self.facts(),
             model=model,
-            cap_nano_usd=principal.spend_cap_nano_usd,
+            cap_nano_usd=self.principal.spend_cap_nano_usd,
             is_stream=request.stream,
             forwards_usage=forwards_usage,
             content_bytes=request.content_bytes,

@@ -14,6 +14,7 @@ from uuid import UUID
 from actors.clock import Clock
 from actors.wallet.ledger import Spending
 from channels.registry import Registry
+from gw.config.config import Timeouts
 from gw.keys.principal import Principal
 from gw.web.drain import InFlight
 from metrics.prometheus import Metrics
@@ -66,6 +67,10 @@ class WebConfig(Protocol):
     @property
     def max_body_bytes(self) -> int:
         """The largest request body that is accepted."""
+
+    @property
+    def timeouts(self) -> Timeouts:
+        """How long to wait for an upstream."""
 
     @property
     def messages_versions(self) -> tuple[str, ...]:

@@ -38,8 +38,9 @@ BEGIN
             SELECT * FROM json_to_recordset(p_settlements) AS x(
                 call_id uuid, kind text, cost bigint, created_at timestamptz, submitted_at timestamptz,
                 protocol text, model text, status text, error_code text, error_message text,
-                input_tokens bigint, output_tokens bigint, cached_tokens bigint, latency_ms bigint,
-                attempts json, detail json)
+                input_tokens bigint, output_tokens bigint, cached_tokens bigint,
+                unit_count integer, unit_type text, latency_ms bigint, task_id text,
+                result_urls json, result_expires_at timestamptz, attempts json, detail json)
         ), gone AS (
             DELETE FROM holds h USING s WHERE h.call_id = s.call_id
             RETURNING h.call_id, h.account_id, h.key_id, h.amount_nano_usd AS amount
@@ -50,10 +51,12 @@ BEGIN
         ), logged AS (
             INSERT INTO call_logs (created_at, submitted_at, account_id, key_id, request_id, protocol, model,
                 status, error_code, error_message, input_tokens, output_tokens, cached_tokens,
-                cost_nano_usd, latency_ms, attempts, detail)
+                unit_count, unit_type, cost_nano_usd, latency_ms, task_id, result_urls,
+                result_expires_at, attempts, detail)
             SELECT s.created_at, s.submitted_at, gone.account_id, gone.key_id, gone.call_id, s.protocol,
                 s.model, s.status, s.error_code, s.error_message, s.input_tokens, s.output_tokens,
-                s.cached_tokens, s.cost, s.latency_ms, s.attempts, s.detail
+                s.cached_tokens, s.unit_count, s.unit_type, s.cost, s.latency_ms, s.task_id,
+                s.result_urls, s.result_expires_at, s.attempts, s.detail
             FROM gone JOIN s USING (call_id) WHERE s.status IS NOT NULL
         ), of_account AS (
             UPDATE accounts a
@@ -133,13 +136,13 @@ BEGIN
 
     IF json_array_length(p_rows) > 0 THEN
         INSERT INTO call_logs (created_at, submitted_at, account_id, key_id, request_id, protocol, model,
-            status, error_code, error_message, latency_ms, detail)
+            status, error_code, error_message, unit_count, unit_type, latency_ms, detail)
         SELECT created_at, submitted_at, account_id, key_id, request_id, protocol, model,
-            status, error_code, error_message, latency_ms, detail
+            status, error_code, error_message, unit_count, unit_type, latency_ms, detail
         FROM json_to_recordset(p_rows) AS x(
             created_at timestamptz, submitted_at timestamptz, account_id text, key_id text, request_id uuid,
             protocol text, model text, status text, error_code text, error_message text,
-            latency_ms bigint, detail json)
+            unit_count integer, unit_type text, latency_ms bigint, detail json)
         ON CONFLICT (request_id, created_at) DO NOTHING;
     END IF;
 

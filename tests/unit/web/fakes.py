@@ -15,6 +15,7 @@ from actors.store.errors import StoreUnavailable
 from actors.wallet.ledger import Spending
 from channels.registry import Registry
 from gw.app import GatewayApplication, make_application
+from gw.config.config import Timeouts
 from gw.keys.principal import KeyRefused, Principal
 from gw.logs.services import LogServices
 from gw.web.drain import InFlight
@@ -111,10 +112,16 @@ class FakeMetrics:
         return f"# accept={accept}\n".encode(), "text/plain; version=0.0.4; charset=utf-8"
 
 
+TIMEOUTS = Timeouts(
+    connect=5, chat=180, image_attempt=240, image_total=280, video_submit=60, transcript=55
+)
+
+
 @dataclass(frozen=True)
 class FakeConfig:
     max_body_bytes: int = MAX_BODY_BYTES
     messages_versions: tuple[str, ...] = ("2023-06-01",)
+    timeouts: Timeouts = TIMEOUTS
 
 
 @dataclass
@@ -157,4 +164,9 @@ class World:
 
     def application(self) -> GatewayApplication:
         """The gateway's own routes; nothing here calls a model, so there is no conversation."""
-        return make_application(self.services, cast(Any, None), self.logs)
+        return make_application(
+            self.services,
+            conversation=cast(Any, None),
+            sync_media=cast(Any, None),
+            logs=self.logs,
+        )

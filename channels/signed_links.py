@@ -1,0 +1,64 @@
+"""When a pre-signed link stops working, as the link itself says.
+
+Storages write it into the query: a lifetime beside the date of signing (X-Amz-Expires and its like
+of other makers), an instant in Unix seconds (Expires), or an instant in words (se).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from urllib.parse import parse_qsl, urlsplit
+
+# Longer texts are no links, or hold the file itself.
+LINK_CHARACTERS_MAX = 8192
+# What a link says is believed within these bounds; storages sign for a week at most.
+LASTS_SECONDS_MAX = 366 * 86_400.0
+_SIGNED_AT = "%Y%m%dT%H%M%SZ"
+
+
+def expires_at(url: str) -> float | None:
+    """Unix seconds; None where the link does not say it in a way that is known."""
+    try:
+        query = {name.lower(): value for name, value in parse_qsl(urlsplit(url).query)}
+        for name, value in query.items():
+            maker, _, last = name.rpartition("-")
+            if last == "expires" and maker.startswith("x-") and (at := query.get(f"{maker}-date")):
+                return _signed(at) + float(int(value))
+        if "expires" in query:
+            return float(int(query["expires"]))
+        if "se" in query and "sig" in query:
+            at_end = datetime.fromisoformat(query["se"])
+            return (at_end if at_end.tzinfo else at_end.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+    return None
+
+
+def is_link(text: str) -> bool:
+    """Is this an address to fetch something from?"""
+    return (
+        text[:8].lower().startswith(("http://", "https://"))
+        and len(text) <= LINK_CHARACTERS_MAX
+        and text.isprintable()
+        and " " not in text
+    )
+
+
+def lasts_until(urls: Sequence[str], *, now: float, usual_seconds: float) -> float | None:
+    """When the first of these links stops working; a link that does not say so lasts as usual.
+
+    None without links.
+    """
+    return min((_end(url, now, usual_seconds) for url in urls), default=None)
+
+
+def _end(url: str, now: float, usual_seconds: float) -> float:
+    told = expires_at(url)
+    if told is None or not now < told <= now + LASTS_SECONDS_MAX:
+        return now + usual_seconds
+    return told
+
+
+def _signed(at: str) -> float:
+    return datetime.strptime(at, _SIGNED_AT).replace(tzinfo=UTC).timestamp()

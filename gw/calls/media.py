@@ -1,0 +1,54 @@
+"""One media call as the use-case sees it: what a channel is sent, and who reads the answer.
+
+The counterpart of `call.py` for endpoints that answer with one whole body and are billed by the
+piece. Nothing here knows Tornado.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from actors.router import Candidate
+from actors.wallet.messages import CallFacts
+from channels.registry import ChannelSpec, ModelSpec
+from channels.wire.http import UpstreamRequest
+from gw.calls.bill import Bill
+from metrics.tracing import CallSpan
+
+
+class MediaBill(Bill, Protocol):
+    """Counts the pieces of an answer and prices them."""
+
+    @property
+    def hold_nano_usd(self) -> int:
+        """What the call costs when it brings everything that was asked for."""
+
+    def read(self, body: bytes, *, now: float) -> str | None:
+        """Count a whole answer of the upstream, which came at `now` (Unix seconds).
+
+        Returns its message where it says that it failed all the same. Raises UpstreamMalformed.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MediaCall:
+    """A call that has passed every check except money and channels.
+
+    `content_type` is the answer's; None for the one that the upstream states. `cheaper` tells a
+    client that is refused for its balance what would cost less.
+    """
+
+    facts: CallFacts
+    model: ModelSpec
+    cap_nano_usd: int | None
+    bill: MediaBill
+    cheaper: str
+    span: CallSpan
+    prepare: Callable[[Candidate, ChannelSpec], UpstreamRequest]
+    started: float  # monotonic seconds
+    attempt_seconds: float
+    total_seconds: float
+    content_type: str | None = "application/json"
+    detail: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,89 @@
+"""One try on one channel for a whole answer: send the request, read the answer to its end.
+
+What comes back is an answer that has been counted or a refusal (4xx); everything that another
+channel may do better is raised as UpstreamError. Until then nothing has reached the client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from actors.channel import Lease
+from actors.clock import Clock
+from actors.router import Candidate
+from channels.errors import UpstreamError, UpstreamMalformed
+from channels.protocols.error_body import error_message
+from channels.wire.http import UpstreamResponse, Wire
+from gw.calls.answers import ErrorBody, Refusal, UpstreamFailed
+from gw.calls.attempt import trying
+from gw.calls.ending import is_sendable
+from gw.calls.media import MediaBill, MediaCall
+from gw.calls.running import Running
+
+# An error body is passed on whole. One that is longer is a page, and the client gets ours instead.
+ERROR_BYTES_MAX = 1024 * 1024
+JSON = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class MediaAnswer:
+    """A whole answer, counted; `failed` is the upstream's message where it says that it failed."""
+
+    http_status: int
+    content_type: str
+    body: bytes
+    failed: str | None
+
+
+class MediaUpstream:
+    """Makes attempts."""
+
+    def __init__(self, *, wire: Wire, clock: Clock, answer_bytes_max: int) -> None:
+        self._wire = wire
+        self._clock = clock
+        self._answer_bytes_max = answer_bytes_max
+
+    async def attempt(
+        self,
+        call: MediaCall,
+        candidate: Candidate,
+        lease: Lease,
+        *,
+        deadline: float,
+        running: Running[MediaBill],
+    ) -> MediaAnswer | Refusal:
+        """Try one channel, until `deadline` (loop time) at most. Raises UpstreamError."""
+        until = min(deadline, asyncio.get_running_loop().time() + call.attempt_seconds)
+        with trying(running, candidate):
+            async with asyncio.timeout_at(until):
+                request = call.prepare(candidate, lease.spec)
+                response = await self._wire.open(running.traced(request))
+                running.took_response(response)
+                if not 200 <= response.status < 300:
+                    return await _refusal(response)
+                body = await response.read(self._answer_bytes_max)
+            failed = call.bill.read(body, now=self._clock.now())
+            return MediaAnswer(
+                response.status, call.content_type or _content_type(response), body, failed
+            )
+
+
+async def _refusal(response: UpstreamResponse) -> Refusal:
+    status = response.status
+    if not 400 <= status < 600:
+        raise UpstreamMalformed(f"status {status}")
+    try:
+        body = await response.read(ERROR_BYTES_MAX)
+    except UpstreamError:
+        body = b""  # the status alone has to do
+    message = error_message(body) if body else None
+    told = ErrorBody(_content_type(response), body) if body.strip() else None
+    if status >= 500:
+        raise UpstreamFailed(status, message, error_body=told)
+    return Refusal(status, message, response.header("retry-after"), told)
+
+
+def _content_type(response: UpstreamResponse) -> str:
+    stated = response.header("content-type")
+    return stated if is_sendable(stated) else JSON

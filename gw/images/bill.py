@@ -1,0 +1,113 @@
+"""The bill of an images call: held for `n` images, settled for those that came (spec: Images).
+
+Where the price depends on the area, what was asked for decides, and an image that the upstream
+itself says to be larger costs the higher price too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from actors.live import Delivered
+from actors.wallet.unit_pricing import ImagePrice
+from channels.protocols.images import ImagesAnswer, ImagesRequest, pixels_of, read_answer
+from channels.signed_links import is_link, lasts_until
+from gw.calls.bill import Charged
+from metrics import genai
+from metrics.spans import Attributes
+
+# What a model with two prices makes when no size is asked for (spec: Images).
+SIZE_DEFAULT = "2048x2048"
+# Spec, Limits: image result URL.
+LINK_SECONDS = 24 * 3600.0
+
+
+class UnknownArea(Exception):
+    """The price depends on the area, and the size that is asked for does not say one."""
+
+
+class ImageBill:
+    """Prices one images call."""
+
+    def __init__(self, request: ImagesRequest, price: ImagePrice) -> None:
+        """Raises UnknownArea."""
+        self._request = request
+        self._price = price
+        self._asks_large = _asks_large(request, price)
+        self._answer: ImagesAnswer | None = None
+        self._links: list[str] = []
+        self._links_end: float | None = None
+
+    def __repr__(self) -> str:
+        return f"<ImageBill {self._request.count} asked {self._answer!r}>"
+
+    @property
+    def hold_nano_usd(self) -> int:
+        count = self._request.count
+        return self._cost(large=count if self._asks_large else 0, of=count)
+
+    @property
+    def terms(self) -> Mapping[str, Any]:
+        return {"price": self._price.stated}
+
+    @property
+    def is_complete(self) -> bool:
+        return self._answer is not None
+
+    def discard(self) -> None:
+        self._answer = None
+
+    def read(self, body: bytes, *, now: float) -> str | None:
+        answer = self._answer = read_answer(body)
+        self._links = [i.url for i in answer.images if i.url is not None and is_link(i.url)]
+        self._links_end = lasts_until(self._links, now=now, usual_seconds=LINK_SECONDS)
+        return answer.error
+
+    def delivered(self) -> Delivered | None:
+        """None: the images go out together, in the moment in which they are settled."""
+        return None
+
+    def charged(self, *, first_byte_seconds: float | None) -> Charged:
+        if self._answer is None or first_byte_seconds is None:
+            return Charged(cost_nano_usd=0)
+        images = self._answer.images
+        large = sum(self._is_large(image.pixels) for image in images)
+        # All that came, also beyond `n`: asked in their own words, some upstreams make a series.
+        count = len(images)
+        priced = {
+            "standard": count - large,
+            "large": large,
+            "references": self._request.references if count else 0,
+        }
+        return Charged(
+            cost_nano_usd=self._cost(large=large, of=count),
+            units=count,
+            result_urls=self._links,
+            result_expires_at=self._links_end,
+            detail={"units": {name: number for name, number in priced.items() if number}},
+            upstream={"model": self._answer.model, "error": self._answer.error},
+        )
+
+    def attributes(self, charged: Charged, *, first_byte_seconds: float | None) -> Attributes:
+        told: dict[str, str | int] = {"gw.units": charged.units}
+        if self._answer is not None and self._answer.model is not None:
+            told[genai.RESPONSE_MODEL] = self._answer.model
+        return told
+
+    def _is_large(self, pixels: int | None) -> bool:
+        return self._asks_large or (pixels is not None and self._price.is_large(pixels))
+
+    def _cost(self, *, large: int, of: int) -> int:
+        return self._price.cost_nano_usd(
+            standard=of - large, large=large, references=self._request.references
+        )
+
+
+def _asks_large(request: ImagesRequest, price: ImagePrice) -> bool:
+    if price.threshold_pixels is None:
+        return False
+    pixels = pixels_of(request.size or SIZE_DEFAULT)
+    if pixels is None:
+        raise UnknownArea
+    return price.is_large(pixels)

@@ -1,0 +1,84 @@
+"""POST /v1/images/generations (spec: Images)."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from actors.router import Candidate
+from actors.wallet.unit_pricing import ImagePrice
+from channels.adapters import images as adapter
+from channels.protocols import images
+from channels.protocols.images import ImagesRequest
+from channels.registry import ChannelSpec, ModelSpec
+from channels.wire.http import UpstreamRequest
+from gw.calls.media import MediaCall
+from gw.calls.models import require_served
+from gw.calls.sync_media import SyncMedia
+from gw.images.bill import ImageBill, UnknownArea
+from gw.web.errors import INVALID_REQUEST, GatewayError
+from gw.web.model_call import ModelCallHandler
+from gw.web.writer import HandlerWriter
+from metrics import genai
+from metrics.tracing import CallSpan
+
+
+class ImagesHandler(ModelCallHandler):
+    """One call for images."""
+
+    shape = "images"
+    route = "images"
+    protocol = "images"
+
+    async def on_post(self) -> None:
+        request = self.read(lambda: images.read_request(self.body))
+        require_served(self._model, self.protocol)
+        sync_media = cast(SyncMedia, self.settings["sync_media"])
+        await sync_media.run(self._call(request, self._model), HandlerWriter(self))
+
+    def _call(self, request: ImagesRequest, model: ModelSpec) -> MediaCall:
+        timeouts = self.services.config.timeouts
+
+        def prepare(candidate: Candidate, channel: ChannelSpec) -> UpstreamRequest:
+            body = images.upstream_body(request, upstream_model=candidate.upstream_model)
+            return adapter.request(channel, body)
+
+        return MediaCall(
+            facts=self.facts(),
+            model=model,
+            cap_nano_usd=self.principal.spend_cap_nano_usd,
+            bill=_bill(request, model),
+            cheaper="or ask for fewer or smaller images.",
+            span=self._span(model),
+            prepare=prepare,
+            started=self.services.clock.monotonic(),
+            attempt_seconds=timeouts.image_attempt,
+            total_seconds=timeouts.image_total,
+            detail=self._detail,
+        )
+
+    def _span(self, model: ModelSpec) -> CallSpan:
+        return self.services.tracing.start_call(
+            name="gw.images.generate",
+            traceparent=self.request.headers.get("traceparent"),
+            attributes={
+                genai.OPERATION_NAME: "generate_content",
+                genai.OUTPUT_TYPE: "image",
+                genai.PROVIDER_NAME: model.owned_by,
+                genai.REQUEST_MODEL: model.id,
+                "gw.protocol": self.protocol,
+                "gw.call": self.call_id.hex,
+                "gw.account": self.principal.account_id,
+            },
+        )
+
+
+def _bill(request: ImagesRequest, model: ModelSpec) -> ImageBill:
+    try:
+        return ImageBill(request, ImagePrice.of(model.price, model.multiplier))
+    except UnknownArea:
+        raise GatewayError(
+            INVALID_REQUEST,
+            f"size: the price of `{model.id}` depends on the area; expected a size in pixels such "
+            "as 1024x1024, or none.",
+            param="size",
+        ) from None
