@@ -15,6 +15,7 @@ import ujson
 
 from actors.store.database import Database
 from actors.store.queries import load
+from actors.wallet.claims import ClaimEnd, Free, Standing, claim_to_json, end_to_json
 from actors.wallet.messages import (
     CallFacts,
     Hold,
@@ -55,10 +56,11 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """What a batch did. A hold not in `refused` (by its place in the batch) was granted."""
+    """What a batch did. A hold in neither `refused` nor `taken` (by its place) was granted."""
 
     settled: frozenset[UUID]
     refused: dict[int, RefusalReason]
+    taken: dict[int, Standing]  # its idempotency key was not free
     balances: dict[str, tuple[int, int]]  # account id -> balance, held, in nano-USD
 
 
@@ -67,13 +69,16 @@ async def apply(session: Executor, process_id: str, batch: Batch) -> Applied:
 
     Raises StoreUnavailable when the connection broke: the batch may or may not have committed.
     """
+    settlements = _first_of_each_call(batch.settlements)
+    claims = _claims(settlements, batch.holds)
     rows = await session.fetch_all(
         SQL["apply"],
         (
             process_id,
-            _json([_settlement(s) for s in _first_of_each_call(batch.settlements)]),
+            _json([_settlement(s) for s in settlements]),
             _json([_hold(seq, hold) for seq, hold in enumerate(batch.holds)]),
             _json([_record(r) for r in batch.records]),
+            _json(claims) if claims is not None else None,
         ),
     )
     answer = rows[0][0]
@@ -81,6 +86,7 @@ async def apply(session: Executor, process_id: str, batch: Batch) -> Applied:
     return Applied(
         settled=frozenset(UUID(call_id) for call_id in found["settled"]),
         refused=dict(found["refused"]),
+        taken=dict(found["taken"]),
         balances={account: (balance, held) for account, balance, held in found["accounts"]},
     )
 
@@ -158,7 +164,7 @@ def _first_of_each_call(settlements: Sequence[Settle | Void]) -> list[Settle | V
     return list(first.values())
 
 
-def _json(items: list[dict[str, Any]]) -> str:
+def _json(items: Any) -> str:
     text = str(ujson.dumps(items, escape_forward_slashes=False))
     if "\\u0000" in text or "\\ud" in text:
         # An emoji, or something that PostgreSQL refuses wherever it stands, and the batch with it.
@@ -187,6 +193,34 @@ def _hold(seq: int, hold: Hold) -> dict[str, Any]:
         "cap": hold.cap_nano_usd,
         "call": _call(hold),
     }
+
+
+def _claims(
+    settlements: Sequence[Settle | Void], holds: Sequence[Hold]
+) -> dict[str, list[dict[str, Any]]] | None:
+    """What the batch says of idempotency keys; None, as nearly always, when it says nothing."""
+    wanted = [
+        {
+            "seq": seq,
+            "account_id": hold.facts.account_id,
+            "call_id": hold.facts.call_id.hex,
+            **claim_to_json(hold.claim),
+        }
+        for seq, hold in enumerate(holds)
+        if hold.claim is not None
+    ]
+    ended = [
+        {"call_id": settlement.facts.call_id.hex, **end_to_json(end)}
+        for settlement in settlements
+        if (end := _claim_end(settlement)) is not None
+    ]
+    return {"wanted": wanted, "ended": ended} if wanted or ended else None
+
+
+def _claim_end(settlement: Settle | Void) -> ClaimEnd:
+    if isinstance(settlement, Void):
+        return Free() if settlement.has_claim else None
+    return settlement.claim_end
 
 
 def _row(facts: CallFacts, outcome: Outcome) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 from uuid import UUID
 
+from actors.wallet.claims import Claim, ClaimEnd, Standing
+
 RowStatus = Literal["success", "error", "interrupted", "rejected"]
 RefusalReason = Literal["insufficient_funds", "spend_cap", "unknown_account"]
 
@@ -32,12 +34,14 @@ class Hold:
     """Reserve `amount_nano_usd` for one call, within the balance and the key's spend cap.
 
     `detail` is what its row will say of the price, should this process die.
+    With a claim, only when the account's idempotency key is free, which it is not from then on.
     """
 
     facts: CallFacts
     amount_nano_usd: int
     cap_nano_usd: int | None = None
     detail: Mapping[str, Any] | None = None
+    claim: Claim | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +56,13 @@ class Refused:
     """Nothing was held."""
 
     reason: RefusalReason
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Nothing was held: the idempotency key is not free, and this is what stands there."""
+
+    standing: Standing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,20 +91,25 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settle:
-    """Release the hold of a call, take its cost, write its row: all or nothing, once."""
+    """Release the hold of a call, take its cost, write its row: all or nothing, once.
+
+    `claim_end` says what becomes of its idempotency key, if it claimed one.
+    """
 
     facts: CallFacts
     outcome: Outcome
+    claim_end: ClaimEnd = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Void:
     """Release the hold of a call if there is one: its caller never learnt that it was granted.
 
-    No row is written; the caller, who gave up, writes its own.
+    No row is written; the caller, who gave up, writes its own. A key that it claimed is free.
     """
 
     facts: CallFacts
+    has_claim: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,6 +46,8 @@ INVARIANTS: Mapping[str, Sequence[str]] = {
         "cost_nano_usd",
         "rows_cost_nano_usd",
     ),
+    "key_was_claimed_by_a_call": ("account", "idempotency_key", "call"),
+    "kept_answer_is_settled": ("account", "idempotency_key", "call", "state"),
     "hold_has_a_live_call": ("call", "account", "amount_nano_usd", "age_seconds"),
 }
 
@@ -72,5 +74,5 @@ async def verify(database: Database) -> VerifyReport:
         for invariant, columns in INVARIANTS.items():
             for row in await session.fetch_all(SQL[invariant]):
                 faults.append({"invariant": invariant, **dict(zip(columns, row, strict=True))})
-    names = ("accounts", "entries", "open_holds", "call_log_rows")
+    names = ("accounts", "entries", "open_holds", "call_log_rows", "idempotency_keys")
     return VerifyReport(counts=dict(zip(names, counts, strict=True)), faults=faults)

@@ -1,7 +1,8 @@
 -- counts --
 -- How much there is to prove.
 SELECT (SELECT count(*) FROM accounts), (SELECT count(*) FROM entries),
-       (SELECT count(*) FROM holds), (SELECT count(*) FROM call_logs)
+       (SELECT count(*) FROM holds), (SELECT count(*) FROM call_logs),
+       (SELECT count(*) FROM idempotency)
 
 -- balance_is_sum_of_entries --
 -- Every account's balance and held are the sums of its entries.
@@ -57,6 +58,18 @@ SELECT e.call_id::text, -e.amount_nano_usd, NULL FROM entries e
 WHERE e.kind = 'settle' AND NOT EXISTS (SELECT FROM call_logs l WHERE l.request_id = e.call_id)
 UNION ALL
 SELECT request_id::text, NULL, count(*) FROM call_logs GROUP BY request_id HAVING count(*) > 1
+
+-- key_was_claimed_by_a_call --
+-- Every idempotency key belongs to a call of its account that held money in its name.
+SELECT i.account_id, i.key, i.call_id::text FROM idempotency i
+WHERE NOT EXISTS (SELECT FROM entries e
+                  WHERE e.call_id = i.call_id AND e.kind = 'hold' AND e.account_id = i.account_id)
+
+-- kept_answer_is_settled --
+-- Every remembered answer, kept or too large, is that of a settled call.
+SELECT i.account_id, i.key, i.call_id::text, i.state FROM idempotency i
+WHERE i.state <> 'executing'
+  AND NOT EXISTS (SELECT FROM entries e WHERE e.call_id = i.call_id AND e.kind = 'settle')
 
 -- hold_has_a_live_call --
 -- No hold is left by a process that gives no sign of life.

@@ -12,6 +12,7 @@ from typing import Any
 from actors.clock import Clock
 from actors.mailbox import Envelope
 from actors.store.database import Database
+from actors.wallet.claims import ClaimEnd, Standing
 from actors.wallet.ledger import Spending, read_balance, read_spending
 from actors.wallet.messages import (
     Barrier,
@@ -25,6 +26,7 @@ from actors.wallet.messages import (
     RefusalReason,
     Refused,
     Settle,
+    Taken,
     Void,
 )
 from actors.wallet.wallet import Wallet
@@ -49,6 +51,14 @@ class HoldRefused(Exception):
         self.reason = reason
 
 
+class KeyTaken(Exception):
+    """The idempotency key of a hold is not free; nothing was held."""
+
+    def __init__(self, standing: Standing) -> None:
+        super().__init__(standing)
+        self.standing = standing
+
+
 class Wallets:
     """Finds or makes the wallet of an account and speaks with the writer for it."""
 
@@ -71,8 +81,9 @@ class Wallets:
     async def hold(self, hold: Hold) -> Granted:
         """Reserve a call's estimate, exactly and in order.
 
-        Raises HoldRefused, or LedgerUnavailable when the database is away for too long. A hold that
-        is granted after all, when its caller has been told so or was cancelled, is given back.
+        Raises HoldRefused, KeyTaken, or LedgerUnavailable when the database is away for too long. A
+        hold that is granted after all, when its caller has been told so or was cancelled, is given
+        back.
         """
         if self._waiting >= WAITING_MAX:
             raise LedgerUnavailable
@@ -86,16 +97,18 @@ class Wallets:
             self._waiting -= 1
         if isinstance(answer, Refused):
             raise HoldRefused(answer.reason)
+        if isinstance(answer, Taken):
+            raise KeyTaken(answer.standing)
         assert isinstance(answer, Granted)
         return answer
 
-    def settle(self, facts: CallFacts, outcome: Outcome) -> None:
-        """End a call that holds money: entry, row and release commit together, once."""
-        self._tell(facts.account_id, Settle(facts=facts, outcome=outcome))
+    def settle(self, facts: CallFacts, outcome: Outcome, *, claim_end: ClaimEnd = None) -> None:
+        """End a call that holds money: entry, row, release and claim commit together, once."""
+        self._tell(facts.account_id, Settle(facts=facts, outcome=outcome, claim_end=claim_end))
 
-    def void(self, facts: CallFacts) -> None:
-        """Give back a hold, if there is one, without writing a row."""
-        self._tell(facts.account_id, Void(facts=facts))
+    def void(self, facts: CallFacts, *, has_claim: bool = False) -> None:
+        """Give back a hold, if there is one, and its claim, without writing a row."""
+        self._tell(facts.account_id, Void(facts=facts, has_claim=has_claim))
 
     def record(self, facts: CallFacts, outcome: Outcome) -> None:
         """Write the row of a call that holds nothing. Under overload it is dropped and logged."""
@@ -153,7 +166,7 @@ class Wallets:
                 and isinstance(reply.result(), Granted)
             ):
                 # Granted and cancelled in the same turn of the loop: it never reached anyone.
-                self.void(message.facts)
+                self.void(message.facts, has_claim=message.claim is not None)
             raise
 
     def _tell(self, account_id: str, message: Message) -> None:

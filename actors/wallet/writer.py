@@ -15,11 +15,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from uuid import UUID
 
 from actors.clock import Clock
 from actors.mailbox import Envelope
 from actors.store.database import Database, Session, StoreUnavailable
+from actors.wallet.claims import Keep, KeepNothing
 from actors.wallet.ledger import Applied, Batch, apply
 from actors.wallet.messages import (
     Barrier,
@@ -30,6 +32,7 @@ from actors.wallet.messages import (
     Record,
     Refused,
     Settle,
+    Taken,
     Void,
 )
 from actors.wallet.wallet import Wallet
@@ -38,6 +41,8 @@ from metrics.prometheus import Metrics
 
 # Measured: a larger batch buys little CPU and costs latency.
 BATCH_MAX = 256
+# Answers to be kept under idempotency keys make a batch heavy: past this, the next takes the rest.
+ANSWER_BYTES_MAX = 8 * 1024 * 1024
 BACKOFF_FIRST_SECONDS = 0.05
 BACKOFF_MAX_SECONDS = 1.0
 
@@ -110,9 +115,14 @@ class LedgerWriter:
     def _gather(self) -> list[Work]:
         """Take one message of each ready wallet in turn: no account can keep the others waiting."""
         taken: list[Work] = []
-        while self._ready and len(taken) < BATCH_MAX:
+        answer_bytes = 0
+        while self._ready and len(taken) < BATCH_MAX and answer_bytes < ANSWER_BYTES_MAX:
             wallet = self._ready.popleft()
-            taken.append((wallet, wallet.waiting.popleft()))
+            envelope = wallet.waiting.popleft()
+            taken.append((wallet, envelope))
+            kept = _kept(envelope.message)
+            if kept is not None:
+                answer_bytes += len(kept.body)
             if wallet.waiting:
                 self._ready.append(wallet)
             else:
@@ -141,8 +151,13 @@ class LedgerWriter:
                     "ledger_batch_failed", exc_info=True, error=repr(error), size=len(work)
                 )
                 if len(work) == 1:
-                    self._set_aside(work[0])
-                    return
+                    wallet, envelope = work[0]
+                    if _kept(envelope.message) is None:
+                        self._set_aside(work[0])
+                        return
+                    # Better to forget the answer than to leave the call unsettled.
+                    work = [(wallet, _without_answer(envelope))]
+                    continue
                 for one in work:
                     await self._finish([one])
                 return
@@ -179,6 +194,8 @@ class LedgerWriter:
             if reason is not None:
                 self._metrics.hold_refused(reason)
                 envelope.answer(Refused(reason=reason))
+            elif seq in applied.taken:
+                envelope.answer(Taken(applied.taken[seq]))
             elif not envelope.answer(Granted(amount_nano_usd=hold.amount_nano_usd)):
                 # The client left while the hold was being made: what nobody accepted goes back.
                 self._void(wallet, hold)
@@ -207,8 +224,7 @@ class LedgerWriter:
             message = envelope.message
             if isinstance(message, Hold) and envelope.put_at <= limit:
                 envelope.fail(LedgerUnavailable())
-                void: Message = Void(facts=message.facts)
-                work[place] = (wallet, Envelope(void, envelope.put_at, None))
+                work[place] = (wallet, Envelope(_void_of(message), envelope.put_at, None))
             elif isinstance(message, Barrier) and envelope.put_at <= limit:
                 envelope.fail(LedgerUnavailable())
         for wallet in self._ready:
@@ -217,7 +233,7 @@ class LedgerWriter:
                     envelope.fail(LedgerUnavailable())
 
     def _void(self, wallet: Wallet, hold: Hold) -> None:
-        self.submit(wallet, Envelope(Void(facts=hold.facts), self._clock.monotonic(), None))
+        self.submit(wallet, Envelope(_void_of(hold), self._clock.monotonic(), None))
 
     def _set_aside(self, work: Work) -> None:
         """Give up on one message that the database refuses for what it says."""
@@ -229,3 +245,21 @@ class LedgerWriter:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
+
+
+def _void_of(hold: Hold) -> Message:
+    return Void(facts=hold.facts, has_claim=hold.claim is not None)
+
+
+def _kept(message: Message) -> Keep | None:
+    """The answer that a settlement brings with it."""
+    if isinstance(message, Settle) and isinstance(message.claim_end, Keep):
+        return message.claim_end
+    return None
+
+
+def _without_answer(envelope: Envelope[Message]) -> Envelope[Message]:
+    message = envelope.message
+    assert isinstance(message, Settle)
+    settle: Message = replace(message, claim_end=KeepNothing())
+    return Envelope(settle, envelope.put_at, None)

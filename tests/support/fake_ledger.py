@@ -15,8 +15,9 @@ from uuid import UUID
 
 import ujson
 
-from actors.store.database import StoreUnavailable
+from actors.store.database import StatementRefused, StoreUnavailable
 from actors.wallet import ledger, verify
+from tests.support.fake_claims import FakeClaims
 
 
 @dataclass
@@ -30,9 +31,12 @@ class FakeLedger:
     holds: dict[UUID, dict[str, Any]] = field(default_factory=dict)
     entries: list[tuple[str, str | None, UUID | None, str, int, int]] = field(default_factory=list)
     rows: dict[UUID, dict[str, Any]] = field(default_factory=dict)
+    claims: FakeClaims = field(default_factory=FakeClaims)
     # What goes wrong next: before the statement, or after it has committed.
     lose_before: int = 0
     lose_after: int = 0
+    # Answers kept under idempotency keys are more than the database takes.
+    refuses_answers: bool = False
     gate: asyncio.Event | None = None
     batches: list[int] = field(default_factory=list)
 
@@ -86,8 +90,15 @@ class FakeLedger:
         if self.lose_before:
             self.lose_before -= 1
             raise StoreUnavailable("lost before the statement")
-        _, settlements, holds, rows = params
-        answer = self.apply(ujson.loads(settlements), ujson.loads(holds), ujson.loads(rows))
+        _, settlements, holds, rows, claims = params
+        if self.refuses_answers and claims is not None and '"body"' in claims:
+            raise StatementRefused("54000", "too large")
+        answer = self.apply(
+            ujson.loads(settlements),
+            ujson.loads(holds),
+            ujson.loads(rows),
+            ujson.loads(claims) if claims is not None else None,
+        )
         self.batches.append(len(answer["settled"]))
         if self.lose_after:
             self.lose_after -= 1
@@ -101,22 +112,41 @@ class FakeLedger:
         settlements: list[dict[str, Any]],
         holds: list[dict[str, Any]],
         rows: list[dict[str, Any]],
+        claims: dict[str, list[dict[str, Any]]] | None,
     ) -> dict[str, Any]:
         settled = [s["call_id"] for s in settlements if self._settle(s)]
-        refused = []
+        for end in (claims or {}).get("ended", ()):
+            if end["call_id"] in settled:
+                self.claims.end(end)
+        wanted = {want["seq"]: want for want in (claims or {}).get("wanted", ())}
+        refused, taken = [], []
         ordered = sorted(holds, key=lambda h: (h["account_id"], h["seq"]))
         for hold in ordered:
+            want = wanted.get(hold["seq"])
+            if want is not None and hold["account_id"] in self.balances:
+                standing = self._standing(want)
+                if standing is not None:
+                    taken.append([hold["seq"], standing])
+                    continue
             reason = self._hold(hold)
             if reason is not None:
                 refused.append([hold["seq"], reason])
+            elif want is not None:
+                self.claims.claim(want)
         for row in rows:
             self.rows.setdefault(UUID(row["request_id"]), row)
         touched = {item["account_id"] for item in [*settlements, *holds]} & set(self.balances)
         return {
             "settled": settled,
             "refused": refused,
+            "taken": taken,
             "accounts": [[a, self.balances[a], self.held[a]] for a in touched],
         }
+
+    def _standing(self, want: Mapping[str, Any]) -> str | None:
+        if UUID(want["call_id"]) in self.holds:  # sent again: it was granted
+            return None
+        return self.claims.standing(want, open_calls=set(self.holds))
 
     def _settle(self, settlement: Mapping[str, Any]) -> bool:
         call_id = UUID(settlement["call_id"])
@@ -180,5 +210,12 @@ class FakeLedger:
         for call_id in {e[2] for e in self.entries if e[3] == "hold"}:
             if (call_id in self.holds) == (call_id in resolutions):
                 found.append("hold_is_open_or_resolved")
+        held = {(e[0], e[2]) for e in self.entries if e[3] == "hold"}
+        settled = {e[2] for e in self.entries if e[3] == "settle"}
+        for (account, _), row in self.claims.rows.items():
+            if (account, row.call_id) not in held:
+                found.append("key_was_claimed_by_a_call")
+            if row.state != "executing" and row.call_id not in settled:
+                found.append("kept_answer_is_settled")
         assert set(found) <= set(verify.INVARIANTS)
         return found

@@ -68,16 +68,16 @@ class LedgerMachine(RuleBasedStateMachine):
         keys = KEYS[account]
         key = keys[key_index % len(keys)]
         cap = CAP if key.endswith("capped") else None
-        facts = [self._new_facts(account, key) for _ in wanted]
+        facts = [self.new_facts(account, key) for _ in wanted]
         batch = Batch(
             holds=[
                 Hold(facts=f, amount_nano_usd=amount, cap_nano_usd=cap)
                 for f, amount in zip(facts, wanted, strict=True)
             ]
         )
-        applied = self._run(batch)
+        applied = self.run(batch)
         for seq, (f, amount) in enumerate(zip(facts, wanted, strict=True)):
-            expected = self._expect_hold(account, key, amount, cap)
+            expected = self.expect_hold(account, key, amount, cap)
             assert applied.refused.get(seq) == expected
             if expected is None:
                 self.open[f.call_id] = (account, key, amount)
@@ -86,34 +86,34 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(facts=calls, cost=st.integers(min_value=0, max_value=800))
     def settle(self, facts: CallFacts, cost: int) -> None:
         """Less, equal, more than the hold; again; or for a call that was never admitted."""
-        applied = self._run(Batch(settlements=[Settle(facts=facts, outcome=_outcome(cost))]))
+        applied = self.run(Batch(settlements=[Settle(facts=facts, outcome=outcome(cost))]))
         assert (facts.call_id in applied.settled) == (facts.call_id in self.open)
-        self._close(facts, cost)
+        self.close(facts, cost)
 
     @rule(facts=calls)
     def void(self, facts: CallFacts) -> None:
-        self._run(Batch(settlements=[Void(facts=facts)]))
-        self._close(facts, 0)
+        self.run(Batch(settlements=[Void(facts=facts)]))
+        self.close(facts, 0)
 
     @rule(facts=calls, cost=st.integers(min_value=0, max_value=300), amount=amounts)
     def settle_and_hold_together(self, facts: CallFacts, cost: int, amount: int) -> None:
         """What a settlement releases can be held within the same batch."""
-        fresh = self._new_facts(facts.account_id, facts.key_id)
+        fresh = self.new_facts(facts.account_id, facts.key_id)
         cap = CAP if facts.key_id.endswith("capped") else None
-        applied = self._run(
+        applied = self.run(
             Batch(
-                settlements=[Settle(facts=facts, outcome=_outcome(cost))],
+                settlements=[Settle(facts=facts, outcome=outcome(cost))],
                 holds=[Hold(facts=fresh, amount_nano_usd=amount, cap_nano_usd=cap)],
                 records=[
                     Record(
-                        facts=self._new_facts(facts.account_id, facts.key_id),
-                        outcome=_outcome(0, status="rejected"),
+                        facts=self.new_facts(facts.account_id, facts.key_id),
+                        outcome=outcome(0, status="rejected"),
                     )
                 ],
             )
         )
-        self._close(facts, cost)
-        expected = self._expect_hold(fresh.account_id, fresh.key_id, amount, cap)
+        self.close(facts, cost)
+        expected = self.expect_hold(fresh.account_id, fresh.key_id, amount, cap)
         assert applied.refused.get(0) == expected
         if expected is None:
             self.open[fresh.call_id] = (fresh.account_id, fresh.key_id, amount)
@@ -130,7 +130,8 @@ class LedgerMachine(RuleBasedStateMachine):
         before = {account: self.balance_of(account) for account in ACCOUNTS}
         assert self.apply(batch).settled == frozenset()
         standing = [h for h in self.last.holds if h.facts.call_id in self.open]
-        assert self.apply(Batch(holds=standing)).refused == {}
+        again = self.apply(Batch(holds=standing))
+        assert (again.refused, again.taken) == ({}, {})
         assert {account: self.balance_of(account) for account in ACCOUNTS} == before
 
     @invariant()
@@ -145,11 +146,11 @@ class LedgerMachine(RuleBasedStateMachine):
 
     # The model
 
-    def _run(self, batch: Batch) -> Applied:
+    def run(self, batch: Batch) -> Applied:
         self.last = batch
         return self.apply(batch)
 
-    def _expect_hold(self, account: str, key: str, amount: int, cap: int | None) -> str | None:
+    def expect_hold(self, account: str, key: str, amount: int, cap: int | None) -> str | None:
         held = sum(a for acct, _, a in self.open.values() if acct == account)
         available = self.balance[account] - held
         if available <= 0 or amount > available:
@@ -160,14 +161,14 @@ class LedgerMachine(RuleBasedStateMachine):
                 return "spend_cap"
         return None
 
-    def _close(self, facts: CallFacts, cost: int) -> None:
+    def close(self, facts: CallFacts, cost: int) -> None:
         found = self.open.pop(facts.call_id, None)
         if found is not None:
             account, key, _ = found
             self.balance[account] -= cost
             self.spent[key] += cost
 
-    def _new_facts(self, account: str, key: str) -> CallFacts:
+    def new_facts(self, account: str, key: str) -> CallFacts:
         self.counter += 1
         return CallFacts(
             call_id=UUID(int=self.counter),
@@ -179,5 +180,5 @@ class LedgerMachine(RuleBasedStateMachine):
         )
 
 
-def _outcome(cost: int, status: Any = "success") -> Outcome:
+def outcome(cost: int, status: Any = "success") -> Outcome:
     return Outcome(status=status, cost_nano_usd=cost, created_at=1_790_000_001.5, latency_ms=1500)

@@ -5,11 +5,13 @@
 --                                                       row is written, its caller writes its own
 -- p_holds       [{seq, call_id, account_id, key_id, amount, cap, call}]
 -- p_rows        [{account_id, key_id, request_id, row columns…}]   calls that never held anything
+-- p_claims      {wanted: […], ended: […]}   idempotency keys of the holds and settlements above (see
+--                                           the migration of that table); null where none has one
 --
--- Returns {settled: [call_id], refused: [[seq, reason]], accounts: [[id, balance, held]]}. A hold
--- that is already there counts as granted and a settlement whose hold is gone does nothing: the
--- whole batch may be sent again after a lost connection.
-CREATE FUNCTION ledger_apply(p_process text, p_settlements json, p_holds json, p_rows json)
+-- Returns {settled: [call_id], refused: [[seq, reason]], taken: [[seq, standing]],
+-- accounts: [[id, balance, held]]}. A hold that is already there counts as granted and a settlement
+-- whose hold is gone does nothing: the whole batch may be sent again after a lost connection.
+CREATE FUNCTION ledger_apply(p_process text, p_settlements json, p_holds json, p_rows json, p_claims json)
 RETURNS json LANGUAGE plpgsql AS $$
 DECLARE
     touched       text[];
@@ -21,6 +23,11 @@ DECLARE
     cap_left      jsonb := '{}';
     left_of_cap   bigint;
     want          record;
+    claims        jsonb;            -- of the claims, by seq; null: nobody claims anything
+    claim         jsonb;
+    claimed       jsonb := '{}';    -- by holds granted above in this batch: key -> fingerprint
+    standing      text;
+    taken         json[] := '{}';
 BEGIN
     -- Accounts are locked in the order of their ids, so that two processes cannot wait on each
     -- other; every other row changed below belongs to one of these accounts.
@@ -72,9 +79,15 @@ BEGIN
             WHERE k.key_id = t.key_id
         )
         SELECT array_agg(call_id) INTO settled FROM gone;
+        IF p_claims IS NOT NULL THEN
+            PERFORM idempotency_end(p_claims -> 'ended', settled);
+        END IF;
     END IF;
 
     IF json_array_length(p_holds) > 0 THEN
+        IF p_claims IS NOT NULL THEN
+            claims := idempotency_find(p_claims -> 'wanted');
+        END IF;
         FOR want IN
             SELECT x.seq, x.account_id, x.key_id, x.amount, x.cap,
                 a.balance_nano_usd - a.held_nano_usd AS available, open.call_id IS NOT NULL AS is_repeat,
@@ -90,10 +103,22 @@ BEGIN
             IF want.account_id <> current_id THEN
                 current_id := want.account_id;
                 available := want.available;
+                claimed := '{}';
             END IF;
             IF want.available IS NULL THEN
                 refused := refused || json_build_array(want.seq, 'unknown_account');
                 CONTINUE;
+            END IF;
+            IF claims IS NOT NULL THEN
+                -- Before money: whoever asks again needs none.
+                claim := claims -> want.seq::text;
+                standing := coalesce(claim ->> 'standing', CASE
+                    WHEN claimed ->> (claim ->> 'key') = claim ->> 'fingerprint' THEN 'in_flight'
+                    WHEN claimed ? (claim ->> 'key') THEN 'reuse' END);
+                IF standing IS NOT NULL THEN
+                    taken := taken || json_build_array(want.seq, standing);
+                    CONTINUE;
+                END IF;
             END IF;
             -- Nothing is left, or what is left does not cover the estimate.
             IF available <= 0 OR want.amount > available THEN
@@ -110,6 +135,9 @@ BEGIN
             END IF;
             available := available - want.amount;
             granted := granted || want.seq;
+            IF claim IS NOT NULL THEN
+                claimed := claimed || jsonb_build_object(claim ->> 'key', claim ->> 'fingerprint');
+            END IF;
         END LOOP;
 
         IF cardinality(granted) > 0 THEN
@@ -131,6 +159,9 @@ BEGIN
             UPDATE accounts a SET held_nano_usd = a.held_nano_usd + t.amount
             FROM (SELECT account_id, sum(amount) AS amount FROM g GROUP BY account_id) t
             WHERE a.id = t.account_id;
+            IF claims IS NOT NULL THEN
+                PERFORM idempotency_claim(p_claims -> 'wanted', granted);
+            END IF;
         END IF;
     END IF;
 
@@ -149,6 +180,7 @@ BEGIN
     RETURN json_build_object(
         'settled', coalesce(to_json(settled), '[]'),
         'refused', coalesce(array_to_json(refused), '[]'),
+        'taken', coalesce(array_to_json(taken), '[]'),
         'accounts', coalesce((SELECT json_agg(json_build_array(id, balance_nano_usd, held_nano_usd))
                               FROM accounts WHERE id = ANY (touched)), '[]'));
 END $$;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,7 +15,8 @@ from actors.store.database import Database
 from actors.wallet import ledger
 from actors.wallet.ledger import Applied, Batch
 from actors.wallet.verify import verify
-from tests.support.ledger_machine import KEYS, LedgerMachine
+from tests.support.claim_machine import ClaimMachine, ClaimRows
+from tests.support.ledger_machine import KEYS
 
 PROCESS = "proc_machine"
 
@@ -43,7 +45,7 @@ def driver(database_url: str) -> Iterator[Driver]:
 
 
 def test_postgres_keeps_the_rules(driver: Driver) -> None:
-    class PostgresLedgerMachine(LedgerMachine):
+    class PostgresLedgerMachine(ClaimMachine):
         def __init__(self) -> None:
             super().__init__()
             driver.run(self._empty())
@@ -53,8 +55,8 @@ def test_postgres_keeps_the_rules(driver: Driver) -> None:
             # Triggers off: the entries' own trigger would refuse to let an example start afresh.
             await database.execute(
                 "SET session_replication_role = replica;"
-                "TRUNCATE entries, holds, call_logs, call_log_rollups, key_spend, keys, accounts,"
-                " processes;"
+                "TRUNCATE idempotency, entries, holds, call_logs, call_log_rollups, processes;"
+                "TRUNCATE key_spend, keys, accounts;"
                 "SET session_replication_role = DEFAULT"
             )
             for account, keys in KEYS.items():
@@ -85,10 +87,29 @@ def test_postgres_keeps_the_rules(driver: Driver) -> None:
         def faults(self) -> list[Any]:
             return list(driver.run(verify(driver.database)).faults)
 
+        def pass_time(self, seconds: float) -> None:
+            driver.run(
+                driver.database.execute(
+                    "UPDATE idempotency SET expires_at = expires_at - make_interval(secs => %s)",
+                    (seconds,),
+                )
+            )
+
+        def claim_rows(self) -> ClaimRows:
+            rows = driver.run(
+                driver.database.fetch_all(
+                    "SELECT account_id, key, call_id, state, body FROM idempotency"
+                )
+            )
+            return {
+                (account, key): (UUID(call), state, bytes(body) if body is not None else None)
+                for account, key, call, state, body in rows
+            }
+
     run_state_machine_as_test(
         PostgresLedgerMachine,
         settings=settings(
-            max_examples=12,
+            max_examples=20,
             stateful_step_count=25,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow],

@@ -9,8 +9,9 @@ import hypothesis
 
 from actors.wallet import ledger
 from actors.wallet.ledger import Applied, Batch
+from tests.support.claim_machine import ClaimMachine, ClaimRows
 from tests.support.fake_ledger import FakeLedger
-from tests.support.ledger_machine import KEYS, LedgerMachine
+from tests.support.ledger_machine import KEYS
 
 T = TypeVar("T")
 
@@ -24,7 +25,7 @@ def _now(coroutine: Coroutine[Any, Any, T]) -> T:
     raise AssertionError("the fake waited")
 
 
-class FakeLedgerMachine(LedgerMachine):
+class FakeLedgerMachine(ClaimMachine):
     def __init__(self) -> None:
         super().__init__()
         self.ledger = FakeLedger()
@@ -43,6 +44,13 @@ class FakeLedgerMachine(LedgerMachine):
 
     def faults(self) -> list[Any]:
         return self.ledger.faults()
+
+    def pass_time(self, seconds: float) -> None:
+        self.ledger.claims.now += seconds
+
+    def claim_rows(self) -> ClaimRows:
+        rows = self.ledger.claims.rows
+        return {place: (row.call_id, row.state, row.body) for place, row in rows.items()}
 
 
 TestLedgerMachine = FakeLedgerMachine.TestCase

@@ -3,65 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any
 from uuid import UUID
 
 import pytest
 
-from actors.store.database import Database, StatementRefused
-from actors.wallet.messages import CallFacts, Hold, LedgerUnavailable, Outcome
-from actors.wallet.wallets import HOLD_SECONDS, HoldRefused, Wallets
-from actors.wallet.writer import LedgerWriter
-from metrics.prometheus import Metrics
+from actors.store.database import StatementRefused
+from actors.wallet.messages import LedgerUnavailable
+from actors.wallet.wallets import HOLD_SECONDS, HoldRefused
 from tests.support.aio import eventually, jump, run
-from tests.support.clock import FakeClock
-from tests.support.fake_ledger import FakeLedger
-
-ACCOUNT, KEY = "acct_a", "key_a"
-
-
-@dataclass
-class Bank:
-    ledger: FakeLedger
-    clock: FakeClock
-    writer: LedgerWriter
-    wallets: Wallets
-    task: asyncio.Task[None]
-
-
-@asynccontextmanager
-async def bank(balance: int = 1000) -> AsyncIterator[Bank]:
-    ledger, clock, metrics = FakeLedger(), FakeClock(), Metrics()
-    ledger.open_account(ACCOUNT, KEY, balance)
-    database = cast(Database, ledger)
-    writer = LedgerWriter(database=database, process_id="p", clock=clock, metrics=metrics)
-    wallets = Wallets(writer=writer, database=database, clock=clock, metrics=metrics)
-    task = asyncio.create_task(writer.run())
-    yield Bank(ledger, clock, writer, wallets, task)
-    task.cancel()
-    await asyncio.wait([task])
-
-
-def facts(number: int) -> CallFacts:
-    return CallFacts(
-        call_id=UUID(int=number),
-        account_id=ACCOUNT,
-        key_id=KEY,
-        protocol="chat",
-        model="m",
-        submitted_at=1.0,
-    )
-
-
-def hold(number: int, amount: int = 100, cap: int | None = None) -> Hold:
-    return Hold(facts=facts(number), amount_nano_usd=amount, cap_nano_usd=cap)
-
-
-def outcome(cost: int, status: Any = "success") -> Outcome:
-    return Outcome(status=status, cost_nano_usd=cost, created_at=2.0, latency_ms=1000)
+from tests.unit.wallet.bank import ACCOUNT, bank, facts, hold, outcome
 
 
 def test_hundred_concurrent_holds_admit_exactly_what_the_balance_covers() -> None:

@@ -1,0 +1,68 @@
+"""What is said of an idempotency key along with a hold and its settlement: frozen values.
+
+A call claims its key in the transaction that holds its money; the settlement says what becomes of
+the claim. The rows are `idempotency` in the database (its migration has the rules), who reads them
+is `gw/idempotency/`.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+# What a claim finds under its key (spec: States, Idempotent submission): another request, the same
+# one under way, its answer, or the memory of an answer that was too large to keep.
+Standing = Literal["reuse", "in_flight", "stored", "too_large"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """An idempotency key of the account, and the SHA-256 of the request that comes with it."""
+
+    key: str
+    fingerprint: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keep:
+    """Remember this answer (2xx) for seven days."""
+
+    status: int
+    headers: Sequence[tuple[str, str]]
+    body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class KeepNothing:
+    """Remember for seven days that there was an answer, too large to be kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """The key is free at once: the call failed (spec: Errors, rule 3)."""
+
+
+# None, for a call whose client was cut off: the key stays claimed until ten minutes are over.
+ClaimEnd = Keep | KeepNothing | Free | None
+
+
+def claim_to_json(claim: Claim) -> dict[str, Any]:
+    """The claim's part of a hold, as the ledger's SQL reads it."""
+    return {"key": claim.key, "fingerprint": claim.fingerprint.hex()}
+
+
+def end_to_json(end: Keep | KeepNothing | Free) -> dict[str, Any]:
+    """The claim's part of a settlement."""
+    if isinstance(end, Free):
+        return {"state": "free"}
+    if isinstance(end, KeepNothing):
+        return {"state": "too_large"}
+    assert 200 <= end.status <= 299, end.status
+    return {
+        "state": "stored",
+        "status": end.status,
+        "headers": [list(header) for header in end.headers],
+        "body": base64.b64encode(end.body).decode("ascii"),
+    }

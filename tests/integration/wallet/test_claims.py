@@ -1,0 +1,244 @@
+"""The specification's table of idempotent submission, walked on PostgreSQL batch by batch."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from actors.store.database import Database
+from actors.wallet import ledger
+from actors.wallet.claims import Claim, ClaimEnd, Free, Keep, KeepNothing
+from actors.wallet.ledger import Applied, Batch
+from actors.wallet.messages import CallFacts, Hold, Outcome, Settle, Void
+from actors.wallet.verify import verify
+from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
+from tests.support.aio import run
+
+BODY = bytes(range(256))
+KEPT = Keep(status=201, headers=(("Content-Type", "audio/mpeg"), ("x-a", "é")), body=BODY)
+
+
+@dataclass
+class Book:
+    """A ledger with one account of 1000, every hold 100 of it."""
+
+    database: Database
+    numbers: Any = field(default_factory=lambda: itertools.count(1))
+
+    def hold(self, key: str = "k", body: bytes = b"one", *, account: str = ACCOUNT) -> Hold:
+        facts = CallFacts(
+            call_id=UUID(int=next(self.numbers)),
+            account_id=account,
+            key_id=KEY if account == ACCOUNT else f"key of {account}",
+            protocol="images",
+            model="m",
+            submitted_at=1_790_000_000.0,
+        )
+        return Hold(facts=facts, amount_nano_usd=100, claim=Claim(key=key, fingerprint=body))
+
+    async def apply(self, **batch: Any) -> Applied:
+        return await ledger.apply(self.database, PROCESS, Batch(**batch))
+
+    async def ask(self, *holds: Hold) -> list[str]:
+        """What each hold of one batch is answered."""
+        applied = await self.apply(holds=holds)
+        return [
+            applied.taken.get(seq) or applied.refused.get(seq) or "granted"
+            for seq in range(len(holds))
+        ]
+
+    async def settle(self, hold: Hold, end: ClaimEnd, *, cost: int = 40) -> Applied:
+        outcome = Outcome(
+            status="success" if cost else "error",
+            cost_nano_usd=cost,
+            created_at=1_790_000_001.0,
+            latency_ms=1000,
+        )
+        return await self.apply(
+            settlements=[Settle(facts=hold.facts, outcome=outcome, claim_end=end)]
+        )
+
+    async def age(self, **interval: float) -> None:
+        """Let so much time pass for the keys."""
+        ((unit, amount),) = interval.items()
+        await self.database.execute(
+            "UPDATE idempotency SET expires_at = expires_at - make_interval(" + unit + " => %s)",
+            (amount,),
+        )
+
+
+@asynccontextmanager
+async def book(url: str) -> AsyncIterator[Book]:
+    async with Database(url) as database:
+        await open_account(database, 1000)
+        await open_account(database, 1000, "acct_b", "key of acct_b")
+        yield Book(database)
+        assert (await verify(database)).faults == []
+
+
+def test_key_is_in_flight_until_settled_and_then_stored_for_seven_days(database_url: str) -> None:
+    async def main() -> None:
+        async with book(database_url) as b:
+            first = b.hold()
+            assert await b.ask(first) == ["granted"]
+            assert await b.ask(b.hold()) == ["in_flight"]
+            assert await b.ask(b.hold(body=b"two")) == ["reuse"]
+            await b.settle(first, KEPT)
+            assert await b.ask(b.hold(), b.hold(body=b"two")) == ["stored", "reuse"]
+            (row,) = await b.database.fetch_all(
+                "SELECT call_id::text, status, headers, body FROM idempotency"
+            )
+            assert row[:3] == (
+                str(first.facts.call_id),
+                201,
+                [["Content-Type", "audio/mpeg"], ["x-a", "é"]],
+            )
+            assert bytes(row[3]) == BODY
+            await b.age(mins=7 * 24 * 60 - 1)
+            assert await b.ask(b.hold()) == ["stored"]
+            await b.age(mins=1)
+            assert await b.ask(b.hold()) == ["granted"]
+            (row,) = await b.database.fetch_all("SELECT state, body FROM idempotency")
+            assert row == ("executing", None)
+
+    run(main())
+
+
+def test_answer_too_large_is_remembered_without_its_body(database_url: str) -> None:
+    async def main() -> None:
+        async with book(database_url) as b:
+            first = b.hold()
+            await b.ask(first)
+            await b.settle(first, KeepNothing())
+            assert await b.ask(b.hold(), b.hold(body=b"two")) == ["too_large", "reuse"]
+            await b.age(days=7)
+            assert await b.ask(b.hold()) == ["granted"]
+
+    run(main())
+
+
+def test_failed_call_frees_its_key_with_the_settlement(database_url: str) -> None:
+    async def main() -> None:
+        async with book(database_url) as b:
+            first, second = b.hold(), b.hold(body=b"two")
+            await b.ask(first)
+            outcome = Outcome(
+                status="error", cost_nano_usd=0, created_at=1_790_000_001.0, latency_ms=1
+            )
+            settled = Settle(facts=first.facts, outcome=outcome, claim_end=Free())
+            applied = await b.apply(settlements=[settled], holds=[second])
+            assert (applied.taken, applied.refused) == ({}, {})
+            assert await b.ask(b.hold()) == ["reuse"]
+            await b.apply(settlements=[Void(facts=second.facts, has_claim=True)])
+            assert await b.ask(b.hold()) == ["granted"]
+
+    run(main())
+
+
+def test_key_of_a_call_that_was_cut_off_frees_itself_after_ten_minutes(database_url: str) -> None:
+    async def main() -> None:
+        async with book(database_url) as b:
+            first = b.hold()
+            await b.ask(first)
+            await b.settle(first, None, cost=0)
+            await b.age(secs=590)
+            assert await b.ask(b.hold()) == ["in_flight"]
+            await b.age(secs=10)
+            assert await b.ask(b.hold()) == ["granted"]
+
+    run(main())
+
+
+def test_call_under_way_keeps_its_key_however_long_it_takes(database_url: str) -> None:
+    async def main() -> None:
+        async with book(database_url) as b:
+            first = b.hold()
+            await b.ask(first)
+            await b.age(mins=30)
+            assert await b.ask(b.hold(), b.hold(body=b"two")) == ["in_flight", "reuse"]
+            await b.settle(first, KEPT)
+            assert await b.ask(b.hold()) == ["stored"]
+
+    run(main())
+
+
+def test_first_in_a_batch_gets_the_key_and_only_with_the_money(database_url: str) -> None:
+    async def main() -> None:
+        async with book(database_url) as b:
+            rich = b.hold()
+            poor = Hold(facts=b.hold().facts, amount_nano_usd=5000, claim=rich.claim)
+            stranger = b.hold(account="acct_b")  # another account's keys are its own
+            asked = [poor, stranger, rich, b.hold(), b.hold(body=b"two"), b.hold("other")]
+            expected = ["insufficient_funds", "granted", "granted", "in_flight", "reuse", "granted"]
+            assert await b.ask(*asked) == expected
+
+    run(main())
+
+
+def test_replay_needs_no_funds(database_url: str) -> None:
+    async def main() -> None:
+        async with book(database_url) as b:
+            first = b.hold()
+            await b.ask(first)
+            await b.settle(first, KEPT, cost=1000)
+            assert await b.ask(b.hold(), b.hold("other")) == ["stored", "insufficient_funds"]
+
+    run(main())
+
+
+def test_batch_sent_again_finds_its_own_claim(database_url: str) -> None:
+    async def main() -> None:
+        async with book(database_url) as b:
+            holds = [b.hold(), b.hold()]
+            assert await b.ask(*holds) == ["granted", "in_flight"]
+            assert await b.ask(*holds) == ["granted", "in_flight"]
+            await b.settle(holds[0], KEPT)
+            again = await b.settle(holds[0], Free())
+            assert again.settled == frozenset()
+            assert await b.ask(b.hold()) == ["stored"]
+
+    run(main())
+
+
+def test_late_settlement_of_a_recovered_call_leaves_the_key_alone(database_url: str) -> None:
+    async def main() -> None:
+        async with book(database_url) as b:
+            first = b.hold()
+            await b.ask(first)
+            await b.settle(first, None, cost=0)  # recovery was quicker
+            await b.settle(first, KEPT)
+            assert await b.ask(b.hold()) == ["in_flight"]
+
+    run(main())
+
+
+@pytest.mark.parametrize("processes", [8])
+def test_claims_from_many_processes_at_once_grant_one(database_url: str, processes: int) -> None:
+    async def main() -> None:
+        async with book(database_url) as b:
+            batches = [[b.hold(), b.hold(), b.hold("mine")] for _ in range(processes)]
+            databases = [Database(database_url, size=1) for _ in batches]
+            applied = await asyncio.gather(
+                *(
+                    ledger.apply(database, f"p{seq}", Batch(holds=holds))
+                    for seq, (database, holds) in enumerate(zip(databases, batches, strict=True))
+                )
+            )
+            for database in databases:
+                await database.close()
+            taken = [one.taken for one in applied]
+            assert sum(0 not in one for one in taken) == 1
+            assert sum(1 not in one for one in taken) == 0
+            assert sum(2 not in one for one in taken) == 1
+            assert {standing for one in taken for standing in one.values()} == {"in_flight"}
+            # Processes that are not signed on own no live call; the ledger must be clean again.
+            await b.database.execute("UPDATE holds SET process_id = %s", (PROCESS,))
+
+    run(main())
