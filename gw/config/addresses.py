@@ -66,7 +66,7 @@ def base_url() -> Reader[str]:
 
 
 def engine_url(schemes: Sequence[str]) -> Reader[str]:
-    """Read the URL of a database or of Redis; empty where there is none. It may hold a password."""
+    """Read the URL of an engine; empty where there is none. It may hold a password."""
     allowed = f"empty, or {' or '.join(f'{scheme}://…' for scheme in schemes)}"
     read_text = text(allowed, may_be_empty=True, secret=True)
 

@@ -37,6 +37,7 @@ from gw.config.readers import (
     text,
     whole,
 )
+from gw.config.redis_url import redis_url
 from gw.config.structures import (
     REQUIRED,
     Key,
@@ -124,7 +125,7 @@ TOP: Schema = {
     "admin_listen": Key(listen_address(), Address("127.0.0.1", 9090)),
     "data_dir": Key(folder(), "./var"),
     "database_url": Key(engine_url(["postgresql", "postgres"]), ""),
-    "redis_url": Key(engine_url(["redis", "rediss", "unix"]), ""),
+    "redis_url": Key(redis_url(), ""),
     "secret": Key(text("a secret", may_be_empty=True, secret=True), ""),
     "credits_per_usd": Key(
         decimal("credits", most=1_000_000_000, above_zero=True, quoted=True), Decimal(1000)

@@ -104,6 +104,19 @@ BAD_VALUES = [
     ("database_url: u:hidden@h/d", 1, "database_url", "not shown", "postgresql://", ""),
     ("redis_url: http://:hidden@h", 1, "redis_url", "http://", "redis://", ""),
     ("redis_url: 'redis://a hidden'", 1, "redis_url", "space", "redis://", ""),
+    ("redis_url: redis://", 1, "redis_url", "without a host", "redis://", ""),
+    ("redis_url: redis://:hidden@", 1, "redis_url", "without a host", "redis://", ""),
+    ("redis_url: redis://h:hidden", 1, "redis_url", "host and port", "redis://", ""),
+    ("redis_url: redis://h:99999", 1, "redis_url", "host and port", "redis://", ""),
+    ("redis_url: redis://h:0", 1, "redis_url", "port 0", "redis://", ""),
+    ("redis_url: redis://h/hidden", 1, "redis_url", "number of a database", "redis://", ""),
+    ("redis_url: redis://h/1#hidden", 1, "redis_url", "%23", "redis://", ""),
+    ("redis_url: redis://h?hidden=1", 1, "redis_url", "option", "redis://", ""),
+    ("redis_url: redis://h?db=hidden", 1, "redis_url", "db is no number", "redis://", ""),
+    ("redis_url: redis://h?socket_timeout=0", 1, "redis_url", "socket_timeout", "redis://", ""),
+    ("redis_url: redis://h?socket_timeout=", 1, "redis_url", "socket_timeout", "redis://", ""),
+    ("redis_url: unix://hidden", 1, "redis_url", "three slashes", "unix:///path", ""),
+    ("redis_url: unix:///", 1, "redis_url", "three slashes", "unix:///path", ""),
 ]
 
 BAD_BASE_URLS = [

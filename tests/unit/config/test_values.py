@@ -50,7 +50,16 @@ def test_database_url_is_taken_as_it_is(url: str) -> None:
     assert read(f"database_url: {url}").database_url == url
 
 
-@pytest.mark.parametrize("url", ["redis://h:6379/0", "rediss://:p@h", "unix:///run/redis.sock"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://h:6379/0",
+        "rediss://:p@h?ssl_ca_certs=/etc/ca.pem",
+        "unix:///run/redis.sock?db=2&password=x",
+        "redis://[::1]:6379?socket_timeout=0.2",
+        "redis://user:p%23%20w@h/15",
+    ],
+)
 def test_redis_url_is_taken_as_it_is(url: str) -> None:
     assert read(f"redis_url: {url}").redis_url == url
 
