@@ -12,6 +12,7 @@ from typing import Any
 from actors.clock import Clock
 from actors.mailbox import Envelope
 from actors.store.database import Database
+from actors.sweep import Sweep
 from actors.wallet.claims import ClaimEnd, Standing
 from actors.wallet.ledger import Spending, read_balance, read_spending
 from actors.wallet.messages import (
@@ -70,6 +71,7 @@ class Wallets:
         self._clock = clock
         self._metrics = metrics
         self._wallets: dict[str, Wallet] = {}
+        self._sweep = Sweep(self._wallets)
         self._reads: dict[str, asyncio.Task[int]] = {}
         self._waiting = 0
         self._log = EventLog("actors.wallet")
@@ -144,11 +146,9 @@ class Wallets:
         return await read_spending(self._database, account_id=account_id, key_id=key_id)
 
     def forget_idle(self) -> None:
-        """Drop wallets that nobody has used for a while."""
+        """Drop some of the wallets that nobody has used for a while; to be called every second."""
         limit = self._clock.monotonic() - IDLE_SECONDS
-        for account_id, wallet in list(self._wallets.items()):
-            if wallet.is_idle and wallet.last_used < limit:
-                del self._wallets[account_id]
+        self._sweep.round(lambda wallet: wallet.is_idle and wallet.last_used < limit)
 
     async def _ask(self, account_id: str, message: Message) -> Any:
         reply = asyncio.get_running_loop().create_future()
@@ -178,6 +178,7 @@ class Wallets:
         wallet = self._wallets.get(account_id)
         if wallet is None:
             wallet = self._wallets[account_id] = Wallet(account_id)
+            self._sweep.add(account_id)
         wallet.last_used = self._clock.monotonic()
         return wallet
 

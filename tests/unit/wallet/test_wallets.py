@@ -1,0 +1,43 @@
+"""Which wallets a process lets go of, and that one that waits for its ledger is not among them."""
+
+from __future__ import annotations
+
+import asyncio
+
+from actors.wallet.wallets import IDLE_SECONDS
+from tests.support.aio import run
+from tests.unit.wallet.bank import ACCOUNT, bank, facts, hold, outcome
+
+
+def test_idle_wallet_is_forgotten_and_read_again() -> None:
+    async def main() -> None:
+        async with bank(balance=1000) as b:
+            await b.wallets.hold(hold(1))
+            b.clock.advance(IDLE_SECONDS)
+            b.wallets.forget_idle()
+            assert repr(b.wallets) == "<Wallets 1 accounts 0 waiting>"
+            b.clock.advance(1.0)
+            b.wallets.forget_idle()
+            assert repr(b.wallets) == "<Wallets 0 accounts 0 waiting>"
+            assert await b.wallets.available(ACCOUNT) == 900
+            b.clock.advance(IDLE_SECONDS + 1.0)
+            b.wallets.forget_idle()
+            assert repr(b.wallets) == "<Wallets 0 accounts 0 waiting>"
+
+    run(main())
+
+
+def test_wallet_that_waits_for_its_ledger_stays() -> None:
+    async def main() -> None:
+        async with bank(balance=1000) as b:
+            await b.wallets.hold(hold(1))
+            b.ledger.gate = asyncio.Event()
+            b.wallets.settle(facts(1), outcome(250))
+            b.clock.advance(IDLE_SECONDS + 1.0)
+            b.wallets.forget_idle()
+            assert repr(b.wallets) == "<Wallets 1 accounts 0 waiting>"
+            b.ledger.gate.set()
+            await b.wallets.settled(ACCOUNT)
+            assert b.ledger.balances[ACCOUNT] == 750
+
+    run(main())
