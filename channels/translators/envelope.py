@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from channels.translators.canonical import Protocol
 
-_TAG = "translated:"
+TAG = "translated:"
 _SIGNERS: dict[str, Protocol] = {
     "chat": "chat",
     "messages": "messages",
@@ -22,13 +22,13 @@ def sealed(signature: str, signer: Protocol | None, *, own: Protocol) -> str:
     """What goes into the field of `own`: its own signature as it is, a foreign one tagged."""
     if signer is None or signer == own:
         return signature
-    return f"{_TAG}{signer}:{signature}"
+    return f"{TAG}{signer}:{signature}"
 
 
 def opened(text: str, *, own: Protocol) -> tuple[str, Protocol]:
     """The signature that the field of `own` holds, and whose it is."""
-    if text.startswith(_TAG):
-        name, colon, signature = text[len(_TAG) :].partition(":")
+    if text.startswith(TAG):
+        name, colon, signature = text[len(TAG) :].partition(":")
         signer = _SIGNERS.get(name)
         if colon and signer is not None:
             return signature, signer

@@ -7,6 +7,7 @@ or waits is the conversation's (`gw/calls/conversation.py`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import ClassVar, cast
 
 import msgspec
@@ -18,6 +19,7 @@ from channels.errors import InvalidRequest
 from channels.protocols.dialect import DIALECTS, Asked, Dialect
 from channels.registry import ChannelSpec, ModelSpec
 from channels.translators.call import TranslatedCall
+from channels.translators.foreign_proofs import without_foreign
 from channels.translators.table import translation_between, upstream_protocols
 from channels.wire.http import UpstreamRequest
 from gw.calls.call import ChatCall, Framing, SseFraming
@@ -79,7 +81,9 @@ class ConversationHandler(ModelCallHandler):
         """What a channel is sent: the client's bytes, or their translation."""
         model = self._model
         if candidate.protocol == self.protocol:
-            return Speech(prepare(candidate, channel, model), self.dialect)
+            native = prepare(candidate, channel, model)
+            native = replace(native, body=without_foreign(self.protocol, native.body))
+            return Speech(native, self.dialect)
         translated = self._translated(candidate.protocol)
         maximum = request.max_tokens or model.max_output_tokens or OUTPUT_TOKENS_DEFAULT_MAX
         options: dict[str, str] = {}

@@ -75,3 +75,24 @@ def test_stream_that_begins_with_an_error_is_tried_elsewhere_or_refused(h: House
     assert reply.refusal == (502, "api_error", "upstream_error")
     assert h.client.remaining_nano_usd() > 0
     assert h.row(reply.trace)["cost_nano_usd"] == 0
+
+
+def test_conversation_that_moves_back_leaves_foreign_signatures_behind(h: House) -> None:
+    h.upstream.fault("failing", status=500)
+    told_to(h, "claude", reasoning_text="Let me think.", text="Four.")
+    config = {"maxOutputTokens": 4000, "thinkingConfig": {"thinkingBudget": 2000}}
+    asked = {"role": "user", "parts": [{"text": "Two and two?"}]}
+    first = native(h, "moving", contents=[asked], generationConfig=config)
+    assert first.headers["x-protocol-translation"] == PATHS["claude"]
+    said = first.json["candidates"][0]["content"]
+    assert [part.get("thought", False) for part in said["parts"]] == [True, False]
+    h.upstream.reset()
+    second = native(h, "moving", contents=[asked, said, asked])
+    assert second.status == 200
+    assert "x-protocol-translation" not in second.headers
+    # Its own channel refuses a signature that it has not made, and needs none for text.
+    assert sent(h)["contents"] == [
+        asked,
+        {"role": "model", "parts": [{"text": "Four."}]},
+        asked,
+    ]

@@ -63,6 +63,7 @@ SETTINGS: dict[str, Any] = {
         model("claude", "speaks-messages"),
         model("codex", "speaks-responses"),
         model("both", "failing", "next"),
+        model("moving", "failing", "speaks-messages"),
     ],
 }
 

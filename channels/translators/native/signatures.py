@@ -28,7 +28,7 @@ _ESCAPES = frozenset(
     )
 )
 # What every sealed signature begins with; the last characters depend on what follows the tag.
-_SEALED = base64.b64encode(b"translated:").decode()[:14]
+SEALED = base64.b64encode(envelope.TAG.encode()).decode()[:14]
 _REDACTED = "redacted:"
 
 
@@ -45,7 +45,7 @@ def read_signature(text: object) -> Signature | None:
     """The signature in the field; None where there is none, or only the value that skips."""
     if not isinstance(text, str) or not text or text in _ESCAPES:
         return None
-    if not text.startswith(_SEALED):
+    if not text.startswith(SEALED):
         return Signature(text, "native")
     value, signer = envelope.opened(_unwrapped(text), own="native")
     if signer == "native":
