@@ -27,6 +27,7 @@ from gw.chat.native import NativeHandler
 from gw.chat.responses import ResponsesHandler
 from gw.embeddings.handlers import EmbeddingsHandler
 from gw.images.handlers import ImagesHandler
+from gw.logs.detail import LogDetailHandler
 from gw.logs.services import LogServices
 from gw.web.base import BaseHandler, NotFoundHandler
 from gw.web.connection import Connection
@@ -60,6 +61,8 @@ def routes() -> list[Route]:
         (rf"{_BILLING}/usage", UsageHandler),
         # Images
         (r"/v1/images/generations", ImagesHandler),
+        # Call logs
+        (r"/v1/logs/([^/]+)", LogDetailHandler),
         # Embeddings
         (r"/v1/embeddings", EmbeddingsHandler),
     ]

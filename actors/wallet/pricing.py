@@ -38,7 +38,7 @@ def over_one_denominator(
 class TokenPrice:
     """Prices of one model, multiplier included: each is a numerator over `denominator` nano-USD.
 
-    `stated` is the same in the words of a receipt, from which `read` makes this price again.
+    `stated` is the same in the words of a receipt (`receipt.py`), the multiplier apart.
     """
 
     fresh_input: int
@@ -66,16 +66,6 @@ class TokenPrice:
             output=output_price,
             denominator=denominator,
             stated=_stated(fresh, cached, write, output, multiplier),
-        )
-
-    @classmethod
-    def read(cls, stated: Mapping[str, str]) -> TokenPrice:
-        """The price that a call-log row says was used. Raises KeyError, InvalidOperation."""
-        optional = ("cached_input", "cache_write")
-        given = {name: Decimal(stated[name]) for name in optional if name in stated}
-        return cls.of(
-            PriceSpec(input=Decimal(stated["input"]), output=Decimal(stated["output"]), **given),
-            Decimal(stated.get("multiplier", 1)),
         )
 
     def cost_nano_usd(self, usage: Usage) -> int:

@@ -11,12 +11,12 @@ import os
 import sys
 from collections.abc import Sequence
 
-from gw.cli import account, check_config, demo, key, ledger, matrix, serve
+from gw.cli import account, check_config, demo, key, ledger, matrix, receipt, serve
 from gw.cli.arguments import Parser
 from gw.cli.failures import EXIT_INTERRUPTED, explain, print_failure
 from gw.cli.output import Answer, print_answer
 
-NOUNS = (demo, serve, check_config, matrix, account, key, ledger)
+NOUNS = (demo, serve, check_config, matrix, account, key, ledger, receipt)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,0 +1,87 @@
+"""The cost of a call once more, from what its row keeps: count times price, line by line.
+
+Deliberately by another way than `pricing.py`, which compiles prices into integers: exact fractions
+of the decimals as stated, so that one proves the other. Pure; reading rows is `gw/logs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from actors.wallet.money import MAX_NANO_USD, NANO_PER_USD, div_round_half_up, format_usd
+
+TOKENS_PER_PRICE = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """So many of something at a price in USD for `per` of them."""
+
+    name: str
+    count: int
+    usd: str
+    per: int
+
+
+class NoPrice(Exception):
+    """The row keeps no price for what it counts."""
+
+
+def token_lines(
+    price: Mapping[str, str],
+    *,
+    input_tokens: int,
+    cached_tokens: int,
+    cache_write_tokens: int,
+    output_tokens: int,
+) -> list[Line]:
+    """The four buckets of a call billed by tokens; `price` is `TokenPrice.stated`.
+
+    A bucket without a price of its own costs what input costs. Raises NoPrice.
+    """
+    if "input" not in price or "output" not in price:
+        raise NoPrice
+    fresh = input_tokens - cached_tokens - cache_write_tokens
+    counts = (
+        ("input_uncached", fresh, price["input"]),
+        ("input_cached", cached_tokens, price.get("cached_input", price["input"])),
+        ("input_cache_write", cache_write_tokens, price.get("cache_write", price["input"])),
+        ("output", output_tokens, price["output"]),
+    )
+    return [Line(name, count, usd, TOKENS_PER_PRICE) for name, count, usd in counts]
+
+
+def lines_of(detail: Mapping[str, Any], **tokens: int) -> list[Line]:
+    """What a row's detail and its token columns are billed by. Raises NoPrice."""
+    return token_lines(
+        detail.get("price") or {}, cache_write_tokens=detail.get("cache_write", 0), **tokens
+    )
+
+
+def multiplier_of(detail: Mapping[str, Any]) -> str:
+    """The promotional multiplier of a row, 1 where there was none."""
+    return str((detail.get("price") or {}).get("multiplier", "1"))
+
+
+def total_nano_usd(lines: Sequence[Line], multiplier: str) -> int:
+    """The lines added up, times the multiplier, rounded half up once; at most MAX_NANO_USD."""
+    total = sum((Fraction(line.usd) * line.count / line.per for line in lines), Fraction())
+    total *= Fraction(multiplier) * NANO_PER_USD
+    return min(div_round_half_up(total.numerator, total.denominator), MAX_NANO_USD)
+
+
+def formula(lines: Sequence[Line], multiplier: str) -> str:
+    """The same as a line of arithmetic that a person can follow."""
+    counted = [line for line in lines if line.count]
+    if not counted:
+        return "nothing to pay for = 0 USD"
+    (per,) = {line.per for line in counted}
+    text = " + ".join(f"{line.count} x {line.usd}" for line in counted)
+    if multiplier != "1":
+        text = f"({text}) x {multiplier}" if len(counted) > 1 else f"{text} x {multiplier}"
+    if per != 1:
+        text = f"({text}) / {per}" if len(counted) > 1 and multiplier == "1" else f"{text} / {per}"
+    return f"{text} = {format_usd(total_nano_usd(lines, multiplier))} USD"

@@ -1,0 +1,137 @@
+"""`gw receipt` on a real PostgreSQL: found by id and trace, and a cost that is off is said so."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import psycopg2
+import pytest
+
+from actors.store.database import Database
+from actors.wallet import ledger
+from actors.wallet.ledger import Batch
+from actors.wallet.messages import CallFacts, Hold, Outcome, Record, Settle
+from tests.integration.cli.command import Gw
+from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
+from tests.support.aio import run
+
+PRICE = {"input": "1", "output": "10", "cached_input": "0.1", "multiplier": "0.5"}
+DETAIL: dict[str, Any] = {
+    "request": {"model": "m", "max_tokens": "9"},
+    "price": PRICE,
+    "hold": 100_000,
+    "estimate": [10, 9],
+    "order": [["one", "chat"], ["two", "messages"], ["three", "messages"]],
+    "passed_over": {"one": "full"},
+    "tried": [["two", 1_790_000_000.5, 250, "ok"]],
+    "upstream": {"status": 200, "id": "r1", "finish": "stop"},
+}
+# (600 x 1 + 400 x 0.1 + 100 x 10) x 0.5 USD per million
+COST = 820_000
+
+
+@pytest.fixture
+def settled(database_url: str) -> str:
+    """The trace of a settled call; the one after it was refused."""
+
+    def facts(number: int) -> CallFacts:
+        return CallFacts(
+            call_id=UUID(int=number),
+            account_id=ACCOUNT,
+            key_id=KEY,
+            protocol="chat",
+            model="m",
+            submitted_at=1_790_000_000.0,
+        )
+
+    outcome = Outcome(
+        status="success",
+        cost_nano_usd=COST,
+        created_at=1_790_000_001.0,
+        latency_ms=1000,
+        input_tokens=1000,
+        output_tokens=100,
+        cached_tokens=400,
+        detail=DETAIL,
+    )
+    refused = Outcome(
+        status="rejected",
+        cost_nano_usd=0,
+        created_at=1_790_000_002.0,
+        latency_ms=1,
+        error_code="model_not_found",
+    )
+
+    async def main() -> None:
+        async with Database(database_url) as database:
+            await open_account(database, 10**9)
+            hold = Hold(facts=facts(1), amount_nano_usd=100_000)
+            await ledger.apply(database, PROCESS, Batch(holds=[hold]))
+            settle = Settle(facts=facts(1), outcome=outcome)
+            record = Record(facts=facts(2), outcome=refused)
+            await ledger.apply(database, PROCESS, Batch(settlements=[settle], records=[record]))
+
+    run(main())
+    return UUID(int=1).hex
+
+
+def tamper(database_url: str, assignment: str) -> None:
+    connection = psycopg2.connect(database_url)
+    with connection, connection.cursor() as cursor:
+        cursor.execute(f"UPDATE call_logs SET {assignment} WHERE cost_nano_usd > 0")
+        assert cursor.rowcount == 1
+    connection.close()
+
+
+def test_receipt_names_channels_and_agrees(gw: Gw, settled: str) -> None:
+    found = gw.answers("receipt", settled)
+    assert found["agrees"] is True
+    assert found["cost_usd"] == found["computed_usd"] == "0.00082"
+    assert found["computation"] == (
+        "(600 x 1 + 400 x 0.1 + 100 x 10) x 0.5 / 1000000 = 0.00082 USD"
+    )
+    assert found["channels"] == [
+        {"channel": "one", "protocol": "chat", "outcome": "full", "ms": None},
+        {"channel": "two", "protocol": "messages", "outcome": "ok", "ms": 250},
+        {"channel": "three", "protocol": "messages", "outcome": None, "ms": None},
+    ]
+    assert gw.answers("receipt", str(found["id"])) == found
+    assert gw.answers("receipt", str(UUID(settled))) == found
+    text = gw.says("receipt", settled).out
+    assert "two" in text
+    assert "which is what was charged: 0.00082 USD" in text
+
+
+def test_refused_call_comes_to_nothing(gw: Gw, settled: str) -> None:
+    found = gw.answers("receipt", UUID(int=2).hex)
+    assert (found["agrees"], found["cost_usd"]) == (True, "0")
+
+
+OFF = {
+    "cost": "cost_nano_usd = cost_nano_usd + 1",
+    "tokens": "output_tokens = output_tokens - 1",
+    "price": "detail = jsonb_set(detail::jsonb, '{price,output}', '\"11\"')::json",
+    "no price": "detail = NULL",
+    "more cached than there was": "cached_tokens = 1001",
+}
+
+
+@pytest.mark.parametrize("assignment", OFF.values(), ids=OFF)
+def test_cost_that_is_off_is_said_so(
+    gw: Gw, database_url: str, settled: str, assignment: str
+) -> None:
+    tamper(database_url, assignment)
+    said = gw.says("receipt", settled)
+    assert said.exit_code == 1
+    assert "which is NOT what was charged" in said.out
+
+
+@pytest.mark.parametrize("ref", ["4711", UUID(int=9).hex])
+def test_unknown_call_is_refused(gw: Gw, settled: str, ref: str) -> None:
+    assert gw.refuses("receipt", ref)[0] == "call_not_found"
+
+
+@pytest.mark.parametrize("ref", ["", "x", "-1", "9" * 19, "9" * 25, "a" * 31])
+def test_what_is_no_id_is_a_usage_fault(gw: Gw, ref: str) -> None:
+    assert gw.says("receipt", ref).exit_code == 2

@@ -1,0 +1,156 @@
+"""A receipt comes to the cost that was settled, whatever the price and the counts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.wallet.money import MAX_NANO_USD
+from actors.wallet.pricing import TokenPrice
+from actors.wallet.receipt import (
+    NoPrice,
+    formula,
+    lines_of,
+    multiplier_of,
+    token_lines,
+    total_nano_usd,
+)
+from channels.registry import PriceSpec
+from channels.usage import PartialUsage, Usage
+from gw.calls.charge import MeterReading
+from gw.calls.estimate import Estimate
+from gw.calls.tokens import TokenBill
+
+usd = st.decimals(min_value=0, max_value=100_000, places=9)
+multipliers = st.decimals(min_value=0, max_value=10, places=4)
+counts = st.integers(0, 3_000_000)
+
+
+@st.composite
+def usages(draw: st.DrawFn) -> Usage:
+    fresh, cached, written, output = (draw(counts) for _ in range(4))
+    return Usage(
+        input_tokens=fresh + cached + written,
+        output_tokens=output,
+        cached_tokens=cached,
+        cache_write_tokens=written,
+        reasoning_tokens=draw(st.integers(0, output)),
+    )
+
+
+@st.composite
+def prices(draw: st.DrawFn) -> TokenPrice:
+    spec = PriceSpec(
+        input=draw(st.none() | usd),
+        output=draw(st.none() | usd),
+        cached_input=draw(st.none() | usd),
+        cache_write=draw(st.none() | usd),
+    )
+    return TokenPrice.of(spec, draw(multipliers))
+
+
+@dataclass
+class Answer:
+    """What a meter has read of an answer."""
+
+    usage: Usage | None
+    partial_usage: PartialUsage | None
+    characters: int
+    finished: bool
+    error_seen: None = None
+    finish_reason: str | None = None
+    response_id: str | None = None
+    response_model: str | None = None
+    malformed_events: int = 0
+
+    def event(self, data: bytes) -> bool:
+        raise AssertionError("nothing more is read")
+
+    def body(self, body: bytes) -> None:
+        raise AssertionError("nothing more is read")
+
+
+answers = st.builds(
+    Answer,
+    usage=st.none() | usages(),
+    partial_usage=st.none()
+    | st.builds(
+        PartialUsage,
+        input=st.none()
+        | st.integers(0, 10**6).map(lambda n: Usage(input_tokens=n, output_tokens=0)),
+        output_tokens=st.none() | counts,
+    ),
+    characters=counts,
+    finished=st.booleans(),
+)
+
+
+@given(prices(), answers, st.none() | st.just(0.5), counts)
+def test_what_is_kept_of_a_call_comes_to_its_cost(
+    price: TokenPrice, answer: Answer, first_byte_seconds: float | None, estimate: int
+) -> None:
+    _: MeterReading = answer
+    expected = Estimate(input_tokens=estimate, output_tokens=1, amount_nano_usd=1)
+    bill = TokenBill(price=price, expected=expected, is_stream=True)
+    bill.meter = answer
+    charged = bill.charged(first_byte_seconds=first_byte_seconds)
+    # As the row keeps it, and as it comes back.
+    detail = json.loads(json.dumps({**bill.terms, **charged.detail}))
+    lines = lines_of(
+        detail,
+        input_tokens=charged.usage.input_tokens,
+        cached_tokens=charged.usage.cached_tokens,
+        output_tokens=charged.usage.output_tokens,
+    )
+    assert total_nano_usd(lines, multiplier_of(detail)) == charged.cost_nano_usd
+    so_far = bill.delivered()
+    if so_far is not None and first_byte_seconds is not None:
+        # What recovery would write of it comes to the same.
+        assert so_far.cost_nano_usd == charged.cost_nano_usd
+        assert so_far.cache_write_tokens == charged.usage.cache_write_tokens
+
+
+def test_nothing_is_charged_beyond_what_the_ledger_holds() -> None:
+    price = TokenPrice.of(PriceSpec(output=Decimal(10**9)), Decimal(1))
+    usage = Usage(input_tokens=0, output_tokens=10**9)
+    lines = token_lines(
+        price.stated,
+        input_tokens=0,
+        cached_tokens=0,
+        cache_write_tokens=0,
+        output_tokens=usage.output_tokens,
+    )
+    assert total_nano_usd(lines, "1") == price.cost_nano_usd(usage) == MAX_NANO_USD
+
+
+FORMULAS = {
+    (1, 0, 1, "0.5"): "(1 x 2 + 1 x 8) x 0.5 / 1000000 = 0.000005 USD",
+    (1, 0, 1, "1"): "(1 x 2 + 1 x 8) / 1000000 = 0.00001 USD",
+    (7, 5, 0, "1"): "(2 x 2 + 5 x 0.25) / 1000000 = 0.00000525 USD",
+    (0, 0, 3, "0.5"): "3 x 8 x 0.5 / 1000000 = 0.000012 USD",
+    (0, 0, 3, "1"): "3 x 8 / 1000000 = 0.000024 USD",
+    (0, 0, 0, "0.5"): "nothing to pay for = 0 USD",
+}
+
+
+@pytest.mark.parametrize("counted", FORMULAS)
+def test_formula_can_be_followed(counted: tuple[int, int, int, str]) -> None:
+    went_in, cached, came_out, multiplier = counted
+    lines = token_lines(
+        {"input": "2", "output": "8", "cached_input": "0.25"},
+        input_tokens=went_in,
+        cached_tokens=cached,
+        cache_write_tokens=0,
+        output_tokens=came_out,
+    )
+    assert formula(lines, multiplier) == FORMULAS[counted]
+
+
+def test_row_without_a_price_says_so() -> None:
+    with pytest.raises(NoPrice):
+        lines_of({}, input_tokens=1, cached_tokens=0, output_tokens=1)
