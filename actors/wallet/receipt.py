@@ -54,11 +54,33 @@ def token_lines(
     return [Line(name, count, usd, TOKENS_PER_PRICE) for name, count, usd in counts]
 
 
+def piece_lines(price: Mapping[str, str], units: Mapping[str, int]) -> list[Line]:
+    """What a call billed by the piece brought; `price` is `ImagePrice.stated`.
+
+    A large image without a price of its own costs what any other does. Raises NoPrice.
+    """
+    if "per_image" not in price:
+        raise NoPrice
+    prices = {
+        "standard": price["per_image"],
+        "large": price.get("per_image_large", price["per_image"]),
+        "references": price.get("per_reference", "0"),
+    }
+    if not units.keys() <= prices.keys():
+        raise NoPrice
+    return [
+        Line(name, units.get(name, 0), usd, 1)
+        for name, usd in prices.items()
+        if name == "standard" or name in units
+    ]
+
+
 def lines_of(detail: Mapping[str, Any], **tokens: int) -> list[Line]:
     """What a row's detail and its token columns are billed by. Raises NoPrice."""
-    return token_lines(
-        detail.get("price") or {}, cache_write_tokens=detail.get("cache_write", 0), **tokens
-    )
+    price = detail.get("price") or {}
+    if "per_image" in price:
+        return piece_lines(price, detail.get("units", {}))
+    return token_lines(price, cache_write_tokens=detail.get("cache_write", 0), **tokens)
 
 
 def multiplier_of(detail: Mapping[str, Any]) -> str:

@@ -214,7 +214,7 @@ def _money(record: CallRecord, credits_per_usd: Decimal) -> dict[str, Any]:
         lines = []
     multiplier = multiplier_of(detail)
     for line in lines:
-        unit = "tokens" if line.per > 1 else "count"
+        unit = "tokens" if line.per > 1 else "units"
         facts[f"{unit}_{line.name}"] = line.count
     if "reasoning" in detail:
         facts["tokens_output_reasoning"] = detail["reasoning"]

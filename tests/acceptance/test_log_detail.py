@@ -28,6 +28,7 @@ SETTINGS: dict[str, Any] = {
         *(channel(name, priority=place) for place, name in enumerate(SUPPLIERS, start=1)),
         channel("supplier-messages", protocols=["messages"]),
         channel("supplier-all", protocols=["messages", "responses", "native"]),
+        channel("supplier-images", protocols=["images"]),
     ],
     "models": [
         model("sim-model", *SUPPLIERS),
@@ -43,6 +44,19 @@ SETTINGS: dict[str, Any] = {
             "everywhere",
             "supplier-all",
             price={"input": "1", "output": "2", "cached_input": "0.1", "cache_write": "1.25"},
+        ),
+        model(
+            "picture",
+            "supplier-images",
+            endpoint_type="images_generations",
+            max_output_tokens=None,
+            multiplier="0.6",
+            price={
+                "per_image": "0.04",
+                "per_image_large": "0.08",
+                "area_threshold_mp": "2.36",
+                "per_reference": "0.005",
+            },
         ),
     ],
 }
@@ -82,7 +96,7 @@ def detail_of(h: House, tenant: Tenant, trace: str) -> Detail:
     assert detail.gateway["status"] == row["status"]
     assert Decimal(detail.gateway["cost_usd"]) * 10**9 == row["cost_nano_usd"]
     assert Decimal(detail.gateway["cost_credits"]) == Decimal(detail.gateway["cost_usd"]) * 1000
-    if "price_input_uncached_usd_per_1m" in detail.gateway:
+    if "price_multiplier" in detail.gateway:
         assert by_hand(detail.gateway) == row["cost_nano_usd"]
     else:
         assert row["cost_nano_usd"] == 0
@@ -91,13 +105,16 @@ def detail_of(h: House, tenant: Tenant, trace: str) -> Detail:
 
 
 def by_hand(gateway: Mapping[str, str]) -> int:
-    """Tokens times price per million, times the multiplier, rounded half up: in nano-USD."""
+    """Counts times prices, times the multiplier, rounded half up: in nano-USD."""
     total = Decimal(0)
     for bucket in ("input_uncached", "input_cached", "input_cache_write", "output"):
-        total += Decimal(gateway[f"tokens_{bucket}"]) * Decimal(
-            gateway[f"price_{bucket}_usd_per_1m"]
-        )
-    total *= Decimal(gateway["price_multiplier"]) * 1000
+        if f"tokens_{bucket}" in gateway:
+            price = Decimal(gateway[f"price_{bucket}_usd_per_1m"])
+            total += Decimal(gateway[f"tokens_{bucket}"]) * price / 1_000_000
+    for unit in ("standard", "large", "references"):
+        if f"units_{unit}" in gateway:
+            total += Decimal(gateway[f"units_{unit}"]) * Decimal(gateway[f"price_{unit}_usd"])
+    total *= Decimal(gateway["price_multiplier"]) * 10**9
     return int(total.quantize(Decimal(1), rounding=ROUND_HALF_UP))
 
 
@@ -272,6 +289,26 @@ def test_every_protocol_tells_its_own_parameters(
     found = detail_of(h, tenant, reply.trace)
     assert found.request == {"model": "everywhere", **asked}
     assert int(found.gateway["tokens_output"]) == 77
+
+
+def test_images_are_counted_and_priced_by_the_piece(h: House, tenant: Tenant) -> None:
+    body = {"model": "picture", "prompt": "A secret boat", "n": 3, "size": "2048x2048"}
+    asked = {**body, "image": ["https://a.example/boat.png"]}
+    reply = tenant.client.send("POST", "/v1/images/generations", asked)
+    assert reply.status == 200, reply.body
+    found = detail_of(h, tenant, reply.trace)
+    assert found.whole["kind"] == "image"
+    assert found.request == {
+        "model": "picture",
+        "n": "3",
+        "size": "2048x2048",
+        "prompt_characters": "13",
+        "reference_images": "1",
+    }
+    assert found.upstream["http_status"] == "200"
+    assert found.gateway["units_large"] == "3"
+    assert found.gateway["cost_computed"] == "(3 x 0.08 + 1 x 0.005) x 0.6 = 0.147 USD"
+    assert found.gateway["hold_usd"] == "0.147"
 
 
 def test_call_of_a_killed_process_keeps_its_price(database_url: str, tmp_path: Path) -> None:

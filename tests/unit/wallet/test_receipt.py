@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,6 +21,7 @@ from actors.wallet.receipt import (
     token_lines,
     total_nano_usd,
 )
+from actors.wallet.unit_pricing import ImagePrice
 from channels.registry import PriceSpec
 from channels.usage import PartialUsage, Usage
 from gw.calls.charge import MeterReading
@@ -115,6 +117,33 @@ def test_what_is_kept_of_a_call_comes_to_its_cost(
         assert so_far.cache_write_tokens == charged.usage.cache_write_tokens
 
 
+@given(
+    st.builds(
+        PriceSpec, per_image=usd, per_image_large=st.none() | usd, per_reference=st.none() | usd
+    ),
+    multipliers,
+    st.integers(0, 50),
+    st.integers(0, 50),
+    st.integers(0, 10),
+)
+def test_pieces_come_to_their_cost(
+    spec: PriceSpec, multiplier: Decimal, standard: int, large: int, references: int
+) -> None:
+    price = ImagePrice.of(spec, multiplier)
+    references = references if standard + large else 0  # no image, nothing to pay
+    cost = price.cost_nano_usd(standard=standard, large=large, references=references)
+    counted = {"standard": standard, "large": large, "references": references}
+    detail = {"price": price.stated, "units": {name: n for name, n in counted.items() if n}}
+    lines = lines_of(json.loads(json.dumps(detail)))
+    assert total_nano_usd(lines, multiplier_of(detail)) == cost
+
+
+@pytest.mark.parametrize("detail", [{}, {"price": {"per_image": "1"}, "units": {"songs": 2}}])
+def test_what_has_no_price_is_said_so(detail: dict[str, Any]) -> None:
+    with pytest.raises(NoPrice):
+        lines_of(detail, input_tokens=1, cached_tokens=0, output_tokens=1)
+
+
 def test_nothing_is_charged_beyond_what_the_ledger_holds() -> None:
     price = TokenPrice.of(PriceSpec(output=Decimal(10**9)), Decimal(1))
     usage = Usage(input_tokens=0, output_tokens=10**9)
@@ -149,8 +178,3 @@ def test_formula_can_be_followed(counted: tuple[int, int, int, str]) -> None:
         output_tokens=came_out,
     )
     assert formula(lines, multiplier) == FORMULAS[counted]
-
-
-def test_row_without_a_price_says_so() -> None:
-    with pytest.raises(NoPrice):
-        lines_of({}, input_tokens=1, cached_tokens=0, output_tokens=1)
