@@ -151,6 +151,16 @@ class SseSplitter:
         return UpstreamMalformed(f"an event of more than {self._event_bytes_max} bytes")
 
 
+def with_whole_end(event: SseEvent) -> SseEvent:
+    """The event, with the LF that is still on its way where its lines end with CR LF.
+
+    For the last event of a stream, after which nothing more is read.
+    """
+    if event.raw.endswith(b"\r") and b"\r\n" in event.raw:
+        return SseEvent(event.raw + b"\n", event.data, event.event)
+    return event
+
+
 def _parsed(raw: bytes, text: bytes) -> SseEvent:
     """Read an event's fields; `id` and `retry` concern reconnecting and are passed over."""
     data: list[bytes] = []

@@ -45,6 +45,7 @@ def _chat(events: list[tuple[str | None, Any]]) -> Told:
     names: list[str] = []
     arguments: list[str] = []
     extras: list[dict[str, Any]] = []
+    details: list[dict[str, Any]] = []
     identity = set()
     for number, (name, chunk) in enumerate(events):
         assert name is None
@@ -70,8 +71,7 @@ def _chat(events: list[tuple[str | None, Any]]) -> Told:
         told.text += delta.get("content") or ""
         told.refusal += delta.get("refusal") or ""
         told.thinking += delta.get("reasoning_content") or ""
-        for entry in delta.get("reasoning_details", ()):
-            told.signatures.append(entry["signature"])
+        details += delta.get("reasoning_details", ())
         for one in delta.get("tool_calls", ()):
             if "id" in one:
                 assert one["index"] == len(ids), "calls are numbered by themselves"
@@ -83,10 +83,23 @@ def _chat(events: list[tuple[str | None, Any]]) -> Told:
             arguments[one["index"]] += one["function"].get("arguments", "")
         told.finish = choice["finish_reason"]
     assert len(identity) <= 1, identity
+    told.signatures = [entry["signature"] for entry in details]
     told.signatures += [extra["thought_signature"] for one in extras for extra in one.values()]
     told.call_ids = ids
     if told.has_end:
         told.calls = [call(*pair) for pair in zip(names, arguments, strict=True)]
+        told.turn = {"role": "assistant", "content": told.text or None}
+        if details:
+            told.turn["reasoning_details"] = details
+        told.turn["tool_calls"] = [
+            {
+                "id": one,
+                "type": "function",
+                "function": {"name": name, "arguments": text},
+                "extra_content": extra,
+            }
+            for one, name, text, extra in zip(ids, names, arguments, extras, strict=True)
+        ]
     return told
 
 

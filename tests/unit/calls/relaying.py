@@ -1,0 +1,113 @@
+"""A stream's way through an attempt, from the upstream's bytes to the client's, without a call.
+
+The parts of `gw/calls/attempt.py` in the same order; what is left out is everything that
+waits: no lease, no clock, no client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from channels.protocols.dialect import DIALECTS
+from channels.translators.call import TranslatedCall
+from channels.translators.canonical import Protocol
+from channels.translators.table import TRANSLATIONS
+from channels.wire.http import UpstreamRequest, UpstreamResponse
+from gw.calls.answers import UpstreamFailed
+from gw.calls.attempt import EventBlocks
+from gw.calls.call import Framing, SseFraming
+from gw.calls.speech import Speech, TranslatedFraming
+from gw.chat.native import ArrayStream
+
+REQUEST = UpstreamRequest("POST", "http://upstream.example/", (), b"")
+ASKED: dict[str, dict[str, Any]] = {
+    "chat": {"messages": [{"role": "user", "content": "Hello"}]},
+    "messages": {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 100},
+    "native": {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]},
+}
+
+
+@dataclass(frozen=True)
+class Way:
+    """From a channel's protocol to a client's, as events or as one array."""
+
+    client: str
+    upstream: str
+    is_array: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.client}-on-{self.upstream}" + ("-as-array" if self.is_array else "")
+
+
+@dataclass(frozen=True)
+class Relayed:
+    """What the client got; `failed` is an error reported before anything else."""
+
+    body: bytes
+    is_complete: bool
+    failed: str | None
+    reading: tuple[object, ...]
+
+
+NATIVE = [Way(name, name) for name in DIALECTS] + [Way("native", "native", is_array=True)]
+TRANSLATED = [Way(client, upstream) for client, upstream in TRANSLATIONS]
+TRANSLATED += [Way("native", way.upstream, is_array=True) for way in TRANSLATED[3:]]
+
+
+class _Pieces(AsyncIterator[bytes]):
+    """An answer's body in pieces that are all there."""
+
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces = iter(pieces)
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        for piece in self._pieces:
+            return piece
+        raise StopAsyncIteration
+
+
+def relayed(way: Way, pieces: Iterable[bytes], *, asks_for_usage: bool = True) -> Relayed:
+    """Everything that reaches the client of a stream that comes in these pieces."""
+    dialect = DIALECTS[way.upstream]
+    meter = dialect.new_meter()
+    framing: Framing = ArrayStream() if way.is_array else SseFraming()
+    translated = None
+    if way.client != way.upstream:
+        key = cast(tuple[Protocol, Protocol], (way.client, way.upstream))
+        translated = TranslatedCall(TRANSLATIONS[key], ASKED[way.client], redact=lambda text: text)
+        stream = translated.stream(
+            id="answer-1", created=1_700_000_000, model="m", include_usage=asks_for_usage
+        )
+        framing = TranslatedFraming(stream, framing, meter, has_terminator=dialect.has_terminator)
+    response = cast(UpstreamResponse, _Pieces(pieces))
+    speech = Speech(REQUEST, dialect, translated)
+    blocks = EventBlocks(response, meter, speech, framing, forwards_usage=asks_for_usage)
+    written: list[bytes] = []
+    failed = None
+    try:
+        while (block := _next(blocks)) is not None:
+            written.append(block)
+    except UpstreamFailed as error:
+        failed = error.message
+    if meter.finished and failed is None:
+        written.append(framing.end())
+    read = (meter.usage, meter.partial_usage, meter.characters, meter.finish_reason)
+    return Relayed(b"".join(written), meter.finished, failed, read)
+
+
+def _next(blocks: EventBlocks) -> bytes | None:
+    """The next block; nothing here ever waits, so no loop is needed."""
+    step = blocks.__anext__()
+    try:
+        step.send(None)
+    except StopIteration as done:
+        block: bytes = done.value
+        return block
+    except StopAsyncIteration:
+        return None
+    raise AssertionError("it waits for something")

@@ -1,0 +1,182 @@
+"""A stream's way through the gateway does not depend on how its bytes were cut.
+
+The transcripts are those of each dialect (`tests/unit/channels/transcripts`), replayed natively, as
+an array and over each translation. What comes of a translation is also kept as text (`golden.py`).
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from channels.protocols.dialect import DIALECTS
+from channels.wire.sse import SseSplitter
+from tests.unit.calls.golden import WAYS, kept, told, transcripts
+from tests.unit.calls.relaying import NATIVE, TRANSLATED, Relayed, Way, relayed
+
+# Up to this length a transcript is cut in two at every byte; longer ones come in small pieces.
+SHORT_BYTES = 800
+SIZES = (1, 2, 3, 7, 64)
+MEGABYTES = 3
+SAID = "Grüße 🌊"
+
+
+def names(way: Way, path: Path) -> str:
+    return f"{way}-{path.stem}"
+
+
+CASES = [
+    pytest.param(way, path, id=names(way, path))
+    for way in [*NATIVE, *TRANSLATED]
+    for path in transcripts(way.upstream)
+]
+
+
+def in_pieces(way: Way, stream: bytes, size: int) -> Relayed:
+    return relayed(way, [stream[at : at + size] for at in range(0, len(stream), size)])
+
+
+@pytest.mark.parametrize(("way", "path"), CASES)
+def test_stream_cut_at_any_byte_is_relayed_alike(way: Way, path: Path) -> None:
+    stream = path.read_bytes()
+    whole = relayed(way, [stream])
+    for size in SIZES:
+        assert in_pieces(way, stream, size) == whole
+    if len(stream) <= SHORT_BYTES and way not in TRANSLATED[len(WAYS) :]:
+        for at in range(1, len(stream)):
+            assert relayed(way, [stream[:at], stream[at:]]) == whole
+
+
+@pytest.mark.parametrize(("way", "path"), CASES)
+def test_line_ends_change_nothing_but_themselves(way: Way, path: Path) -> None:
+    stream = path.read_bytes()
+    usual = relayed(way, [stream])
+    for line_end in (b"\r\n", b"\r"):
+        other = stream.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", line_end)
+        whole = relayed(way, [other])
+        assert in_pieces(way, other, 1) == in_pieces(way, other, 7) == whole
+        assert (whole.reading, whole.is_complete) == (usual.reading, usual.is_complete)
+        if way.client != way.upstream:
+            assert whole == usual
+
+
+@pytest.mark.parametrize("way", NATIVE[:4], ids=str)
+def test_native_stream_keeps_its_bytes(way: Way) -> None:
+    dialect = DIALECTS[way.upstream]
+    for path in transcripts(way.upstream):
+        stream = path.read_bytes()
+        got = relayed(way, [stream])
+        assert stream.startswith(got.body)
+        rest = [event.data for event in SseSplitter().feed(stream[len(got.body) :])]
+        if not (got.is_complete and dialect.has_terminator):
+            assert not any(rest), "every whole event went out"
+        else:
+            before_the_end = got.body[: got.body.rfind(data_in(got.body)[-1])]
+            assert not relayed(way, [before_the_end]).is_complete, "nothing follows the end"
+
+
+def data_in(stream: bytes) -> list[bytes]:
+    events = SseSplitter().feed(stream + b"\n\n")
+    return [event.data for event in events if event.data is not None]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_translation_tells_what_it_told_before(way: Way) -> None:
+    found = {path.stem: told(way, path) for path in transcripts(way.upstream)}
+    assert found == kept(way), "read the difference; then `python -m tests.unit.calls.golden`"
+
+
+def text_stream(upstream: str, text: str) -> bytes:
+    """A stream of one event with this text, and its end."""
+    quoted = json.dumps(text, ensure_ascii=False)
+    parts: dict[str, list[str]] = {
+        "chat": [
+            f'{{"choices":[{{"index":0,"delta":{{"role":"assistant","content":{quoted}}}}}]}}',
+            '{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}',
+            "[DONE]",
+        ],
+        "messages": [
+            '{"type":"message_start","message":{"usage":{"input_tokens":1,"output_tokens":1}}}',
+            '{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}',
+            '{"type":"content_block_delta","index":0,"delta":'
+            f'{{"type":"text_delta","text":{quoted}}}}}',
+            '{"type":"content_block_stop","index":0}',
+            '{"type":"message_delta","delta":{"stop_reason":"end_turn"},'
+            '"usage":{"output_tokens":9}}',
+            '{"type":"message_stop"}',
+        ],
+        "responses": [
+            '{"type":"response.created","response":{"id":"resp_1"}}',
+            f'{{"type":"response.output_text.delta","output_index":0,"delta":{quoted}}}',
+            '{"type":"response.completed","response":{"id":"resp_1","status":"completed"}}',
+        ],
+        "native": [
+            f'{{"candidates":[{{"content":{{"parts":[{{"text":{quoted}}}]}},"index":0}}]}}',
+            '{"candidates":[{"content":{"parts":[]},"finishReason":"STOP","index":0}]}',
+        ],
+    }
+    return "".join(f"data: {part}\n\n" for part in parts[upstream]).encode()
+
+
+@pytest.mark.parametrize("way", [*NATIVE, *TRANSLATED], ids=str)
+def test_line_of_many_megabytes_is_relayed_whole(way: Way) -> None:
+    text = SAID * (MEGABYTES * 1_000_000 // len(SAID.encode()))
+    stream = text_stream(way.upstream, text)
+    whole = relayed(way, [stream])
+    assert whole.is_complete
+    assert text.encode() in whole.body
+    assert in_pieces(way, stream, 65_537) == whole  # mid-character, as often as not
+
+
+@pytest.mark.parametrize("way", [*NATIVE, *TRANSLATED], ids=str)
+def test_several_events_in_one_read_are_several(way: Way) -> None:
+    stream = text_stream(way.upstream, SAID)
+    ends = [at + 2 for at in range(len(stream)) if stream[at : at + 2] == b"\n\n"]
+    by_event = relayed(way, [stream[a:b] for a, b in pairwise([0, *ends])])
+    by_two = relayed(way, [stream[a:b] for a, b in pairwise([0, *ends[1::2], len(stream)])])
+    assert by_event == by_two == relayed(way, [stream])
+    assert SAID.encode() in by_event.body
+
+
+# What no documented event looks like, for a protocol's stream at any place of it.
+UNKNOWN: dict[str, list[bytes]] = {
+    "chat": [
+        b'data: {"object":"chat.completion.mood","mood":{"level":3}}\n\n',
+        b'data: {"choices":[{"index":0,"delta":{"hologram":"~~"}}]}\n\n',
+        b'data: {"choices":[]}\n\n',
+    ],
+    "messages": [
+        b'event: mood\ndata: {"type":"mood","mood":{"level":3}}\n\n',
+        b'event: content_block_delta\ndata: {"type":"content_block_delta","index":0,'
+        b'"delta":{"type":"hologram_delta","hologram":"~~"}}\n\n',
+    ],
+    "responses": [
+        b'event: response.mood\ndata: {"type":"response.mood","sequence_number":7}\n\n',
+        b'event: response.hologram.delta\ndata: {"type":"response.hologram.delta","x":[1]}\n\n',
+    ],
+    "native": [
+        b'data: {"mood":{"level":3}}\n\n',
+        b'data: {"candidates":[{"content":{"parts":[{"hologram":{"x":1}}]},"index":0}]}\n\n',
+    ],
+}
+NONSENSE = [b"data: not json\n\n", b"data: [1,2]\n\n", b"data: null\n\n", b": a comment\n\n", b"\n"]
+
+
+@pytest.mark.parametrize("way", [*NATIVE[:4], *WAYS], ids=str)
+def test_unknown_event_anywhere_is_passed_on_or_passed_over(way: Way) -> None:
+    stream = text_stream(way.upstream, SAID)
+    usual = relayed(way, [stream])
+    ends = [at + 2 for at in range(len(stream)) if stream[at : at + 2] == b"\n\n"]
+    for unknown in (*UNKNOWN[way.upstream], *NONSENSE):
+        for at in [0, *ends[:-1]]:
+            got = relayed(way, [stream[:at] + unknown + stream[at:]])
+            assert got.is_complete
+            assert got.failed is None
+            assert got.reading == usual.reading
+            if way.client == way.upstream:
+                assert got.body == stream[:at] + unknown + stream[at:]
+            else:
+                assert got.body == usual.body
