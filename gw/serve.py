@@ -44,6 +44,7 @@ from gw.keys.cache import KeyCache
 from gw.keys.issue import check_secret
 from gw.keys.last_use import LastUse
 from gw.keys.secret import KeyHasher, KeySealer, Secret, load_secret
+from gw.logs.cursor import CursorSeal
 from gw.logs.services import LogServices
 from gw.web.admin import make_admin_application
 from gw.web.drain import InFlight
@@ -295,6 +296,7 @@ class Gateway:
                 rates=self._limiter,
                 redact=self._redact,
                 credits_per_usd=config.credits_per_usd,
+                cursors=CursorSeal(self._secret.subkey("gw log cursors")),
             ),
         )
         admin = make_admin_application(

@@ -6,15 +6,10 @@ tell the latest: what this process has still to write is waited for first.
 
 from __future__ import annotations
 
-import asyncio
-
-from actors.store.errors import StoreUnavailable
 from gw.balance.funds import Funds, key_balance, subscription, usage
 from gw.web.base import BaseHandler
 from gw.web.render import dumps
-
-# With the database up a settlement is a matter of milliseconds. This long means that it is away.
-SETTLE_SECONDS = 10.0
+from gw.web.settled import until_settled
 
 
 class _FundsHandler(BaseHandler):
@@ -24,11 +19,7 @@ class _FundsHandler(BaseHandler):
         """Read the key's money. Raises StoreUnavailable."""
         principal = self.principal
         wallets = self.services.wallets
-        try:
-            async with asyncio.timeout(SETTLE_SECONDS):
-                await wallets.settled(principal.account_id)
-        except TimeoutError:
-            raise StoreUnavailable("settlements are waiting for the database") from None
+        await until_settled(wallets, principal.account_id)
         spending = await wallets.spending(principal.key_id, principal.account_id)
         return Funds.of(spending, principal.spend_cap_nano_usd)
 

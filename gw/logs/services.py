@@ -9,6 +9,7 @@ from typing import Protocol
 
 from actors.limits.standing import Standing
 from actors.store.database import Database
+from gw.logs.cursor import CursorSeal
 
 
 class Rates(Protocol):
@@ -26,3 +27,4 @@ class LogServices:
     rates: Rates  # one count of a key for the three endpoints
     redact: Callable[[str], str]  # once more on the way out: rows may be older than the channels
     credits_per_usd: Decimal
+    cursors: CursorSeal

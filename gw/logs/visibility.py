@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from gw.keys.principal import Principal
@@ -14,26 +14,28 @@ Scope = Literal["key", "account"]
 class Visibility:
     """The rows of one account, or of one key of it. Nobody sees another account's."""
 
+    scope: Scope
     account_id: str
     key_id: str | None  # None: every key of the account
 
-    @property
-    def scope(self) -> Scope:
-        return "account" if self.key_id is None else "key"
-
-
-def may_read_account(principal: Principal) -> bool:
-    """Whether `scope=account` is open to the key: console-created, with the toggle on."""
-    return principal.kind == "console" and principal.account_logs
+    def narrowed(self, key_id: str) -> Visibility:
+        """The same scope, of one key only."""
+        return replace(self, key_id=key_id)
 
 
 def of_scope(principal: Principal, scope: Scope) -> Visibility | None:
-    """What the key sees in this scope; None when the scope is closed to it."""
+    """What the key sees in this scope; None when the scope is closed to it.
+
+    The whole account is open to console-created keys with the toggle on.
+    """
     if scope == "key":
-        return Visibility(principal.account_id, principal.key_id)
-    return Visibility(principal.account_id, None) if may_read_account(principal) else None
+        return Visibility("key", principal.account_id, principal.key_id)
+    if principal.kind == "console" and principal.account_logs:
+        return Visibility("account", principal.account_id, None)
+    return None
 
 
 def widest(principal: Principal) -> Visibility:
     """Everything that the key may see, for what is asked for by its id."""
-    return of_scope(principal, "account") or Visibility(principal.account_id, principal.key_id)
+    whole = of_scope(principal, "account")
+    return whole or Visibility("key", principal.account_id, principal.key_id)

@@ -52,3 +52,11 @@ CREATE INDEX call_logs_of_error_code ON call_logs (account_id, error_code, creat
 CREATE INDEX call_logs_of_unit_type ON call_logs (account_id, unit_type, created_at, id)
     WHERE unit_type IS NOT NULL;
 CREATE INDEX call_logs_of_task ON call_logs (task_id) WHERE task_id IS NOT NULL;
+
+-- A row as the call-log API reads it. `detail` is left out: it names channels.
+CREATE VIEW call_log_rows AS
+SELECT l.id, l.created_at, l.submitted_at, l.account_id, l.key_id, k.name AS key_name, k.prefix AS key_prefix,
+    l.request_id, l.model, l.status, l.error_code, l.error_message, l.input_tokens, l.output_tokens,
+    l.cached_tokens, l.unit_count, l.unit_type, l.cost_nano_usd, l.latency_ms, l.task_id, l.result_urls,
+    l.result_expires_at, l.attempts
+FROM call_logs l LEFT JOIN keys k ON k.id = l.key_id;

@@ -12,7 +12,7 @@ from tornado.httpclient import AsyncHTTPClient
 from tornado.web import Application
 
 from actors.wallet.ledger import Spending
-from gw.balance import handlers
+from gw.web import settled
 from gw.web.failures import STORE_MESSAGE
 from tests.unit.web.fakes import KEY, World, make_principal
 
@@ -117,7 +117,7 @@ async def test_a_ledger_that_does_not_settle_is_a_clear_error(
     expect_log: Callable[..., None],
 ) -> None:
     expect_log("request_failed")
-    monkeypatch.setattr(handlers, "SETTLE_SECONDS", 0.01)
+    monkeypatch.setattr(settled, "SETTLE_SECONDS", 0.01)
     world.money.lag = asyncio.Event()
     code, body = await get(http_client, base_url + BALANCE)
     assert (code, body["error"]["code"]) == (500, "internal_error")

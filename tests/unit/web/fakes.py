@@ -17,6 +17,7 @@ from channels.registry import Registry
 from gw.app import GatewayApplication, make_application
 from gw.config.config import Timeouts
 from gw.keys.principal import KeyRefused, Principal
+from gw.logs.cursor import CursorSeal
 from gw.logs.services import LogServices
 from gw.web.drain import InFlight
 from gw.web.services import Refusal, Services
@@ -160,6 +161,7 @@ class World:
             rates=Limiter(clock=self.clock),
             redact=str,
             credits_per_usd=Decimal(1000),
+            cursors=CursorSeal(b"a key for tests only"),
         )
 
     def application(self) -> GatewayApplication:

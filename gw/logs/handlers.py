@@ -1,0 +1,61 @@
+"""`GET /v1/logs` and `GET /v1/logs/summary` (spec: Call logs).
+
+A client that has seen a call end finds its row: what this process has still to write of the account
+is waited for first.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from gw.logs.cursor import Cursor, Place
+from gw.logs.handler import LogsHandler
+from gw.logs.instants import show
+from gw.logs.list_query import ListQuery, read_list_query
+from gw.logs.pages import read_in_flight, read_page
+from gw.logs.rows import CURRENCY, LogRow, Rendering
+from gw.web.render import dumps
+from gw.web.settled import until_settled
+
+
+class LogListHandler(LogsHandler):
+    """A page of the calls that the key may see."""
+
+    route = "logs"
+
+    async def on_get(self) -> None:
+        logs = self.logs
+        query = read_list_query(
+            self.request.query_arguments,
+            see=self.visibility,
+            seal=logs.cursors,
+            now=datetime.fromtimestamp(self.services.clock.now(), UTC),
+        )
+        await until_settled(self.services.wallets, query.visibility.account_id)
+        # Jobs first: one that settles in between is shown twice rather than not at all.
+        jobs = await read_in_flight(logs.database, query) if query.with_in_flight else None
+        found = await read_page(logs.database, query)
+        rendering = Rendering(credits_per_usd=logs.credits_per_usd, redact=logs.redact)
+        answer = self._page(query, found, rendering)
+        if jobs is not None:
+            answer["in_flight"] = [rendering.job(job) for job in jobs]
+        self.write(dumps(answer))
+
+    def _page(self, query: ListQuery, found: list[LogRow], rendering: Rendering) -> dict[str, Any]:
+        rows, has_more = found[: query.limit], len(found) > query.limit
+        next_cursor = None
+        if has_more:
+            last = Place(rows[-1].created_at, rows[-1].id)
+            cursor = Cursor(query.window, query.order, last)
+            next_cursor = self.logs.cursors.write(cursor, query.visibility)
+        return {
+            "object": "list",
+            "currency": CURRENCY,
+            "scope": query.visibility.scope,
+            "period_from": show(query.window.start),
+            "period_to": show(query.window.end),
+            "data": [rendering.row(row, with_attempts=query.with_attempts) for row in rows],
+            "has_more": has_more,
+            "next_cursor": next_cursor,
+        }

@@ -1,0 +1,85 @@
+-- Queries of the call log's list. Parameters are written into the text before the server plans it, so
+-- a filter that is not there (NULL) costs nothing, and the plan is made for the values that are.
+-- `{passes}` and `{in_bucket}` stand for the two conditions below; `direction` is 1 or -1.
+
+-- passes --
+-- Whether a row is within the window, behind the cursor, and passes every filter.
+account_id = %(account)s AND (%(key)s IS NULL OR key_id = %(key)s)
+    AND created_at BETWEEN %(first)s AND %(last)s
+    AND (%(after_at)s IS NULL
+        OR %(direction)s < 0 AND (created_at, id) < (%(after_at)s::timestamptz, %(after_id)s)
+        OR %(direction)s > 0 AND (created_at, id) > (%(after_at)s::timestamptz, %(after_id)s))
+    AND (%(models)s::text[] IS NULL OR model = ANY (%(models)s))
+    AND (%(statuses)s::text[] IS NULL OR status = ANY (%(statuses)s))
+    AND (%(unit_types)s::text[] IS NULL OR unit_type = ANY (%(unit_types)s)
+        OR %(token_billed)s AND unit_type IS NULL)
+    AND (%(error_codes)s::text[] IS NULL OR error_code = ANY (%(error_codes)s))
+
+-- in_bucket --
+-- The same of a sum: whether it may count rows that pass.
+account_id = %(account)s AND (%(key)s IS NULL OR key_id = %(key)s)
+    AND bucket BETWEEN date_bin(make_interval(hours => hours), %(first)s, '2000-01-01 00:00:00+00') AND %(last)s
+    AND (%(models)s::text[] IS NULL OR model = ANY (%(models)s))
+    AND (%(statuses)s::text[] IS NULL OR status = ANY (%(statuses)s))
+    AND (%(unit_types)s::text[] IS NULL OR unit_type = ANY (%(unit_types)s)
+        OR %(token_billed)s AND unit_type = '')
+    AND (%(error_codes)s::text[] IS NULL OR error_code = ANY (%(error_codes)s))
+
+-- newest_first --
+-- A page in descending order, straight down an index.
+SELECT * FROM call_log_rows WHERE {passes}
+ORDER BY created_at DESC, id DESC LIMIT %(limit)s
+
+-- oldest_first --
+-- A page in ascending order, straight up an index.
+SELECT * FROM call_log_rows WHERE {passes}
+ORDER BY created_at, id LIMIT %(limit)s
+
+-- busy_hours --
+-- The hours that have rows passing the filters, in the order of the page, and how many: first the
+-- days, so that a filter few rows pass does not have every hour of a year looked at.
+WITH days AS (
+    SELECT bucket FROM call_log_rollups WHERE hours = 24 AND {in_bucket}
+    GROUP BY bucket ORDER BY %(direction)s * extract(epoch FROM bucket) LIMIT %(limit)s + 2
+)
+SELECT hour.bucket, hour.requests FROM days
+CROSS JOIN LATERAL (
+    SELECT bucket, sum(requests)::bigint AS requests FROM call_log_rollups
+    WHERE hours = 1 AND bucket >= days.bucket AND bucket < days.bucket + interval '1 day' AND {in_bucket}
+    GROUP BY bucket
+) hour
+ORDER BY %(direction)s * extract(epoch FROM hour.bucket) LIMIT %(limit)s + 2
+
+-- in_hours --
+-- A page found hour by hour, through whichever index suits the filters; OFFSET keeps the hours apart.
+WITH page AS (
+    SELECT l.created_at, l.id FROM unnest(%(hours)s::timestamptz[]) AS hour (start)
+    CROSS JOIN LATERAL (
+        SELECT created_at, id FROM call_logs
+        WHERE created_at >= hour.start AND created_at < hour.start + interval '1 hour' AND {passes}
+        OFFSET 0
+    ) l
+    ORDER BY %(direction)s * extract(epoch FROM l.created_at), %(direction)s * l.id LIMIT %(limit)s
+)
+SELECT r.* FROM page JOIN call_log_rows r USING (created_at, id)
+ORDER BY %(direction)s * extract(epoch FROM r.created_at), %(direction)s * r.id
+
+-- by_ref --
+-- The rows of one call, by its request id or its task id, when they pass.
+WITH found AS MATERIALIZED (
+    SELECT created_at, id FROM call_logs WHERE request_id = %(trace)s::uuid
+    UNION
+    SELECT created_at, id FROM call_logs WHERE task_id = %(ref)s
+)
+SELECT r.* FROM found JOIN call_log_rows r USING (created_at, id) WHERE {passes}
+ORDER BY %(direction)s * extract(epoch FROM r.created_at), %(direction)s * r.id LIMIT %(limit)s
+
+-- in_flight --
+-- Async jobs that have not settled, newest first: their holds know the task. A call that is answered
+-- while its client waits has none.
+SELECT h.call ->> 'task_id', h.call_id::text, to_timestamp((h.call ->> 'submitted_at')::float8),
+    h.key_id, k.name, k.prefix, h.call ->> 'model', h.amount_nano_usd
+FROM holds h LEFT JOIN keys k ON k.id = h.key_id
+WHERE h.account_id = %(account)s AND (%(key)s IS NULL OR h.key_id = %(key)s)
+    AND h.call ->> 'task_id' IS NOT NULL
+ORDER BY h.created_at DESC LIMIT %(limit)s
