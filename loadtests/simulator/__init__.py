@@ -16,10 +16,11 @@ that is not empty will do, in the header of the protocol; without one it is a 40
 
 What an answer is: without a directive it echoes the beginning of the last user message; with
 function tools in the request (and `tool_choice` not `none`) it calls one, or two in parallel when
-two are offered; after a tool's result it is text again. The same request and seed give the same
-bytes, ids and `created` included. Five characters are a token, so a length is easily foreseen
-and differs from the gateway's own estimate of four; `max_tokens` cuts the echo and finishes with
-the dialect's word for length. A request that names a cache (`prompt_cache_key`, `cachedContent`,
+two are offered; after a tool's result it is text again. On the responses wire the built-in tools
+`web_search` and `image_generation` run first: a search whose source the text cites, a picture. The
+same request and seed give the same bytes, ids and `created` included. Five characters are a token,
+so a length is easily foreseen and differs from the gateway's own estimate of four; `max_tokens` cuts
+the echo and finishes with the dialect's word for length. A request that names a cache (`prompt_cache_key`, `cachedContent`,
 `cache_control`) reads half of its input from it; `cache_control` also writes a quarter.
 
 Directives
@@ -55,6 +56,7 @@ a plain answer counts as one event. Bytes are bytes of the body, without its fra
 | `endless`           | true            | content without end, as fast as the client reads |
 | `reasoning_text`    | text            | shown reasoning before the answer, in the dialect's form |
 | `tool_calls`        | number or list  | so many, 0 is none, or `[{"name", "arguments", "id"}]` |
+| `image_bytes`       | bytes           | the built-in tool's picture is a file of that size |
 | `refusal`           | text            | the model declines in these words, in the dialect's form |
 | `blocked`           | true            | the provider gives no answer at all: by its wire |
 |                     |                 | `content_filter`, a bare `refusal`, `promptFeedback` |

@@ -73,6 +73,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     finish: str
     stop_sequence: str | None
     usage: Tokens | None
+    image_bytes: int  # how large a picture is at least
     events: int | None  # as the directive states it; the images wire makes so many images
 
     @property
@@ -116,6 +117,7 @@ def compose(ask: Ask, directive: Directive, seed_key: bytes, body: bytes) -> Ans
         finish=directive.finish_reason or natural,
         stop_sequence=directive.stop_sequence,
         usage=None if directive.no_usage else _usage(ask, directive, text, thinking, calls),
+        image_bytes=directive.image_bytes,
         events=directive.events,
     )
 

@@ -33,6 +33,13 @@ class Tool(msgspec.Struct, kw_only=True):
     schema: bytes = b"null"
 
 
+class Picture(msgspec.Struct, kw_only=True):
+    """A picture to draw with the built-in tool, and how many drafts to show before it."""
+
+    size: str
+    partial_images: int
+
+
 class Ask(msgspec.Struct, kw_only=True):
     """One request for a conversation's next turn."""
 
@@ -42,6 +49,8 @@ class Ask(msgspec.Struct, kw_only=True):
     tool_result: str | None = None  # set when the conversation ends with a tool's result
     tools: tuple[Tool, ...] = ()
     calls: int = 0  # how many tool calls the request lets us make
+    searches: bool = False  # with the built-in tool, before the answer
+    picture: Picture | None = None
     max_tokens: int | None = None
     input_tokens: int = 1
     reasoning_tokens: int = 0

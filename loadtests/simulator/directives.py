@@ -68,6 +68,7 @@ class Directive(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     endless: bool = False
     reasoning_text: str | None = None
     tool_calls: Count | list[CallSpec] | None = None
+    image_bytes: Count = 0
     refusal: str | None = None
     blocked: bool = False
     stop_sequence: str | None = None

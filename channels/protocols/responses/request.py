@@ -116,6 +116,12 @@ def _refuse_stored(read: ResponsesBody) -> None:
 
 def _check_items(items: list[Item]) -> None:
     for index, item in enumerate(items):
+        if item.type == "item_reference":  # to what another tenant may have had stored, too
+            raise InvalidRequest(
+                f"input[{index}]: items are not stored here, so none can be referred to; "
+                "send the item itself.",
+                f"input[{index}]",
+            )
         if item.type is msgspec.UNSET:
             missing = "role" if item.role is msgspec.UNSET else "content"
             if missing == "content" and item.content is not msgspec.UNSET:

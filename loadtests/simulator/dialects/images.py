@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from typing import Any, Final, Literal
 
 import msgspec
@@ -12,18 +11,11 @@ from loadtests.simulator.ask import NULL, Ask, Refusal, given, tokens_of
 from loadtests.simulator.dialects.base import JSON, Stream, bearer, decode, encode
 from loadtests.simulator.dialects.openai_errors import error_body
 from loadtests.simulator.exchange import Exchange
+from loadtests.simulator.pictures import png_base64
 
 MAX_IMAGES: Final = 10
 DEFAULT_SIZE: Final = "1024x1024"
 AREA_PER_TOKEN: Final = 256  # pixels
-# One transparent pixel, the smallest honest PNG.
-PNG: Final = base64.b64encode(
-    bytes.fromhex(
-        "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
-        "1f15c4890000000d49444154789c6360606060000000050001a5f64540"
-        "0000000049454e44ae426082"
-    )
-).decode()
 
 
 class _Request(msgspec.Struct):
@@ -72,7 +64,7 @@ class ImagesDialect:
         data: list[dict[str, Any]] = []
         for number in range(count):
             if asked["form"] == "b64_json":
-                data.append({"b64_json": PNG, "size": size})
+                data.append({"b64_json": png_base64(), "size": size})
             else:
                 url = f"https://images.invalid/{answer.id[:32]}/{number}.png?Expires=86400"
                 data.append({"url": url, "size": size})

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from loadtests.simulator.ask import (
     NULL,
     Ask,
+    Picture,
     Refusal,
     Tool,
     calls_allowed,
@@ -19,6 +20,9 @@ from loadtests.simulator.ask import (
     tokens_of,
 )
 from loadtests.simulator.dialects.base import decode
+
+# The tools that run here.
+_BUILTIN = ("web_search", "web_search_preview", "image_generation")
 
 
 class _Item(msgspec.Struct):
@@ -31,6 +35,8 @@ class _Item(msgspec.Struct):
 class _Tool(msgspec.Struct):
     type: str
     name: str | None = None
+    size: str | None = None
+    partial_images: Annotated[int, msgspec.Meta(ge=0, le=3)] | None = None
     parameters: msgspec.Raw = NULL
 
 
@@ -131,10 +137,13 @@ def _read_tools(ask: Ask, request: _Request) -> None:
     functions = [tool for tool in request.tools or () if tool.type == "function" and tool.name]
     choice = request.tool_choice
     chosen = choice.name if isinstance(choice, _Choice) else None
+    if isinstance(choice, _Choice) and choice.type in _BUILTIN:
+        functions = []
     if chosen is not None:
         functions = [tool for tool in functions if tool.name == chosen]
         if not functions:
             raise Refusal(400, f"Tool choice {chosen!r} was not found in 'tools'.")
+    _read_builtin(ask, request)
     ask.tools = tuple(
         Tool(name=tool.name or "", schema=bytes(tool.parameters)) for tool in functions
     )
@@ -144,6 +153,20 @@ def _read_tools(ask: Ask, request: _Request) -> None:
         is_forbidden=choice == "none",
         in_parallel=request.parallel_tool_calls is not False,
     )
+
+
+def _read_builtin(ask: Ask, request: _Request) -> None:
+    """All that are offered run, unless another choice is made."""
+    choice = request.tool_choice
+    for tool in request.tools or ():
+        if choice == "none" or (isinstance(choice, _Choice) and choice.type != tool.type):
+            continue
+        if tool.type == "image_generation":
+            ask.picture = Picture(
+                size=tool.size or "1024x1024", partial_images=tool.partial_images or 0
+            )
+        elif tool.type in _BUILTIN:
+            ask.searches = True
 
 
 def _echoed(request: _Request, body: bytes) -> dict[str, Any]:

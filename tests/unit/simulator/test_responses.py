@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import zlib
 from typing import Any
 
 import pytest
@@ -128,6 +130,83 @@ def test_tool_output_gets_a_text_answer() -> None:
     ]
     (item,) = responses(input=items, tools=TOOLS).json["output"]
     assert "wet" in item["content"][0]["text"]
+
+
+SEARCH = {"type": "web_search"}
+DRAW = {"type": "image_generation", "size": "512x512", "partial_images": 2}
+
+
+def test_search_is_an_item_before_the_text_that_cites_it() -> None:
+    body = responses(tools=[SEARCH], text="who won?").json
+    search, message = body["output"]
+    assert (search["type"], search["status"]) == ("web_search_call", "completed")
+    assert search["action"]["query"] == "who won?"
+    (part,) = message["content"]
+    (source,) = part["annotations"]
+    assert source["type"] == "url_citation"
+    assert part["text"][source["start_index"] : source["end_index"]] == part["text"]
+    assert source["url"] == search["action"]["sources"][0]["url"]
+
+
+def test_search_streams_its_states_and_the_source_as_an_annotation() -> None:
+    reply = responses(stream=True, tools=[SEARCH])
+    assert [data["sequence_number"] for data in reply.data] == list(range(len(reply.data)))
+    assert names(reply)[2:] == [
+        "output_item.added",
+        "web_search_call.in_progress",
+        "web_search_call.searching",
+        "web_search_call.completed",
+        "output_item.done",
+        "output_item.added",
+        "content_part.added",
+        "output_text.delta",
+        "output_text.annotation.added",
+        "output_text.done",
+        "content_part.done",
+        "output_item.done",
+        "completed",
+    ]
+    added = [data["item"] for data in reply.data if data["type"].endswith("item.added")]
+    assert [item["status"] for item in added] == ["in_progress"] * 2
+    assert "action" not in added[0]
+    done = [data["item"] for data in reply.data if data["type"].endswith("item.done")]
+    assert done == reply.data[-1]["response"]["output"]
+
+
+def test_picture_is_a_png_with_drafts_before_it() -> None:
+    reply = responses(stream=True, tools=[DRAW], sim={"image_bytes": 5000, "text": "Here."})
+    assert names(reply)[2:9] == [
+        "output_item.added",
+        "image_generation_call.in_progress",
+        "image_generation_call.generating",
+        "image_generation_call.partial_image",
+        "image_generation_call.completed",
+        "output_item.done",
+        "output_item.added",
+    ]
+    drafts = [data for data in reply.data if data["type"].endswith("partial_image")]
+    assert [draft["partial_image_index"] for draft in drafts] == [0, 1]
+    picture, message = reply.data[-1]["response"]["output"]
+    assert (picture["type"], picture["size"]) == ("image_generation_call", "512x512")
+    image = base64.b64decode(picture["result"])
+    assert image.startswith(b"\x89PNG")
+    assert len(image) >= 5000
+    assert zlib.crc32(image[-8:-4]) == int.from_bytes(image[-4:], "big")
+    assert message["content"][0]["text"] == "Here."
+
+
+def test_built_in_tools_run_beside_functions_unless_another_choice_is_made() -> None:
+    def kinds(choice: Any) -> list[str]:
+        offered = [SEARCH, DRAW, TOOLS[0]]
+        return [
+            item["type"] for item in responses(tools=offered, tool_choice=choice).json["output"]
+        ]
+
+    search, draw = "web_search_call", "image_generation_call"
+    assert kinds("auto") == [search, draw, "function_call"]
+    assert kinds("none") == ["message"]
+    assert kinds({"type": "function", "name": "weather"}) == ["function_call"]
+    assert kinds({"type": "web_search"}) == [search, "message"]
 
 
 def test_images_in_the_input_are_accepted() -> None:
