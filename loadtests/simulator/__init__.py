@@ -19,9 +19,10 @@ function tools in the request (and `tool_choice` not `none`) it calls one, or tw
 two are offered; after a tool's result it is text again. On the responses wire the built-in tools
 `web_search` and `image_generation` run first: a search whose source the text cites, a picture. The
 same request and seed give the same bytes, ids and `created` included. Five characters are a token,
-so a length is easily foreseen and differs from the gateway's own estimate of four; `max_tokens` cuts
-the echo and finishes with the dialect's word for length. A request that names a cache (`prompt_cache_key`, `cachedContent`,
-`cache_control`) reads half of its input from it; `cache_control` also writes a quarter.
+so a length is easily foreseen and differs from the gateway's own estimate of four; `max_tokens`
+cuts the echo and finishes with the dialect's word for length. A request that names a cache
+(`prompt_cache_key`, `cachedContent`, `cache_control`) reads half of its input from it;
+`cache_control` also writes a quarter.
 
 Directives
 ----------

@@ -1,0 +1,343 @@
+"""Built-in tools on chat-completions, run over a channel's responses protocol."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import openai
+import pytest
+from openai import OpenAI
+from openai.types.chat import ChatCompletionChunk
+
+from tests.support.client import Reply
+from tests.support.house import House, channel, model
+from tests.support.tenants import Tenant
+
+TOOLS = ["web_search", "image_generation"]
+USAGE = {"input": 1000, "output": 100, "cached": 400}
+# 600 fresh x 1 + 400 cached x 0.1 + 100 out x 10 USD per million.
+COST_NANO_USD = 1_640_000
+SEARCH: Any = {"type": "web_search", "search_context_size": "low"}
+DRAW: Any = {"type": "image_generation", "size": "512x512", "partial_images": 2}
+WEATHER: dict[str, Any] = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+    },
+}
+CUT = "The upstream ended the stream before it was complete."
+
+
+RUNS: dict[str, Any] = {"protocols": ["chat", "responses"], "tools": TOOLS}
+SETTINGS: dict[str, Any] = {
+    "channels": [
+        channel("runs", **RUNS, priority=1),
+        channel("spare", **RUNS, priority=2),
+        channel("plain", protocols=["chat", "responses"]),
+        channel("searches", protocols=["responses"], tools=["web_search"]),
+        channel("tight", **RUNS, max_concurrency=1),
+        channel("claims", protocols=["chat"], tools=TOOLS),
+        channel("messages", protocols=["messages"], tools=TOOLS),
+    ],
+    "models": [
+        model("gpt-5", "runs", "plain", "spare", capabilities=["web_search", "image_gen"]),
+        model("unsaid", "runs"),
+        model("no-drawing", "runs", capabilities=["tools", "web_search"]),
+        model("plain", "plain"),
+        model("searches", "searches"),
+        model("tight", "tight"),
+        model("claims", "claims"),
+        model("claude", "messages"),
+    ],
+}
+
+
+@pytest.fixture
+def sdk(h: House, tenant: Tenant) -> Iterator[OpenAI]:
+    url = f"{h.gateway.url}/v1"
+    with OpenAI(base_url=url, api_key=tenant.key, max_retries=0) as client:
+        yield client
+
+
+def said(text: str = "Hello", **directive: Any) -> list[Any]:
+    """One user message, with a directive for the simulator in it."""
+    sim = f"[[sim {json.dumps(directive)}]] " if directive else ""
+    return [{"role": "user", "content": sim + text}]
+
+
+def asked(h: House, tenant: Tenant, *tools: Any, **members: Any) -> Reply:
+    """A streamed call with these tools."""
+    body = {"model": "gpt-5", "messages": said(), "stream": True, "tools": list(tools), **members}
+    return tenant.client.chat(**body)
+
+
+def sent(h: House) -> Any:
+    """The body that the upstream was sent last."""
+    return json.loads(h.upstream.last_request()["body"])
+
+
+def content_of(chunks: list[ChatCompletionChunk]) -> str:
+    return "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+
+
+def charged(tenant: Tenant) -> int:
+    return 10**9 - tenant.client.remaining_nano_usd()
+
+
+def test_sdk_streams_a_web_search_with_its_source(h: House, sdk: OpenAI, tenant: Tenant) -> None:
+    raw = sdk.chat.completions.with_raw_response.create(
+        model="gpt-5",
+        messages=[
+            {"role": "system", "content": "Be brief."},
+            *said(text="Who won?", usage=USAGE),
+        ],
+        tools=[SEARCH],
+        stream=True,
+        stream_options={"include_usage": True},
+        max_tokens=300,
+        reasoning_effort="low",
+    )
+    chunks = list(raw.parse())
+    text = content_of(chunks)
+    assert text.endswith("Who won?")
+    cited = [one for c in chunks if c.choices for one in _annotations(c)]
+    (source,) = [one["url_citation"] for one in cited]
+    assert text[source["start_index"] : source["end_index"]] == text
+    assert source["url"].startswith("https://")
+    assert chunks[0].choices[0].delta.role == "assistant"
+    assert [c.choices[0].finish_reason for c in chunks if c.choices][-1] == "stop"
+    usage = chunks[-1].usage
+    assert usage is not None
+    assert (usage.prompt_tokens, usage.completion_tokens) == (1000, 100)
+    assert charged(tenant) == COST_NANO_USD
+    assert "x-protocol-translation" not in raw.headers
+    assert "x-protocol-warning" not in raw.headers
+    assert h.upstream.last_request()["path"] == "/v1/responses"
+    body = sent(h)
+    assert body["tools"] == [SEARCH]
+    assert body["instructions"] == "Be brief."
+    assert (body["max_output_tokens"], body["reasoning"]) == (300, {"effort": "low"})
+    assert body["store"] is False
+    row = h.row(raw.headers["x-gateway-trace"])
+    assert (row["status"], row["model"], row["input_tokens"]) == ("success", "gpt-5", 1000)
+    samples = h.metrics("gw_calls_total")
+    assert any('protocol="chat"' in labels for labels in samples)
+
+
+def _annotations(chunk: ChatCompletionChunk) -> list[Any]:
+    return (chunk.choices[0].delta.model_extra or {}).get("annotations") or []
+
+
+@pytest.mark.parametrize("size", [0, 3_000_000], ids=["small", "three megabytes"])
+def test_sdk_streams_an_image_as_markdown(h: House, sdk: OpenAI, tenant: Tenant, size: int) -> None:
+    stream = sdk.chat.completions.create(
+        model="gpt-5",
+        messages=said(text="A cat", image_bytes=size, usage=USAGE),
+        tools=[DRAW],
+        stream=True,
+    )
+    chunks = list(stream)
+    (image,) = [text for c in chunks if (text := c.choices[0].delta.content or "").startswith("![")]
+    assert image.startswith("![image](data:image/png;base64,")
+    assert image.endswith(")")
+    png = base64.b64decode(image.partition(",")[2][:-1], validate=True)
+    assert png.startswith(b"\x89PNG\r\n\x1a\n")
+    assert len(png) >= size
+    assert content_of(chunks).endswith("A cat")
+    assert all(chunk.usage is None for chunk in chunks)
+    assert charged(tenant) == COST_NANO_USD
+    assert sent(h)["tools"] == [DRAW]
+
+
+def test_functions_stand_beside_a_search_for_two_turns(sdk: OpenAI) -> None:
+    tools: Any = [SEARCH, WEATHER]
+    history: Any = said(text="Riga")
+    asked: dict[str, Any] = {"model": "gpt-5", "tools": tools, "stream": True}
+    chunks = list(sdk.chat.completions.create(messages=history, **asked))
+    calls = [call for c in chunks for call in c.choices[0].delta.tool_calls or ()]
+    assert [call.function.name for call in calls if call.function and call.function.name] == [
+        "weather"
+    ]
+    assert {call.index for call in calls} == {0}
+    arguments = "".join((call.function and call.function.arguments) or "" for call in calls)
+    assert json.loads(arguments) == {"city": "Riga"}
+    assert chunks[-1].choices[0].finish_reason == "tool_calls"
+    made = {"id": calls[0].id, "type": "function"}
+    made["function"] = {"name": "weather", "arguments": arguments}
+    history += [
+        {"role": "assistant", "tool_calls": [made]},
+        {"role": "tool", "tool_call_id": calls[0].id, "content": "wet"},
+    ]
+    again = list(sdk.chat.completions.create(messages=history, **asked))
+    assert content_of(again) == "The tool answered: wet"
+    assert again[-1].choices[0].finish_reason == "stop"
+
+
+def test_length_is_told(h: House, tenant: Tenant) -> None:
+    reply = asked(h, tenant, SEARCH, max_tokens=2, messages=said("word " * 20))
+    assert reply.is_complete
+    assert b'"finish_reason":"length"' in reply.body
+
+
+def test_what_cannot_be_said_is_listed_or_refused(h: House, tenant: Tenant) -> None:
+    reply = asked(h, tenant, SEARCH, seed=7, stop=["END"], n=2)
+    assert reply.status == 200
+    assert reply.headers["x-protocol-warning"] == "stop; seed; n"
+    assert "x-protocol-translation" not in reply.headers
+    body = {"model": "gpt-5", "messages": said(), "stream": True, "tools": [SEARCH], "seed": 7}
+    strict = tenant.client.send(
+        "POST", "/v1/chat/completions", body, headers={"X-Protocol-Strict": "1"}
+    )
+    assert strict.refusal == (400, "invalid_request_error", "invalid_request")
+    assert "seed" in strict.error["message"]
+
+
+# --- Who may have a tool ---
+
+
+@pytest.mark.parametrize(
+    ("of_model", "tools", "refused"),
+    [
+        ("plain", [SEARCH], "web_search"),
+        ("searches", [DRAW], "image_generation"),
+        ("searches", [SEARCH, DRAW], "image_generation"),
+        ("no-drawing", [DRAW], "image_generation"),
+        ("claims", [SEARCH], "web_search"),
+        ("claude", [SEARCH, WEATHER], "web_search"),
+        ("gpt-5", [SEARCH, {"type": "code_interpreter"}], "code_interpreter"),
+        ("gpt-5", [SEARCH], None),
+        ("unsaid", [SEARCH, DRAW], None),
+        ("no-drawing", [SEARCH], None),
+        ("searches", [{"type": "web_search_preview"}], None),
+    ],
+)
+def test_tool_is_run_where_the_configuration_says_so(
+    h: House, tenant: Tenant, of_model: str, tools: list[Any], refused: str | None
+) -> None:
+    before = tenant.client.remaining_nano_usd()
+    reply = asked(h, tenant, *tools, model=of_model)
+    if refused is None:
+        assert reply.is_complete
+        return
+    assert reply.refusal == (400, "invalid_request_error", "tool_not_supported")
+    assert refused in reply.error["message"]
+    row = h.row(reply.trace)
+    assert (row["status"], row["error_code"]) == ("rejected", "tool_not_supported")
+    assert tenant.client.remaining_nano_usd() == before
+    assert h.held_nano_usd(tenant) == 0
+
+
+@pytest.mark.parametrize("tool", [SEARCH, DRAW], ids=TOOLS)
+@pytest.mark.parametrize("stream", [False, None])
+@pytest.mark.parametrize("of_model", ["gpt-5", "plain"])
+def test_tool_needs_a_stream(
+    h: House, tenant: Tenant, tool: Any, stream: bool | None, of_model: str
+) -> None:
+    reply = asked(h, tenant, WEATHER, tool, stream=stream, model=of_model)
+    assert reply.refusal == (400, "invalid_request_error", "invalid_request")
+    assert "stream" in reply.error["message"]
+    alone = asked(h, tenant, WEATHER, stream=stream, model=of_model)
+    assert alone.status == 200
+    assert alone.json["choices"][0]["finish_reason"] == "tool_calls"
+
+
+def test_busy_channel_is_no_missing_tool(h: House, tenant: Tenant) -> None:
+    body = {"model": "tight", "stream": True, "tools": [SEARCH]}
+    hanging = {**body, "messages": said(hang=12)}
+    with tenant.client.begin("POST", "/v1/chat/completions", hanging) as first:
+        first.read_until(b"content")
+        reply = asked(h, tenant, SEARCH, model="tight")
+        assert reply.refusal == (503, "server_error", "no_channel_available")
+
+
+# --- Failures ---
+
+
+def closed(message: str) -> bytes:
+    error = {"message": message, "type": "api_error", "code": "upstream_error"}
+    whole = json.dumps({"error": error}, separators=(",", ":")).encode()
+    return b"data: " + whole + b"\n\ndata: [DONE]\n\n"
+
+
+@pytest.mark.parametrize("cut", ["close", "reset"])
+def test_cut_stream_is_closed_with_an_error_and_the_terminator(
+    h: House, tenant: Tenant, cut: str
+) -> None:
+    directive: dict[str, Any] = {
+        "cut_after_events": 14,
+        "cut": cut,
+        "text": "word " * 20,
+        "delay_event_ms": 1,
+    }
+    reply = asked(h, tenant, SEARCH, messages=said(**directive))
+    assert reply.status == 200
+    assert reply.body.endswith(closed(CUT))
+    assert reply.body.count(b"[DONE]") == 1
+    assert b'"finish_reason":"' not in reply.body
+    row = h.row(reply.trace)
+    assert (row["status"], row["error_code"]) == ("error", "upstream_error")
+    assert row["output_tokens"] > 0
+    assert charged(tenant) == row["cost_nano_usd"] > 0
+    assert h.held_nano_usd(tenant) == 0
+
+
+def test_error_event_is_closed_the_same_way_and_the_library_raises(
+    h: House, sdk: OpenAI, tenant: Tenant
+) -> None:
+    directive: dict[str, Any] = {
+        "error_event": 14,
+        "text": "word " * 20,
+        "message": "Out of order.",
+    }
+    reply = asked(h, tenant, SEARCH, messages=said(**directive))
+    assert reply.body.endswith(closed("Out of order."))
+    row = h.row(reply.trace)
+    assert (row["status"], row["error_code"]) == ("error", "upstream_error")
+    stream = sdk.chat.completions.create(
+        model="gpt-5",
+        messages=said(**directive),
+        tools=[SEARCH],
+        stream=True,
+    )
+    with pytest.raises(openai.APIError, match=r"Out of order\."):
+        list(stream)
+
+
+@pytest.mark.parametrize(
+    "directive",
+    [{"status": 503}, {"cut_after_events": 6}, {"refuse": True}],
+    ids=["503", "cut while searching", "no answer"],
+)
+def test_next_channel_with_the_tool_answers_before_anything_was_said(
+    h: House, tenant: Tenant, directive: dict[str, Any]
+) -> None:
+    h.upstream.fault("runs", **directive)
+    reply = asked(h, tenant, SEARCH)
+    assert reply.is_complete
+    assert reply.text.endswith("Hello")
+    row = h.row(reply.trace)
+    assert (row["status"], len(row["attempts"])) == ("success", 1)
+
+
+def test_every_channel_failing_is_an_error_answer(h: House, tenant: Tenant) -> None:
+    reply = asked(h, tenant, SEARCH, messages=said(status=503, message="Overloaded."))
+    assert reply.refusal == (503, "api_error", "upstream_error")
+    assert charged(tenant) == 0
+    assert len(h.row(reply.trace)["attempts"]) == 2
+
+
+def test_client_that_leaves_pays_for_what_it_got(h: House, tenant: Tenant) -> None:
+    body = {"model": "gpt-5", "stream": True, "tools": [SEARCH]}
+    hanging = {**body, "messages": said(hang=14, text="word " * 20)}
+    with tenant.client.begin("POST", "/v1/chat/completions", hanging) as call:
+        call.read_until(b"word")
+        trace = call.begun().headers["x-gateway-trace"]
+    row = h.row(trace)
+    assert (row["status"], row["error_code"]) == ("interrupted", "client_disconnected")
+    assert row["output_tokens"] > 0
+    assert h.held_nano_usd(tenant) == 0
+    assert h.verify()
