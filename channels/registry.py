@@ -148,6 +148,19 @@ class PriceSpec:
     per_reference: Decimal | None = None
 
 
+# The prices that are not by tokens, in USD.
+PRICES_PER_UNIT = (
+    "per_image",
+    "per_image_large",
+    "area_threshold_mp",
+    "per_reference",
+    "per_second",
+    "per_generation",
+    "per_character",
+    "per_call",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
     """One entry of the catalog and who serves it."""

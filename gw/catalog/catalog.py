@@ -1,7 +1,8 @@
 """What the registry looks like from outside: the model list and the public catalog.
 
 Pure functions from a Registry to what is served; the handlers are `handlers.py`. Prices are list
-prices: the multiplier is shown beside them, not applied (contract §7, Catalog).
+prices: the multiplier is shown beside them, not applied (contract §7, Catalog). A model that is
+billed by the piece has `unit_prices`, by the names they have in the configuration.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
-from channels.registry import CAPABILITIES, CHAT_PROTOCOLS, ModelSpec, Registry
+from channels.registry import CAPABILITIES, CHAT_PROTOCOLS, PRICES_PER_UNIT, ModelSpec, Registry
 from gw.web.render import dumps
 
 # How the client protocols are called in the catalog (contract §5).
@@ -79,7 +80,7 @@ def supported_protocols(registry: Registry, model: ModelSpec) -> list[str]:
 
 
 def _entry(registry: Registry, model: ModelSpec) -> dict[str, Any]:
-    entry = {
+    entry: dict[str, Any] = {
         "id": model.id,
         "display_name": model.display_name,
         "context_size": model.context_size,
@@ -91,6 +92,9 @@ def _entry(registry: Registry, model: ModelSpec) -> dict[str, Any]:
         "endpoint_type": model.endpoint_type,
         "supported_protocols": supported_protocols(registry, model),
     }
+    units = {name: _price(getattr(model.price, name)) for name in PRICES_PER_UNIT}
+    if any(units.values()):
+        entry["unit_prices"] = {name: price for name, price in units.items() if price is not None}
     if model.multiplier != 1:
         entry["price_multiplier"] = _price(model.multiplier)
     return entry

@@ -30,6 +30,13 @@ UNIT_PRICES: Mapping[str, Sequence[str]] = {
 }
 
 
+# What may stand beside them. A price by another unit would never be charged.
+MORE_PRICES: Mapping[str, Sequence[str]] = {
+    "images_generations": ("per_image_large", "area_threshold_mp", "per_reference"),
+}
+TOKEN_PRICES = ("input", "output", "cached_input", "cache_write")
+
+
 def check_listeners(top: Section) -> None:
     """Two listeners need two addresses; port 0 is a new one each time."""
     public, admin = top.get("listen"), top.get("admin_listen")
@@ -105,6 +112,7 @@ def check_prices(models: Sequence[Section]) -> None:
         _check_area(price)
         if "endpoint_type" in model.values:
             _check_price(price, model.values["endpoint_type"])
+            _check_units(price, model.values["endpoint_type"])
 
 
 def _check_price(price: Section, endpoint_type: str | None) -> None:
@@ -121,6 +129,27 @@ def _check_price(price: Section, endpoint_type: str | None) -> None:
         price.at.blame(
             found="no price by the unit that is billed",
             allowed=f"{' or '.join(units)} for {endpoint_type}",
+        )
+
+
+def _check_units(price: Section, endpoint_type: str | None) -> None:
+    """Blame prices by a unit that this endpoint is not billed by. Token prices may always stand."""
+    billed: Sequence[str] = TOKEN_PRICES
+    hint = ""
+    if endpoint_type is not None:
+        billed = (*UNIT_PRICES[endpoint_type], *MORE_PRICES.get(endpoint_type, ()))
+    for key in price.places:
+        if price.get(key) is None or key in billed or key in TOKEN_PRICES:
+            continue
+        if endpoint_type is None:
+            fitting = [name for name, units in UNIT_PRICES.items() if key in units]
+            hint = (
+                f"a model billed so says endpoint_type: {' or '.join(fitting)}" if fitting else ""
+            )
+        price.place(key).blame(
+            found=f"{key}, which {endpoint_type or 'a chat model'} is not billed by",
+            allowed=f"the prices {', '.join(billed)}",
+            hint=hint,
         )
 
 

@@ -39,11 +39,11 @@ channels:
   - id: simulator-a
     base_url: {upstream}
     api_key: demo-a
-    protocols: [chat, messages, responses, native]
+    protocols: [chat, messages, responses, native, images]
   - id: simulator-b
     base_url: {upstream}
     api_key: demo-b
-    protocols: [chat, messages, responses, native]
+    protocols: [chat, messages, responses, native, images]
     priority: 2
 models:
   - id: demo-large
@@ -63,6 +63,13 @@ models:
     max_output_tokens: 2048
     price: {{input: "0.1", output: "0.4"}}
     capabilities: [tools, json]
+  - id: demo-picture
+    display_name: Demo Picture
+    owned_by: simulator
+    channels: [simulator-a, simulator-b]
+    endpoint_type: images_generations
+    price: {{per_image: "0.04"}}
+    capabilities: [image_gen]
 """
 
 
@@ -204,6 +211,10 @@ CALLS = {
     "native-content, streamed": (
         "/v1beta/models/demo-large:streamGenerateContent?alt=sse",
         '{"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]}',
+    ),
+    "images": (
+        "/v1/images/generations",
+        '{"model": "demo-picture", "prompt": "A boat in the harbour", "n": 2}',
     ),
 }
 

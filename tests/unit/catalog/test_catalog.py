@@ -104,6 +104,21 @@ def test_a_public_entry_is_complete() -> None:
     ]
 
 
+def test_a_model_billed_by_the_piece_shows_what_a_piece_costs() -> None:
+    price = PriceSpec(
+        per_image=Decimal("0.040"), per_image_large=Decimal("0.08"), area_threshold_mp=Decimal(2)
+    )
+    (entry,) = public_entries(
+        registry(model("m", "a", price=price, endpoint_type="images_generations"))
+    )
+    assert entry["unit_prices"] == {
+        "per_image": "0.040",
+        "per_image_large": "0.08",
+        "area_threshold_mp": "2",
+    }
+    assert (entry["input_price"], entry["supported_protocols"]) == (None, [])
+
+
 def test_a_missing_price_is_null_and_a_multiplier_of_one_is_not_shown() -> None:
     (entry,) = public_entries(
         registry(model("m", price=PriceSpec(), multiplier=Decimal("1.00"), context_size=None))

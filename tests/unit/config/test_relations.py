@@ -87,7 +87,7 @@ def test_two_listeners_on_one_address_are_a_fault() -> None:
 def test_chat_model_that_can_be_called_needs_both_prices() -> None:
     assert places_of(model(price="{input: 1}")) == [(9, "models[0].price.output")]
     assert places_of(model(price="{output: 1}")) == [(9, "models[0].price.input")]
-    assert places_of(model(price="{per_image: 1}")) == [
+    assert places_of(model(price="{cached_input: 1}")) == [
         (9, "models[0].price.input"),
         (9, "models[0].price.output"),
     ]
@@ -134,3 +134,19 @@ def test_price_of_large_images_and_its_threshold_belong_together() -> None:
     assert (fault.line, fault.path) == (9, "models[0].price.area_threshold_mp")
     fault = fault_of(model(entry, price="{per_image: 1, area_threshold_mp: 2}"))
     assert fault.path == "models[0].price.per_image_large"
+
+
+def test_price_by_a_unit_that_the_endpoint_is_not_billed_by_is_a_fault() -> None:
+    fault = fault_of(model(price="{input: 1, output: 1, per_image: 1}"))
+    assert (fault.line, fault.path) == (9, "models[0].price.per_image")
+    assert fault.found == "per_image, which a chat model is not billed by"
+    assert fault.hint == "a model billed so says endpoint_type: images_generations"
+    entry = "endpoint_type: images_generations"
+    fault = fault_of(model(entry, price="{per_image: 1, per_second: 2}"))
+    assert fault.path == "models[0].price.per_second"
+    assert "per_image, per_image_large, area_threshold_mp, per_reference" in fault.allowed
+    read(model(entry, price="{per_image: 1, per_reference: 0.1, input: 5}"))
+
+
+def test_model_that_reaches_no_upstream_may_list_any_price() -> None:
+    read(model("callable: false", price="{input: 1, output: 1, per_image: 1}"))
