@@ -17,6 +17,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from channels.errors import UpstreamMalformed
 from channels.protocols.error_body import message_in
 from channels.protocols.images.size import pixels_of
+from channels.protocols.loose import raw_of, read_loosely
 
 _NULL = Raw(b"null")
 
@@ -59,10 +60,7 @@ class ImagesAnswer:
 
 def read_answer(body: bytes) -> ImagesAnswer:
     """Count an answer. Raises UpstreamMalformed for what is not of the images shape."""
-    try:
-        answer = _DECODER.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
-        raise UpstreamMalformed(f"an images answer that cannot be read: {fault}") from fault
+    answer = _read(body)
     failed = _value(answer.error)
     if not isinstance(answer.data, list):
         if failed is None:
@@ -74,6 +72,18 @@ def read_answer(body: bytes) -> ImagesAnswer:
     if failed is not None and not images:
         error = message_in(failed) or "The upstream reported an error within its answer."
     return ImagesAnswer(images=images, model=_text(answer.model), error=error)
+
+
+def _read(body: bytes) -> _Answer:
+    """Read strictly, which is fast; what that cannot read, a broken emoji say, by milder rules."""
+    try:
+        return _DECODER.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        value = read_loosely(body, mends=False)
+    try:
+        return _DECODER.decode(raw_of(value))
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise UpstreamMalformed(f"an images answer that cannot be read: {error}") from error
 
 
 def _image(entry: _Entry) -> Image | None:
