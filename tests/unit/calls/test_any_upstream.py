@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from channels.errors import UpstreamCut, UpstreamMalformed, UpstreamUnreachable
+from gw.calls.call import ChatCall
 from tests.support.aio import run
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import FOR_EVER, Head, Script, Step
@@ -131,6 +132,7 @@ def check(w: World, told: Told) -> None:
     assert 0 <= told.cost < 10**9
     if told.status[0] == "success":
         assert writer.has_ended
+        assert isinstance(told.call, ChatCall)
         assert not told.call.is_stream or writer.sent.endswith((sse.DONE, b"[DONE]\n\n"))
     if told.status[0] == "rejected":
         assert told.error is not None

@@ -34,9 +34,12 @@ from channels.redact import Redactor
 from channels.registry import ChannelSpec, HealthSpec, ModelSpec
 from channels.wire.http import UpstreamRequest
 from gw.calls.billing import Billing
-from gw.calls.call import ChatCall
+from gw.calls.call import ChatCall, PaidCall
 from gw.calls.conversation import Conversation
+from gw.calls.media import MediaCall
+from gw.calls.media_attempt import MediaUpstream
 from gw.calls.speech import Speech
+from gw.calls.sync_media import SyncMedia
 from gw.web.errors import GatewayError
 from metrics.prometheus import Metrics
 from metrics.spans import UNSAMPLED
@@ -50,6 +53,7 @@ from tests.unit.calls.writer import RecordingWriter
 ACCOUNT, KEY = "acct_a", "key_a"
 FUNDS = 1_000_000_000
 TIMEOUT_SECONDS = 30.0
+ANSWER_BYTES_MAX = 1_000_000
 MESSAGES = [{"role": "user", "content": "Say hello."}]
 MESSAGES_TOKENS = -(-len(json.dumps(MESSAGES)) // 4)  # as the pre-charge counts them
 
@@ -58,7 +62,7 @@ MESSAGES_TOKENS = -(-len(json.dumps(MESSAGES)) // 4)  # as the pre-charge counts
 class Told:
     """What became of one call, on every side."""
 
-    call: ChatCall
+    call: PaidCall
     writer: RecordingWriter
     error: GatewayError | None
     row: dict[str, Any] | None
@@ -101,8 +105,20 @@ class World:
     channels: ChannelDirectory
     wire: FakeWire
     conversation: Conversation
+    sync_media: SyncMedia
     model: ModelSpec
-    calls: list[ChatCall] = field(default_factory=list)
+    calls: list[PaidCall] = field(default_factory=list)
+
+    def facts(self, protocol: str) -> CallFacts:
+        """Of the next call."""
+        return CallFacts(
+            call_id=UUID(int=len(self.calls) + 1),
+            account_id=ACCOUNT,
+            key_id=KEY,
+            protocol=protocol,
+            model=self.model.id,
+            submitted_at=self.clock.now(),
+        )
 
     def prepare(
         self, *, stream: bool = False, usage: bool = False, dialect: Dialect = CHAT, **body: Any
@@ -128,14 +144,7 @@ class World:
             return adapter.request(channel, sent, extra_headers=())
 
         call = ChatCall(
-            facts=CallFacts(
-                call_id=UUID(int=len(self.calls) + 1),
-                account_id=ACCOUNT,
-                key_id=KEY,
-                protocol="chat",
-                model=model.id,
-                submitted_at=self.clock.now(),
-            ),
+            facts=self.facts("chat"),
             model=model,
             cap_nano_usd=cap,
             is_stream=request.stream,
@@ -151,13 +160,16 @@ class World:
         self.calls.append(call)
         return call
 
-    def begin(self, call: ChatCall, writer: RecordingWriter) -> asyncio.Task[None]:
+    def begin(self, call: ChatCall | MediaCall, writer: RecordingWriter) -> asyncio.Task[None]:
         """Run a call in a task of its own, as a handler does."""
-        task = asyncio.ensure_future(self.conversation.run(call, writer))
-        writer.task = task
-        return task
+        if isinstance(call, MediaCall):
+            running = self.sync_media.run(call, writer)
+        else:
+            running = self.conversation.run(call, writer)
+        writer.task = asyncio.ensure_future(running)
+        return writer.task
 
-    async def end(self, call: ChatCall, writer: RecordingWriter) -> Told:
+    async def end(self, call: PaidCall, writer: RecordingWriter) -> Told:
         """Wait until the call has ended and its settlement is applied."""
         assert writer.task is not None
         error: GatewayError | None = None
@@ -237,6 +249,9 @@ async def world(
     model = model or make_model(*(channel.id for channel in channels))
     redactor = Redactor(channels)
     wire = FakeWire(scripts)
+    billing = Billing(
+        wallets=wallets, live=live, redactor=lambda: redactor, clock=clock, metrics=metrics
+    )
     made = World(
         ledger=ledger,
         clock=clock,
@@ -247,16 +262,20 @@ async def world(
         channels=directory,
         wire=wire,
         conversation=Conversation(
-            billing=Billing(
-                wallets=wallets, live=live, redactor=lambda: redactor, clock=clock, metrics=metrics
-            ),
+            billing=billing,
             channels=directory,
             wire=wire,
             redactor=lambda: redactor,
             price_of=lambda spec: TokenPrice.of(spec.price, spec.multiplier),
             clock=clock,
             timeout_seconds=timeout_seconds,
-            answer_bytes_max=1_000_000,
+            answer_bytes_max=ANSWER_BYTES_MAX,
+        ),
+        sync_media=SyncMedia(
+            billing=billing,
+            channels=directory,
+            upstream=MediaUpstream(wire=wire, clock=clock, answer_bytes_max=ANSWER_BYTES_MAX),
+            redactor=lambda: redactor,
         ),
         model=model,
     )

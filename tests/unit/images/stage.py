@@ -1,0 +1,102 @@
+"""An images call in the world of `tests/unit/calls`: channels that make images, and their answers.
+
+async with stage(a=[answer(made(2))]) as w:
+    told = await generate(w, n=2)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from decimal import Decimal
+from typing import Any
+
+from actors.router import Candidate
+from actors.wallet.unit_pricing import ImagePrice
+from channels.adapters import images as adapter
+from channels.protocols import images
+from channels.registry import ChannelSpec, HealthSpec, PriceSpec
+from channels.wire.http import UpstreamRequest
+from gw.calls.media import MediaCall
+from gw.images.bill import ImageBill
+from metrics.spans import UNSAMPLED
+from tests.support.specs import make_channel, make_model
+from tests.unit.calls.fake_wire import Script
+from tests.unit.calls.world import Told, World, world
+from tests.unit.calls.writer import RecordingWriter
+
+EACH = 40_000_000  # nano-USD
+PLAIN = PriceSpec(per_image=Decimal("0.04"))
+AREA = PriceSpec(
+    per_image=Decimal("0.04"),
+    per_image_large=Decimal("0.08"),
+    area_threshold_mp=Decimal("2.36"),
+    per_reference=Decimal("0.005"),
+)
+ATTEMPT_SECONDS = 12.0
+TOTAL_SECONDS = 14.0
+
+
+def stage(
+    *,
+    price: PriceSpec = PLAIN,
+    multiplier: str = "1",
+    balance: int = 10**9,
+    **named: Sequence[Script],
+) -> AbstractAsyncContextManager[World]:
+    """Channels `a`, `b`, … in this order of priority, and the images model `m` on them."""
+    channels = [
+        make_channel(
+            name,
+            priority=place,
+            protocols=frozenset({"images"}),
+            health=HealthSpec(failures=3),
+        )
+        for place, name in enumerate(named, start=1)
+    ]
+    model = make_model(
+        *named,
+        endpoint_type="images_generations",
+        price=price,
+        multiplier=Decimal(multiplier),
+    )
+    return world(named, balance=balance, channels=channels, model=model)
+
+
+def made(count: int, **more: Any) -> bytes:
+    """An answer with so many images."""
+    data = [{"url": f"https://pictures.example/{number}.png"} for number in range(count)]
+    return json.dumps({"created": 1, "model": "up", "data": data, **more}).encode()
+
+
+def prepare(w: World, **body: Any) -> MediaCall:
+    """A call as the endpoint makes it."""
+    cap = body.pop("cap", None)
+    request = images.read_request(json.dumps({"model": "m", "prompt": "a boat", **body}).encode())
+
+    def upstream(candidate: Candidate, channel: ChannelSpec) -> UpstreamRequest:
+        sent = images.upstream_body(request, upstream_model=candidate.upstream_model)
+        return adapter.request(channel, sent)
+
+    call = MediaCall(
+        facts=w.facts("images"),
+        model=w.model,
+        cap_nano_usd=cap,
+        bill=ImageBill(request, ImagePrice.of(w.model.price, w.model.multiplier)),
+        cheaper="or ask for fewer images.",
+        span=UNSAMPLED,
+        prepare=upstream,
+        started=w.clock.monotonic(),
+        attempt_seconds=ATTEMPT_SECONDS,
+        total_seconds=TOTAL_SECONDS,
+    )
+    w.calls.append(call)
+    return call
+
+
+async def generate(w: World, writer: RecordingWriter | None = None, **body: Any) -> Told:
+    """One call from its beginning to its end."""
+    call, writer = prepare(w, **body), writer or RecordingWriter()
+    w.begin(call, writer)
+    return await w.end(call, writer)
