@@ -28,7 +28,7 @@ from gw.chat.responses import ResponsesHandler
 from gw.embeddings.handlers import EmbeddingsHandler
 from gw.images.handlers import ImagesHandler
 from gw.logs.detail import LogDetailHandler
-from gw.logs.handlers import LogListHandler
+from gw.logs.handlers import LogListHandler, SummaryHandler
 from gw.logs.services import LogServices
 from gw.web.base import BaseHandler, NotFoundHandler
 from gw.web.connection import Connection
@@ -64,6 +64,7 @@ def routes() -> list[Route]:
         (r"/v1/images/generations", ImagesHandler),
         # Call logs
         (r"/v1/logs", LogListHandler),
+        (r"/v1/logs/summary", SummaryHandler),
         (r"/v1/logs/([^/]+)", LogDetailHandler),
         # Embeddings
         (r"/v1/embeddings", EmbeddingsHandler),

@@ -46,6 +46,7 @@ from gw.keys.last_use import LastUse
 from gw.keys.secret import KeyHasher, KeySealer, Secret, load_secret
 from gw.logs.cursor import CursorSeal
 from gw.logs.services import LogServices
+from gw.logs.summary_cache import SummaryCache
 from gw.web.admin import make_admin_application
 from gw.web.drain import InFlight
 from gw.web.listener import Listener
@@ -297,6 +298,7 @@ class Gateway:
                 redact=self._redact,
                 credits_per_usd=config.credits_per_usd,
                 cursors=CursorSeal(self._secret.subkey("gw log cursors")),
+                summaries=SummaryCache(self._clock),
             ),
         )
         admin = make_admin_application(

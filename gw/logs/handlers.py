@@ -9,12 +9,14 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from actors.clock import Clock
 from gw.logs.cursor import Cursor, Place
 from gw.logs.handler import LogsHandler
 from gw.logs.instants import show
 from gw.logs.list_query import ListQuery, read_list_query
 from gw.logs.pages import read_in_flight, read_page
 from gw.logs.rows import CURRENCY, LogRow, Rendering
+from gw.logs.summary import SummaryQuery, read_summary_query, read_sums, show_summary
 from gw.web.render import dumps
 from gw.web.settled import until_settled
 
@@ -30,7 +32,7 @@ class LogListHandler(LogsHandler):
             self.request.query_arguments,
             see=self.visibility,
             seal=logs.cursors,
-            now=datetime.fromtimestamp(self.services.clock.now(), UTC),
+            now=_now(self.services.clock),
         )
         await until_settled(self.services.wallets, query.visibility.account_id)
         # Jobs first: one that settles in between is shown twice rather than not at all.
@@ -59,3 +61,25 @@ class LogListHandler(LogsHandler):
             "has_more": has_more,
             "next_cursor": next_cursor,
         }
+
+
+class SummaryHandler(LogsHandler):
+    """What the calls of a window add up to; the same answer for the rest of the minute."""
+
+    route = "logs_summary"
+
+    async def on_get(self) -> None:
+        now = _now(self.services.clock)
+        query = read_summary_query(self.request.query_arguments, see=self.visibility, now=now)
+        question = (query.visibility, query.asked)
+        self.write(await self.logs.summaries.get(question, lambda: self._answer(query, now)))
+
+    async def _answer(self, query: SummaryQuery, now: datetime) -> bytes:
+        logs = self.logs
+        await until_settled(self.services.wallets, query.visibility.account_id)
+        sums = await read_sums(logs.database, query.visibility, query.window, now)
+        return dumps(show_summary(query, sums, logs.credits_per_usd))
+
+
+def _now(clock: Clock) -> datetime:
+    return datetime.fromtimestamp(clock.now(), UTC)

@@ -10,6 +10,7 @@ from typing import Protocol
 from actors.limits.standing import Standing
 from actors.store.database import Database
 from gw.logs.cursor import CursorSeal
+from gw.logs.summary_cache import SummaryCache
 
 
 class Rates(Protocol):
@@ -28,3 +29,4 @@ class LogServices:
     redact: Callable[[str], str]  # once more on the way out: rows may be older than the channels
     credits_per_usd: Decimal
     cursors: CursorSeal
+    summaries: SummaryCache

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 from actors.store.database import Database
@@ -79,3 +81,19 @@ async def fill(database: Database, rows: Iterable[Row]) -> list[Row]:
     )
     ids = {UUID(request_id): row_id for request_id, row_id in found}
     return [replace(row, id=ids[row.request_id]) for row in rows]
+
+
+class Table:
+    """One database and one loop for all examples."""
+
+    def __init__(self, url: str) -> None:
+        self.runner = asyncio.Runner()
+        self.database = Database(url, size=1)
+        self.run(make_keys(self.database))
+
+    def run(self, coroutine: Any) -> Any:
+        return self.runner.run(coroutine)
+
+    def close(self) -> None:
+        self.run(self.database.close())
+        self.runner.close()

@@ -19,6 +19,7 @@ from gw.config.config import Timeouts
 from gw.keys.principal import KeyRefused, Principal
 from gw.logs.cursor import CursorSeal
 from gw.logs.services import LogServices
+from gw.logs.summary_cache import SummaryCache
 from gw.web.drain import InFlight
 from gw.web.services import Refusal, Services
 from tests.support.clock import FakeClock
@@ -162,6 +163,7 @@ class World:
             redact=str,
             credits_per_usd=Decimal(1000),
             cursors=CursorSeal(b"a key for tests only"),
+            summaries=SummaryCache(self.clock),
         )
 
     def application(self) -> GatewayApplication:
