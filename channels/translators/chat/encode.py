@@ -195,7 +195,7 @@ def _write_members(request: Request, body: dict[str, Any], report: Report) -> No
                 carried.add(name)
     elif request.origin == "messages":
         tier = request.extras.get("service_tier")
-        if tier in _SERVICE_TIERS:
+        if isinstance(tier, str) and tier in _SERVICE_TIERS:
             body["service_tier"] = _SERVICE_TIERS[tier]
             carried.add("service_tier")
     report_members(request, report, carried=carried)

@@ -26,11 +26,21 @@ def fits_strict(schema: Any, *, depth: int = 0) -> bool:
     if kind == "object" or (isinstance(kind, list) and "object" in kind):
         properties = schema.get("properties") or {}
         required = schema.get("required") or []
-        if schema.get("additionalProperties") is not False or set(properties) - set(required):
+        if not (isinstance(properties, Mapping) and isinstance(required, list)):
+            return False
+        if schema.get("additionalProperties") is not False:
+            return False
+        if any(name not in required for name in properties):
             return False
     inner: list[Any] = [schema[name] for name in _ONE if name in schema]
     for name in _MANY:
-        inner += schema.get(name) or []
+        schemas = schema.get(name) or []
+        if not isinstance(schemas, list):
+            return False
+        inner += schemas
     for name in _NAMED:
-        inner += (schema.get(name) or {}).values()
+        named = schema.get(name) or {}
+        if not isinstance(named, Mapping):
+            return False
+        inner += named.values()
     return all(fits_strict(one, depth=depth + 1) for one in inner)

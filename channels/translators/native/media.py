@@ -84,7 +84,7 @@ def read_file(value: Any, extras: Mapping[str, Any] | None = None) -> Media | No
         return Media(kind_of(found), found, data=inline[1], name=name, extras=extras or {})
     if not address.startswith(("http://", "https://")) or address.startswith(_STORED):
         return None
-    if mime_type is None and urlsplit(address).hostname in _VIDEO_HOSTS:
+    if mime_type is None and _host_of(address) in _VIDEO_HOSTS:
         kind: _Kind = "video"
     else:
         kind = kind_of(mime_type or _type_by_name(address))
@@ -104,6 +104,13 @@ def write_media(media: Media, *, guesses_type: bool) -> dict[str, Any]:
     file: dict[str, Any] = {} if mime_type is None else {"mimeType": mime_type}
     file["fileUri"] = media.url
     return {"fileData": file}
+
+
+def _host_of(address: str) -> str | None:
+    try:
+        return urlsplit(address).hostname
+    except ValueError:  # whoever fetches it will say what is wrong with it
+        return None
 
 
 def _type_by_name(address: str) -> str | None:

@@ -16,6 +16,16 @@ TOOL = {"name": "f", "input_schema": SCHEMA}
 SOURCE = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgoAAAAN"}
 PDF = {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0x"}
 
+# What came of a tool that the provider ran.
+PROVIDER_RESULTS = (
+    "web_search_tool_result",
+    "web_fetch_tool_result",
+    "code_execution_tool_result",
+    "bash_code_execution_tool_result",
+    "text_editor_code_execution_tool_result",
+    "tool_search_tool_result",
+)
+
 
 def said(**part: Any) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}, part]}]}
@@ -136,10 +146,9 @@ FIELDS: list[tuple[str, dict[str, Any], str | None]] = [
         modelled(type="server_tool_use", id="s", name="web_search", input={}),
         DROPPED,
     ),
-    (
-        "messages.web_search_tool_result",
-        modelled(type="web_search_tool_result", tool_use_id="s", content=[]),
-        DROPPED,
+    *(
+        (f"messages.{kind}", modelled(type=kind, tool_use_id="s", content=[]), DROPPED)
+        for kind in PROVIDER_RESULTS
     ),
     ("messages.mcp_tool_use", modelled(type="mcp_tool_use", id="s", name="x", input={}), DROPPED),
     ("messages.tool_result", answered(content="42"), "messages.1.content"),

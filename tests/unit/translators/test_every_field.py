@@ -1,15 +1,21 @@
 """Every documented field of both protocols is carried over, or listed as dropped; never neither.
 
-The tables beside this say where each field arrives. That the one of chat is complete is checked
-against the official library.
+The tables beside this say where each field arrives. That they are complete is checked against the
+official libraries.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
+from anthropic.types import ContentBlockParam
+from anthropic.types.beta.message_create_params import (
+    MessageCreateParamsBase as BetaMessageCreateParams,
+)
+from anthropic.types.message_create_params import MessageCreateParamsBase
 from openai.types.chat import completion_create_params
 
 from channels.translators.canonical import Protocol
@@ -70,6 +76,23 @@ def test_field_of_messages_is_carried_to_chat_or_listed(
     check("messages", "chat", field, fragment, place)
 
 
-def test_every_member_the_official_library_knows_is_in_the_table() -> None:
+def test_every_member_the_official_library_of_chat_knows_is_in_the_table() -> None:
     known = set(completion_create_params.CompletionCreateParamsBase.__annotations__)
     assert known - {field for field, _, _ in fields_of_chat.FIELDS} == set()
+
+
+def test_every_member_the_official_library_of_messages_knows_is_in_the_table() -> None:
+    known = {*MessageCreateParamsBase.__annotations__, *BetaMessageCreateParams.__annotations__}
+    fields = {field for field, _, _ in fields_of_messages.FIELDS}
+    assert known - {field.partition(".")[0] for field in fields} == set()
+    blocks = {kind for block in get_args(ContentBlockParam) for kind in kinds_of(block)}
+    covered = [json.dumps(fragment) for _, fragment, _ in fields_of_messages.FIELDS]
+    assert "tool_use" in blocks
+    assert {kind for kind in blocks if not any(f'"type": "{kind}"' in one for one in covered)} == (
+        set()
+    )
+
+
+def kinds_of(block: Any) -> tuple[str, ...]:
+    """The values of a typed dictionary's `type`."""
+    return get_args(get_args(get_type_hints(block, include_extras=True)["type"])[0])

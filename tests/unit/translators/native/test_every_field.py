@@ -6,9 +6,12 @@ here a field must change what is sent, or be listed.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from google.genai import types
+from pydantic import BaseModel
 
 from channels.translators.canonical import Protocol
 from tests.unit.translators import fields_of_chat, fields_of_messages
@@ -82,3 +85,37 @@ def test_field_of_another_protocol_is_carried_or_listed(
         assert dropped == []
     elif not any(name == field or name.startswith(f"{field}.") for name in dropped):
         assert sent != translated(client, "native", plain)[0]
+
+
+# What stands where in a request, by the official library's types.
+PLACES: list[tuple[str, type[BaseModel]]] = [
+    ("contents.parts", types.Part),
+    ("contents.parts.functionCall", types.FunctionCall),
+    ("contents.parts.functionResponse", types.FunctionResponse),
+    ("generationConfig", types.GenerationConfig),
+    ("generationConfig.thinkingConfig", types.ThinkingConfig),
+    ("tools", types.Tool),
+    ("tools.functionDeclarations", types.FunctionDeclaration),
+    ("toolConfig", types.ToolConfig),
+    ("toolConfig.functionCallingConfig", types.FunctionCallingConfig),
+    ("", types.GenerateContentConfig),
+]
+# What the library keeps for itself; and the maximum, which goes beside the body here.
+ELSEWHERE = {
+    *("httpOptions", "shouldReturnHttpResponse", "automaticFunctionCalling"),
+    *("continuationToken", "automaticContinuation", "generationOutputConfig"),
+    "maxOutputTokens",
+}
+
+
+@pytest.mark.parametrize(("place", "kind"), PLACES, ids=[place or "body" for place, _ in PLACES])
+def test_every_member_the_official_library_knows_is_in_the_table(
+    place: str, kind: type[BaseModel]
+) -> None:
+    fragments = [json.dumps(row[1]) for row in fields_of_native.FIELDS if row[0].startswith(place)]
+    missing = {
+        field.alias
+        for field in kind.model_fields.values()
+        if not any(f'"{field.alias}":' in fragment for fragment in fragments)
+    }
+    assert missing - ELSEWHERE == set()
