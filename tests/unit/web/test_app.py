@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from gw.app import Route, routes
+from gw.web.base import BaseHandler
 from tests.support.aio import run
 from tests.unit.web.fakes import World
 from tests.unit.web.wire import Answer, request, served
@@ -66,3 +70,16 @@ def test_each_finished_answer_is_counted_by_its_route() -> None:
         ("models", 401),
         ("not_found", 404),
     ]
+
+
+# Free, with rules of their own (contract §5).
+EXEMPT = re.compile(r"(?:\(\?:/v1\)\?|/v1)/(?:dashboard/billing|key/balance|logs)")
+
+
+@pytest.mark.parametrize("route", routes(), ids=lambda route: route[0])
+def test_account_limits_count_everything_under_v1_but_the_exempt(route: Route) -> None:
+    pattern, handler = route[0], route[1]
+    assert issubclass(handler, BaseHandler)
+    is_counted = pattern.startswith("/v1") and not EXEMPT.match(pattern)
+    assert handler.limited == is_counted
+    assert not handler.limited or handler.auth != "none"
