@@ -72,11 +72,11 @@ def _not_run_for(call: ChatCall) -> str | None:
     """The first tool that the gateway does not run for the model, where it is the one to run it."""
     if call.tools_protocol is None:
         return None
-    return next((tool for tool in call.tools if not _is_run_for(tool, call.model)), None)
+    return next((tool for tool in call.tools if not is_run_for(tool, call.model)), None)
 
 
-def _is_run_for(tool: str, model: ModelSpec) -> bool:
-    """Not where the model's flags leave the tool out.
+def is_run_for(tool: str, model: ModelSpec) -> bool:
+    """Whether the gateway runs a tool for a model: not where the model's flags leave it out.
 
     A model of which no flag is configured is taken at its channels' word.
     """

@@ -15,6 +15,7 @@ from actors.router import Candidate, candidates
 from channels.registry import BUILTIN_TOOLS, CHAT_PROTOCOLS, ChannelSpec, ModelSpec, Registry
 from channels.translators.canonical import Protocol
 from channels.translators.table import TRANSLATIONS, upstream_protocols
+from gw.calls.tools import is_run_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +86,19 @@ def _cell(
 def _tools(
     model: ModelSpec, protocol: str, found: list[Candidate], views: dict[str, _Idle]
 ) -> tuple[str, ...]:
-    """On chat-completions they run over a channel's responses protocol (contract §7)."""
-    if protocol == "chat" and model.endpoint_type is None:
-        ids, run_over = [binding.channel_id for binding in model.bindings], "responses"
-    else:
-        ids, run_over = [one.channel_id for one in found], protocol
-    specs = [views[channel_id].spec for channel_id in ids]
-    offered = {tool for spec in specs if run_over in spec.protocols for tool in spec.tools}
-    return tuple(tool for tool in BUILTIN_TOOLS if tool in offered)
+    """Those of the channels spoken to in the client's protocol, as no translation carries any.
+
+    On chat-completions they run over a channel's responses protocol (contract §7).
+    """
+    spoken = protocol
+    if protocol == "chat":
+        spoken = "responses"
+        found = candidates(model, spoken, views)
+    offered = {
+        tool for one in found if one.protocol == spoken for tool in views[one.channel_id].spec.tools
+    }
+    return tuple(
+        tool
+        for tool in BUILTIN_TOOLS
+        if tool in offered and (protocol != "chat" or is_run_for(tool, model))
+    )

@@ -99,7 +99,8 @@ def compose(ask: Ask, directive: Directive, seed_key: bytes, body: bytes) -> Ans
     digest = blake2b(sample, key=seed_key, digest_size=32).hexdigest()
     is_declined = directive.blocked or directive.refusal is not None
     calls = () if is_declined else _calls(ask, directive, digest)
-    text, is_cut_short = ("", False) if calls else _text(ask, directive, digest)
+    is_silent = calls and not _states_text(directive)
+    text, is_cut_short = ("", False) if is_silent else _text(ask, directive, digest)
     thinking = directive.reasoning_text or (THOUGHT if ask.shows_reasoning else "")
     if directive.blocked:
         natural, thinking = BLOCKED, ""

@@ -15,11 +15,14 @@ from tests.acceptance.dialogues.asked import (
     RESULTS,
     SYSTEM,
     TOOLS,
+    Asked,
     body_of,
+    content_bytes,
     path_of,
 )
 from tests.acceptance.dialogues.cases import (
     CASES,
+    SAID,
     USAGE,
     WAYS,
     Case,
@@ -53,6 +56,12 @@ def ask(payer: Tenant, way: Way, case: Case) -> Reply:
     return payer.client.send("POST", path_of(way.client, way.model, way.form), body)
 
 
+def read(way: Way, reply: Reply) -> Told:
+    if way.form == "whole":
+        return read_whole(way.client, reply.json)
+    return read_stream(way.client, way.form, reply.body)
+
+
 @pytest.mark.parametrize(
     ("way", "case"),
     [(way, case) for way in WAYS for case in CASES if way.client not in case.without],
@@ -65,11 +74,7 @@ def test_answer(h: House, payer: Tenant, way: Way, case: Case) -> None:
     assert reply.status == 200, reply
     assert reply.headers.get("x-protocol-translation") == way.translation
     assert reply.headers["content-type"].startswith(CONTENT_TYPES[way.form])
-    if way.form == "whole":
-        told = read_whole(way.client, reply.json)
-    else:
-        told = read_stream(way.client, way.form, reply.body)
-    check_told(told, way, case)
+    check_told(read(way, reply), way, case)
     check_sent(h, way, case)
     check_money(h, payer, reply, case, before)
 
@@ -134,3 +139,35 @@ def check_money(h: House, payer: Tenant, reply: Reply, case: Case, before: int) 
     assert row["status"] == "success"
     assert row["error_code"] is None
     assert before - h.balance_nano_usd(payer) == row["cost_nano_usd"]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_usage_that_never_came_is_estimated(h: House, payer: Tenant, way: Way) -> None:
+    """Four characters are a token, in and out (contract §3)."""
+    before = h.balance_nano_usd(payer)
+    h.upstream.fault(way.channel, text=SAID, no_usage=True)
+    body = body_of(way.client, way.model, way.form, Asked())
+    reply = payer.client.send("POST", path_of(way.client, way.model, way.form), body)
+    assert reply.status == 200, reply
+    assert read(way, reply).text == SAID
+    row = h.row(reply.trace)
+    tokens = (-(-content_bytes(body) // 4), -(-len(SAID) // 4), 0)
+    assert (row["input_tokens"], row["output_tokens"], row["cached_tokens"]) == tokens
+    assert row["cost_nano_usd"] == cost_nano_usd(*tokens)
+    assert row["status"] == "success"
+    assert before - h.balance_nano_usd(payer) == row["cost_nano_usd"]
+
+
+@pytest.mark.parametrize(
+    "way", [way for way in WAYS if (way.client, way.form) == ("chat", "stream")], ids=str
+)
+def test_usage_that_was_not_asked_for_is_charged_and_not_told(
+    h: House, payer: Tenant, way: Way
+) -> None:
+    h.upstream.fault(way.channel, text=SAID, usage=USAGE)
+    case = Case("unasked usage", {}, asked=Asked(wants_usage=False))
+    reply = ask(payer, way, case)
+    told = read(way, reply)
+    assert (told.text, told.usage, told.has_end) == (SAID, None, True)
+    assert b'"usage":{' not in reply.body
+    assert h.row(reply.trace)["cost_nano_usd"] == cost_nano_usd(1000, 100, 400)

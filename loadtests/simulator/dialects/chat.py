@@ -42,7 +42,7 @@ class ChatDialect:
     def plain(self, ask: Ask, answer: Answer) -> bytes:
         message: dict[str, Any] = {
             "role": "assistant",
-            "content": None if answer.calls or answer.is_declined else answer.text,
+            "content": None if answer.is_declined or _is_silent(answer) else answer.text,
             "refusal": answer.text if answer.is_declined else None,
             "annotations": [],
         }
@@ -76,7 +76,7 @@ class ChatDialect:
             middle = encode(delta), encode(finish)
             frames.extend(CHUNK % (start, index, *middle, end) for index in many)
 
-        opening = None if answer.calls else ""
+        opening = None if _is_silent(answer) else ""
         put({"role": "assistant", "content": opening, "refusal": None})
         if answer.thinking:
             put({"reasoning_content": answer.thinking})
@@ -104,6 +104,11 @@ class ChatDialect:
 
     def error_frames(self, ask: Ask, answer: Answer, index: int, message: str) -> list[bytes]:
         return [b"data: %b\n\n" % error_body(500, message)]
+
+
+def _is_silent(answer: Answer) -> bool:
+    """Tools are called, and nothing is said beside that."""
+    return bool(answer.calls) and not answer.text
 
 
 def _finish(answer: Answer) -> str:

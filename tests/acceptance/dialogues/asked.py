@@ -35,6 +35,7 @@ class Asked:
     stop: str | None = None
     thinks: bool = False
     max_tokens: int = 4000
+    wants_usage: bool = True  # chat's streams state it on request only
 
 
 def path_of(client: str, model: str, form: str) -> str:
@@ -56,7 +57,7 @@ def body_of(client: str, model: str, form: str, asked: Asked) -> dict[str, Any]:
     ](asked)
     if client == "native":
         return body
-    if client == "chat" and form == "stream":
+    if client == "chat" and form == "stream" and asked.wants_usage:
         body["stream_options"] = {"include_usage": True}
     return {"model": model, "stream": form == "stream", **body}
 

@@ -118,7 +118,8 @@ def _messages(events: list[tuple[str | None, Any]]) -> Told:
         if kind == "message_start":
             assert event["message"]["content"] == []
             assert event["message"]["stop_reason"] is None
-            messages_usage(event["message"]["usage"], told)
+            if "usage" in event["message"]:
+                messages_usage(event["message"]["usage"], told)
         elif kind == "content_block_start":
             assert not is_open, "one block at a time"
             assert event["index"] == len(blocks)
@@ -138,7 +139,8 @@ def _messages(events: list[tuple[str | None, Any]]) -> Told:
             assert told.finish is None
             told.finish = event["delta"]["stop_reason"]
             told.stop_sequence = event["delta"]["stop_sequence"]
-            messages_usage(event["usage"], told)
+            if "usage" in event:
+                messages_usage(event["usage"], told)
         elif kind == "message_stop":
             assert told.finish is not None
             told.has_end = True

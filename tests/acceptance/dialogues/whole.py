@@ -41,7 +41,8 @@ def _chat(body: dict[str, Any]) -> Told:
         told.calls.append(call(one["function"]["name"], one["function"]["arguments"]))
         told.call_ids.append(one["id"])
         told.signatures += _extra_signatures(one)
-    chat_usage(body["usage"], told)
+    if body.get("usage") is not None:
+        chat_usage(body["usage"], told)
     return told
 
 
@@ -64,7 +65,8 @@ def _messages(body: dict[str, Any]) -> Told:
             assert isinstance(block["input"], dict)
             told.calls.append((block["name"], block["input"]))
             told.call_ids.append(block["id"])
-    messages_usage(body["usage"], told)
+    if body.get("usage") is not None:
+        messages_usage(body["usage"], told)
     return told
 
 
@@ -84,7 +86,8 @@ def _responses(body: dict[str, Any]) -> Told:
             for part in item["content"]:
                 told.text += part.get("text", "")
                 told.refusal += part.get("refusal", "")
-    responses_usage(body["usage"], told)
+    if body.get("usage") is not None:
+        responses_usage(body["usage"], told)
     return told
 
 

@@ -12,8 +12,7 @@ from typing import Any, cast
 
 from channels.protocols.dialect import DIALECTS
 from channels.translators.call import TranslatedCall
-from channels.translators.canonical import Protocol
-from channels.translators.table import TRANSLATIONS
+from channels.translators.table import TRANSLATIONS, translation_between
 from channels.wire.http import UpstreamRequest, UpstreamResponse
 from gw.calls.answers import UpstreamFailed
 from gw.calls.attempt import EventBlocks
@@ -21,6 +20,7 @@ from gw.calls.call import Framing, SseFraming
 from gw.calls.speech import Speech, TranslatedFraming
 from gw.chat.native import ArrayStream
 
+BROKEN = "It broke off."
 REQUEST = UpstreamRequest("POST", "http://upstream.example/", (), b"")
 ASKED: dict[str, dict[str, Any]] = {
     "chat": {"messages": [{"role": "user", "content": "Hello"}]},
@@ -53,7 +53,8 @@ class Relayed:
 
 NATIVE = [Way(name, name) for name in DIALECTS] + [Way("native", "native", is_array=True)]
 TRANSLATED = [Way(client, upstream) for client, upstream in TRANSLATIONS]
-TRANSLATED += [Way("native", way.upstream, is_array=True) for way in TRANSLATED[3:]]
+TRANSLATED.insert(2, Way("chat", "responses"))  # the way of the built-in tools
+TRANSLATED += [Way("native", way.upstream, is_array=True) for way in TRANSLATED[4:]]
 
 
 class _Pieces(AsyncIterator[bytes]):
@@ -78,8 +79,8 @@ def relayed(way: Way, pieces: Iterable[bytes], *, asks_for_usage: bool = True) -
     framing: Framing = ArrayStream() if way.is_array else SseFraming()
     translated = None
     if way.client != way.upstream:
-        key = cast(tuple[Protocol, Protocol], (way.client, way.upstream))
-        translated = TranslatedCall(TRANSLATIONS[key], ASKED[way.client], redact=lambda text: text)
+        translation = translation_between(way.client, way.upstream)
+        translated = TranslatedCall(translation, ASKED[way.client], redact=lambda text: text)
         stream = translated.stream(
             id="answer-1", created=1_700_000_000, model="m", include_usage=asks_for_usage
         )
@@ -96,6 +97,8 @@ def relayed(way: Way, pieces: Iterable[bytes], *, asks_for_usage: bool = True) -
         failed = error.message
     if meter.finished and failed is None:
         written.append(framing.end())
+    elif written:
+        written.append(framing.broken(BROKEN))
     read = (meter.usage, meter.partial_usage, meter.characters, meter.finish_reason)
     return Relayed(b"".join(written), meter.finished, failed, read)
 

@@ -114,6 +114,18 @@ def test_models_of_other_endpoints_have_no_channel_and_placeholders_no_row() -> 
     assert {cell.served for cell in row.cells} == {"no_channel"}
 
 
+def test_tools_that_a_models_flags_leave_out_are_not_run_on_chat_completions() -> None:
+    spec = make_channel(
+        "a",
+        protocols=frozenset({"chat", "responses"}),
+        tools=frozenset({"web_search", "image_generation"}),
+    )
+    model = make_model("a", capabilities=frozenset({"web_search"}))
+    (row,) = compatibility(Registry.of([spec], [model]), ALL)
+    assert row.cells[0].tools == ("web_search",)
+    assert row.cells[2].tools == ("web_search", "image_generation")
+
+
 def test_tools_are_those_of_the_channels_that_run_them_there() -> None:
     specs = [
         make_channel("a", tools=frozenset({"web_search"})),

@@ -172,3 +172,22 @@ def test_thoughts_on_responses_come_as_a_summary_in_pieces() -> None:
 def test_thoughts_on_chat_are_a_member_of_their_own() -> None:
     (choice,) = reply_to("chat", text="yes", reasoning_text=THOUGHT).json["choices"]
     assert choice["message"]["reasoning_content"] == THOUGHT
+
+
+# --- A text, and calls after it ---
+
+
+def test_text_that_is_stated_stands_before_the_calls() -> None:
+    sim: dict[str, Any] = {"text": "Let me look.", "tool_calls": 1}
+    (choice,) = reply_to("chat", **sim).json["choices"]
+    assert choice["message"]["content"] == "Let me look."
+    assert len(choice["message"]["tool_calls"]) == 1
+    assert choice["finish_reason"] == "tool_calls"
+    content = reply_to("messages", **sim).json["content"]
+    assert [block["type"] for block in content] == ["text", "tool_use"]
+    output = reply_to("responses", **sim).json["output"]
+    assert [item["type"] for item in output] == ["message", "function_call"]
+    parts = reply_to("native", **sim).json["candidates"][0]["content"]["parts"]
+    assert [next(iter(part)) for part in parts] == ["text", "functionCall"]
+    (choice,) = reply_to("chat", tool_calls=1).json["choices"]
+    assert choice["message"]["content"] is None
