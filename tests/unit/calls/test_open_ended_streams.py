@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from channels.protocols.dialect import CHAT, MESSAGES, NATIVE, Dialect
+from channels.wire.http import UpstreamRequest
 from gw.calls.conversation import ENDING_SECONDS
+from gw.calls.speech import Speech
 from tests.support.aio import eventually, jump, run
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import FOR_EVER, answer
@@ -22,6 +24,10 @@ def said(text: str, *, index: int = 0, **candidate: Any) -> bytes:
     return sse.event({"candidates": [{"content": content, "index": index, **candidate}]})
 
 
+def in_native(request: UpstreamRequest) -> Speech:
+    return Speech(request, NATIVE)
+
+
 ENDED = said("", finishReason="STOP")
 
 
@@ -30,7 +36,7 @@ def test_upstream_that_leaves_a_whole_answer_open_is_not_waited_for_long() -> No
         usage = {"promptTokenCount": 9, "candidatesTokenCount": 4}
         late = sse.event({"usageMetadata": usage})
         async with world(a=[answer(said("Hello"), ENDED, late, FOR_EVER)]) as w:
-            call, writer = w.prepare(stream=True, dialect=NATIVE), RecordingWriter()
+            call, writer = w.prepare(stream=True, speech=in_native), RecordingWriter()
             w.begin(call, writer)
             await eventually(lambda: [r.pieces_taken for r in w.wire.responses] == [3])
             assert writer.sent == said("Hello")  # settled first, then the end
@@ -51,7 +57,7 @@ def test_candidate_that_begins_after_another_has_ended_comes_after_it() -> None:
             said("Three", index=1, finishReason="STOP"),
         )
         async with world(a=[answer(*steps)]) as w:
-            told = await w.call(stream=True, dialect=NATIVE)
+            told = await w.call(stream=True, speech=in_native)
             assert told.writer.sent == b"".join(steps)
             assert told.status == ("success", None)
 
@@ -64,7 +70,7 @@ def test_candidate_that_goes_on_has_all_the_time_of_the_call() -> None:
         steps = (said("One"), ENDED, said("Two", index=1), goes_on)
         last = said("", index=1, finishReason="STOP")
         async with world(a=[answer(*steps, last)]) as w:
-            call, writer = w.prepare(stream=True, dialect=NATIVE), RecordingWriter()
+            call, writer = w.prepare(stream=True, speech=in_native), RecordingWriter()
             w.begin(call, writer)
             await eventually(lambda: b"Two" in writer.sent)
             jump(ENDING_SECONDS)
@@ -80,7 +86,7 @@ def test_candidate_that_never_ends_makes_it_a_cut_stream() -> None:
     async def main() -> None:
         steps = (said("One"), said("Two", index=1), ENDED)
         async with world(a=[answer(*steps)]) as w:
-            told = await w.call(stream=True, dialect=NATIVE)
+            told = await w.call(stream=True, speech=in_native)
             assert told.writer.sent == b"".join(steps)
             assert told.status == ("error", "upstream_error")
 
@@ -106,7 +112,7 @@ def test_last_event_without_its_blank_line_is_passed_on_as_it_is(
 ) -> None:
     async def main() -> None:
         async with world(a=[answer(begun, last + end)]) as w:
-            told = await w.call(stream=True, dialect=dialect)
+            told = await w.call(stream=True, speech=lambda request: Speech(request, dialect))
             assert told.writer.sent == begun + last + end
             assert told.status == ("success", None)
 

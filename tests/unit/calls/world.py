@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -29,12 +29,12 @@ from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
 from channels.adapters import chat as adapter
 from channels.protocols import chat
-from channels.protocols.dialect import CHAT, Dialect
+from channels.protocols.dialect import CHAT
 from channels.redact import Redactor
 from channels.registry import ChannelSpec, HealthSpec, ModelSpec
 from channels.wire.http import UpstreamRequest
 from gw.calls.billing import Billing
-from gw.calls.call import ChatCall, PaidCall
+from gw.calls.call import ChatCall, Framing, PaidCall, SseFraming
 from gw.calls.conversation import Conversation
 from gw.calls.media import MediaCall
 from gw.calls.media_attempt import MediaUpstream
@@ -56,6 +56,11 @@ TIMEOUT_SECONDS = 30.0
 ANSWER_BYTES_MAX = 1_000_000
 MESSAGES = [{"role": "user", "content": "Say hello."}]
 MESSAGES_TOKENS = -(-len(json.dumps(MESSAGES)) // 4)  # as the pre-charge counts them
+
+
+def in_chat(request: UpstreamRequest) -> Speech:
+    """The channel speaks chat-completions to a client that does."""
+    return Speech(request, CHAT)
 
 
 @dataclass
@@ -121,11 +126,17 @@ class World:
         )
 
     def prepare(
-        self, *, stream: bool = False, usage: bool = False, dialect: Dialect = CHAT, **body: Any
+        self,
+        *,
+        stream: bool = False,
+        usage: bool = False,
+        speech: Callable[[UpstreamRequest], Speech] = in_chat,
+        framing: Framing | None = None,
+        **body: Any,
     ) -> ChatCall:
         """A call as the endpoint makes it. `usage`: the client asks for the usage chunk.
 
-        `dialect` is the one that the scripts' answers are in.
+        `speech` says in which dialect the scripts answer, and how they are translated.
         """
         options = {"stream_options": {"include_usage": True}} if usage else {}
         cap = body.pop("cap", None)
@@ -153,7 +164,8 @@ class World:
             max_tokens=request.max_tokens,
             pin=pin,
             span=UNSAMPLED,
-            speak=lambda candidate, channel: Speech(upstream(candidate, channel), dialect),
+            speak=lambda candidate, channel: speech(upstream(candidate, channel)),
+            framing=framing or SseFraming(),
             started=self.clock.monotonic(),
             detail={"request": request.parameters},
         )
