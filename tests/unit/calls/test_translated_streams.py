@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from channels.protocols.meter import AnswerMeter
 from channels.translators.call import TranslatedCall
 from channels.translators.table import TRANSLATIONS, Translation
 from channels.wire.http import UpstreamRequest
-from channels.wire.sse import SseSplitter
+from channels.wire.sse import SseEvent, SseSplitter
 from gw.calls.call import Framing, SseFraming
 from gw.calls.speech import Speech
 from gw.chat.native import ArrayStream
@@ -27,7 +28,7 @@ from tests.unit.channels.recordings import stream_of, streams
 from tests.unit.channels.replay import new_meter
 
 TRANSCRIPTS = Path(__file__).parents[1] / "channels" / "transcripts"
-BODIES = {
+BODIES: dict[str, dict[str, Any]] = {
     "chat": {"model": "m", "messages": [{"role": "user", "content": "Hi"}]},
     "messages": {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]},
     "native": {"contents": [{"parts": [{"text": "Hi"}]}]},
@@ -77,7 +78,7 @@ def ended_well(client: str, sent: bytes, *, is_array: bool) -> bool:
     return bool(chunks) and "finishReason" in json.dumps(chunks[-1])
 
 
-def events(sent: bytes) -> list[object]:
+def events(sent: bytes) -> list[SseEvent]:
     return [event for event in SseSplitter().feed(sent) if event.data is not None]
 
 
