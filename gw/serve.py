@@ -39,6 +39,8 @@ from gw.calls.media_attempt import MediaUpstream
 from gw.calls.sync_media import SyncMedia
 from gw.config.config import Config
 from gw.current import Current
+from gw.idempotency.guard import IdempotencyGuard
+from gw.idempotency.store import ExpiredKeys, IdempotencyStore
 from gw.ids import new_call_id
 from gw.keys.cache import KeyCache
 from gw.keys.issue import check_secret
@@ -205,13 +207,14 @@ class Gateway:
         await check_secret(self._database, KeySealer(self._secret))
         self._keys = KeyCache(self._database, KeyHasher(self._secret), self._clock, self.metrics)
         self._last_use = LastUse(keys=self._keys, database=self._database)
+        expired_keys = ExpiredKeys(database=self._database, clock=self._clock)
         self._heartbeat = Heartbeat(
             identity=self._identity,
             database=self._database,
             live=self._live,
             clock=self._clock,
             metrics=self.metrics,
-            chores=(self._last_use.write, self._forget_idle),
+            chores=(self._last_use.write, self._forget_idle, expired_keys.forget),
         )
         await self._heartbeat.beat()
         recovery = Recovery(
@@ -286,6 +289,11 @@ class Gateway:
                 config=config,
                 draining=lambda: self.in_flight.is_draining,
                 refusals=self._record_refusal,
+                idempotency=IdempotencyGuard(
+                    kept=IdempotencyStore(self._database),
+                    answer_bytes_max=config.idempotency_max_bytes,
+                    metrics=self.metrics,
+                ),
                 redact=self._redact,
                 translations=lambda: self.current.config.translations,
                 in_flight=self.in_flight,

@@ -54,6 +54,7 @@ class Metrics:
         self._hold_latency = make.histogram("gw_hold_latency_seconds")[()]
         self._settle_latency = make.histogram("gw_settle_latency_seconds")[()]
         self._hold_refusals = make.counter("gw_hold_refusals_total")
+        self._idempotency = make.counter("gw_idempotency_total")
         self._settle_noops = make.counter("gw_settle_noops_total")[()]
         self._recovered = make.counter("gw_calls_recovered_total")[()]
         self._batch_messages = make.histogram("gw_ledger_batch_messages")[()]
@@ -207,6 +208,10 @@ class Metrics:
     def hold_refused(self, reason: str) -> None:
         """The ledger refused a hold."""
         self._hold_refusals[(reason,)].value += 1
+
+    def idempotency(self, standing: str) -> None:
+        """An idempotency key was not free: stored (replayed), in_flight, reuse or too_large."""
+        self._idempotency[(standing,)].value += 1
 
     def settle_noop(self) -> None:
         """A call was settled a second time; nothing moved."""

@@ -148,6 +148,12 @@ SERIES: tuple[Series, ...] = (
     ),
     Series("gw_hold_refusals_total", "counter", ("reason",), "Holds refused, by reason."),
     Series(
+        "gw_idempotency_total",
+        "counter",
+        ("standing",),
+        "Requests whose idempotency key was not free, by what stood there: stored is a replay.",
+    ),
+    Series(
         "gw_settle_noops_total", "counter", (), "Settlements of a call that was settled already."
     ),
     Series(

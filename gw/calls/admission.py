@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from actors.clock import Clock
+from actors.wallet.claims import Claim
 from actors.wallet.messages import Hold, LedgerUnavailable, Outcome
 from actors.wallet.money import MAX_NANO_USD
 from actors.wallet.wallets import HoldRefused, Wallets
@@ -36,8 +37,11 @@ class Admission:
         *,
         terms: Mapping[str, Any],
         cheaper: str,
+        claim: Claim | None = None,
     ) -> None:
-        """Hold what a call may cost. Raises GatewayError when it is not admitted.
+        """Hold what a call may cost, and with it the idempotency key that it claims.
+
+        Raises GatewayError when it is not admitted, KeyTaken when the key is not free.
 
         `terms` stay with the hold, for the row that recovery may have to write. `cheaper` tells
         what would cost less. A call that is cancelled before its answer from the
@@ -53,6 +57,7 @@ class Admission:
                     amount_nano_usd=amount_nano_usd,
                     cap_nano_usd=call.cap_nano_usd,
                     detail=terms,
+                    claim=claim,
                 )
             )
         except HoldRefused as refused:

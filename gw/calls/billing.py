@@ -13,13 +13,14 @@ from typing import TypeVar
 
 from actors.clock import Clock
 from actors.live import LiveCalls
-from actors.wallet.wallets import Wallets
+from actors.wallet.wallets import KeyTaken, Wallets
 from channels.redact import Redactor
 from gw.calls.admission import Admission
 from gw.calls.bill import Bill
 from gw.calls.call import AnswerWriter, ClientGone, PaidCall
 from gw.calls.ending import CLIENT_GONE, STOPPING, Ending, shown
 from gw.calls.running import Running
+from gw.idempotency.submission import Submission
 from gw.web.errors import GatewayError
 from metrics.prometheus import Metrics
 from metrics.spans import Attributes
@@ -55,16 +56,25 @@ class Billing:
         *,
         hold_nano_usd: int,
         cheaper: str,
+        submission: Submission | None = None,
     ) -> None:
         """Hold, serve, settle.
 
         `cheaper` tells a client that is refused what would cost less. Raises GatewayError while
-        nothing has been sent. Once something has been, a failure ends the answer early.
+        nothing has been sent, KeyTaken when the idempotency key of the submission is not free. Once
+        something has been sent, a failure ends the answer early.
         """
         terms = {**bill.terms, "hold": hold_nano_usd}
         call.detail.update(terms)
         try:
-            await self._admission.hold(call, hold_nano_usd, writer, terms=terms, cheaper=cheaper)
+            await self._admission.hold(
+                call,
+                hold_nano_usd,
+                writer,
+                terms=terms,
+                cheaper=cheaper,
+                claim=submission.claim if submission is not None else None,
+            )
         except BaseException as error:
             call.span.end(status_ok=False, attributes=_not_admitted(error))
             raise
@@ -77,6 +87,7 @@ class Billing:
             clock=self._clock,
             metrics=self._metrics,
             redactor=self._redactor(),
+            submission=submission,
         )
         self._live.enter(call.facts.call_id, running.delivered)
         self._metrics.call_started(call.facts.protocol)
@@ -102,4 +113,6 @@ def _not_admitted(error: BaseException) -> Attributes:
     """What the span of a call says that held nothing: refused, or left before its hold."""
     if isinstance(error, GatewayError):
         return {"gw.status": "rejected", "gw.error_code": error.kind.code}
+    if isinstance(error, KeyTaken):
+        return {"gw.status": "not_executed", "gw.idempotency": error.standing}
     return {"gw.status": "interrupted"}

@@ -15,6 +15,7 @@ from actors.wallet.messages import CallFacts
 from channels.registry import ChannelSpec, ModelSpec
 from channels.wire.http import UpstreamRequest
 from gw.calls.bill import Bill
+from gw.idempotency.submission import Submission
 from metrics.tracing import CallSpan
 
 
@@ -37,7 +38,8 @@ class MediaCall:
     """A call that has passed every check except money and channels.
 
     `content_type` is the answer's; None for the one that the upstream states. `cheaper` tells a
-    client that is refused for its balance what would cost less.
+    client that is refused for its balance what would cost less. `submission` is there when the
+    request has an idempotency key.
     """
 
     facts: CallFacts
@@ -51,4 +53,5 @@ class MediaCall:
     attempt_seconds: float
     total_seconds: float
     content_type: str | None = "application/json"
+    submission: Submission | None = None
     detail: dict[str, Any] = field(default_factory=dict)

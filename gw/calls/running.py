@@ -19,7 +19,8 @@ from actors.health import Verdict
 from actors.live import Delivered, LiveCalls
 from actors.mailbox import ActorStopped, MailboxFull
 from actors.router import Candidate
-from actors.wallet.messages import Outcome
+from actors.wallet.claims import ClaimEnd, Keep
+from actors.wallet.messages import LedgerUnavailable, Outcome
 from actors.wallet.wallets import Wallets
 from channels.errors import UpstreamError
 from channels.redact import Redactor
@@ -29,6 +30,7 @@ from gw.calls.bill import Bill, Charged
 from gw.calls.call import PaidCall
 from gw.calls.ending import NO_CHANNEL, STOPPING, Ending, attempt_row
 from gw.calls.receipt import Receipt
+from gw.idempotency.submission import Submission
 from gw.web.errors import NO_CHANNEL_AVAILABLE, GatewayError
 from metrics import genai
 from metrics.prometheus import Metrics
@@ -37,6 +39,8 @@ from metrics.tracing import AttemptSpan
 # How long an upstream may take to end its answer after the terminator before its connection is
 # given up for reuse.
 LET_GO_SECONDS = 0.5
+# How long an answer may wait for its own settlement when the database hangs.
+DURABLE_SECONDS = 5.0
 
 
 B = TypeVar("B", bound=Bill)
@@ -56,6 +60,7 @@ class Running(Generic[B]):
         clock: Clock,
         metrics: Metrics,
         redactor: Redactor,
+        submission: Submission | None = None,
     ) -> None:
         self.call = call
         self.bill = bill
@@ -66,6 +71,8 @@ class Running(Generic[B]):
         self._clock = clock
         self._metrics = metrics
         self._redactor = redactor
+        self._submission = submission
+        self._kept: Keep | None = None
         self._failed: list[FailedAttempt] = []
         self._response: UpstreamResponse | None = None
         self._answered: Answered[Any] | None = None
@@ -181,6 +188,10 @@ class Running(Generic[B]):
         if self.ending is None:
             self.ending = ending
 
+    def keep(self, answer: Keep) -> None:
+        """This is the whole answer, to be kept with the settlement if the call has a key."""
+        self._kept = answer
+
     def fail(self, ending: Ending) -> NoReturn:
         """Say how the call ended, and raise what the client is told of it."""
         self.end(ending)
@@ -198,11 +209,26 @@ class Running(Generic[B]):
             charged = self.bill.charged(first_byte_seconds=self._first_byte_seconds)
             now = self._clock.now()
             seconds = self._clock.monotonic() - self.call.started
-            self._wallets.settle(self.call.facts, self._outcome(ending, charged, now, seconds))
+            outcome = self._outcome(ending, charged, now, seconds)
+            self._wallets.settle(
+                self.call.facts, outcome, claim_end=self._claim_end(ending, charged)
+            )
             self._measure(ending, charged, seconds)
         finally:
             # Whatever went wrong above: a hold without a live call is found by recovery.
             self._live.leave(self.call.facts.call_id)
+
+    async def until_durable(self) -> None:
+        """Wait until the answer of a call with a key is kept: nobody sees one that may be lost.
+
+        A ledger that cannot be reached keeps nobody waiting for long; it is settled later.
+        """
+        if self._submission is not None:
+            try:
+                async with asyncio.timeout(DURABLE_SECONDS):
+                    await self._wallets.settled(self.call.facts.account_id)
+            except (TimeoutError, LedgerUnavailable):
+                pass  # the writer goes on trying, and says so
 
     async def let_go(self) -> None:
         """Close the upstream response, after a moment for it to end by itself."""
@@ -218,6 +244,12 @@ class Running(Generic[B]):
             pass  # not reusable then; close() below ends it
         finally:
             response.close()
+
+    def _claim_end(self, ending: Ending, charged: Charged) -> ClaimEnd:
+        if self._submission is None:
+            return None
+        cost = charged.cost_nano_usd
+        return self._submission.end(ending, cost_nano_usd=cost, answer=self._kept)
 
     def _outcome(self, ending: Ending, charged: Charged, now: float, seconds: float) -> Outcome:
         usage = charged.usage

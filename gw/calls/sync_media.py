@@ -12,6 +12,7 @@ from collections.abc import Callable
 from actors.directory import ChannelDirectory
 from actors.failover import NoAnswer
 from actors.router import candidates
+from actors.wallet.claims import Keep
 from channels.redact import Redactor
 from gw.calls.answers import ErrorBody, Refusal, UpstreamFailed
 from gw.calls.billing import Billing
@@ -39,7 +40,10 @@ class SyncMedia:
         self._redactor = redactor
 
     async def run(self, call: MediaCall, writer: AnswerWriter) -> None:
-        """Serve one call to its end. Raises GatewayError while nothing has been sent."""
+        """Serve one call to its end.
+
+        Raises GatewayError while nothing has been sent, KeyTaken when its key is not free.
+        """
         await self._billing.run(
             call,
             call.bill,
@@ -47,6 +51,7 @@ class SyncMedia:
             writer,
             hold_nano_usd=call.bill.hold_nano_usd,
             cheaper=call.cheaper,
+            submission=call.submission,
         )
 
     async def _serve(
@@ -74,9 +79,9 @@ class SyncMedia:
                 ending = ending_of_refusal(answer, self._redactor())
                 self._pass_on(running, ending, answer.error_body, writer)
             else:
-                self._answer(running, answer, writer)
+                await self._answer(running, answer, writer)
 
-    def _answer(
+    async def _answer(
         self, running: Running[MediaBill], answer: MediaAnswer, writer: AnswerWriter
     ) -> None:
         """Settled before the answer goes out: whoever reads it finds the balance moved."""
@@ -88,7 +93,10 @@ class SyncMedia:
             message = self._redactor().text(answer.failed)
             running.end(Ending("error", "upstream_error", message))
         running.first_byte()
+        headers = (("Content-Type", answer.content_type),)
+        running.keep(Keep(status=answer.http_status, headers=headers, body=answer.body))
         running.settle()
+        await running.until_durable()
         writer.begin(answer.content_type, {}, http_status=answer.http_status)
         writer.send(answer.body)
 

@@ -14,15 +14,15 @@ from channels.wire.http import UpstreamRequest
 from gw.calls.media import MediaCall
 from gw.calls.models import require_served
 from gw.calls.sync_media import SyncMedia
+from gw.idempotency.submission import Submission
 from gw.images.bill import ImageBill, UnknownArea
 from gw.web.errors import INVALID_REQUEST, GatewayError
-from gw.web.model_call import ModelCallHandler
-from gw.web.writer import HandlerWriter
+from gw.web.submit import SubmitHandler
 from metrics import genai
 from metrics.tracing import CallSpan
 
 
-class ImagesHandler(ModelCallHandler):
+class ImagesHandler(SubmitHandler):
     """One call for images."""
 
     shape = "images"
@@ -30,12 +30,16 @@ class ImagesHandler(ModelCallHandler):
     protocol = "images"
 
     async def on_post(self) -> None:
+        submission = self.submission()
         request = self.read(lambda: images.read_request(self.body))
         require_served(self._model, self.protocol)
         sync_media = cast(SyncMedia, self.settings["sync_media"])
-        await sync_media.run(self._call(request, self._model), HandlerWriter(self))
+        call = self._call(request, self._model, submission)
+        await self.guarded(submission, lambda writer: sync_media.run(call, writer))
 
-    def _call(self, request: ImagesRequest, model: ModelSpec) -> MediaCall:
+    def _call(
+        self, request: ImagesRequest, model: ModelSpec, submission: Submission | None
+    ) -> MediaCall:
         timeouts = self.services.config.timeouts
 
         def prepare(candidate: Candidate, channel: ChannelSpec) -> UpstreamRequest:
@@ -53,6 +57,7 @@ class ImagesHandler(ModelCallHandler):
             started=self.services.clock.monotonic(),
             attempt_seconds=timeouts.image_attempt,
             total_seconds=timeouts.image_total,
+            submission=submission,
             detail=self._detail,
         )
 

@@ -15,6 +15,7 @@ from uuid import UUID
 
 from tornado.web import HTTPError
 
+from gw.idempotency.submission import HEADER
 from gw.keys.principal import Principal
 from gw.web import checks
 from gw.web.auth import AuthMode
@@ -35,6 +36,7 @@ class BaseHandler(Exchange):
     limited: ClassVar[bool] = False  # the account's limits count it
     billed: ClassVar[bool] = False  # 402 when nothing is available; its refusals become rows
     protocol: ClassVar[str] = ""  # of those rows
+    idempotent: ClassVar[bool] = False  # takes an `Idempotency-Key`
     touches_key: ClassVar[bool] = True  # it is a use of the key (`last_used_at`)
 
     # Set by the endpoint: the model as the client named it; and, once a use-case has taken the
@@ -76,7 +78,22 @@ class BaseHandler(Exchange):
             for name, value in self._admission.headers.items():
                 self.set_header(name, value)  # an error clears them (spec: Errors, rule 2)
         if self.billed:
-            await checks.require_funds(services.wallets, principal)
+            await self._require_funds(principal)
+
+    @property
+    def idempotency_keys(self) -> list[str]:
+        """The values of the request's `Idempotency-Key`; there should be one at most."""
+        return self.request.headers.get_list(HEADER) if self.idempotent else []
+
+    async def _require_funds(self, principal: Principal) -> None:
+        try:
+            await checks.require_funds(self.services.wallets, principal)
+        except GatewayError:
+            # To ask again for what has been paid for needs no money; the rest the hold will tell.
+            if not await self.services.idempotency.is_known(
+                self.idempotency_keys, account_id=principal.account_id
+            ):
+                raise
 
     def release(self) -> None:
         if self._admission is not None:

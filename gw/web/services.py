@@ -15,6 +15,7 @@ from actors.clock import Clock
 from actors.wallet.ledger import Spending
 from channels.registry import Registry
 from gw.config.config import Timeouts
+from gw.idempotency.guard import IdempotencyGuard
 from gw.keys.principal import Principal
 from gw.web.drain import InFlight
 from metrics.prometheus import Metrics
@@ -107,6 +108,7 @@ class Services:
     config: WebConfig
     draining: Callable[[], bool]
     refusals: Callable[[Refusal], None]
+    idempotency: IdempotencyGuard
     # Masks what an upstream says before a client sees it, and the translations that are enabled.
     redact: Callable[[str], str] = str
     translations: Callable[[], frozenset[str]] = frozenset

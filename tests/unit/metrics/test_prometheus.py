@@ -81,6 +81,7 @@ def test_money_events_move_their_series(world: World) -> None:
     metrics.ledger_retry()
     metrics.holds(open_count=3, oldest_seconds=12.5)
     metrics.hold_refused("insufficient_funds")
+    metrics.idempotency("stored")
     metrics.settle_noop()
     metrics.calls_recovered(50)
     assert world.value("gw_hold_latency_seconds_bucket", le="0.0005") == 1
@@ -93,6 +94,7 @@ def test_money_events_move_their_series(world: World) -> None:
     assert world.value("gw_holds_open") == 3
     assert world.value("gw_oldest_hold_seconds") == 12.5
     assert world.value("gw_hold_refusals_total", reason="insufficient_funds") == 1
+    assert world.value("gw_idempotency_total", standing="stored") == 1
     assert world.value("gw_settle_noops_total") == 1
     assert world.value("gw_calls_recovered_total") == 50
 

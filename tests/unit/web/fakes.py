@@ -12,10 +12,13 @@ from typing import Any, cast
 from actors.limits.accounts import AccountLimits
 from actors.limits.limiter import Limiter
 from actors.store.errors import StoreUnavailable
+from actors.wallet.claims import Claim
 from actors.wallet.ledger import Spending
 from channels.registry import Registry
 from gw.app import GatewayApplication, make_application
 from gw.config.config import Timeouts
+from gw.idempotency.guard import IdempotencyGuard
+from gw.idempotency.store import KeptAnswer
 from gw.keys.principal import KeyRefused, Principal
 from gw.logs.cursor import CursorSeal
 from gw.logs.services import LogServices
@@ -97,15 +100,33 @@ class FakeMoney:
         return self.figures
 
 
+class FakeKeptAnswers:
+    """What is remembered under idempotency keys, by account and key."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[str, str], KeptAnswer] = {}
+        self.known: set[tuple[str, str]] = set()
+
+    async def answer(self, account_id: str, claim: Claim) -> KeptAnswer | None:
+        return self.kept.get((account_id, claim.key))
+
+    async def is_known(self, account_id: str, key: str) -> bool:
+        return (account_id, key) in self.known
+
+
 class FakeMetrics:
     """Remembers what the web rooms report."""
 
     def __init__(self) -> None:
         self.responses: list[tuple[str, int]] = []
         self.limits_refused: list[str] = []
+        self.standings: list[str] = []
 
     def http_response(self, *, route: str, status: int) -> None:
         self.responses.append((route, status))
+
+    def idempotency(self, standing: str) -> None:
+        self.standings.append(standing)
 
     def limit_refused(self, dimension: str) -> None:
         self.limits_refused.append(dimension)
@@ -138,6 +159,7 @@ class World:
     refusals: list[Refusal] = field(default_factory=list)
     registry: Registry = field(default_factory=lambda: Registry.of([], []))
     new_id: Callable[[], uuid.UUID] = uuid.uuid4
+    kept: FakeKeptAnswers = field(default_factory=FakeKeptAnswers)
 
     def __post_init__(self) -> None:
         self.limits = AccountLimits(
@@ -155,6 +177,9 @@ class World:
             config=FakeConfig(),
             draining=lambda: self.in_flight.is_draining,
             refusals=self.refusals.append,
+            idempotency=IdempotencyGuard(
+                kept=self.kept, answer_bytes_max=1024, metrics=cast(Any, self.metrics)
+            ),
             in_flight=self.in_flight,
         )
         self.logs = LogServices(

@@ -1,0 +1,19 @@
+-- answer --
+-- The answer kept under an account's key for this very request, and the call that gave it.
+SELECT call_id::text, status, headers, body FROM idempotency
+WHERE account_id = %s AND key = %s AND fingerprint = %s AND state = 'stored' AND expires_at > now()
+
+-- is_known --
+-- Whether a key of an account is in use: by a call under way or by an answer that is remembered.
+SELECT EXISTS (SELECT FROM idempotency i
+               WHERE i.account_id = %s AND i.key = %s AND idempotency_stands(i))
+
+-- forget_expired --
+-- Delete so many keys whose time is over. A row that somebody is claiming at this moment is left alone.
+WITH expired AS (
+    SELECT i.account_id, i.key FROM idempotency i
+    WHERE i.expires_at <= now() AND NOT idempotency_stands(i)
+    ORDER BY i.expires_at LIMIT %s FOR UPDATE SKIP LOCKED
+)
+DELETE FROM idempotency i USING expired
+WHERE i.account_id = expired.account_id AND i.key = expired.key

@@ -1,0 +1,40 @@
+"""What the billed POST endpoints of the media family share: the client may name its submit intent.
+
+The request's `Idempotency-Key` is read here; the use-case claims it with its hold, and the guard
+answers in the use-case's place when the key is not free (`gw/idempotency/guard.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from gw.calls.call import AnswerWriter
+from gw.idempotency.submission import Submission
+from gw.web.model_call import ModelCallHandler
+from gw.web.writer import HandlerWriter
+
+
+class SubmitHandler(ModelCallHandler):
+    """One submission (spec: Idempotency on billed POST endpoints)."""
+
+    idempotent = True
+
+    def submission(self) -> Submission | None:
+        """The submit intent of this request; None without a key. Raises GatewayError."""
+        assert self.request.method is not None
+        return self.services.idempotency.submission(
+            self.idempotency_keys,
+            account_id=self.principal.account_id,
+            method=self.request.method,
+            path=self.request.path,
+            body=self.body,
+        )
+
+    async def guarded(
+        self,
+        submission: Submission | None,
+        use_case: Callable[[AnswerWriter], Awaitable[None]],
+    ) -> None:
+        """Run the use-case, or replay. Raises GatewayError while nothing has been sent."""
+        writer = HandlerWriter(self)
+        await self.services.idempotency.run(submission, lambda: use_case(writer), writer)

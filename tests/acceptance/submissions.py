@@ -1,0 +1,68 @@
+"""Submissions with idempotency keys, for the acceptance tests: houses that sell pictures, clients
+that ask for them, and keys that grow old at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg2
+
+from tests.support.client import Call, Client, Reply
+from tests.support.house import House, channel, model
+
+PATH = "/v1/images/generations"
+PRICE = 40_000_000  # nano-USD of one picture
+BODY = {"model": "picture", "prompt": "a boat", "n": 1}
+# Answers with addresses fit into one kB, ten pictures in base64 do not.
+SETTINGS: dict[str, Any] = {
+    "channels": [channel("one", protocols=["images", "chat"])],
+    "models": [
+        model("sim-model", "one"),
+        model(
+            "picture",
+            "one",
+            endpoint_type="images_generations",
+            price={"per_image": "0.04"},
+            max_output_tokens=None,
+        ),
+    ],
+    "idempotency_max_kb": 1,
+}
+
+
+def begin(client: Client, key: str | None, **members: Any) -> Call:
+    """Send a submission; its answer waits to be read."""
+    headers = {} if key is None else {"Idempotency-Key": key}
+    return client.begin("POST", PATH, {**BODY, **members}, headers=headers)
+
+
+def submit(client: Client, key: str | None, **members: Any) -> Reply:
+    """Send a submission and read its whole answer."""
+    return begin(client, key, **members).reply()
+
+
+def refusal(reply: Reply) -> tuple[int, str, str, str | None]:
+    """Status, type, code and param of an error in the images shape."""
+    error = reply.json["error"]
+    assert set(error) == {"message", "type", "code", "param"}
+    return reply.status, error["type"], error["code"], error["param"]
+
+
+def conflict(name: str) -> tuple[int, str, str, str | None]:
+    """What `refusal` is for a key that is not free."""
+    return 409, "invalid_request_error", f"idempotency_{name}", "Idempotency-Key"
+
+
+def age_keys(h: House, **interval: int) -> None:
+    """Let so much time pass for every idempotency key: `age_keys(h, mins=10)`."""
+    ((unit, amount),) = interval.items()
+    connection = psycopg2.connect(h.settings["database_url"])
+    try:
+        with connection, connection.cursor() as cursor:
+            cursor.execute(
+                f"UPDATE idempotency SET expires_at = expires_at - make_interval({unit} => %s)",
+                (amount,),
+            )
+    finally:
+        connection.close()
