@@ -7,6 +7,7 @@ for a fault `faults.py`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
@@ -17,6 +18,8 @@ from channels.json_members import InvalidJson, JsonObject
 from channels.protocols.faults import described, invalid_member
 
 Body = TypeVar("Body")
+
+_VERSION = re.compile(r"(?:_preview)?(?:_\d{4}_\d{2}_\d{2})?\Z")
 
 
 def lookalikes_of(names: Iterable[str]) -> dict[str, str]:
@@ -65,6 +68,11 @@ def read_inner(members: JsonObject, name: str) -> JsonObject | None:
     except InvalidJson as error:
         param = f"{name}.{error.param}" if error.param else name
         raise InvalidRequest(f"{param}: {error.message}", param) from None
+
+
+def unversioned(tool_type: str) -> str:
+    """The type of a provider's tool without its version: `web_search_preview_2025_03_11`."""
+    return _VERSION.sub("", tool_type)
 
 
 def check_model(model: str) -> str:

@@ -27,8 +27,6 @@ from gw.calls.estimate import estimate
 from gw.calls.running import Running
 from gw.calls.tokens import TokenBill
 from gw.calls.tools import channels_for
-from gw.web import errors
-from gw.web.errors import GatewayError
 
 # How long a stream that has no terminator is waited for once all of it seems to be here: more may
 # follow, but an upstream that leaves it open must not keep the client from its last events.
@@ -83,19 +81,12 @@ class Conversation:
         self, call: ChatCall, running: Running[TokenBill], writer: AnswerWriter
     ) -> None:
         deadline = asyncio.get_running_loop().time() + self._timeout_seconds
-        choice = channels_for(call, self._channels)
-        running.receipt.considered(choice.considered, is_pinned=call.pin is not None)
-        running.receipt.passed_over(dict.fromkeys(choice.without_tool, "tool"))
-        if choice.tool_lacking is not None:
-            raise GatewayError(
-                errors.TOOL_NOT_SUPPORTED,
-                f"The built-in tool `{choice.tool_lacking}` is not supported by the channels of "
-                "this model.",
-                param="tools",
-            )
+        order, able = channels_for(call, self._channels)
+        running.receipt.considered(order, is_pinned=call.pin is not None)
+        running.receipt.passed_over({c.channel_id: "tool" for c in order if c not in able})
         try:
             answer = await running.first_answer(
-                choice.able,
+                able,
                 self._channels,
                 lambda candidate, lease: self._upstream.attempt(
                     call, candidate, lease, deadline=deadline, running=running

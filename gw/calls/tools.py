@@ -2,77 +2,50 @@
 
 No translation carries such a tool, so only channels that are spoken to in the client's protocol
 count; on chat-completions, where the tools run over responses, those that speak that (contract §7:
-Built-in tools). A model whose channels lack a tool refuses it by name; without any channel there is
-nothing to say of tools.
+Built-in tools). Whether any channel of a model has a tool is known from the configuration alone,
+and asked before anything is held; which of them are tried is decided when the call is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from actors.router import Candidate, ChannelView, candidates
-from channels.registry import BUILTIN_TOOLS, ModelSpec
-from channels.text import fit
+from channels.registry import BUILTIN_TOOLS, ChannelSpec, ModelSpec
 from gw.calls.call import ChatCall
 
-TOOL_CHARACTERS_MAX = 64
 # The flag of a model that a tool wants (spec: Model catalog entry).
 _CAPABILITIES = {"web_search": "web_search", "image_generation": "image_gen"}
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The channels of a model that were looked at, in order, and those of them to try.
+def lacking_tool(
+    tools: Sequence[str],
+    model: ModelSpec,
+    channels: Mapping[str, ChannelSpec],
+    *,
+    protocol: str,
+    run_over: str,
+    reached: Sequence[str] = (),
+) -> str | None:
+    """The tool that the channels of the model lack; None also where the model has no channel.
 
-    `tool_lacking` is the tool for want of which there are none, fit to be shown.
+    `protocol` is the client's, `run_over` the one that tools are run over, which is the same but on
+    chat-completions; `reached` are those the client's may be translated to.
     """
-
-    considered: Sequence[Candidate]
-    able: Sequence[Candidate]
-    tool_lacking: str | None = None
-
-    @property
-    def without_tool(self) -> list[str]:
-        """Channels that are not tried because they lack a tool."""
-        return [one.channel_id for one in self.considered if one not in self.able]
-
-
-def channels_for(call: ChatCall, channels: Mapping[str, ChannelView]) -> Choice:
-    """Choose the channels for a call. Pure: what they are doing at the moment is theirs to say."""
-    protocol = call.facts.protocol
-    usual = candidates(call.model, protocol, channels, pin=call.pin, translations=call.translations)
-    if not call.tools:
-        return Choice(usual, usual)
-    speaking = usual
-    if call.tools_protocol is not None:
-        speaking = candidates(call.model, call.tools_protocol, channels, pin=call.pin)
-        known = {one.channel_id for one in speaking}
-        usual = [*speaking, *(one for one in usual if one.channel_id not in known)]
-    if not usual:
-        return Choice((), ())
-    spoken = call.tools_protocol or protocol
-    # Of what a provider runs beside these two the configuration says nothing: it is asked itself.
-    configured = frozenset(BUILTIN_TOOLS).intersection(call.tools)
-    able = [
-        one
-        for one in speaking
-        if one.protocol == spoken and configured <= channels[one.channel_id].spec.tools
-    ]
-    lacking = _not_run_for(call)
-    if lacking is None and not able:
-        offered = {tool for one in speaking for tool in channels[one.channel_id].spec.tools}
-        lacking = next((tool for tool in call.tools if tool not in offered), call.tools[0])
-    if lacking is not None:
-        return Choice(usual, (), fit(lacking, TOOL_CHARACTERS_MAX))
-    return Choice(usual, able)
-
-
-def _not_run_for(call: ChatCall) -> str | None:
-    """The first tool that the gateway does not run for the model, where it is the one to run it."""
-    if call.tools_protocol is None:
+    if not tools or model.endpoint_type is not None:
         return None
-    return next((tool for tool in call.tools if not is_run_for(tool, call.model)), None)
+    bound = [channels[binding.channel_id] for binding in model.bindings]
+    if not any({protocol, run_over, *reached} & channel.protocols for channel in bound):
+        return None
+    if run_over != protocol:
+        for tool in tools:
+            if not is_run_for(tool, model):
+                return tool
+    speaking = [channel for channel in bound if run_over in channel.protocols]
+    if any(_configured(tools) <= channel.tools for channel in speaking):
+        return None
+    offered = {tool for channel in speaking for tool in channel.tools}
+    return next((tool for tool in tools if tool not in offered), tools[0])
 
 
 def is_run_for(tool: str, model: ModelSpec) -> bool:
@@ -84,3 +57,23 @@ def is_run_for(tool: str, model: ModelSpec) -> bool:
     if capability is None:
         return False
     return not model.capabilities or capability in model.capabilities
+
+
+def channels_for(
+    call: ChatCall, channels: Mapping[str, ChannelView]
+) -> tuple[list[Candidate], list[Candidate]]:
+    """The channels considered, in order, and those of them to try, which have the tools."""
+    protocol = call.facts.protocol
+    if not call.tools:
+        usual = candidates(
+            call.model, protocol, channels, pin=call.pin, translations=call.translations
+        )
+        return usual, usual
+    considered = candidates(call.model, call.tools_protocol or protocol, channels, pin=call.pin)
+    wanted = _configured(call.tools)
+    return considered, [one for one in considered if wanted <= channels[one.channel_id].spec.tools]
+
+
+def _configured(tools: Sequence[str]) -> frozenset[str]:
+    """Of what a provider runs beside these the configuration says nothing: it judges itself."""
+    return frozenset(BUILTIN_TOOLS).intersection(tools)

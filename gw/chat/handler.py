@@ -6,7 +6,7 @@ or waits is the conversation's (`gw/calls/conversation.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar, cast
 
@@ -26,7 +26,8 @@ from gw.calls.call import ChatCall, Framing, SseFraming
 from gw.calls.conversation import Conversation
 from gw.calls.estimate import OUTPUT_TOKENS_DEFAULT_MAX
 from gw.calls.speech import Speech
-from gw.web.errors import INVALID_REQUEST, GatewayError
+from gw.calls.tools import lacking_tool
+from gw.web.errors import INVALID_REQUEST, TOOL_NOT_SUPPORTED, GatewayError
 from gw.web.model_call import ModelCallHandler
 from gw.web.writer import HandlerWriter
 from metrics import genai
@@ -54,6 +55,8 @@ class ConversationHandler(ModelCallHandler):
     ) -> None:
         """Serve the call. Raises GatewayError while nothing has been sent."""
         model = self._model
+        reached = upstream_protocols(self.protocol, self.services.translations())
+        self._refuse_tools(request.builtin_tools, model, reached)
         call = ChatCall(
             facts=self.facts(),
             model=model,
@@ -69,11 +72,28 @@ class ConversationHandler(ModelCallHandler):
             tools=request.builtin_tools,
             tools_protocol=self.tools_protocol,
             framing=framing or SseFraming(),
-            translations=upstream_protocols(self.protocol, self.services.translations()),
+            translations=reached,
             detail=self._detail,
         )
         conversation = cast(Conversation, self.settings["conversation"])
         await conversation.run(call, HandlerWriter(self))
+
+    def _refuse_tools(self, tools: Sequence[str], model: ModelSpec, reached: Sequence[str]) -> None:
+        """A tool that no channel of the model has is refused before anything is held."""
+        lacking = lacking_tool(
+            tools,
+            model,
+            self.services.registry().channels,
+            protocol=self.protocol,
+            run_over=self.tools_protocol or self.protocol,
+            reached=reached,
+        )
+        if lacking is not None:
+            raise GatewayError(
+                TOOL_NOT_SUPPORTED,
+                f"The built-in tool `{lacking}` is not supported by the channels of this model.",
+                param="tools",
+            )
 
     def _speak(
         self, request: Asked, prepare: Prepare, candidate: Candidate, channel: ChannelSpec

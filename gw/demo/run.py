@@ -40,10 +40,12 @@ channels:
     base_url: {upstream}
     api_key: demo-a
     protocols: [chat, messages, responses, native, images]
+    tools: [web_search, image_generation]
   - id: simulator-b
     base_url: {upstream}
     api_key: demo-b
     protocols: [chat, messages, responses, native, images]
+    tools: [web_search, image_generation]
     priority: 2
 models:
   - id: demo-large
@@ -53,7 +55,7 @@ models:
     context_size: 128000
     max_output_tokens: 4096
     price: {{input: "1.25", output: "10", cached_input: "0.125"}}
-    capabilities: [tools, json]
+    capabilities: [tools, json, web_search, image_gen]
     aliases: [demo]
   - id: demo-small
     display_name: Demo Small
@@ -197,6 +199,11 @@ CALLS = {
         "/v1/chat/completions",
         '{"model": "demo-large", "stream": true,'
         ' "messages": [{"role": "user", "content": "Hello"}]}',
+    ),
+    "chat-completions, with a web search": (
+        "/v1/chat/completions",
+        '{"model": "demo-large", "stream": true, "tools": [{"type": "web_search"}],'
+        ' "messages": [{"role": "user", "content": "What is new?"}]}',
     ),
     "messages": (
         "/v1/messages",

@@ -6,7 +6,6 @@ edited in (spec: Chat pre-charge 2, Events; contract §5, §7). The members' typ
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -16,14 +15,13 @@ from channels.errors import InvalidRequest
 from channels.json_members import InvalidJson, JsonObject
 from channels.protocols.chat.body import ALLOWED, ChatBody
 from channels.protocols.chat.parameters import parameters
+from channels.protocols.checking import unversioned
 from channels.protocols.faults import described, invalid_member
 from channels.registry import BUILTIN_TOOLS
 
 _DECODER = msgspec.json.Decoder(ChatBody)
 _INCLUDE_USAGE = b'{"include_usage":true}'
 
-# A built-in tool may say its version: web_search_preview_2025_03_11.
-_VERSION = re.compile(r"_preview(?:_\d{4}_\d{2}_\d{2})?\Z")
 # The client runs these itself.
 _RUN_BY_CLIENT = frozenset(("function", "custom"))
 
@@ -153,7 +151,7 @@ def _builtin_tools(chat: ChatBody) -> tuple[str, ...]:
     kinds: dict[str, None] = {}
     for index, tool in enumerate(chat.tools or ()):
         if tool.type not in _RUN_BY_CLIENT:
-            kinds[_VERSION.sub("", tool.type)] = None
+            kinds[unversioned(tool.type)] = None
         elif tool.type == "function" and tool.function is msgspec.UNSET:
             param = f"tools[{index}].function"
             raise InvalidRequest(

@@ -7,7 +7,6 @@ members' types are in `body.py`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -15,15 +14,13 @@ import msgspec
 
 from channels.errors import InvalidRequest
 from channels.json_members import JsonObject
-from channels.protocols.checking import check_model, lookalikes_of, read_body
+from channels.protocols.checking import check_model, lookalikes_of, read_body, unversioned
 from channels.protocols.responses.body import ALLOWED, Item, ResponsesBody, Tool
 from channels.protocols.responses.parameters import parameters
 
 _DECODER = msgspec.json.Decoder(ResponsesBody)
 _NAMES = lookalikes_of(ResponsesBody.__struct_fields__)
 
-# A built-in tool may say its version: web_search_preview_2025_03_11.
-_VERSION = re.compile(r"(?:_preview)?(?:_\d{4}_\d{2}_\d{2})?\Z")
 # The client runs these itself; the provider only taught its models to use them.
 _RUN_BY_CLIENT = frozenset(
     ("function", "custom", "namespace", "local_shell", "apply_patch", "computer", "computer_use")
@@ -134,7 +131,7 @@ def _check_items(items: list[Item]) -> None:
 def _builtin_tools(tools: list[Tool]) -> tuple[str, ...]:
     kinds: dict[str, None] = {}
     for index, tool in enumerate(tools):
-        kind = _VERSION.sub("", tool.type)
+        kind = unversioned(tool.type)
         if kind not in _RUN_BY_CLIENT:
             kinds[kind] = None
         elif kind == "function" and tool.name is msgspec.UNSET:

@@ -7,10 +7,11 @@ protocol). Members whose names differ, or whose defaults do, are the business of
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
+from channels.protocols.checking import unversioned
+from channels.registry import BUILTIN_TOOLS
 from channels.translators.canonical import Format, Request, Tool, ToolChoice
 from channels.translators.foreign import report_extras, report_members
 from channels.translators.identifiers import Limits
@@ -30,8 +31,7 @@ _SHARED = (
     "safety_identifier",
     "service_tier",
 )
-# The built-in tools among a chat request's extras: the documented names, and an older one.
-_BUILTIN = re.compile(r"tools\.(?:web_search(?:_preview\w*)?|image_generation)")
+_TOOLS = "tools."  # before a tool's type, among a chat request's extras
 _CHOICE = "tool_choice"
 _ALLOWED = "tool_choice.allowed_tools.tools"
 _OBFUSCATION = "stream_options.include_obfuscation"
@@ -108,14 +108,18 @@ def _builtin(request: Request) -> dict[str, list[dict[str, Any]]]:
     """The built-in tools of a chat request, by their names among its extras."""
     if request.origin != "chat":
         return {}
-    return {name: tools for name, tools in request.extras.items() if _BUILTIN.fullmatch(name)}
+    return {
+        name: tools
+        for name, tools in request.extras.items()
+        if name.startswith(_TOOLS) and unversioned(name.removeprefix(_TOOLS)) in BUILTIN_TOOLS
+    }
 
 
 def _kind_chosen(request: Request) -> str | None:
     """The one built-in tool that must be used, as a client may ask in the words of responses."""
     choice = request.extras.get(_CHOICE)
     kind = choice.get("type") if isinstance(choice, Mapping) else None
-    return kind if isinstance(kind, str) and f"tools.{kind}" in _builtin(request) else None
+    return kind if isinstance(kind, str) and _TOOLS + kind in _builtin(request) else None
 
 
 def _choice(choice: ToolChoice, builtin: list[dict[str, Any]]) -> str | dict[str, Any]:

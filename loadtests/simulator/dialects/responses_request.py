@@ -21,8 +21,8 @@ from loadtests.simulator.ask import (
 )
 from loadtests.simulator.dialects.base import decode
 
-# The tools that run here.
-_BUILTIN = ("web_search", "web_search_preview", "image_generation")
+_DRAW = "image_generation"
+_SEARCH = "web_search"  # and a version behind it
 
 
 class _Item(msgspec.Struct):
@@ -137,7 +137,7 @@ def _read_tools(ask: Ask, request: _Request) -> None:
     functions = [tool for tool in request.tools or () if tool.type == "function" and tool.name]
     choice = request.tool_choice
     chosen = choice.name if isinstance(choice, _Choice) else None
-    if isinstance(choice, _Choice) and choice.type in _BUILTIN:
+    if isinstance(choice, _Choice) and choice.type.startswith((_DRAW, _SEARCH)):
         functions = []
     if chosen is not None:
         functions = [tool for tool in functions if tool.name == chosen]
@@ -161,11 +161,11 @@ def _read_builtin(ask: Ask, request: _Request) -> None:
     for tool in request.tools or ():
         if choice == "none" or (isinstance(choice, _Choice) and choice.type != tool.type):
             continue
-        if tool.type == "image_generation":
+        if tool.type == _DRAW:
             ask.picture = Picture(
                 size=tool.size or "1024x1024", partial_images=tool.partial_images or 0
             )
-        elif tool.type in _BUILTIN:
+        elif tool.type.startswith(_SEARCH):
             ask.searches = True
 
 

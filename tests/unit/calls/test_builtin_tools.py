@@ -222,61 +222,6 @@ def test_failure_everywhere_is_an_error_answer() -> None:
     run(main())
 
 
-# --- Who may run a tool ---
-
-NONE: frozenset[str] = frozenset()
-BOTH = frozenset({SEARCH, DRAW})
-
-
-@pytest.mark.parametrize(
-    ("changes", "capabilities", "tools", "refused"),
-    [
-        ({"tools": NONE}, NONE, [SEARCH], SEARCH),
-        ({}, NONE, [DRAW], DRAW),
-        ({}, NONE, [SEARCH, DRAW], DRAW),
-        ({"tools": BOTH, "protocols": frozenset({"chat"})}, NONE, [SEARCH], SEARCH),
-        ({"tools": BOTH}, frozenset({"json"}), [SEARCH], SEARCH),
-        ({"tools": BOTH}, frozenset({"web_search"}), [SEARCH, DRAW], DRAW),
-        ({"tools": BOTH}, NONE, ["telepathy"], "telepathy"),
-        ({"tools": BOTH}, NONE, [SEARCH, "code_interpreter"], "code_interpreter"),
-        ({"tools": BOTH}, NONE, ["x\0y"], "x y"),
-        ({"tools": BOTH}, NONE, [SEARCH], None),
-        ({"tools": BOTH}, frozenset({"web_search", "image_gen"}), [SEARCH, DRAW], None),
-        ({"tools": BOTH, "protocols": frozenset({"responses"})}, NONE, [DRAW], None),
-    ],
-)
-def test_tool_needs_a_channel_and_a_model_that_have_it(
-    changes: dict[str, Any], capabilities: frozenset[str], tools: list[str], refused: str | None
-) -> None:
-    async def main() -> None:
-        specs = channels("a", **changes)
-        model = make_model("a", capabilities=capabilities)
-        async with world(a=[GOOD], channels=specs, model=model) as w:
-            told = await asking(w, *tools)
-            if refused is None:
-                assert told.status == ("success", None)
-            else:
-                assert told.error is not None
-                assert told.error.kind.code == "tool_not_supported"
-                assert f"`{refused}`" in told.error.message
-                assert told.status == ("rejected", "tool_not_supported")
-                assert told.cost == 0
-                assert w.wire.requests == []
-
-    run(main())
-
-
-def test_tools_on_different_channels_are_on_none() -> None:
-    async def main() -> None:
-        specs = [*channels("a"), *channels("b", tools=frozenset({DRAW}))]
-        async with world(a=[GOOD], b=[GOOD], channels=specs) as w:
-            told = await asking(w, SEARCH, DRAW)
-            assert told.error is not None
-            assert told.error.kind.code == "tool_not_supported"
-
-    run(main())
-
-
 def test_channel_that_is_busy_is_no_missing_tool() -> None:
     async def main() -> None:
         specs = channels("a", max_concurrency=1)

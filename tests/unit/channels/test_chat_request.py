@@ -158,3 +158,24 @@ def test_fault_in_a_message_is_named_with_its_index(message: object, param: str)
         read({"model": "m", "messages": [fine, fine, message]})
     assert caught.value.param == f"messages[2].{param}"
     assert caught.value.message.startswith(f"messages[2].{param}")
+
+
+@pytest.mark.parametrize(
+    ("kind", "tool"),
+    [
+        ("web_search_preview", "web_search"),
+        ("web_search_2025_08_26", "web_search"),
+        ("web_search_preview_2025_03_11", "web_search"),
+        ("telepathy_preview", "telepathy"),
+    ],
+)
+def test_version_of_a_builtin_tool_is_no_part_of_its_name(kind: str, tool: str) -> None:
+    body = {"model": "m", "messages": [], "stream": True, "tools": [{"type": kind}]}
+    body["messages"] = [{"role": "user", "content": "Hi"}]
+    assert read_request(json.dumps(body).encode()).builtin_tools == (tool,)
+
+
+def test_tools_that_the_client_runs_are_not_built_in() -> None:
+    custom = {"type": "custom", "custom": {"name": "k"}}
+    body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "tools": [custom]}
+    assert read_request(json.dumps(body).encode()).builtin_tools == ()

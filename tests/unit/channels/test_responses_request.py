@@ -132,6 +132,13 @@ def test_what_needs_a_stored_answer_is_refused_by_name(name: str, value: object)
     assert "not stored" in fault.message
 
 
+def test_reference_to_a_stored_item_is_refused_by_its_place() -> None:
+    items = [{"role": "user", "content": "Hi"}, {"type": "item_reference", "id": "msg_1"}]
+    fault = refused(lambda: read_responses(input=items))
+    assert fault.param == "input[1]"
+    assert "not stored" in fault.message
+
+
 @pytest.mark.parametrize("name", ["model", "input"])
 def test_missing_member_is_named(name: str) -> None:
     body = {member: value for member, value in RESPONSES.items() if member != name}

@@ -1,0 +1,265 @@
+"""Tools that a provider runs, in every protocol: where they pass, and where they are refused.
+
+The responses protocol's own promises stand beside them: pictures as items, nothing stored.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import openai
+import pytest
+from openai import OpenAI
+
+from channels.translators.table import TRANSLATIONS
+from tests.support.client import Reply
+from tests.support.house import House, channel, model
+from tests.support.tenants import Tenant
+
+TOOLS = ["web_search", "image_generation"]
+PROTOCOLS = ["chat", "messages", "responses", "native"]
+USAGE = {"input": 1000, "output": 100, "cached": 400}
+# 600 fresh x 1 + 400 cached x 0.1 + 100 out x 10 USD per million.
+COST_NANO_USD = 1_640_000
+SETTINGS: dict[str, Any] = {
+    "translations": [row.setting for row in TRANSLATIONS.values()],
+    "channels": [
+        channel("has", protocols=PROTOCOLS, tools=TOOLS),
+        channel("lacks", protocols=PROTOCOLS),
+        channel("speaks-chat", protocols=["chat"], tools=TOOLS),
+        channel("speaks-messages", protocols=["messages"], tools=TOOLS),
+        channel("speaks-native", protocols=["native"], tools=TOOLS),
+    ],
+    "models": [
+        model("has", "has"),
+        model("lacks", "lacks"),
+        model("either", "lacks", "has"),
+        model("chat", "speaks-chat"),
+        model("messages", "speaks-messages"),
+        model("native", "speaks-native"),
+    ],
+}
+# What the protocols call a web search, and what else there is that a provider runs.
+SEARCHES: dict[str, list[dict[str, Any]]] = {
+    "chat": [
+        {"type": "web_search", "search_context_size": "low"},
+        {"type": "web_search_preview"},
+        {"type": "web_search_2025_08_26"},
+    ],
+    "messages": [
+        {"type": "web_search_20250305", "name": "web_search", "max_uses": 1},
+        {"type": "web_search_20260209", "name": "web_search"},
+    ],
+    "responses": [
+        {"type": "web_search"},
+        {"type": "web_search_preview"},
+        {"type": "web_search_preview_2025_03_11"},
+        {"type": "web_search_2025_08_26"},
+    ],
+    "native": [
+        {"googleSearch": {}},
+        {"google_search": {}},
+        {"googleSearchRetrieval": {"dynamicRetrievalConfig": {}}},
+        {"enterpriseWebSearch": {}},
+    ],
+}
+OTHERS: dict[str, dict[str, Any]] = {
+    "messages": {"type": "code_execution_20250825", "name": "code_execution"},
+    "responses": {"type": "code_interpreter", "container": {"type": "auto"}},
+    "native": {"codeExecution": {}},
+}
+REFUSED: dict[str, dict[str, Any]] = {
+    "chat": {"type": "invalid_request_error", "code": "tool_not_supported"},
+    "messages": {"type": "invalid_request_error"},
+    "responses": {"type": "invalid_request_error", "code": "tool_not_supported"},
+    "native": {"code": 400, "status": "INVALID_ARGUMENT"},
+}
+CASES = [(protocol, tool) for protocol in PROTOCOLS for tool in SEARCHES[protocol]]
+CASES.append(("responses", {"type": "image_generation", "size": "auto"}))
+CASES.append(("chat", {"type": "image_generation"}))
+IDS = [f"{protocol}-{tool.get('type') or next(iter(tool))}" for protocol, tool in CASES]
+
+
+def asked(tenant: Tenant, protocol: str, of_model: str, *tools: Any, **members: Any) -> Reply:
+    """One call with tools; on chat-completions it is streamed, as they need it there."""
+    turns = [{"role": "user", "content": "Hello"}]
+    calls: dict[str, tuple[str, dict[str, Any]]] = {
+        "chat": ("/v1/chat/completions", {"messages": turns, "stream": True}),
+        "messages": ("/v1/messages", {"messages": turns, "max_tokens": 100}),
+        "responses": ("/v1/responses", {"input": turns, "instructions": "Be brief."}),
+        "native": (
+            f"/v1beta/models/{of_model}:generateContent",
+            {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]},
+        ),
+    }
+    path, body = calls[protocol]
+    named = {} if protocol == "native" else {"model": of_model}
+    return tenant.client.send("POST", path, {**named, **body, "tools": list(tools), **members})
+
+
+def sent(h: House) -> Any:
+    """The body that the upstream was sent last."""
+    return json.loads(h.upstream.last_request()["body"])
+
+
+def assert_refused(h: House, tenant: Tenant, reply: Reply, protocol: str) -> None:
+    assert reply.status == 400, reply.body
+    assert REFUSED[protocol].items() <= reply.json["error"].items()
+    assert "not supported by the channels" in reply.json["error"]["message"]
+    row = h.row(reply.trace)
+    assert (row["status"], row["error_code"]) == ("rejected", "tool_not_supported")
+    assert tenant.client.remaining_nano_usd() == 10**9
+    assert h.upstream.stats()["requests"] == 0
+
+
+@pytest.mark.parametrize(("protocol", "tool"), CASES, ids=IDS)
+def test_tool_that_the_channel_lacks_is_refused(
+    h: House, tenant: Tenant, protocol: str, tool: dict[str, Any]
+) -> None:
+    assert_refused(h, tenant, asked(tenant, protocol, "lacks", tool), protocol)
+
+
+@pytest.mark.parametrize(("protocol", "tool"), CASES, ids=IDS)
+def test_tool_goes_to_the_channel_that_has_it_as_it_was_described(
+    h: House, tenant: Tenant, protocol: str, tool: dict[str, Any]
+) -> None:
+    reply = asked(tenant, protocol, "either", tool)
+    assert reply.status == 200, reply.body
+    assert sent(h)["tools"] == [tool]
+    assert h.upstream.requested("lacks", "has") == [0, 1]
+
+
+@pytest.mark.parametrize("protocol", OTHERS)
+def test_other_tools_are_the_upstreams_to_judge(h: House, tenant: Tenant, protocol: str) -> None:
+    reply = asked(tenant, protocol, "lacks", OTHERS[protocol])
+    assert reply.status == 200, reply.body
+    assert sent(h)["tools"] == [OTHERS[protocol]]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "of_model"),
+    [
+        ("chat", "messages"),
+        ("chat", "native"),
+        ("messages", "chat"),
+        ("native", "chat"),
+        ("native", "messages"),
+    ],
+)
+def test_no_translation_takes_a_tool_along(
+    h: House, tenant: Tenant, protocol: str, of_model: str
+) -> None:
+    plain = asked(tenant, protocol, of_model, tools=[])
+    assert plain.headers["x-protocol-translation"]
+    h.upstream.reset()
+    before = tenant.client.remaining_nano_usd()
+    for tool in (*SEARCHES[protocol], OTHERS.get(protocol, {"type": "code_interpreter"})):
+        reply = asked(tenant, protocol, of_model, tool)
+        assert reply.status == 400, reply.body
+        assert "not supported by the channels" in reply.json["error"]["message"]
+    assert tenant.client.remaining_nano_usd() == before
+    assert h.upstream.stats()["requests"] == 0
+
+
+# --- The responses protocol ---
+
+
+@pytest.fixture
+def sdk(h: House, tenant: Tenant) -> OpenAI:
+    return OpenAI(base_url=f"{h.gateway.url}/v1", api_key=tenant.key, max_retries=0)
+
+
+DRAW: Any = {"type": "image_generation", "size": "1024x1024", "partial_images": 1}
+
+
+def test_picture_is_an_item_of_a_whole_answer(sdk: OpenAI, tenant: Tenant) -> None:
+    answer = sdk.responses.create(
+        model="has", input="A cat", tools=[DRAW], extra_body={"sim": {"usage": USAGE}}
+    )
+    picture, message = answer.output
+    assert picture.type == "image_generation_call"
+    assert base64.b64decode(picture.result or "").startswith(b"\x89PNG")
+    assert message.type == "message"
+    assert tenant.client.remaining_nano_usd() == 10**9 - COST_NANO_USD
+
+
+def test_picture_is_an_item_of_a_stream_with_rising_numbers(sdk: OpenAI, tenant: Tenant) -> None:
+    stream = sdk.responses.create(
+        model="has",
+        input="A cat",
+        tools=[DRAW],
+        stream=True,
+        extra_body={"sim": {"usage": USAGE, "image_bytes": 2_000_000}},
+    )
+    events = list(stream)
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    assert events[0].type == "response.created"
+    assert (
+        sum(event.type == "response.image_generation_call.partial_image" for event in events) == 1
+    )
+    last = events[-1]
+    assert last.type == "response.completed"
+    picture = last.response.output[0]
+    assert picture.type == "image_generation_call"
+    assert len(base64.b64decode(picture.result or "")) >= 2_000_000
+    assert tenant.client.remaining_nano_usd() == 10**9 - COST_NANO_USD
+
+
+def test_picture_may_come_back_in_the_history(h: House, sdk: OpenAI) -> None:
+    first = sdk.responses.create(model="has", input="A cat", tools=[DRAW])
+    history: Any = [item.to_dict() for item in first.output]
+    again: Any = [{"role": "user", "content": "A cat"}, *history]
+    again.append({"role": "user", "content": "Now a dog"})
+    sdk.responses.create(model="has", input=again, tools=[DRAW])
+    assert sent(h)["input"] == again
+
+
+def test_search_is_cited_by_its_own_annotations(sdk: OpenAI) -> None:
+    answer = sdk.responses.create(model="has", input="Who won?", tools=[{"type": "web_search"}])
+    search, message = answer.output
+    assert search.type == "web_search_call"
+    assert message.type == "message"
+    (part,) = message.content
+    assert part.type == "output_text"
+    assert part.annotations[0].type == "url_citation"
+
+
+@pytest.mark.parametrize(
+    ("members", "param"),
+    [
+        ({"previous_response_id": "resp_1"}, "previous_response_id"),
+        ({"conversation": "conv_1"}, "conversation"),
+        ({"background": True}, "background"),
+        ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "input[0]"),
+    ],
+)
+def test_what_needs_something_stored_is_refused_by_name(
+    h: House, sdk: OpenAI, members: dict[str, Any], param: str
+) -> None:
+    with pytest.raises(openai.BadRequestError) as refused:
+        sdk.responses.create(**{"model": "has", "input": "Hello", **members})
+    assert refused.value.code == "invalid_request"
+    assert param in refused.value.message
+    assert "not stored" in refused.value.message
+    assert h.upstream.stats()["requests"] == 0
+
+
+@pytest.mark.parametrize("members", [{"store": True}, {"store": False}, {"background": False}])
+def test_what_the_upstream_keeps_is_its_own_affair(
+    h: House, sdk: OpenAI, members: dict[str, Any]
+) -> None:
+    sdk.responses.create(model="has", input=[{"role": "user", "content": "Hello"}], **members)
+    assert members.items() <= sent(h).items()
+
+
+def test_stored_answers_cannot_be_fetched(sdk: OpenAI) -> None:
+    with pytest.raises(openai.NotFoundError):
+        sdk.responses.retrieve("resp_1")
+
+
+def test_input_that_is_a_string_is_one_message_of_the_user(h: House, sdk: OpenAI) -> None:
+    answer = sdk.responses.create(model="has", input='Say "hi" \N{SNOWMAN}')
+    assert sent(h)["input"] == [{"role": "user", "content": 'Say "hi" \N{SNOWMAN}'}]
+    assert answer.output_text.endswith("\N{SNOWMAN}")
