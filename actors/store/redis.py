@@ -115,7 +115,7 @@ class RedisLink:
                 await asyncio.wait({task}, timeout=seconds / STEPS)
                 if task.done():
                     return task.result()
-        except (RedisError, OSError) as error:
+        except Exception as error:  # whatever the library stumbles over, calls go on
             raise RedisUnavailable(f"{type(error).__name__}: {error}") from error
         finally:
             if not task.done():

@@ -7,6 +7,7 @@ busy with other things does not let the gateways go on without it.
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -268,22 +269,41 @@ def test_every_way_out_gives_the_place_back(h: House, redis: str, way_out: str) 
     wait_until_free(redis, tenant.account)
 
 
-def test_time_out_and_drain_give_places_back(h: House, redis: str) -> None:
-    """Both by a gateway of its own, that has less time and goes away."""
-    tenant = h.tenant(concurrency=3)
-    before = dict(h.settings)
-    h.write(timeouts={"chat": 1}, drain_seconds=2)
-    hasty = GatewayProcess(h.config)
+@pytest.fixture
+def hasty(h: House) -> Iterator[GatewayProcess]:
+    """A gateway of its own, that has less time and goes away."""
+    before = copy.deepcopy(h.settings)
+    h.write(timeouts={"chat": 1.5}, drain_seconds=1)
+    process = GatewayProcess(h.config)
     try:
-        client = Client(hasty.url, tenant.key)
-        assert client.chat(sim={"hang": "headers"}).refusal[2] == "upstream_timeout"
-        wait_until_free(redis, tenant.account)
-        with client.begin_chat(stream=True, sim={"events": 5, "delay_event_ms": 50}) as call:
-            call.read_until(b"data: ")
-            assert leases(redis, tenant.account) == 1
-            assert hasty.terminate() == 0, hasty.log()
-        assert leases(redis, tenant.account) == 0
+        yield process
     finally:
-        hasty.close()
+        process.close()
         h.settings = before
         h.write()
+
+
+def test_time_out_gives_the_place_back(h: House, hasty: GatewayProcess, redis: str) -> None:
+    tenant = h.tenant(concurrency=1)
+    client = Client(hasty.url, tenant.key)
+    assert client.chat(sim={"hang": "headers"}).refusal[2] == "upstream_timeout"
+    wait_until_free(redis, tenant.account)
+    reply = client.chat(stream=True, sim={"events": 9, "hang": 4})
+    assert (reply.status, reply.is_complete) == (200, False)
+    wait_until_free(redis, tenant.account)
+
+
+@pytest.mark.parametrize(
+    "sim",
+    [{"events": 5, "delay_event_ms": 50}, {"endless": True, "delay_event_ms": 50}],
+    ids=["it ends in time", "it is cut"],
+)
+def test_gateway_that_stops_has_given_everything_back(
+    h: House, hasty: GatewayProcess, redis: str, sim: dict[str, Any]
+) -> None:
+    tenant = h.tenant(concurrency=3)
+    with Client(hasty.url, tenant.key).begin_chat(stream=True, sim=sim) as call:
+        call.read_until(b"data: ")
+        assert leases(redis, tenant.account) == 1
+        assert hasty.terminate() == 0, hasty.log()
+    assert leases(redis, tenant.account) == 0

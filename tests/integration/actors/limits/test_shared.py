@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 
 from actors.clock import SystemClock
 from actors.limits.limiter import Limiter
-from actors.limits.shared import BEAT_SECONDS, SharedLimits
+from actors.limits.shared import BEAT_SECONDS, PAUSE_MAX_SECONDS, SharedLimits
 from actors.limits.standing import Standing
 from actors.limits.words import LEASE_SECONDS, MICROSECONDS, Speech, scripts
 from actors.store.redis import RedisLink
@@ -267,5 +267,34 @@ def test_ended_process_gives_everything_back(redis_url: str) -> None:
                 await one.place(concurrency=5)
             assert await leases(redis_url) == 3
         assert await leases(redis_url) == 0
+
+    run(scene())
+
+
+def test_replica_that_takes_no_writes_is_as_good_as_none(
+    redis_url: str, expect_log: Callable[..., None]
+) -> None:
+    """It answers, and it would go on answering: what must be written tells."""
+    expect_log("redis_lost")
+
+    async def scene() -> None:
+        clock = FakeClock()
+        async with (
+            Redis.from_url(redis_url) as server,
+            process(redis_url + PATIENT, clock=clock) as one,
+        ):
+            await one.place(rpm=9, concurrency=1)
+            await server.replicaof("127.0.0.1", "1")
+            clock.advance(BEAT_SECONDS)  # nobody asks anything, and it is noticed all the same
+            await eventually(lambda: one.is_degraded)
+            for _ in range(3):
+                clock.advance(PAUSE_MAX_SECONDS)
+                await eventually(lambda: clock.sleepers == 2)  # the next beat, the next try
+                assert one.is_degraded
+            assert (await one.enter(rpm=9, concurrency=1)).refused == "concurrency"
+            await server.replicaof("NO", "ONE")
+            clock.advance(PAUSE_MAX_SECONDS)
+            await eventually(lambda: not one.is_degraded)
+            assert await leases(redis_url) == 1
 
     run(scene())
