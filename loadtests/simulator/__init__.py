@@ -58,7 +58,7 @@ a plain answer counts as one event. Bytes are bytes of the body, without its fra
 | `reasoning_text`    | text            | shown reasoning before the answer, in the dialect's form |
 | `tool_calls`        | number or list  | so many, 0 is none, or `[{"name", "arguments", "id"}]`; |
 |                     |                 | after a text only where the directive states one |
-| `image_bytes`       | bytes           | the built-in tool's picture is a file of that size |
+| `image_bytes`       | bytes           | a picture is a file of that size (not a linked one) |
 | `refusal`           | text            | the model declines in these words, in the dialect's form |
 | `blocked`           | true            | the provider gives no answer at all: by its wire |
 |                     |                 | `content_filter`, a bare `refusal`, `promptFeedback` |

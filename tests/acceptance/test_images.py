@@ -1,80 +1,254 @@
-"""`POST /v1/images/generations` on real processes, by the official library and by plain HTTP."""
+"""`POST /v1/images/generations` on real processes: what is asked, sent on, answered and paid."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import base64
+import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from openai import OpenAI
 
+from tests.acceptance import pictures
+from tests.acceptance.pictures import EACH, PATH, generate, refusal
 from tests.support.client import NANO_PER_USD
-from tests.support.house import House, channel, model, shared_house
-from tests.support.postgres import PostgresForTests
+from tests.support.house import House
+from tests.support.tenants import Tenant
+from tests.support.upstream import key_of
 
-PRICE = 40_000_000  # nano-USD of one image of `picture`
-
-
-def picture(model_id: str, *channels: Any, **more: Any) -> dict[str, Any]:
-    """A model that makes images at 0.04 USD each."""
-    return model(
-        model_id,
-        *channels,
-        **{
-            "endpoint_type": "images_generations",
-            "price": {"per_image": "0.04"},
-            "max_output_tokens": None,
-            **more,
-        },
-    )
+SETTINGS = pictures.SETTINGS
+BAD = "invalid_request_error"
 
 
-AREA_PRICE = {
-    "per_image": "0.04",
-    "per_image_large": "0.08",
-    "area_threshold_mp": "2.36",
-    "per_reference": "0.005",
-}
+def library(h: House, tenant: Tenant) -> OpenAI:
+    return OpenAI(base_url=f"{h.gateway.url}/v1", api_key=tenant.key, max_retries=0)
 
 
-@pytest.fixture(scope="module")
-def built(postgres: PostgresForTests) -> Iterator[House]:
-    channels = [
-        channel(name, priority=place, protocols=["images", "chat"])
-        for place, name in enumerate(("one", "two", "three"), start=1)
-    ]
-    models = [
-        model("sim-model", "one"),
-        picture("picture", {"id": "one", "as": "vendor/picture"}, "two", "three"),
-        picture("picture-area", "one", price=AREA_PRICE, aliases=["picture-old"]),
-        picture("picture-off", "one", multiplier="0.3"),
-        picture("picture-soon", "one", callable=False),
-        picture("picture-nowhere"),
-    ]
-    with shared_house(postgres, channels=channels, models=models) as h:
-        yield h
-
-
-@pytest.fixture(autouse=True)
-def calm(built: House) -> None:
-    built.upstream.reset()
-
-
-def sdk(built: House, key: str) -> OpenAI:
-    return OpenAI(base_url=f"{built.gateway.url}/v1", api_key=key, max_retries=0)
-
-
-def test_library_gets_its_images_and_pays_for_each(built: House) -> None:
-    who = built.tenant()
-    answer = sdk(built, who.key).images.with_raw_response.generate(
+def test_library_gets_its_images_and_pays_for_each(h: House, tenant: Tenant) -> None:
+    answer = library(h, tenant).images.with_raw_response.generate(
         model="picture", prompt="a boat", n=3, size="1024x1024"
     )
-    made = answer.parse()
-    assert made.data is not None
-    assert len({image.url for image in made.data}) == 3
-    row = built.row(answer.headers["x-gateway-trace"])
+    made = answer.parse().data
+    assert made is not None
+    urls = [image.url for image in made]
+    assert len(set(urls)) == 3
+    row = h.row(answer.headers["x-gateway-trace"])
     assert (row["status"], row["model"], row["protocol"]) == ("success", "picture", "images")
-    assert (row["unit_count"], row["unit_type"]) == (3, "image")
-    assert row["cost_nano_usd"] == 3 * PRICE
-    assert row["result_urls"] == [image.url for image in made.data]
-    assert built.balance_nano_usd(who) == NANO_PER_USD - 3 * PRICE
+    assert (row["unit_count"], row["unit_type"], row["cost_nano_usd"]) == (3, "image", 3 * EACH)
+    assert row["result_urls"] == urls
+    assert row["result_expires_at"] - row["created_at"] <= timedelta(hours=24)
+    assert row["result_expires_at"] - row["created_at"] > timedelta(hours=23)
+    assert tenant.client.remaining_nano_usd() == NANO_PER_USD - 3 * EACH
+
+
+def test_library_gets_pictures_in_base64(h: House, tenant: Tenant) -> None:
+    made = library(h, tenant).images.generate(
+        model="picture", prompt="a boat", response_format="b64_json", n=2
+    )
+    assert made.data is not None
+    for image in made.data:
+        assert base64.b64decode(image.b64_json or "").startswith(b"\x89PNG")
+    (row,) = h.rows(tenant)
+    assert (row["unit_count"], row["result_urls"], row["result_expires_at"]) == (2, None, None)
+
+
+def test_bytes_go_to_the_upstream_and_back_unchanged(h: House, tenant: Tenant) -> None:
+    said = b'{ "data" : [ {"url":"https:\\/\\/p.example/1", "extra": 1.50} ],"usage":{"n":1e0} }\n'
+    h.upstream.fault("one", body=said.decode(), headers={"Content-Type": "text/plain"})
+    raw = (
+        b'{"seed" : 7, "model":"renamed","prompt":"a \\u0041 \xc3\xbc", "size":"2K",'
+        b' "watermark": false, "image": ["https://a.example/1"]}'
+    )
+    reply = generate(tenant.client, raw, {"Idempotency-Key": "once", "X-Custom": "mine"})
+    assert (reply.status, reply.body) == (200, said)
+    sent = h.upstream.last_request()
+    assert sent["path"] == PATH
+    assert sent["body"].encode() == raw.replace(b'"renamed"', '"vendor/ünlike"'.encode())
+    headers = {name.lower(): value for name, value in sent["headers"].items()}
+    assert headers["authorization"] == f"Bearer {key_of('one')}"
+    assert {"idempotency-key", "x-custom", "x-api-key"}.isdisjoint(headers)
+    assert tenant.key not in json.dumps(sent)
+
+
+def test_alias_is_billed_and_logged_as_the_model_it_stands_for(h: House, tenant: Tenant) -> None:
+    reply = generate(tenant.client, model="picture-nano")
+    assert reply.status == 200
+    assert reply.json["model"] == "vendor/ünlike"
+    row = h.row(reply.trace)
+    assert (row["model"], row["detail"]["request"]["model"]) == ("renamed", "picture-nano")
+
+
+@pytest.mark.parametrize(
+    ("asked", "usd_thousandths"),
+    [
+        ({"model": "area"}, 80),
+        ({"model": "area", "size": "1536x1536"}, 40),
+        ({"model": "area", "size": "2048x2048", "n": 2}, 160),
+        ({"model": "area", "size": "512x512", "image": ["https://a.example/1"] * 10}, 90),
+        ({"model": "promoted", "n": 3}, 36),
+        ({"n": 4, "sim": {"events": 1}}, 40),
+        ({"n": 2, "sim": {"events": 0}}, 0),
+        ({"n": 1, "sim": {"events": 3}}, 120),
+    ],
+)
+def test_price(h: House, tenant: Tenant, asked: dict[str, Any], usd_thousandths: int) -> None:
+    reply = generate(tenant.client, **asked)
+    assert reply.status == 200
+    cost = usd_thousandths * 1_000_000
+    assert h.row(reply.trace)["cost_nano_usd"] == cost
+    assert tenant.client.remaining_nano_usd() == NANO_PER_USD - cost
+
+
+@pytest.mark.parametrize(
+    ("asked", "param"),
+    [
+        ({"prompt": ""}, "prompt"),
+        ({"prompt": None}, "prompt"),
+        ({"prompt": 5}, "prompt"),
+        ({"n": 0}, "n"),
+        ({"n": 11}, "n"),
+        ({"n": True}, "n"),
+        ({"n": "3"}, "n"),
+        ({"n": 1.5}, "n"),
+        ({"size": 5}, "size"),
+        ({"size": ""}, "size"),
+        ({"model": "area", "size": "2K"}, "size"),
+        ({"model": "area", "size": "0x0"}, "size"),
+        ({"image": []}, "image"),
+        ({"image": "https://a.example/1"}, "image"),
+        ({"image": ["https://a.example/1"] * 11}, "image"),
+        ({"image": ["not a link"]}, "image[0]"),
+        ({"response_format": "png"}, "response_format"),
+        ({"stream": True}, "stream"),
+        ({"model": 5}, "model"),
+        ({"model": None}, "model"),
+    ],
+)
+def test_bad_member_is_named_and_nothing_is_charged(
+    h: House, tenant: Tenant, asked: dict[str, Any], param: str
+) -> None:
+    reply = generate(tenant.client, **asked)
+    assert refusal(reply) == (400, BAD, "invalid_request", param)
+    row = h.row(reply.trace)
+    assert (row["status"], row["cost_nano_usd"], row["unit_type"]) == ("rejected", 0, "image")
+    assert h.upstream.stats()["requests"] == 0
+    assert tenant.client.remaining_nano_usd() == NANO_PER_USD
+
+
+@pytest.mark.parametrize("raw", [b"", b"[]", b"{", b'{"model":"picture","prompt":"\xff"}', b"[[["])
+def test_body_that_is_no_object_is_refused(tenant: Tenant, raw: bytes) -> None:
+    assert refusal(generate(tenant.client, raw)) == (400, BAD, "invalid_request", None)
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        ("nothing", (400, BAD, "model_not_found", "model")),
+        ("soon", (400, BAD, "model_not_found", "model")),
+        ("sim-model", (503, "server_error", "no_channel_available", "model")),
+        ("unserved", (503, "server_error", "no_channel_available", None)),
+    ],
+)
+def test_model_that_makes_no_images_here(
+    h: House, tenant: Tenant, model: str, told: tuple[int, str, str, str | None]
+) -> None:
+    reply = generate(tenant.client, model=model)
+    assert refusal(reply) == told
+    row = h.row(reply.trace)
+    assert (row["status"], row["error_code"], row["cost_nano_usd"]) == ("rejected", told[2], 0)
+    assert h.held_nano_usd(tenant) == 0
+
+
+def test_key_may_use_what_its_list_names(h: House, tenant: Tenant) -> None:
+    some = h.another(tenant, allowed_models=("renamed",))
+    assert generate(some.client, model="picture-nano").status == 200
+    told = (400, BAD, "model_not_allowed", "model")
+    assert refusal(generate(some.client)) == told
+
+
+def test_other_refusals_have_the_images_shape_too(h: House) -> None:
+    poor = h.tenant(nano_usd=EACH)
+    quota = (402, "insufficient_quota", "quota_exceeded", None)
+    assert refusal(generate(poor.client, n=2)) == quota
+    assert generate(poor.client).status == 200
+    assert refusal(generate(poor.client)) == quota
+    agent = h.another(poor, kind="agent", agent_id="agent_x")
+    assert refusal(generate(agent.client)) == (403, "permission_error", "permission_denied", None)
+    stranger = generate(poor.client, headers={"Authorization": "Bearer nobody"})
+    assert refusal(stranger) == (401, "authentication_error", "invalid_api_key", None)
+    limited = h.tenant(rpm=1)
+    assert generate(limited.client).headers["x-ratelimit-remaining-requests"] == "0"
+    told = generate(limited.client)
+    assert refusal(told) == (429, "rate_limit_error", "rate_limit_exceeded", None)
+    assert int(told.headers["retry-after"]) > 0
+
+
+def test_wrong_method_is_answered_in_the_first_shape(tenant: Tenant) -> None:
+    assert tenant.client.get(PATH).refusal == (405, BAD, "method_not_allowed")
+
+
+@pytest.mark.parametrize(
+    ("path", "more"),
+    [
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "hi"}]}),
+        (
+            "/v1/messages",
+            {"max_tokens": 5, "messages": [{"role": "user", "content": "hi"}]},
+        ),
+        ("/v1/responses", {"input": "hi"}),
+        (
+            "/v1beta/models/picture:generateContent",
+            {"contents": [{"parts": [{"text": "hi"}]}]},
+        ),
+    ],
+)
+def test_images_model_is_not_served_as_chat(
+    h: House, tenant: Tenant, path: str, more: dict[str, Any]
+) -> None:
+    reply = tenant.client.send("POST", path, {"model": "picture", **more})
+    assert reply.status == 503
+    assert h.upstream.stats()["requests"] == 0
+    row = h.row(reply.trace)
+    assert (row["status"], row["error_code"]) == ("rejected", "no_channel_available")
+
+
+def test_answer_of_many_megabytes_passes_whole(h: House, tenant: Tenant) -> None:
+    size = 10 * 1024 * 1024
+    reply = generate(tenant.client, n=4, response_format="b64_json", sim={"image_bytes": size})
+    assert reply.status == 200
+    assert len(reply.body) > 4 * size * 4 // 3
+    pieces = [base64.b64decode(image["b64_json"]) for image in reply.json["data"]]
+    assert all(len(piece) >= size for piece in pieces)
+    assert h.row(reply.trace)["cost_nano_usd"] == 4 * EACH
+
+
+def test_link_that_says_when_it_ends_is_believed(h: House, tenant: Tenant) -> None:
+    reply = generate(tenant.client)
+    at = h.row(reply.trace)["created_at"]
+    signed = f"{at:%Y%m%dT%H%M%SZ}"
+    link = f"https://p.example/1.png?X-Amz-Date={signed}&X-Amz-Expires=3600&X-Amz-Signature=ab"
+    reply = generate(tenant.client, sim={"body": {"data": [{"url": link}]}})
+    row = h.row(reply.trace)
+    assert row["result_urls"] == [link]
+    assert row["result_expires_at"] == at.replace(microsecond=0) + timedelta(hours=1)
+
+
+def test_catalog_says_what_an_image_costs(h: House, tenant: Tenant) -> None:
+    models = tenant.client.get("/api/v1/models/public").json["models"]
+    (entry,) = [one for one in models if one["id"] == "area"]
+    assert entry["endpoint_type"] == "images_generations"
+    assert entry["unit_prices"] == pictures.AREA_PRICE
+    assert (entry["input_price"], entry["supported_protocols"]) == (None, [])
+
+
+def test_images_are_counted_and_seen_in_the_metrics(h: House, tenant: Tenant) -> None:
+    before = h.metrics("gw_units_total").get('model="picture",unit="image"', 0)
+    assert generate(tenant.client, n=5).status == 200
+    assert h.metrics("gw_units_total")['model="picture",unit="image"'] == before + 5
+    (count,) = [
+        count
+        for labels, count in h.metrics("gw_calls_total").items()
+        if 'model="picture"' in labels and 'code="ok"' in labels
+    ]
+    assert count > 0

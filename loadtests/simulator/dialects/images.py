@@ -64,7 +64,7 @@ class ImagesDialect:
         data: list[dict[str, Any]] = []
         for number in range(count):
             if asked["form"] == "b64_json":
-                data.append({"b64_json": png_base64(), "size": size})
+                data.append({"b64_json": png_base64(answer.image_bytes), "size": size})
             else:
                 url = f"https://images.invalid/{answer.id[:32]}/{number}.png?Expires=86400"
                 data.append({"url": url, "size": size})

@@ -47,3 +47,13 @@ def test_too_many_images_are_refused() -> None:
 def test_missing_usage_and_errors_work_here_too() -> None:
     assert "usage" not in images(sim={"no_usage": True}).json
     assert images(sim={"status": 503}).json["error"]["type"] == "server_error"
+
+
+def test_pictures_are_as_large_as_told() -> None:
+    (item,) = images(response_format="b64_json", sim={"image_bytes": 50_000}).json["data"]
+    assert 50_000 <= len(base64.b64decode(item["b64_json"])) < 51_000
+
+
+def test_missing_members_and_wrong_types_are_refused_in_the_images_shape() -> None:
+    assert images(prompt=None).status == 400
+    assert images(response_format="gif").json["error"]["type"] == "invalid_request_error"

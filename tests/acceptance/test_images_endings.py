@@ -1,0 +1,114 @@
+"""Images that do not come: upstream errors, failover, clients that leave, no money, kill -9."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance import pictures
+from tests.acceptance.pictures import EACH, begin, generate, refusal
+from tests.support.client import NANO_PER_USD, Reply
+from tests.support.house import House, house
+from tests.support.tenants import Tenant
+from tests.support.waiting import until
+
+SETTINGS = pictures.SETTINGS
+ODD = '{"error" : {"message":"Size must be at least 1920x1920","code":"InvalidParameter"}}'
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 422, 429])
+def test_refusal_passes_with_its_status_and_body(h: House, tenant: Tenant, status: int) -> None:
+    reply = generate(tenant.client, sim={"status": status, "body": ODD})
+    assert (reply.status, reply.body) == (status, ODD.encode())
+    assert h.upstream.requested("one", "two") == [1, 0]
+    row = h.row(reply.trace)
+    assert (row["status"], row["cost_nano_usd"], row["unit_count"]) == ("error", 0, 0)
+    assert row["error_message"] == "Size must be at least 1920x1920"
+    assert tenant.client.remaining_nano_usd() == NANO_PER_USD
+
+
+@pytest.mark.parametrize("fault", [{"status": 500}, {"refuse": True}, {"malformed": "json"}])
+def test_next_channel_is_tried_and_the_row_is_one(
+    h: House, tenant: Tenant, fault: dict[str, object]
+) -> None:
+    h.upstream.fault("one", **fault)
+    h.upstream.fault("two", **fault)
+    reply = generate(tenant.client, n=2)
+    assert reply.status == 200
+    (row,) = h.rows(tenant)
+    assert (row["cost_nano_usd"], len(row["attempts"])) == (2 * EACH, 2)
+    assert [tried[0] for tried in row["detail"]["tried"]] == ["one", "two", "three"]
+
+
+def test_last_server_error_passes_with_its_status_and_body(h: House, tenant: Tenant) -> None:
+    for name in ("one", "two", "three"):
+        h.upstream.fault(name, status=529, body=f"{ODD} {name}", headers={"X-Up": "1"})
+    reply = generate(tenant.client)
+    assert (reply.status, reply.body) == (529, f"{ODD} three".encode())
+    assert "x-up" not in reply.headers
+    row = h.row(reply.trace)
+    assert (row["status"], row["error_code"], row["cost_nano_usd"]) == (
+        "error",
+        "upstream_error",
+        0,
+    )
+    assert tenant.client.remaining_nano_usd() == NANO_PER_USD
+
+
+def test_nobody_there_is_502(h: House, tenant: Tenant) -> None:
+    h.upstream.fault(refuse=True)
+    reply = generate(tenant.client)
+    assert refusal(reply) == (502, "api_error", "upstream_unreachable", None)
+    assert h.upstream.requested("one", "two", "three") == [1, 1, 1]
+
+
+def test_client_that_leaves_cancels_the_upstream_and_pays_nothing(h: House, tenant: Tenant) -> None:
+    call = begin(tenant.client, model="hanging", sim={"hang": "headers"})
+    h.upstream.wait(channel="quiet", active=1)
+    assert h.held_nano_usd(tenant) == EACH
+    call.leave()
+    h.upstream.wait(cancelled=1, active=0)
+    (row,) = until(lambda: h.rows(tenant), what="the row")
+    assert (row["status"], row["error_code"]) == ("interrupted", "client_disconnected")
+    assert (row["cost_nano_usd"], row["unit_type"], row["unit_count"]) == (0, "image", 0)
+    assert tenant.client.remaining_nano_usd() == NANO_PER_USD
+
+
+def test_balance_for_so_many_images_admits_exactly_so_many(h: House) -> None:
+    """Twenty at once, each for two images, with money for seven of them."""
+    tenant = h.tenant(nano_usd=7 * 2 * EACH + EACH)
+
+    def one(_: int) -> Reply:
+        return generate(tenant.client, n=2, sim={"delay_headers_ms": 300})
+
+    with ThreadPoolExecutor(20) as pool:
+        replies = list(pool.map(one, range(20)))
+    assert sorted(reply.status for reply in replies) == [200] * 7 + [402] * 13
+    assert tenant.client.remaining_nano_usd() == EACH
+    assert h.upstream.stats()["requests"] == 7
+    assert h.verify()["ok"]
+
+
+def test_killed_process_leaves_no_hold_and_charges_nothing(
+    database_url: str, tmp_path: Path
+) -> None:
+    with house(database_url, tmp_path, **pictures.SETTINGS) as h:
+        tenant = h.tenant()
+        sim = {"hang": "headers"}
+        calls = [begin(tenant.client, model="hanging", n=3, sim=sim) for _ in range(4)]
+        h.upstream.wait(channel="quiet", active=4)
+        assert h.held_nano_usd(tenant) == 4 * 3 * EACH
+        h.gateway.kill()
+        for call in calls:
+            call.leave()
+        h.gateway.close()
+        h.start()
+        until(lambda: len(h.rows(tenant)) == 4, what="the rows", seconds=30)
+        for row in h.rows(tenant):
+            assert (row["status"], row["error_code"]) == ("interrupted", "gateway_restarted")
+            assert (row["unit_type"], row["unit_count"], row["cost_nano_usd"]) == ("image", 0, 0)
+        assert h.held_nano_usd(tenant) == 0
+        assert h.balance_nano_usd(tenant) == NANO_PER_USD
+        assert h.verify()["counts"]["open_holds"] == 0
