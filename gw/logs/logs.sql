@@ -18,7 +18,7 @@ account_id = %(account)s AND (%(key)s IS NULL OR key_id = %(key)s)
 -- in_bucket --
 -- The same of a sum: whether it may count rows that pass.
 account_id = %(account)s AND (%(key)s IS NULL OR key_id = %(key)s)
-    AND bucket BETWEEN date_bin(make_interval(hours => hours), %(first)s, '2000-01-01 00:00:00+00') AND %(last)s
+    AND bucket <= %(last)s
     AND (%(models)s::text[] IS NULL OR model = ANY (%(models)s))
     AND (%(statuses)s::text[] IS NULL OR status = ANY (%(statuses)s))
     AND (%(unit_types)s::text[] IS NULL OR unit_type = ANY (%(unit_types)s)
@@ -36,18 +36,23 @@ SELECT * FROM call_log_rows WHERE {passes}
 ORDER BY created_at, id LIMIT %(limit)s
 
 -- busy_hours --
--- The hours that have rows passing the filters, in the order of the page, and how many: first the
--- days, so that a filter few rows pass does not have every hour of a year looked at.
-WITH days AS (
-    SELECT bucket FROM call_log_rollups WHERE hours = 24 AND {in_bucket}
-    GROUP BY bucket ORDER BY %(direction)s * extract(epoch FROM bucket) LIMIT %(limit)s + 2
+-- The hours that have rows passing the filters, in the order of the page, and how many. First the days:
+-- only those that fill a page, counting on whole ones, have their hours looked at.
+WITH day AS (
+    SELECT bucket, sum(requests) FILTER (WHERE bucket >= %(first)s AND bucket + interval '1 day' <= %(last)s) AS sure
+    FROM call_log_rollups WHERE hours = 24 AND bucket >= %(first_day)s AND {in_bucket} GROUP BY bucket
+), filling AS (
+    SELECT bucket, coalesce(sum(sure) OVER (ORDER BY %(direction)s * extract(epoch FROM bucket)
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before FROM day
 )
-SELECT hour.bucket, hour.requests FROM days
+SELECT hour.bucket, hour.requests FROM filling
 CROSS JOIN LATERAL (
     SELECT bucket, sum(requests)::bigint AS requests FROM call_log_rollups
-    WHERE hours = 1 AND bucket >= days.bucket AND bucket < days.bucket + interval '1 day' AND {in_bucket}
+    WHERE hours = 1 AND bucket >= filling.bucket AND bucket < filling.bucket + interval '1 day'
+        AND bucket >= %(first_hour)s AND {in_bucket}
     GROUP BY bucket
 ) hour
+WHERE filling.before < %(limit)s
 ORDER BY %(direction)s * extract(epoch FROM hour.bucket) LIMIT %(limit)s + 2
 
 -- in_hours --

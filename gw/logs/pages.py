@@ -16,6 +16,7 @@ from typing import Any
 from actors.store.database import Database
 from actors.store.queries import load
 from gw.logs.filters import TOKEN_BILLED, Filters
+from gw.logs.instants import midnight
 from gw.logs.list_query import ListQuery
 from gw.logs.rows import InFlightJob, LogRow
 
@@ -92,6 +93,8 @@ def page_parameters(query: ListQuery) -> dict[str, Any]:
         "key": query.visibility.key_id,
         "first": first,
         "last": last,
+        "first_day": midnight(first.date()),
+        "first_hour": first.replace(minute=0, second=0, microsecond=0),
         "after_at": after.created_at if after is not None else None,
         "after_id": after.id if after is not None else None,
         "direction": -1 if query.order == "desc" else 1,
