@@ -8,12 +8,14 @@ from typing import Any
 from hypothesis import strategies as st
 
 from gw.logs.filters import STATUSES
-from tests.integration.logs.table import ACCOUNTS, HOURS_APART, START, Row
+from tests.integration.logs.table import ACCOUNTS, HOURS_APART, START
+from tests.support.call_log import Row
 
 MODELS = ("m-1", "m-2", "m-3")
 CODES = ("upstream_timeout", "quota_exceeded")
 UNITS = ("image", "video")
-KEYS = tuple(key for keys in ACCOUNTS.values() for key in keys)
+ACCOUNT_OF = {key: account for account, keys in ACCOUNTS.items() for key in keys}
+KEYS = tuple(ACCOUNT_OF)
 
 # Around the edge of an hour, to the microsecond, several rows at the same instant.
 instants = st.builds(
@@ -31,11 +33,13 @@ def row_lists(draw: st.DrawFn) -> list[Row]:
     for number in range(1, count + 1):
         status = draw(st.sampled_from(STATUSES))
         failed = status != "success"
+        key_id = draw(st.sampled_from(KEYS))
         rows.append(
             Row(
                 number=number,
                 created_at=draw(instants),
-                key_id=draw(st.sampled_from(KEYS)),
+                account_id=ACCOUNT_OF[key_id],
+                key_id=key_id,
                 model=draw(st.sampled_from(MODELS)),
                 status=status,
                 unit_type=draw(st.sampled_from((None, *UNITS))),

@@ -15,7 +15,8 @@ from gw.logs.list_query import ListQuery, read_list_query
 from gw.logs.pages import read_page
 from tests.integration.logs.model import expected, see
 from tests.integration.logs.strategies import list_queries, row_lists
-from tests.integration.logs.table import NOW, Row, Table, fill
+from tests.integration.logs.table import NOW, Table, fill
+from tests.support.call_log import Row
 
 SEAL = CursorSeal(b"k" * 32)
 

@@ -14,7 +14,8 @@ from tornado.escape import parse_qs_bytes
 from gw.logs.summary import SummaryQuery, read_summary_query, read_sums, show_summary
 from tests.integration.logs.model import see, window_of
 from tests.integration.logs.strategies import row_lists, windows
-from tests.integration.logs.table import NOW, Row, Table, fill
+from tests.integration.logs.table import NOW, Table, fill
+from tests.support.call_log import Row
 
 CREDITS = Decimal(1000)
 
@@ -111,7 +112,13 @@ def test_rows_of_clocks_that_are_ahead_are_counted_exactly_too(table: Table) -> 
 
     async def main() -> None:
         rows = [
-            Row(number, NOW.replace(microsecond=place), "key_a", "m", "success", None, None, 5, 1)
+            Row(
+                number=number,
+                created_at=NOW.replace(microsecond=place),
+                account_id="acct_a",
+                key_id="key_a",
+                cost_nano_usd=5,
+            )
             for number, place in enumerate((0, 1, 2), start=1)
         ]
         await fill(table.database, rows)

@@ -1,0 +1,344 @@
+"""`GET /v1/logs` over HTTP: rows of real calls, every parameter, cursors while calls go on.
+
+Spec: Call logs, Call log row.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import quote
+from uuid import UUID, uuid4
+
+import pytest
+
+from actors.store.database import Database
+from tests.support.call_log import Row, write_rows
+from tests.support.client import Reply
+from tests.support.house import House
+from tests.support.tenants import Tenant
+
+LOGS = "/v1/logs"
+ROW = [
+    *("object", "id", "created_at", "submitted_at", "key_id", "key_name", "key_prefix", "model"),
+    *("status", "error_code", "error_message", "input_tokens", "output_tokens", "cached_tokens"),
+    *("unit_count", "unit_type", "cost", "latency_ms", "request_id", "task_id", "result_urls"),
+    *("result_expires_at", "attempts_count", "attempts"),
+]
+PAGE = ["object", "currency", "scope", "period_from", "period_to", "data", "has_more"]
+
+
+def logs(tenant: Tenant, query: str = "") -> dict[str, Any]:
+    reply = tenant.client.get(f"{LOGS}?{query}")
+    assert reply.status == 200, reply
+    page: dict[str, Any] = reply.json
+    return page
+
+
+def traces(tenant: Tenant, query: str = "") -> list[str]:
+    return [row["request_id"] for row in logs(tenant, query)["data"]]
+
+
+def write(h: House, tenant: Tenant, *rows: dict[str, Any]) -> list[Row]:
+    """Rows of the tenant's own key, as if they had been written at their time."""
+
+    async def main() -> list[Row]:
+        async with Database(h.settings["database_url"], size=1) as database:
+            whose = {"account_id": tenant.account, "key_id": tenant.key_id}
+            return await write_rows(
+                database, [Row(**{"number": uuid4().int, **whose, **row}) for row in rows]
+            )
+
+    return asyncio.run(main())
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+# --- Rows ---
+
+
+def test_a_call_is_a_row_with_every_field_as_soon_as_it_has_ended(h: House, tenant: Tenant) -> None:
+    reply = tenant.client.chat(sim={"usage": {"input": 1000, "output": 20, "cached": 400}})
+    page = logs(tenant)
+    assert list(page) == [*PAGE, "next_cursor"]
+    assert (page["object"], page["currency"], page["scope"]) == ("list", "points", "key")
+    assert (page["has_more"], page["next_cursor"]) == (False, None)
+    (row,) = page["data"]
+    assert list(row) == ROW
+    key = h.query("SELECT name, prefix FROM keys WHERE id = %s", tenant.key_id)[0]
+    stored = h.row(reply.trace)
+    assert row == {
+        "object": "log",
+        "id": stored["id"],
+        "created_at": stored["created_at"].astimezone(UTC).isoformat().replace("+00:00", "Z"),
+        "submitted_at": stored["submitted_at"].astimezone(UTC).isoformat().replace("+00:00", "Z"),
+        "key_id": tenant.key_id,
+        "key_name": key["name"],
+        "key_prefix": key["prefix"],
+        "model": "sim-model",
+        "status": "success",
+        "error_code": None,
+        "error_message": None,
+        "input_tokens": 1000,
+        "output_tokens": 20,
+        "cached_tokens": 400,
+        "unit_count": None,
+        "unit_type": None,
+        "cost": "0.84",  # 600 × 1 + 400 × 0.1 + 20 × 10 USD per million, a thousand credits each
+        "latency_ms": stored["latency_ms"],
+        "request_id": reply.trace,
+        "task_id": None,
+        "result_urls": [],
+        "result_expires_at": None,
+        "attempts_count": 0,
+        "attempts": [],
+    }
+    assert page["period_from"] < row["submitted_at"] <= row["created_at"] < page["period_to"]
+
+
+def test_failed_attempts_are_folded_into_their_row(h: House, tenant: Tenant) -> None:
+    h.upstream.fault("one", status=500, message="the machine room is on fire")
+    tenant.client.chat()
+    (row,) = logs(tenant)["data"]
+    assert (row["status"], row["attempts_count"]) == ("success", 1)
+    (attempt,) = row["attempts"]
+    assert list(attempt) == ["seq", "created_at", "latency_ms", "error_code", "error_message"]
+    assert (attempt["seq"], attempt["error_code"]) == (1, "upstream_500")
+    assert "on fire" in attempt["error_message"]
+    assert row["submitted_at"] <= attempt["created_at"] <= row["created_at"]
+    for include in ("none", "in_flight"):
+        (bare,) = logs(tenant, f"include={include}")["data"]
+        assert bare["attempts_count"] is None
+        assert list(bare) == ROW[:-1]
+
+
+def test_refused_and_failed_calls_are_rows(h: House, tenant: Tenant) -> None:
+    refused = tenant.client.chat(model="nothing-of-this-name")
+    failed = tenant.client.chat(sim={"status": 422, "message": "No such voice."})
+    found = {row["request_id"]: row for row in logs(tenant)["data"]}
+    rejected, error = found[refused.trace], found[failed.trace]
+    assert (rejected["status"], rejected["cost"]) == ("rejected", "0")
+    assert (rejected["error_code"], rejected["model"]) == (
+        "model_not_found",
+        "nothing-of-this-name",
+    )
+    assert (error["status"], error["error_code"], error["cost"]) == (
+        "error",
+        "invalid_request",
+        "0",
+    )
+    assert error["error_message"] == "No such voice."
+
+
+def test_what_a_message_gives_away_is_masked_on_the_way_out(h: House, tenant: Tenant) -> None:
+    secret = "sk-platform-" + "7" * 64
+    write(
+        h,
+        tenant,
+        {
+            "created_at": now(),
+            "status": "error",
+            "error_code": "upstream_error",
+            "error_message": f"channel two at {h.simulator.url}/v1 said no to {secret}",
+        },
+    )
+    page = tenant.client.get(LOGS)
+    (row,) = page.json["data"]
+    assert row["error_message"] == "channel [channel] at [url] said no to [redacted]"
+    tenant.client.chat()
+    assert '"one"' in json.dumps(h.rows(tenant)[-1]["detail"])
+    assert b'"one"' not in tenant.client.get(LOGS).body
+
+
+def test_a_job_under_way_is_shown_apart_and_a_call_is_not(h: House, tenant: Tenant) -> None:
+    with tenant.client.begin_chat(model="hanging", sim={"hang": "headers"}):
+        h.upstream.wait(channel="quiet", active=1)
+        assert h.held_nano_usd(tenant) > 0
+        assert logs(tenant, "include=in_flight")["in_flight"] == []
+        assert "in_flight" not in logs(tenant)
+        assert logs(tenant, "include=attempts,in_flight")["data"] == []
+
+
+# --- Filters ---
+
+
+def test_each_filter_finds_its_rows(h: House, tenant: Tenant) -> None:
+    plain = tenant.client.chat().trace
+    other = tenant.client.chat(model="other-model").trace
+    failed = tenant.client.chat(sim={"status": 422}).trace
+    refused = tenant.client.chat(model="nothing").trace
+    image = write(
+        h, tenant, {"created_at": now(), "model": "painter", "unit_type": "image", "task_id": "t-1"}
+    )[0].request_id.hex
+    everything = [image, refused, failed, other, plain]
+    expected = {
+        "": everything,
+        "order=asc": everything[::-1],
+        "model=other-model": [other],
+        "model=other-model,painter": [image, other],
+        "model=sim-mode": [],
+        "status=error": [failed],
+        "status=rejected,error": [refused, failed],
+        "status=interrupted": [],
+        "unit_type=image": [image],
+        "unit_type=chat": [refused, failed, other, plain],
+        "unit_type=chat,image&status=success": [image, other, plain],
+        "error_code=invalid_request": [failed],
+        "error_code=model_not_found,invalid_request": [refused, failed],
+        "ref=t-1": [image],
+        f"ref={plain}": [plain],
+        f"ref={UUID(plain)}": [plain],
+        f"ref={plain.upper()}": [plain],
+        f"ref={plain}&model=other-model": [],
+        "ref=t-": [],
+        "status=&model=&unit_type=&error_code=&ref=&key_id=": everything,
+        "status=success&model=sim-model&order=asc&limit=1": [plain],
+    }
+    assert {query: traces(tenant, query) for query in expected} == expected
+
+
+def test_windows_take_both_forms_and_their_ends_are_exact(h: House, tenant: Tenant) -> None:
+    noon = (now() - timedelta(days=45)).replace(hour=12, minute=0, second=0, microsecond=0)
+    second = timedelta(seconds=1)
+    instants = [noon.replace(hour=0), noon, noon + second, noon.replace(hour=23, minute=59)]
+    instants += [noon + timedelta(hours=12), now() - timedelta(days=6), now() - timedelta(days=20)]
+    rows = write(h, tenant, *({"created_at": instant} for instant in instants))
+    names = {row.request_id.hex: place for place, row in enumerate(rows)}
+    day, at, later = noon.date().isoformat(), _rfc(noon), _rfc(noon + second)
+    east = (noon + timedelta(hours=2)).isoformat().replace("+00:00", "+02:00")
+    expected = {
+        f"from={day}&to={day}": [0, 1, 2, 3],
+        f"from={at}&to={day}": [1, 2, 3],
+        f"from={day}&to={at}": [0],
+        f"from={at}&to={later}": [1],
+        f"from={east}&to={later}": [1],  # the plus arrives as a space
+        f"from={quote(east)}&to={later}": [1],
+        f"from={at}&to={at}": [],
+        "period=7d": [5],
+        "": [6, 5],
+        "period=30d": [6, 5],
+        "period=all": [0, 1, 2, 3, 4, 6, 5],
+        f"period=today&from={day}&to={day}": [0, 1, 2, 3],
+    }
+    found = {
+        query: [names[trace] for trace in traces(tenant, f"order=asc&{query}")]
+        for query in expected
+    }
+    assert found == expected
+    page = logs(tenant, f"from={day}&to={day}")
+    assert page["period_from"] == f"{day}T00:00:00Z"
+    assert page["period_to"] == _rfc(noon + timedelta(hours=12))
+
+
+def _rfc(instant: datetime) -> str:
+    return instant.isoformat().replace("+00:00", "Z")
+
+
+# --- Pages ---
+
+
+@pytest.mark.parametrize("order", ["desc", "asc"])
+def test_pages_freeze_their_window_while_calls_go_on(h: House, tenant: Tenant, order: str) -> None:
+    expected = [tenant.client.chat().trace for _ in range(5)]
+    if order == "desc":
+        expected.reverse()
+    first = logs(tenant, f"order={order}&limit=2&include=in_flight")
+    assert (first["has_more"], first["in_flight"]) == (True, [])
+    window = {name: first[name] for name in ("period_from", "period_to")}
+    seen, page, pages = [row["request_id"] for row in first["data"]], first, 1
+    while page["has_more"]:
+        tenant.client.chat()
+        cursor = page["next_cursor"]
+        page = logs(tenant, f"limit=2&include=in_flight,attempts&cursor={cursor}&period=today")
+        assert {name: page[name] for name in window} == window
+        assert "in_flight" not in page
+        seen += [row["request_id"] for row in page["data"]]
+        pages += 1
+    assert (seen, pages, page["next_cursor"]) == (expected, 3, None)
+    assert len(traces(tenant)) == 7
+    assert traces(tenant, f"cursor={first['next_cursor']}&order={order}") == expected[2:]
+
+
+def test_rows_of_one_instant_are_shown_once_each(h: House, tenant: Tenant) -> None:
+    instant = now() - timedelta(minutes=1)
+    rows = write(h, tenant, *({"created_at": instant} for _ in range(7)))
+    page = logs(tenant, "limit=3")
+    seen = [row["id"] for row in page["data"]]
+    while page["has_more"]:
+        page = logs(tenant, f"limit=3&cursor={page['next_cursor']}")
+        seen += [row["id"] for row in page["data"]]
+    assert seen == sorted((row.id for row in rows), reverse=True)
+
+
+def test_limit_is_fifty_unless_said_and_at_most_two_hundred(h: House, tenant: Tenant) -> None:
+    write(h, tenant, *({"created_at": now()} for _ in range(205)))
+    assert len(logs(tenant)["data"]) == 50
+    assert len(logs(tenant, "limit=200")["data"]) == 200
+    assert len(logs(tenant, "limit=1")["data"]) == 1
+
+
+# --- Refusals ---
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "status=succes",
+        "status=success,Rejected",
+        "unit_type=picture",
+        "order=newest",
+        "scope=all",
+        "period=90d",
+        "include=attempts,everything",
+        "limit=0",
+        "limit=201",
+        "limit=many",
+        "from=2026-01-01",
+        "to=2026-01-01",
+        "from=2026-01-02&to=2026-01-01",
+        "from=2026-02-30&to=2026-03-01",
+        "from=2026-01-01T00:00:00&to=2026-03-01",
+        "key_id=key_1",
+        "cursor=bm90IGEgY3Vyc29y",
+        "cursor=%00",
+        "model=%FF",
+    ],
+)
+def test_what_cannot_be_meant_is_400_and_names_it(h: House, common_key: Tenant, query: str) -> None:
+    reply = common_key.client.get(f"{LOGS}?{query}")
+    assert reply.refusal == (400, "invalid_request_error", "invalid_request")
+    assert reply.error["message"].startswith(f"`{query.split('=')[0]}` ")
+    assert reply.headers["x-ratelimit-limit"] == "60"
+
+
+@pytest.fixture(scope="module")
+def common_key(shared: House) -> Tenant:
+    """A key that asks for what is refused, fewer than sixty times."""
+    return shared.tenant()
+
+
+def test_a_cursor_with_another_order_or_key_is_400(h: House, tenant: Tenant) -> None:
+    whole = h.another(tenant, account_logs=True)
+    for _ in range(3):
+        tenant.client.chat()
+    cursor = logs(tenant, "limit=1")["next_cursor"]
+    refused = (400, "invalid_request_error", "invalid_request")
+    assert tenant.client.get(f"{LOGS}?cursor={cursor}&order=asc").refusal == refused
+    assert whole.client.get(f"{LOGS}?cursor={cursor}").refusal == refused
+    assert whole.client.get(f"{LOGS}?cursor={cursor}&scope=account").refusal == refused
+    assert h.tenant().client.get(f"{LOGS}?cursor={cursor}").refusal == refused
+    wide = logs(whole, "scope=account&limit=1")["next_cursor"]
+    narrow: Reply = tenant.client.get(f"{LOGS}?cursor={wide}")
+    assert narrow.refusal == refused
+    assert traces(tenant, f"cursor={cursor}") == traces(tenant)[1:]
+
+
+def test_other_methods_are_405(h: House, tenant: Tenant) -> None:
+    for path in (LOGS, f"{LOGS}/summary"):
+        reply = tenant.client.send("POST", path, {})
+        assert reply.refusal == (405, "invalid_request_error", "method_not_allowed")
+        assert reply.headers["allow"] == "GET"
