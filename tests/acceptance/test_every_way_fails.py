@@ -168,6 +168,25 @@ def test_stream_that_breaks_off(h: House, payer: Tenant, way: Way, how: str) -> 
 
 
 @pytest.mark.parametrize("way", STREAMS, ids=str)
+def test_client_that_leaves_pays_for_what_it_got(h: House, payer: Tenant, way: Way) -> None:
+    before = h.balance_nano_usd(payer)
+    h.upstream.fault(way.channel, text=SAID, usage=USAGE, endless=True)
+    body = body_of(way.client, way.model, way.form, HELLO)
+    call = payer.client.begin("POST", path_of(way.client, way.model, way.form), body)
+    call.read_until(b"more ")
+    trace = call.begun().headers["x-gateway-trace"]
+    call.leave()
+    h.upstream.wait(channel=way.channel, cancelled_by_client=1)
+    row = h.row(trace)
+    assert (row["status"], row["error_code"]) == ("interrupted", "client_disconnected")
+    tokens = (row["input_tokens"], row["output_tokens"], row["cached_tokens"])
+    assert row["output_tokens"] >= HEARD_BY_NATIVE
+    assert row["cost_nano_usd"] == cost_nano_usd(*tokens)
+    assert before - h.balance_nano_usd(payer) == row["cost_nano_usd"]
+    assert h.held_nano_usd(payer) == 0
+
+
+@pytest.mark.parametrize("way", STREAMS, ids=str)
 def test_stream_without_its_end_is_cut(h: House, payer: Tenant, way: Way) -> None:
     reply = ask(h, payer, way, no_done=True)
     told = read_stream(way.client, way.form, reply.body)
