@@ -127,6 +127,17 @@ def test_whole_answer_that_breaks_off(h: House, payer: Tenant, way: Way) -> None
     check_free(h, payer, reply, before)
 
 
+@pytest.mark.parametrize("how", ["html", "http"])
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_answer_that_is_none(h: House, payer: Tenant, way: Way, how: str) -> None:
+    """A web page with status 200, or bytes that are no HTTP."""
+    before = h.balance_nano_usd(payer)
+    reply = ask(h, payer, way, malformed=how)
+    assert reply.status == 502
+    check_shape(reply, way, UNREACHABLE)
+    check_free(h, payer, reply, before)
+
+
 @pytest.mark.parametrize("way", STREAMS, ids=str)
 def test_error_event_in_the_middle(h: House, payer: Tenant, way: Way) -> None:
     before = h.balance_nano_usd(payer)
