@@ -1,0 +1,197 @@
+"""A hundred at once, two gateways on one database, `kill -9`: one upstream call and one charge."""
+
+from __future__ import annotations
+
+import http.client
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg2
+import pytest
+
+from tests.acceptance.submissions import (
+    PRICE,
+    SETTINGS,
+    age_keys,
+    begin,
+    conflict,
+    refusal,
+    submit,
+)
+from tests.support.client import NANO_PER_USD, Call, Client, Reply
+from tests.support.house import House, house
+from tests.support.processes import GatewayProcess
+from tests.support.tenants import Tenant
+from tests.support.waiting import until
+
+SUBMISSIONS = 100
+
+
+@contextmanager
+def shop(database_url: str, folder: Path) -> Iterator[House]:
+    """A house that sells pictures and stops quickly; its ledger is verified at the end."""
+    with house(database_url, folder, is_funded=False, **SETTINGS, drain_seconds=1) as h:
+        yield h
+
+
+def spent(h: House, tenant: Tenant) -> int:
+    """What has been paid, once everything is settled."""
+    until(lambda: h.held_nano_usd(tenant) == 0, seconds=30, what="every hold released")
+    return NANO_PER_USD - h.balance_nano_usd(tenant)
+
+
+def costs(h: House, tenant: Tenant) -> dict[str, int]:
+    """What the rows of each status cost together."""
+    found: dict[str, int] = {}
+    for row in h.rows(tenant):
+        found[row["status"]] = found.get(row["status"], 0) + row["cost_nano_usd"]
+    return found
+
+
+def reply_or_nothing(call: Call) -> Reply | None:
+    """The answer, or None when the gateway died before there was one."""
+    try:
+        return call.reply()
+    except (http.client.HTTPException, OSError):
+        return None
+
+
+def test_hundred_at_once_over_two_gateways_are_one_call(database_url: str, tmp_path: Path) -> None:
+    with (
+        shop(database_url, tmp_path) as h,
+        closing(GatewayProcess(h.config)) as second,
+    ):
+        tenant = h.tenant()
+        clients = [tenant.client, Client(second.url, h.another(tenant).key)]
+        h.upstream.fault("one", delay_headers_ms=500)
+        calls = [begin(clients[number % 2], "k") for number in range(SUBMISSIONS)]
+        replies = [call.reply() for call in calls]
+        answers = [reply for reply in replies if reply.status == 200]
+        others = [reply for reply in replies if reply.status != 200]
+        assert [refusal(reply) for reply in others] == [conflict("in_flight")] * len(others)
+        assert sum("idempotency-replayed" not in reply.headers for reply in answers) == 1
+        assert len({reply.body for reply in answers}) == 1
+        for client in clients:
+            again = submit(client, "k")
+            assert (again.status, again.body) == (200, answers[0].body)
+        assert h.upstream.requested("one") == [1]
+        assert spent(h, tenant) == PRICE
+        until(lambda: len(h.rows(tenant)) == 1 + len(others), what="a row for each refusal")
+        assert costs(h, tenant) in ({"success": PRICE, "rejected": 0}, {"success": PRICE})
+        assert second.terminate() == 0
+
+
+@pytest.mark.parametrize("killed", ["both", "the one that executes"])
+def test_hundred_at_once_and_the_gateway_killed_are_one_charge(
+    killed: str, database_url: str, tmp_path: Path
+) -> None:
+    with (
+        shop(database_url, tmp_path) as h,
+        closing(GatewayProcess(h.config)) as second,
+    ):
+        tenant = h.tenant()
+        h.upstream.fault("one", hang="headers")
+        urls = [h.gateway.url, second.url]
+        calls = [begin(Client(urls[number % 2], tenant.key), "k") for number in range(SUBMISSIONS)]
+        h.upstream.wait(active=1)
+        (owner,) = h.query("SELECT p.pid FROM holds h JOIN processes p ON p.id = h.process_id")
+        gateways = {one.popen.pid: one for one in (h.gateway, second)}
+        doomed = [gateways[owner["pid"]]] if killed != "both" else list(gateways.values())
+        for gateway in doomed:
+            gateway.kill()
+        replies = [reply_or_nothing(call) for call in calls]
+        told = [reply for reply in replies if reply is not None]
+        assert [refusal(reply) for reply in told] == [conflict("in_flight")] * len(told)
+        survivors = [one for one in gateways.values() if one not in doomed]
+        alive = survivors[0] if survivors else h.start()
+        client = Client(alive.url, tenant.key)
+
+        assert spent(h, tenant) == 0
+        assert "interrupted" in costs(h, tenant)
+        h.upstream.heal("one")
+        assert refusal(submit(client, "k")) == conflict("in_flight")
+        assert h.upstream.requested("one") == [1]
+        age_keys(h, mins=10)
+        first, again = submit(client, "k"), submit(client, "k")
+        assert first.status == 200
+        assert (again.body, again.headers["idempotency-replayed"]) == (first.body, "true")
+        assert h.upstream.requested("one") == [2]
+        assert spent(h, tenant) == PRICE
+        assert alive.terminate() == 0
+
+
+def test_answer_that_was_seen_is_replayed_after_a_kill(database_url: str, tmp_path: Path) -> None:
+    with shop(database_url, tmp_path) as h:
+        tenant = h.tenant()
+        first = submit(tenant.client, "k")
+        h.gateway.kill()
+        h.gateway.close()
+        h.start()
+        again = submit(Client(h.gateway.url, tenant.key), "k")
+        assert (again.status, again.body, again.trace) == (200, first.body, first.trace)
+        assert spent(h, tenant) == PRICE
+        assert h.upstream.requested("one") == [1]
+
+
+@contextmanager
+def settlements_blocked(database_url: str) -> Iterator[Any]:
+    """No row can be written to the call log, so holds are made and settlements wait."""
+    connection = psycopg2.connect(database_url)
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("LOCK TABLE call_logs IN SHARE ROW EXCLUSIVE MODE")
+        yield connection
+    finally:
+        connection.close()
+
+
+WAITING = """SELECT pid FROM pg_locks
+             WHERE NOT granted AND relation = 'call_logs'::regclass"""
+
+
+@pytest.mark.parametrize("statement", ["is lost", "arrives"])
+def test_kill_between_answer_and_settlement_never_charges_twice(
+    statement: str, database_url: str, tmp_path: Path
+) -> None:
+    with shop(database_url, tmp_path) as h:
+        tenant = h.tenant()
+        with settlements_blocked(database_url):
+            call = begin(tenant.client, "k")
+            h.upstream.wait(completed=1)
+            waiting = until(lambda: h.query(WAITING), what="the settlement is under way")
+            h.gateway.kill()
+            assert reply_or_nothing(call) is None
+            if statement == "is lost":
+                h.query("SELECT pg_terminate_backend(%s)", waiting[0]["pid"])
+                until(lambda: not h.query(WAITING), what="the settlement is gone")
+        h.gateway.close()
+        h.start()
+        client = Client(h.gateway.url, tenant.key)
+        if statement == "is lost":
+            assert spent(h, tenant) == 0
+            assert refusal(submit(client, "k")) == conflict("in_flight")
+            age_keys(h, mins=10)
+            assert "idempotency-replayed" not in submit(client, "k").headers
+            assert h.upstream.requested("one") == [2]
+        assert submit(client, "k").headers["idempotency-replayed"] == "true"
+        assert spent(h, tenant) == PRICE
+        assert costs(h, tenant)["success"] == PRICE
+
+
+def test_submission_that_a_stopping_gateway_gives_up_leaves_its_key_free(
+    database_url: str, tmp_path: Path
+) -> None:
+    with shop(database_url, tmp_path) as h:
+        tenant = h.tenant()
+        h.upstream.fault("one", hang="headers")
+        call = begin(tenant.client, "k")
+        h.upstream.wait(active=1)
+        assert h.gateway.terminate() == 0
+        assert call.reply().status == 500
+        h.gateway.close()
+        h.start()
+        h.upstream.heal("one")
+        assert submit(Client(h.gateway.url, tenant.key), "k").status == 200
+        assert spent(h, tenant) == PRICE
