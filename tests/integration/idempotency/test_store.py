@@ -1,0 +1,143 @@
+"""What is kept under keys as the gateway reads it, and how it is forgotten, on PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from uuid import UUID
+
+from actors.store.database import Database
+from actors.wallet import ledger
+from actors.wallet.claims import Claim, ClaimEnd, Keep, KeepNothing
+from actors.wallet.ledger import Batch
+from actors.wallet.messages import CallFacts, Hold, Outcome, Settle
+from gw.idempotency.store import (
+    FORGET_KEYS_MAX,
+    FORGET_SECONDS,
+    ExpiredKeys,
+    IdempotencyStore,
+    KeptAnswer,
+)
+from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
+from tests.support.aio import run
+from tests.support.clock import FakeClock
+
+KEPT = Keep(status=200, headers=(("Content-Type", "image/png"),), body=bytes(range(256)))
+CLAIM = Claim(key="k", fingerprint=b"one")
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[Database]:
+    async with Database(url) as database:
+        await open_account(database, 1000)
+        yield database
+
+
+async def claim(database: Database, number: int, key: str = "k") -> CallFacts:
+    facts = CallFacts(
+        call_id=UUID(int=number),
+        account_id=ACCOUNT,
+        key_id=KEY,
+        protocol="images",
+        model="m",
+        submitted_at=1_790_000_000.0,
+    )
+    hold = Hold(facts=facts, amount_nano_usd=1, claim=Claim(key=key, fingerprint=b"one"))
+    applied = await ledger.apply(database, PROCESS, Batch(holds=[hold]))
+    assert (applied.taken, applied.refused) == ({}, {})
+    return facts
+
+
+async def settle(database: Database, facts: CallFacts, end: ClaimEnd) -> None:
+    outcome = Outcome(status="success", cost_nano_usd=1, created_at=1_790_000_001.0, latency_ms=1)
+    settlement = Settle(facts=facts, outcome=outcome, claim_end=end)
+    await ledger.apply(database, PROCESS, Batch(settlements=[settlement]))
+
+
+async def expire(database: Database) -> None:
+    await database.execute("UPDATE idempotency SET expires_at = now()")
+
+
+async def count(database: Database) -> int:
+    row = await database.fetch_one("SELECT count(*) FROM idempotency")
+    assert row is not None
+    return int(row[0])
+
+
+def test_kept_answer_is_read_by_its_own_request_alone(database_url: str) -> None:
+    async def main() -> None:
+        async with opened(database_url) as database:
+            store = IdempotencyStore(database)
+            facts = await claim(database, 1)
+            assert await store.answer(ACCOUNT, CLAIM) is None
+            assert await store.is_known(ACCOUNT, "k")
+            await settle(database, facts, KEPT)
+            assert await store.answer(ACCOUNT, CLAIM) == KeptAnswer(facts.call_id, KEPT)
+            assert await store.answer(ACCOUNT, Claim(key="k", fingerprint=b"two")) is None
+            assert await store.answer("acct_b", CLAIM) is None
+            assert await store.is_known(ACCOUNT, "k")
+            assert not await store.is_known(ACCOUNT, "other")
+            assert not await store.is_known("acct_b", "k")
+            await expire(database)
+            assert await store.answer(ACCOUNT, CLAIM) is None
+            assert not await store.is_known(ACCOUNT, "k")
+
+    run(main())
+
+
+def test_expired_keys_are_forgotten_but_for_those_of_calls_under_way(database_url: str) -> None:
+    async def main() -> None:
+        async with opened(database_url) as database:
+            chore = ExpiredKeys(database=database, clock=FakeClock())
+            await claim(database, 1, "under way")
+            for number, end in ((2, KEPT), (3, KeepNothing()), (4, None)):
+                await settle(database, await claim(database, number, f"k{number}"), end)
+            await expire(database)
+            await settle(database, await claim(database, 5, "fresh"), KEPT)
+            await chore.forget()
+            rows = await database.fetch_all("SELECT key FROM idempotency ORDER BY key")
+            assert rows == [("fresh",), ("under way",)]
+
+    run(main())
+
+
+def test_many_expired_keys_go_a_batch_with_each_beat_then_once_a_minute(database_url: str) -> None:
+    async def main() -> None:
+        async with opened(database_url) as database:
+            clock = FakeClock()
+            chore = ExpiredKeys(database=database, clock=clock)
+            many = 2 * FORGET_KEYS_MAX + 1
+            make = (
+                "INSERT INTO idempotency (account_id, key, fingerprint, call_id, expires_at)"
+                " SELECT 'a', n::text, '', gen_random_uuid(), now() FROM generate_series(1, %s) n"
+            )
+            await database.execute(make, (many,))
+            left = []
+            for _ in range(3):
+                await chore.forget()
+                left.append(await count(database))
+            assert left == [FORGET_KEYS_MAX + 1, 1, 0]
+            await database.execute(make, (1,))
+            await chore.forget()
+            assert await count(database) == 1
+            clock.advance(FORGET_SECONDS)
+            await chore.forget()
+            assert await count(database) == 0
+
+    run(main())
+
+
+def test_processes_that_forget_at_once_do_not_wait_for_each_other(database_url: str) -> None:
+    async def main() -> None:
+        async with opened(database_url) as database:
+            await settle(database, await claim(database, 1), KEPT)
+            await expire(database)
+            async with database.transaction() as session:
+                # Somebody is at this row: it is left for another time.
+                await session.execute("SELECT FROM idempotency FOR UPDATE")
+                async with asyncio.timeout(10):
+                    await ExpiredKeys(database=database, clock=FakeClock()).forget()
+            assert await count(database) == 1
+
+    run(main())
