@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from channels.translators.canonical import Event, Failed, Request
+from channels.translators.canonical import Began, Event, Failed, Request
 from channels.translators.chat import closing_failure
 from channels.translators.identifiers import answer_renamed, event_renamed
 from channels.translators.report import Report
@@ -25,6 +25,8 @@ from channels.translators.table import (
     streaming_upstream,
 )
 from channels.wire.sse import SseEvent
+
+_UNNAMED = Began(None, None)
 
 
 class TranslatedCall:
@@ -76,13 +78,18 @@ class TranslatedCall:
         return self._client.encode_answer(answer, id=id, created=created, model=model)
 
     def stream(self, *, id: str, created: int, model: str, include_usage: bool) -> TranslatedStream:
-        """The way back for a stream."""
-        encoder = self._client.StreamEncoder(
-            id=id, created=created, model=model, include_usage=include_usage
-        )
-        decoder = self._upstream.StreamDecoder()
+        """The way back for a stream; `id` and `model` are for one that says neither of itself."""
+
+        def encoder(began: Began) -> StreamEncoder:
+            return self._client.StreamEncoder(
+                id=began.id or id,
+                created=created,
+                model=began.model or model,
+                include_usage=include_usage,
+            )
+
         return TranslatedStream(
-            decoder,
+            self._upstream.StreamDecoder(),
             encoder,
             names=self._names,
             redact=self._redact,
@@ -101,6 +108,7 @@ class TranslatedStream:
         "_closes_failures",
         "_decoder",
         "_encoder",
+        "_encoder_of",
         "_is_closed",
         "_names",
         "_redact",
@@ -111,7 +119,7 @@ class TranslatedStream:
     def __init__(
         self,
         decoder: StreamDecoder,
-        encoder: StreamEncoder,
+        encoder_of: Callable[[Began], StreamEncoder],
         *,
         names: Mapping[str, str],
         redact: Callable[[str], str],
@@ -120,7 +128,8 @@ class TranslatedStream:
         self._closes_failures = closes_failures
         self._is_closed = False
         self._decoder = decoder
-        self._encoder = encoder
+        self._encoder_of = encoder_of
+        self._encoder: StreamEncoder | None = None  # made for what begins
         self._names = names
         self._redact = redact
         self.failed: Failed | None = None
@@ -165,12 +174,13 @@ class TranslatedStream:
                 return b""
             if self._closes_failures:
                 return self._close(event.message)
-        written = self._encoder.encode(event)
+        written = self._encode(event)
         if written:
             self.has_written = True
         return written
 
-    def write_failure(self) -> bytes:
-        """The error event, for a caller that has sent something else before it."""
-        assert self.failed is not None, "nothing failed"
-        return self._encoder.encode(self.failed)
+    def _encode(self, event: Event) -> bytes:
+        if self._encoder is None:
+            began = event if isinstance(event, Began) else _UNNAMED
+            self._encoder = self._encoder_of(began)
+        return self._encoder.encode(event)

@@ -111,7 +111,7 @@ class Upstream:
         )
 
     def _names(self, call: ChatCall, meter: Meter) -> Any:
-        """What a translated answer is called: nothing the upstream says of itself is known yet."""
+        """What a translated answer is called, unless its stream still says it."""
         return {
             "id": meter.response_id or call.facts.call_id.hex,
             "created": int(self._clock.now()),

@@ -14,14 +14,15 @@ from random import Random
 import pytest
 
 from channels.errors import UpstreamMalformed
-from channels.translators.call import TranslatedStream
+from channels.translators.call import TranslatedCall
 from channels.translators.canonical import Protocol
 from channels.translators.table import TRANSLATIONS, codec
 from channels.wire.sse import SseEvent, SseSplitter
-from tests.unit.translators.test_odd_values import ODD, places, replaced
+from tests.unit.translators.test_odd_values import BODIES, ODD, places, replaced
 
 TRANSCRIPTS = Path(__file__).parents[1] / "channels" / "transcripts"
 PATHS = list(TRANSLATIONS)
+REQUESTS = {name: plain for name, (plain, _) in BODIES.items()}
 # Of long streams the beginning will do.
 EVENTS_MAX = 40
 
@@ -56,9 +57,8 @@ def test_odd_stream_is_translated_without_a_fault(client: Protocol, upstream: Pr
     for events in odd_streams(upstream):
         if rng.random() > 0.25:
             continue
-        encoder = codec(client).StreamEncoder(id="a", created=1, model="m", include_usage=True)
-        decoder = codec(upstream).StreamDecoder()
-        stream = TranslatedStream(decoder, encoder, names={}, redact=str)
+        call = TranslatedCall(TRANSLATIONS[client, upstream], REQUESTS[client], redact=str)
+        stream = call.stream(id="a", created=1, model="m", include_usage=True)
         written = b"".join([*map(stream.feed, events), stream.end()])
         for event in SseSplitter().feed(written):
             assert event.data is not None

@@ -92,7 +92,7 @@ def test_answer_with_a_search_and_its_sources() -> None:
     }
     assert terminator == "[DONE]"
     assert {(one["id"], one["model"], one["object"]) for one in chunks[:-1]} == {
-        ("answer-1", "m", "chat.completion.chunk")
+        ("resp_1", "gpt", "chat.completion.chunk")
     }
 
 
