@@ -103,7 +103,13 @@ def test_ledger_that_adds_up_is_counted(gw: Gw) -> None:
     gw.answers("account", "create", "Ann", "--trial", "--credit-usd", "1")
     assert gw.answers("ledger", "verify") == {
         "ok": True,
-        "counts": {"accounts": 1, "entries": 2, "open_holds": 0, "call_log_rows": 0},
+        "counts": {
+            "accounts": 1,
+            "entries": 2,
+            "open_holds": 0,
+            "call_log_rows": 0,
+            "idempotency_keys": 0,
+        },
         "faults": [],
     }
     assert "the ledger adds up" in gw.says("ledger", "verify").out
