@@ -6,8 +6,10 @@ not here is 404 `not_found`, so `/v1/dashboard/billing/credit_grants` needs no l
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Any
 
+from tornado.http1connection import HTTP1Connection
 from tornado.httputil import (
     HTTPConnection,
     HTTPHeaders,
@@ -77,26 +79,33 @@ class GatewayApplication(Application):
     def start_request(
         self, server_conn: object, request_conn: HTTPConnection
     ) -> HTTPMessageDelegate:
-        Connection.adopt(request_conn, self._refuse_framing)
+        if isinstance(request_conn, HTTP1Connection):
+            Connection.adopt(request_conn, self._refuse_framing)
         inner = super().start_request(server_conn, request_conn)
         return FramingGuard(inner, request_conn, self._refuse_framing)
 
-    def _refuse_framing(self, connection: HTTPConnection, message: str) -> None:
+    def refuse(self, connection: HTTPConnection, error: GatewayError) -> None:
+        """Answer a request that never reaches a handler, and end its connection."""
         services: Services = self.settings["services"]
+        status = error.kind.http_status
         # What is quoted of the request may be its key.
-        body = render("chat", GatewayError(INVALID_REQUEST, redact(message)))
+        body = render("chat", GatewayError(error.kind, redact(error.message)))
         headers = HTTPHeaders(
             {
                 "Content-Type": "application/json",
                 "Content-Length": str(len(body)),
                 "Connection": "close",
                 "x-gateway-trace": services.new_id().hex,
+                **error.headers,
             }
         )
-        start_line = ResponseStartLine("", INVALID_REQUEST.http_status, "Bad Request")
+        start_line = ResponseStartLine("", status, HTTPStatus(status).phrase)
         connection.write_headers(start_line, headers, body)
         connection.finish()
-        services.metrics.http_response(route="malformed", status=INVALID_REQUEST.http_status)
+        services.metrics.http_response(route="malformed", status=status)
+
+    def _refuse_framing(self, connection: HTTPConnection, message: str) -> None:
+        self.refuse(connection, GatewayError(INVALID_REQUEST, message))
 
 
 def make_application(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import resource
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
@@ -19,6 +20,7 @@ from gw.config.config import Config
 from gw.config.faults import ConfigFaults
 from gw.config.load import load
 from gw.serve import Gateway
+from gw.web.fronts import DEFAULT_FRONT, Front
 from metrics.logs import EventLog
 
 T = TypeVar("T")
@@ -40,6 +42,7 @@ async def run_gateway(
     config: Config,
     *,
     reload_from: Path | None,
+    front: Front = DEFAULT_FRONT,
     on_ready: Callable[[Gateway], Awaitable[None]] | None = None,
 ) -> int:
     """Serve until SIGTERM or SIGINT; return the exit code.
@@ -47,11 +50,12 @@ async def run_gateway(
     SIGHUP reads `reload_from` again. A second SIGTERM or SIGINT does not hurry the drain.
     """
     log = EventLog("gw.run")
+    raise_open_files()
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    gateway = Gateway(config, os.environ)
+    gateway = Gateway(config, os.environ, front=front)
     await gateway.start()
     if reload_from is not None and hasattr(signal, "SIGHUP"):
         loop.add_signal_handler(signal.SIGHUP, _reload, gateway, reload_from, log)
@@ -69,6 +73,13 @@ async def run_gateway(
     finally:
         await gateway.stop()
     return EXIT_FAILED if gateway.failed.done() else EXIT_OK
+
+
+def raise_open_files() -> None:
+    """Open as many files as the system lets this user: each client and each channel takes one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard not in (soft, resource.RLIM_INFINITY):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _reload(gateway: Gateway, path: Path, log: EventLog) -> None:

@@ -51,7 +51,8 @@ from gw.logs.services import LogServices
 from gw.logs.summary_cache import SummaryCache
 from gw.web.admin import make_admin_application
 from gw.web.drain import InFlight
-from gw.web.listener import Listener
+from gw.web.fronts import DEFAULT_FRONT, FRONTS, Front
+from gw.web.listener import Listener, PublicListener
 from gw.web.services import Refusal, Services
 from metrics.logs import EventLog
 from metrics.loop_lag import LoopLag
@@ -71,7 +72,10 @@ FLUSH_SECONDS = 10.0
 class Gateway:
     """One running gateway process."""
 
-    def __init__(self, config: Config, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, config: Config, environ: Mapping[str, str], *, front: Front = DEFAULT_FRONT
+    ) -> None:
+        self._front = FRONTS[front]
         self.current = Current(config)
         self.metrics = Metrics()
         self.in_flight = InFlight()
@@ -100,7 +104,7 @@ class Gateway:
         self._writer: LedgerWriter
         self._wallets: Wallets
         self._heartbeat: Heartbeat
-        self._public: Listener
+        self._public: PublicListener
         self._admin: Listener
 
     def __repr__(self) -> str:
@@ -313,9 +317,10 @@ class Gateway:
             metrics=self.metrics, readiness=self._why_not_ready, new_id=new_call_id
         )
         self._admin = Listener(admin, config.admin_listen)
-        self._stack.push_async_callback(self._admin.close)
-        self._public = Listener(application, config.listen)
-        self._stack.push_async_callback(self._public.close)
+        self._public = self._front(application, config.listen)
+        for listener in (self._admin, self._public):
+            self._stack.push_async_callback(listener.close)
+            await listener.start()
 
     # What runs beside the calls
 

@@ -24,6 +24,9 @@ def add(nouns: Subparsers) -> None:
     """Add the command to the command line."""
     parser = add_command(nouns, "serve", "run the gateway until SIGTERM or Ctrl-C", serve)
     parser.add_argument(
+        "--front", choices=("httptools", "tornado"), default="httptools", help="the HTTP server"
+    )
+    parser.add_argument(
         "--processes", metavar="N", type=count, default=1, help="1, the only choice so far"
     )
 
@@ -43,6 +46,8 @@ def serve(options: Namespace) -> int:
 
     on_ready = announce if getattr(options, "json", False) else None
     try:
-        return run_loop(run_gateway(config, reload_from=config.source, on_ready=on_ready))
+        return run_loop(
+            run_gateway(config, reload_from=config.source, front=options.front, on_ready=on_ready)
+        )
     except OSError as error:
         raise CommandRefused(f"the gateway cannot run: {error}", "cannot_serve") from error

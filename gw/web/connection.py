@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from asyncio import Future
 from collections.abc import Awaitable, Callable
-from typing import cast
+from typing import Protocol, cast
 
 from tornado.http1connection import HTTP1Connection
 from tornado.httputil import (
@@ -31,6 +31,20 @@ HEAD_BYTES_MAX = 64 * 1024
 HEAD_LINES_MAX = 256
 
 
+class ServerConnection(Protocol):
+    """What a handler needs of its connection beyond Tornado's interface, on either server."""
+
+    # Answers where the body cannot be read on, unless there was an answer already.
+    refuse_body: Callable[[str], None] | None
+
+    @property
+    def is_closed(self) -> bool: ...
+
+    def set_max_body_size(self, max_body_size: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Connection(HTTP1Connection):
     """One request on a connection, from its first byte."""
 
@@ -49,6 +63,11 @@ class Connection(HTTP1Connection):
         adopted = cast(Connection, connection)
         adopted.__class__ = cls
         adopted.refuse_head = refuse_head
+
+    @property
+    def is_closed(self) -> bool:
+        """Has the client left?"""
+        return self.stream is None or self.stream.closed()
 
     def _parse_headers(self, data: bytes) -> tuple[str, HTTPHeaders]:
         try:
@@ -82,6 +101,8 @@ class Connection(HTTP1Connection):
         """Keep the word given in `Connection: close`, which Tornado sends on without hearing it."""
         if "Connection" in headers and headers["Connection"].lower() == "close":
             self._disconnect_on_finish = True
+        if self._request_start_line is not None and self._request_start_line.method == "HEAD":
+            chunk = None  # it is announced, and not sent; Tornado takes that for a mistake
         return super().write_headers(start_line, headers, chunk)
 
     def _clear_callbacks(self) -> None:

@@ -15,7 +15,7 @@ from tornado.iostream import StreamClosedError
 from tornado.web import RequestHandler, stream_request_body
 
 from gw.web.body import LINGER_SECONDS, InboundBody, Leftover
-from gw.web.connection import Connection
+from gw.web.connection import ServerConnection
 from gw.web.errors import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_ALLOWED, GatewayError
 from gw.web.failures import ENDING_MESSAGE
 from gw.web.services import Services
@@ -84,7 +84,7 @@ class Exchange(RequestHandler):
         elif self._leftover is not None and not self._finished:
             self._end()
         else:  # its body is still coming in, or its answer still going out
-            cast(Any, self.request.connection).close()
+            self._connection.close()
             self.services.in_flight.leave(self)
 
     # --- Before the endpoint ---
@@ -93,7 +93,7 @@ class Exchange(RequestHandler):
         services = self.services
         self.submitted_at = services.clock.now()
         services.in_flight.enter(self)
-        connection = cast(Connection, self.request.connection)
+        connection = self._connection
         connection.set_max_body_size(_TORNADO_BODY_BYTES)
         connection.refuse_body = self._refuse_body
         try:
@@ -159,7 +159,7 @@ class Exchange(RequestHandler):
             return
         assert self._inbound is not None
         self.body = self._inbound.take()
-        if self._is_closed():  # it left with its last byte, and nobody would be called back
+        if self._connection.is_closed:  # it left with its last byte: nobody would be called back
             self._client_left()
             return
         endpoint = self._endpoint()
@@ -189,9 +189,9 @@ class Exchange(RequestHandler):
 
     get = head = post = delete = patch = put = options = _serve
 
-    def _is_closed(self) -> bool:
-        stream = getattr(self.request.connection, "stream", None)
-        return stream is not None and stream.closed()
+    @property
+    def _connection(self) -> ServerConnection:
+        return cast(ServerConnection, self.request.connection)
 
     # --- After it ---
 

@@ -1,4 +1,4 @@
-"""One listening address of the gateway, on Tornado's own HTTP server.
+"""One listening address of the gateway, on Tornado's own HTTP server (see also `front/`).
 
 Stopping is in two steps: `stop_accepting` closes the door while requests inside go on, `close` ends
 what is left. The bounds here are what a public server needs: idle, header and body time-outs, and a
@@ -6,6 +6,9 @@ limit on headers; bodies are bounded by `body.py`.
 """
 
 from __future__ import annotations
+
+import socket
+from typing import Protocol
 
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
@@ -25,23 +28,45 @@ HEADER_BYTES_MAX = 2 * HEAD_BYTES_MAX
 BACKLOG = 4096
 
 
+class PublicListener(Protocol):
+    """What the gateway needs of the address that clients reach it at, on either server."""
+
+    @property
+    def url(self) -> str: ...
+
+    async def start(self) -> None: ...
+
+    def stop_accepting(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+def bind(address: Address) -> tuple[list[socket.socket], str]:
+    """Listening sockets and the address as a client writes it."""
+    sockets = bind_sockets(address.port, address.host, backlog=BACKLOG)
+    for sock in sockets:  # what is accepted has it too: an event of a stream must not wait
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return sockets, f"http://{Address(address.host, sockets[0].getsockname()[1])}"
+
+
 class Listener:
     """An application on an address; port 0 takes any free port, `url` says which."""
 
     def __init__(self, application: Application, address: Address) -> None:
-        self._sockets = bind_sockets(address.port, address.host, backlog=BACKLOG)
+        self._sockets, self.url = bind(address)
         self._server = HTTPServer(
             application,
             idle_connection_timeout=IDLE_SECONDS,
             body_timeout=BODY_SECONDS,
             max_header_size=HEADER_BYTES_MAX,
         )
-        self._server.add_sockets(self._sockets)
-        bound = Address(address.host, self._sockets[0].getsockname()[1])
-        self.url = f"http://{bound}"
 
     def __repr__(self) -> str:
         return f"<Listener {self.url}>"
+
+    async def start(self) -> None:
+        """Accept connections."""
+        self._server.add_sockets(self._sockets)
 
     def stop_accepting(self) -> None:
         """Take no more connections. A second call does nothing."""

@@ -58,6 +58,3 @@ class HandlerWriter:
         handler = self._handler
         handler.set_header("Cache-Control", "no-cache")
         handler.set_header("X-Accel-Buffering", "no")  # nginx would collect the events otherwise
-        stream = getattr(handler.request.connection, "stream", None)
-        if stream is not None:
-            stream.set_nodelay(True)  # Tornado leaves Nagle's algorithm on

@@ -1,7 +1,7 @@
 """python -m loadtests.bench: CPU per call of the gateway, beside any other server in the same run.
 
     python -m loadtests.bench [--seconds 3] [--windows 5] [--connections 32]
-                              [--against NAME=COMMAND@HOST:PORT]
+                              [--front httptools|tornado]… [--against NAME=COMMAND@HOST:PORT]
 
 COMMAND is started through the shell with {upstream_host} and {upstream_port} filled in, and must
 serve POST /v1/chat/completions on HOST:PORT. Windows of the servers alternate, a window with one
@@ -22,6 +22,7 @@ import time
 from contextlib import ExitStack
 from statistics import median
 
+from gw.web.fronts import FRONTS
 from loadtests.bench.client import Load, http_request
 from loadtests.bench.machine import pin, tree_cpu_seconds
 from loadtests.bench.rig import Target, cores, gateway, upstream
@@ -45,16 +46,20 @@ def main() -> None:
     parser.add_argument("--windows", type=int, default=5)
     parser.add_argument("--connections", type=int, default=32)
     parser.add_argument("--against", action="append", default=[], metavar="NAME=COMMAND@HOST:PORT")
+    parser.add_argument("--front", action="append", choices=sorted(FRONTS))
     options = parser.parse_args()
+    options.front = options.front or sorted(FRONTS)
     count = len(os.sched_getaffinity(0))
     os.sched_setaffinity(0, cores()[1])
     with ExitStack() as stack:
         upstream_url = stack.enter_context(upstream())
-        targets = [stack.enter_context(gateway(upstream_url))]
+        targets = [
+            stack.enter_context(gateway(upstream_url, front=front)) for front in options.front
+        ]
         targets += [stack.enter_context(_Other(text, upstream_url)) for text in options.against]
         print(f"{platform.python_implementation()} {platform.python_version()}, ", end="")
         print(f"{count} cores, {options.connections} connections")
-        print(f"{'work':9} {'server':10} {'calls/s':>8} {'CPU ms':>8} {'PG ms':>7} ", end="")
+        print(f"{'work':9} {'server':12} {'calls/s':>8} {'CPU ms':>8} {'PG ms':>7} ", end="")
         print(f"{'p50 ms':>7} {'p99 ms':>7} {'ratio':>6}")
         for name, body in WORK.items():
             asyncio.run(_measure(name, body, targets, options))
@@ -99,16 +104,17 @@ async def _measure(
             row = await _window(body, target, options)
             if row is not None:
                 rows[target.name].append(row)
-    base = [median(row[1] for row in rows[t.name]) for t in targets[1:] if rows[t.name]]
+    others = targets[len(options.front) :]
+    base = [median(row[1] for row in rows[t.name]) for t in others if rows[t.name]]
     for target in targets:
         counted = rows[target.name]
         if not counted:
-            print(f"{name:9} {target.name:10} every window had a failed answer")
+            print(f"{name:9} {target.name:12} every window had a failed answer")
             continue
         rate, cpu, pg, p50, p99 = (median(column) for column in zip(*counted, strict=True))
         ratio = f"{cpu / base[0]:6.2f}" if base else "     –"
         print(
-            f"{name:9} {target.name:10} {rate:8.0f} {cpu:8.4f} {pg:7.4f} "
+            f"{name:9} {target.name:12} {rate:8.0f} {cpu:8.4f} {pg:7.4f} "
             f"{p50:7.2f} {p99:7.2f} {ratio}"
         )
 

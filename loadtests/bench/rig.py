@@ -23,6 +23,8 @@ from functools import cache
 from pathlib import Path
 from typing import IO
 
+from gw.web.fronts import DEFAULT_FRONT, Front
+
 READY_SECONDS = 60.0
 
 CONFIG = """\
@@ -121,7 +123,11 @@ def upstream(options: Sequence[str] = ()) -> Iterator[str]:
 
 @contextmanager
 def gateway(
-    upstream_url: str, *, channels: Sequence[str] = ("simulator",), accounts: int = 1
+    upstream_url: str,
+    *,
+    channels: Sequence[str] = ("simulator",),
+    accounts: int = 1,
+    front: Front = DEFAULT_FRONT,
 ) -> Iterator[Target]:
     """A gateway with keys that will not run dry, one an account; verified when it has stopped.
 
@@ -137,7 +143,8 @@ def gateway(
             encoding="utf-8",
         )
         own, others = cores()
-        process, ready = start(["gw", "serve", "--config", str(config)], own)
+        arguments = ["gw", "serve", "--config", str(config), "--front", front]
+        process, ready = start(arguments, own)
         try:
             with ThreadPoolExecutor(len(others)) as pool:
                 keys = list(pool.map(lambda _: _new_key(config), range(accounts)))
@@ -146,7 +153,7 @@ def gateway(
             database = _postmaster(folder)
             for pid in [database, *_children(database)]:
                 os.sched_setaffinity(pid, others)
-            yield Target("gateway", host, int(port), process.pid, keys, database)
+            yield Target(f"gw {front}", host, int(port), process.pid, keys, database)
         finally:
             stop(process)
         verify(config)

@@ -29,6 +29,8 @@ from tests.support.raw import RawConnection
 
 __all__ = ["SETTINGS"]
 
+ON_BOTH_FRONTS = True
+
 ANSWER_SECONDS = 5.0
 BODY = chat_json(model="no-such-model")
 

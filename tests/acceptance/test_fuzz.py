@@ -22,6 +22,8 @@ from tests.support.raw import RawAnswer, RawConnection
 
 __all__ = ["SETTINGS"]
 
+ON_BOTH_FRONTS = True
+
 ROOMY = settings(max_examples=300, deadline=None)
 STATUS = re.compile(rb"HTTP/1\.1 ([1-4]\d\d) ")
 Mutation = Callable[[bytes], bytes]

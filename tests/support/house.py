@@ -24,6 +24,7 @@ import psycopg2
 import psycopg2.extras
 import yaml
 
+from gw.web.fronts import DEFAULT_FRONT, Front
 from tests.support.client import Client
 from tests.support.folders import temporary_folder
 from tests.support.postgres import PostgresForTests
@@ -88,6 +89,7 @@ class House:
     environ: Mapping[str, str] = field(default_factory=dict)
     gateway: GatewayProcess = field(init=False)
     usd: str = "10"
+    front: Front = DEFAULT_FRONT
     _account: str = ""
     _key: str = ""
 
@@ -109,7 +111,7 @@ class House:
 
     def start(self) -> GatewayProcess:
         """Start a gateway on the configuration as it is now."""
-        self.gateway = GatewayProcess(self.config, environ=self.environ)
+        self.gateway = GatewayProcess(self.config, front=self.front, environ=self.environ)
         return self.gateway
 
     def gw(self, *arguments: str) -> Any:
@@ -236,6 +238,7 @@ def house(
     usd: str = "10",
     is_funded: bool = True,
     environ: Mapping[str, str] | None = None,
+    front: Front = DEFAULT_FRONT,
     **settings: Any,
 ) -> Iterator[House]:
     """A running house; everything is gone afterwards and the ledger was verified."""
@@ -245,6 +248,7 @@ def house(
         settings=configuration(database_url),
         environ=environ or {},
         usd=usd,
+        front=front,
     )
     try:
         built.settings["data_dir"] = str(folder / "var")
@@ -266,11 +270,15 @@ def house(
 
 @contextmanager
 def shared_house(
-    postgres: PostgresForTests, *, expected_log: Sequence[str] = (), **settings: Any
+    postgres: PostgresForTests,
+    *,
+    expected_log: Sequence[str] = (),
+    front: Front = DEFAULT_FRONT,
+    **settings: Any,
 ) -> Iterator[House]:
     """A house for all tests of a module, which must have logged no other error by the end."""
     with temporary_folder() as folder, postgres.database() as url:
-        with house(url, folder, is_funded=False, **settings) as built:
+        with house(url, folder, is_funded=False, front=front, **settings) as built:
             yield built
             gateway = built.gateway
         errors = complaints(gateway.lines, expected=expected_log)

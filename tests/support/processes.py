@@ -18,6 +18,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gw.web.fronts import DEFAULT_FRONT, Front
+
 READY_SECONDS = 60.0
 EXIT_SECONDS = 60.0
 
@@ -110,8 +112,15 @@ class SimulatorProcess(Process):
 class GatewayProcess(Process):
     """A gateway as `gw serve` starts it."""
 
-    def __init__(self, config: Path, *, environ: Mapping[str, str] | None = None) -> None:
-        super().__init__(["gw", "serve", "--config", str(config)], environ=environ)
+    def __init__(
+        self,
+        config: Path,
+        *,
+        front: Front = DEFAULT_FRONT,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        arguments = ["gw", "serve", "--config", str(config), "--front", front]
+        super().__init__(arguments, environ=environ)
         ready = self.wait_for_line(r"^ready listen=(\S+) admin=(\S+)")
         self.url, self.admin_url = ready[1], ready[2]
 

@@ -22,6 +22,8 @@ from tests.unit.web.fakes import World
 from tests.unit.web.handlers import HUGE_BYTES, Script, make_app
 from tests.unit.web.wire import Answer, Client, request, served
 
+pytestmark = pytest.mark.usefixtures("front")  # on either server
+
 WORK = request("POST", "/v1/work", "Content-Length: 2")
 STREAM = request("POST", "/v1/stream", "Content-Length: 2")
 
@@ -159,7 +161,7 @@ def test_a_client_without_a_body_that_leaves_while_it_is_checked_is_noticed() ->
             # With nothing left to read, Tornado sees the end here and calls nobody back later.
             (handler,) = world.in_flight._requests
             assert isinstance(handler, BaseHandler)
-            await eventually(handler._is_closed)
+            await eventually(lambda: handler._connection.is_closed)
             gate.set()
             await eventually(lambda: world.metrics.responses == [("/v1/work", 499)])
             await eventually(lambda: len(world.in_flight) == 0)

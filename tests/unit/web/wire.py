@@ -6,13 +6,13 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from tornado.httpserver import HTTPServer
-from tornado.netutil import bind_sockets
-from tornado.web import Application
-
+from gw.app import GatewayApplication
+from gw.config import config
+from gw.web.fronts import DEFAULT_FRONT, FRONTS, Front
 from tests.unit.web.fakes import KEY
 
 
@@ -99,17 +99,19 @@ class Address:
             return await client.ask(head, body)
 
 
+# The server that `served` runs on; `conftest.py` runs each test of the wire on both.
+FRONT: ContextVar[Front] = ContextVar("FRONT", default=DEFAULT_FRONT)
+
+
 @asynccontextmanager
-async def served(application: Application) -> AsyncIterator[Address]:
+async def served(application: GatewayApplication) -> AsyncIterator[Address]:
     """Serve on a free port until the block ends."""
-    server = HTTPServer(application)
-    sockets = bind_sockets(0, "127.0.0.1")
-    server.add_sockets(sockets)
+    listener = FRONTS[FRONT.get()](application, config.Address("127.0.0.1", 0))
+    await listener.start()
     try:
-        yield Address(sockets[0].getsockname()[1])
+        yield Address(int(listener.url.rpartition(":")[2]))
     finally:
-        server.stop()
-        await server.close_all_connections()
+        await listener.close()
 
 
 def request(method: str, path: str, *headers: str, key: str | None = KEY) -> str:

@@ -1,0 +1,446 @@
+"""One client connection on httptools: requests are read ahead, and answered one after another.
+
+Strict where lenience would let this server and one before it disagree on where a request ends
+(request smuggling): the parser runs without any of its leniencies, and `framing.py` stands behind
+it for what it lets through. A connection has one deadline, moved by what it waits for:
+
+    what it waits for           until                       then
+    a request                   IDLE_SECONDS                closed
+    the rest of a head          HEAD_SECONDS                closed
+    the rest of a body          BODY_SECONDS                cut
+    an answer                   the call's own time-out     –
+    the client to read its end  LINGER_SECONDS              cut
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import Future
+from collections import deque
+from typing import TYPE_CHECKING, cast
+
+from httptools import (
+    HttpParserCallbackError,
+    HttpParserError,
+    HttpParserInvalidMethodError,
+    HttpParserUpgrade,
+    HttpRequestParser,
+)
+from tornado.httputil import RequestStartLine
+from tornado.iostream import StreamClosedError
+from tornado.web import RequestHandler
+
+from gw.web.errors import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError
+from gw.web.front.faults import in_words
+from gw.web.front.head import TOO_LARGE, HeadFault, method_of
+from gw.web.front.request import FrontRequest
+
+if TYPE_CHECKING:
+    from gw.web.front.listener import FrontListener
+
+# A kept connection that stays silent for so long is closed. Longer than common load balancers
+# keep theirs, so that they close first.
+IDLE_SECONDS = 75.0
+HEAD_SECONDS = 30.0
+# A body that is not complete by then is not coming.
+BODY_SECONDS = 120.0
+# How long a client that was refused may take to read why.
+LINGER_SECONDS = 5.0
+# Requests read ahead of the one that is being answered.
+PIPELINE_MAX = 8
+# Of a body that comes before its handler is ready for it.
+EARLY_BODY_BYTES_MAX = 256 * 1024
+_FOREVER = float("inf")
+
+
+class PeerContext:
+    """Who is at the other end, as `HTTPServerRequest` reads it."""
+
+    __slots__ = ("protocol", "remote_ip")
+
+    def __init__(self, remote_ip: str) -> None:
+        self.remote_ip = remote_ip
+        self.protocol = "http"
+
+
+class FrontConnection(asyncio.Protocol):
+    """A client's connection."""
+
+    __slots__ = (
+        "_begun",
+        "_current",
+        "_deadline",
+        "_drained",
+        "_head_bytes",
+        "_incoming",
+        "_is_ending",
+        "_is_head",
+        "_is_held",
+        "_is_paused",
+        "_is_upgrading",
+        "_listener",
+        "_loop",
+        "_method",
+        "_parser",
+        "_ready",
+        "_timer",
+        "_transport",
+        "_waiting",
+        "context",
+        "is_closed",
+    )
+
+    _transport: asyncio.Transport
+    context: PeerContext
+
+    def __init__(self, listener: FrontListener, loop: asyncio.AbstractEventLoop) -> None:
+        self.is_closed = False
+        self._listener = listener
+        self._loop = loop
+        self._parser = HttpRequestParser(self)
+        self._incoming: FrontRequest | None = None  # being read
+        self._current: FrontRequest | None = None  # being answered
+        self._waiting: deque[FrontRequest] = deque()  # read, or being read, behind it
+        self._is_head = False
+        self._head_bytes = 0
+        self._begun = 0  # requests of which a part is in the last read
+        self._method = ""  # of the request being read, when the parser does not know it
+        self._is_upgrading = False  # the parser stops at its head, the body is still to be read
+        self._is_ending = False  # nothing more is read
+        self._is_held = False  # reading is paused
+        self._is_paused = False  # the transport wants no more for now
+        self._ready: Future[None] = listener.ready
+        self._drained: Future[None] | None = None
+        self._deadline = loop.time() + IDLE_SECONDS
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __repr__(self) -> str:
+        state = "closed" if self.is_closed else "ending" if self._is_ending else "open"
+        return f"<FrontConnection {state} {self._current} +{len(self._waiting)}>"
+
+    # --- From the event loop ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        self.context = PeerContext(peer[0] if isinstance(peer, tuple) else "")
+        self._arm(self._deadline)
+        if not self._listener.admits(self):
+            full = GatewayError(NO_CHANNEL_AVAILABLE, _FULL, headers={"Retry-After": "1"})
+            self._refuse(FrontRequest(self), full)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_closed = True
+        self._listener.left(self)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        drained, self._drained = self._drained, None
+        if drained is not None and not drained.done():
+            drained.set_exception(StreamClosedError(exc))
+            drained.exception()  # whoever waited has it; nobody need have
+        current, self._current = self._current, None
+        self._waiting.clear()
+        self._incoming = None
+        if current is not None:
+            current.lost()
+
+    def pause_writing(self) -> None:
+        self._is_paused = True
+
+    def resume_writing(self) -> None:
+        self._is_paused = False
+        drained, self._drained = self._drained, None
+        if drained is not None and not drained.done():
+            drained.set_result(None)
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_ending:
+            return
+        self._begun = 0 if self._incoming is None else 1
+        try:
+            self._parser.feed_data(data)
+        except HttpParserUpgrade as upgrade:
+            self._ignore_upgrade(data[upgrade.args[0] :])
+            return
+        except HttpParserInvalidMethodError as error:
+            self._unknown_method(data, error)
+            return
+        except HttpParserCallbackError as error:
+            if not isinstance(error.__context__, HeadFault):
+                raise
+            self._fail(str(error.__context__))
+            return
+        except HttpParserError as error:
+            self._fail(in_words(error))
+            return
+        if self._is_head:
+            self._head_bytes += len(data)
+            incoming = self._incoming
+            if incoming is not None and incoming.head.is_larger(self._head_bytes):
+                self._fail(TOO_LARGE)
+
+    # --- From the parser ---
+
+    def on_message_begin(self) -> None:
+        if self._is_upgrading:
+            return
+        self._begun += 1
+        self._is_head = True
+        self._head_bytes = 0
+        self._incoming = FrontRequest(self)
+        if self._current is None:
+            self._arm(self._loop.time() + HEAD_SECONDS)
+
+    def on_url(self, url: bytes) -> None:
+        if self._is_head:
+            cast(FrontRequest, self._incoming).head.target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        incoming = cast(FrontRequest, self._incoming)
+        if self._is_head:
+            incoming.head.add(self._listener.names, name, value)
+        elif not self._is_upgrading:
+            incoming.head.count(name, value)
+
+    def on_headers_complete(self) -> None:
+        incoming = cast(FrontRequest, self._incoming)
+        if not self._is_head:
+            self._is_upgrading = False  # the second parser has come to where the first stopped
+            return
+        if self._is_ending:  # refused meanwhile, with more requests behind it in the same read
+            raise HeadFault("nothing is read behind a refused request")
+        parser = self._parser
+        version = parser.get_http_version()
+        if version not in ("1.1", "1.0"):
+            raise HeadFault(f"its request line names HTTP/{version}, a version not supported")
+        headers = incoming.head.headers
+        incoming.start_line = RequestStartLine(
+            self._method or parser.get_method().decode("latin-1"),
+            incoming.head.target.decode("latin-1"),
+            f"HTTP/{version}",
+        )
+        self._method = ""
+        if incoming.start_line.method not in RequestHandler.SUPPORTED_METHODS:
+            incoming.keeps_alive = False
+        elif version == "1.1":
+            incoming.keeps_alive = "close" not in headers.get("Connection", "").lower()
+        else:
+            incoming.keeps_alive = "keep-alive" in headers.get("Connection", "").lower()
+        self._is_head = False
+        if parser.should_upgrade():
+            self._is_upgrading = "Content-Length" in headers or "Transfer-Encoding" in headers
+        self._arrived(incoming)
+
+    def on_body(self, body: bytes) -> None:
+        incoming = cast(FrontRequest, self._incoming)
+        incoming.take(body)
+        if incoming.pending_bytes() > EARLY_BODY_BYTES_MAX:
+            self._hold()
+
+    def on_message_complete(self) -> None:
+        if self._is_upgrading:
+            return
+        incoming, self._incoming = cast(FrontRequest, self._incoming), None
+        if incoming is self._current:
+            self._deadline = _FOREVER
+        incoming.completed()
+
+    # --- One request after another ---
+
+    def _arrived(self, request: FrontRequest) -> None:
+        if self._current is None:
+            self._begin(request)
+            return
+        self._waiting.append(request)
+        if len(self._waiting) >= PIPELINE_MAX:
+            self._hold()
+
+    def _begin(self, request: FrontRequest) -> None:
+        self._current = request
+        if request.fault is not None:
+            self._is_ending = True
+            self._listener.refuse(request, request.fault)
+            return
+        if request.is_complete:
+            self._deadline = _FOREVER
+        else:
+            self._arm(self._loop.time() + BODY_SECONDS)
+        request.begin(self._listener.application.start_request(self, request))
+
+    def answered(self, request: FrontRequest, last: bytes) -> None:
+        """The answer of the current request is complete but for its last bytes."""
+        if self.is_closed:
+            return
+        if last:
+            self._transport.write(last)
+        self._current = None
+        if not request.is_complete or (self._is_ending and not self._waiting):
+            # Closed with unread bytes in its buffer, a socket takes back what it has sent.
+            self._linger()
+        elif not request.keeps_alive:
+            self.stop()
+        elif self._waiting:
+            self._begin(self._waiting.popleft())
+            if len(self._waiting) < PIPELINE_MAX:
+                self._release()
+        elif self._incoming is None:
+            self._arm(self._loop.time() + IDLE_SECONDS)
+        else:
+            self._arm(self._loop.time() + HEAD_SECONDS)
+
+    def body_wanted(self) -> None:
+        """The current request's handler takes its body now."""
+        if len(self._waiting) < PIPELINE_MAX:
+            self._release()
+
+    def _hold(self) -> None:
+        if not self._is_held and not self._transport.is_closing():
+            self._is_held = True
+            self._transport.pause_reading()
+
+    def _release(self) -> None:
+        if self._is_held and not self._transport.is_closing():
+            self._is_held = False
+            self._transport.resume_reading()
+
+    # --- What cannot be read ---
+
+    def _fail(self, fault: str) -> None:
+        """What comes is not HTTP, and nothing behind it is looked at."""
+        if self._is_ending:
+            return
+        incoming, self._incoming = self._incoming, None
+        self._is_ending = True
+        self._release()
+        if incoming is None:
+            incoming = FrontRequest(self)
+        elif not self._is_head:  # in the middle of a body
+            if incoming is not self._current:
+                self._waiting.remove(incoming)
+            else:
+                incoming.body_fault(fault)
+                return
+        message = f"The request is malformed: {fault[:200]}."
+        self._refuse(incoming, GatewayError(INVALID_REQUEST, message))
+
+    def _refuse(self, request: FrontRequest, fault: GatewayError) -> None:
+        """Answer a request that has no handler, when it is its turn."""
+        self._is_ending = True
+        request.fault = fault
+        request.start_line = RequestStartLine("GET", "/", "HTTP/1.1")
+        request.keeps_alive = False
+        request.is_complete = True
+        if self._current is None:
+            self._begin(request)
+        else:
+            self._waiting.append(request)
+
+    def _unknown_method(self, data: bytes, error: HttpParserError) -> None:
+        """The parser takes HTTP's methods only. What others mean here is the endpoint's to say:
+
+        the request is read as one that has a body, and keeps its name. Where something stands
+        before it in the same read nobody says where it begins, and it is refused.
+        """
+        start = data.lstrip(b"\r\n")
+        method = method_of(start) if self._begun == 1 and self._is_head else None
+        if method is None or self._method:
+            self._fail(in_words(error))
+            return
+        self._parser = HttpRequestParser(self)
+        self._method = method
+        self.data_received(b"POST" + start[len(method) :])
+
+    def _ignore_upgrade(self, rest: bytes) -> None:
+        """This server stays with HTTP/1.1, as it may; the parser has to be told."""
+        if self._is_ending:
+            return
+        self._parser = HttpRequestParser(self)
+        incoming = self._incoming
+        if self._is_upgrading and incoming is not None:
+            # It stopped before the body. Another one begins where the head has been read already.
+            headers = incoming.head.headers
+            name = "Content-Length" if "Content-Length" in headers else "Transfer-Encoding"
+            framing = f"POST / HTTP/1.1\r\n{name}: {headers[name]}\r\n\r\n".encode("latin-1")
+            self._is_head = False
+            self._parser.feed_data(framing)
+        if rest:
+            self.data_received(rest)
+
+    # --- Writing ---
+
+    def send(self, data: bytes) -> None:
+        """Write, unless the client has left."""
+        if not self.is_closed:
+            self._transport.write(data)
+
+    def write(self, data: bytes) -> Future[None]:
+        """Write; the future is done when the client keeps up, or fails when it has left."""
+        if self.is_closed:
+            return _failed(self._loop)
+        if data:
+            self._transport.write(data)
+        if not self._is_paused:
+            return self._ready
+        # Waited for by one task at a time; one that was cancelled has cancelled its future too.
+        if self._drained is None or self._drained.done():
+            self._drained = self._loop.create_future()
+        return self._drained
+
+    # --- Ending ---
+
+    def stop(self) -> None:
+        """End once what is written is out."""
+        self._is_ending = True
+        self._arm(self._loop.time() + LINGER_SECONDS)
+        self._transport.close()
+
+    def abort(self) -> None:
+        """End now."""
+        self._is_ending = True
+        self._transport.abort()
+
+    def _linger(self) -> None:
+        """Say that nothing more comes, and let the client read what it was told."""
+        self._is_ending = True
+        self._arm(self._loop.time() + LINGER_SECONDS)
+        if self._transport.can_write_eof():
+            self._release()
+            self._transport.write_eof()
+        else:
+            self._transport.close()
+
+    def _arm(self, deadline: float) -> None:
+        """Move the deadline; the timer is only made anew when it would come too late."""
+        self._deadline = deadline
+        timer = self._timer
+        if timer is None or timer.when() > deadline:
+            if timer is not None:
+                timer.cancel()
+            self._timer = self._loop.call_at(deadline, self._expired)
+
+    def _expired(self) -> None:
+        self._timer = None
+        if self.is_closed:
+            return
+        if self._loop.time() < self._deadline:
+            if self._deadline != _FOREVER:
+                self._timer = self._loop.call_at(self._deadline, self._expired)
+            return
+        self._is_ending = True
+        if self._current is not None or self._transport.is_closing() or self._is_paused:
+            self._transport.abort()
+        else:
+            self._transport.close()
+            self._deadline = self._loop.time() + LINGER_SECONDS
+            self._timer = self._loop.call_at(self._deadline, self._expired)
+
+
+def _failed(loop: asyncio.AbstractEventLoop) -> Future[None]:
+    future: Future[None] = loop.create_future()
+    future.set_exception(StreamClosedError())
+    future.exception()  # raised where it is awaited; nobody need do so
+    return future
+
+
+_FULL = "The gateway has as many connections as it can take. Try again shortly."

@@ -1,0 +1,220 @@
+"""One request and its answer on a connection: what Tornado's application takes for a connection.
+
+Between the request's head and the end of its answer a `FrontRequest` stands between parser and
+handler: bytes of the body wait in it until the handler's `prepare` is through, and the answer is
+framed here. Reading and writing is the connection's.
+"""
+
+from __future__ import annotations
+
+from asyncio import Future
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tornado.httputil import (
+    HTTPConnection,
+    HTTPHeaders,
+    HTTPMessageDelegate,
+    RequestStartLine,
+    ResponseStartLine,
+)
+
+from gw.web.errors import GatewayError
+from gw.web.front.head import Head
+
+if TYPE_CHECKING:
+    from gw.web.front.connection import FrontConnection
+
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class FrontRequest(HTTPConnection):
+    """One request from its first byte to the end of its answer."""
+
+    __slots__ = (
+        "_body_fault",
+        "_close_callback",
+        "_connection",
+        "_delegate",
+        "_has_head_out",
+        "_is_chunked",
+        "_is_ready",
+        "_pending",
+        "context",
+        "fault",
+        "head",
+        "is_complete",
+        "is_finished",
+        "keeps_alive",
+        "refuse_body",
+        "start_line",
+    )
+
+    start_line: RequestStartLine
+
+    def __init__(self, connection: FrontConnection) -> None:
+        self.context = connection.context  # who asks; `HTTPServerRequest` looks here
+        self.head = Head()
+        self.keeps_alive = True
+        self.is_complete = False  # all of it has been read
+        self.is_finished = False  # all of its answer has been written
+        self.fault: GatewayError | None = None  # it is answered so, and never begins
+        self.refuse_body: Callable[[str], None] | None = None
+        self._connection = connection
+        self._delegate: HTTPMessageDelegate | None = None
+        self._close_callback: Callable[[], None] | None = None
+        self._pending: list[bytes] = []
+        self._is_ready = False  # the handler takes the body
+        self._is_chunked = False
+        self._has_head_out = False
+        self._body_fault: str | None = None
+
+    def __repr__(self) -> str:
+        state = "finished" if self.is_finished else "complete" if self.is_complete else "open"
+        return f"<FrontRequest {state}>"
+
+    # --- From the parser ---
+
+    def begin(self, delegate: HTTPMessageDelegate) -> None:
+        """Its turn: hand it to the application."""
+        self._delegate = delegate
+        prepared: Any = delegate.headers_received(self.start_line, self.head.headers)
+        if prepared is None:
+            self._ready()
+        else:
+            prepared.add_done_callback(self._ready)
+
+    def take(self, data: bytes) -> None:
+        """A piece of its body."""
+        if self._is_ready:
+            if self._delegate is not None:
+                self._delegate.data_received(data)
+        else:
+            self._pending.append(data)
+
+    def pending_bytes(self) -> int:
+        """How much of the body waits for the handler."""
+        return sum(map(len, self._pending))
+
+    def completed(self) -> None:
+        """Its body has ended."""
+        self.is_complete = True
+        if self._is_ready:
+            self._hand_over()
+
+    def body_fault(self, fault: str) -> None:
+        """The body cannot be read on; the handler says so, as soon as it is there."""
+        if not self._is_ready:
+            self._body_fault = fault
+            return
+        refuse, self.refuse_body = self.refuse_body, None
+        if refuse is not None:
+            refuse(fault)
+
+    def lost(self) -> None:
+        """The connection is gone."""
+        callback, self._close_callback = self._close_callback, None
+        delegate, self._delegate = self._delegate, None
+        self.refuse_body = None
+        if callback is not None:
+            callback()
+        elif delegate is not None and not self.is_finished:
+            delegate.on_connection_close()
+
+    def _ready(self, _: object = None) -> None:
+        """The handler has seen the head and takes the body."""
+        if self._is_ready or self._connection.is_closed:
+            return
+        self._is_ready = True
+        if not self.is_complete and not self._has_head_out and self._waits_for_word():
+            self._connection.send(_CONTINUE)
+        pending, self._pending = self._pending, []
+        for data in pending:
+            if self._delegate is not None:
+                self._delegate.data_received(data)
+        if self._body_fault is not None:
+            self.body_fault(self._body_fault)
+        elif self.is_complete:
+            self._hand_over()
+        self._connection.body_wanted()
+
+    def _waits_for_word(self) -> bool:
+        return self.head.headers.get("Expect") == "100-continue"
+
+    def _hand_over(self) -> None:
+        if self._delegate is not None and not self.is_finished:
+            self._delegate.finish()
+
+    # --- From the application ---
+
+    def set_close_callback(self, callback: Callable[[], None] | None) -> None:
+        """Called once if the connection is lost before the answer's end."""
+        self._close_callback = callback
+
+    def set_max_body_size(self, max_body_size: int) -> None:
+        """Nothing: the handler bounds its body itself (`body.py`)."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Has the client left?"""
+        return self._connection.is_closed
+
+    def close(self) -> None:
+        """End the connection now, in the middle of whatever it is."""
+        self._connection.abort()
+
+    def write_headers(
+        self,
+        start_line: RequestStartLine | ResponseStartLine,
+        headers: HTTPHeaders,
+        chunk: bytes | None = None,
+    ) -> Future[None]:
+        """Begin the answer."""
+        assert isinstance(start_line, ResponseStartLine)
+        code = start_line.code
+        fields: dict[str, list[str]] = headers._as_list
+        has_body = self.start_line.method != "HEAD" and code not in (204, 304)
+        is_sized = "Content-Length" in fields
+        is_current = self.start_line.version == "HTTP/1.1"
+        self._is_chunked = is_current and has_body and not is_sized
+        said = fields.get("Connection")
+        if said is not None and said[0].lower() == "close":
+            self.keeps_alive = False
+        elif has_body and not is_sized and not is_current:
+            self.keeps_alive = False  # its body ends with the connection
+        lines = [f"HTTP/1.1 {code} {start_line.reason}"]
+        for name, values in fields.items():
+            for value in values:
+                lines.append(f"{name}: {value}")
+        if self._is_chunked:
+            lines.append("Transfer-Encoding: chunked")
+        if said is None:
+            if not self.keeps_alive:
+                lines.append("Connection: close")
+            elif not is_current:
+                lines.append("Connection: keep-alive")
+        count = len(lines)
+        lines.append("\r\n")
+        text = "\r\n".join(lines)
+        if text.count("\n") != count + 1 or text.count("\r") != count + 1:
+            raise ValueError("a header's value has a line break")
+        self._has_head_out = True
+        data = text.encode("latin-1")
+        if chunk and has_body:
+            data += self._framed(chunk)
+        return self._connection.write(data)
+
+    def write(self, chunk: bytes) -> Future[None]:
+        """Send a piece of the answer's body."""
+        return self._connection.write(self._framed(chunk) if chunk else b"")
+
+    def finish(self) -> None:
+        """The answer is complete."""
+        self.is_finished = True
+        self._close_callback = None
+        self.refuse_body = None
+        self._delegate = None
+        self._connection.answered(self, b"0\r\n\r\n" if self._is_chunked else b"")
+
+    def _framed(self, chunk: bytes) -> bytes:
+        return b"%x\r\n%b\r\n" % (len(chunk), chunk) if self._is_chunked else chunk

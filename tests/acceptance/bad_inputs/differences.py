@@ -1,0 +1,53 @@
+"""What is answered on the httptools server where its parser reads bytes otherwise than Tornado's.
+
+None of these moves the place where a request ends: what one server refuses, the other refuses in
+other words, waits for the rest of, or reads as the RFCs allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tests.acceptance.bad_inputs.case import CHAT, GOOD, INVALID, UNKNOWN_MODEL, Answer, invalid
+
+_CODING = invalid("only the transfer encoding")
+_BOTH = invalid("exclude each other")
+_LINE = invalid("request line")
+
+REFUSED: Mapping[str, Answer] = {
+    # Its parser looks at the encoding before anyone else does.
+    **{
+        f"transfer encoding {name}": _CODING
+        for name in (
+            "identity behind",
+            "chunked twice",
+            "chunked and something",
+            "empty",
+        )
+    },
+    "transfer encoding on a folded line": invalid("header value"),
+    # The length is there already when the second header comes, whatever that says.
+    "smuggling: transfer encoding on a folded line": _BOTH,
+    "smuggling: transfer encoding with a vertical tab": _BOTH,
+    "smuggling: transfer encoding with a NUL": _BOTH,
+    "header: without a colon": invalid("header name"),
+    # Only targets of the four forms are parsed at all (RFC 9112, 3.2).
+    **{
+        f"target: {target!r}": _LINE
+        for target in (f"{CHAT}\xff", "v1/chat/completions", "?", "gateway:443", "http:/", "/\xe9")
+    },
+    "HTTP/1.9": INVALID,
+}
+
+READ: Mapping[str, Answer] = {
+    # Extensions and trailers are read and dropped (RFC 9112, 7.1).
+    "chunks: an extension": invalid("not valid JSON"),
+    "chunks: a trailer": UNKNOWN_MODEL,
+    "not HTTP: two spaces": GOOD,
+}
+
+WAITED_FOR = {
+    "chunks: a size of 2^64 - 1",  # 64 bits are a size; that it is too large is seen when it comes
+    "chunks: a strange end",  # which may still become a trailer
+    "not HTTP: nothing but empty lines",  # before a request they are skipped
+}

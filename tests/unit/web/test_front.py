@@ -1,0 +1,222 @@
+"""What only the httptools server has to get right: turns, bounds, ends. The rest is in `test_*`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from gw.config.config import Address
+from gw.web.front import FrontListener, connection
+from gw.web.front.connection import PIPELINE_MAX
+from tests.support.aio import eventually, run
+from tests.unit.web.fakes import World
+from tests.unit.web.handlers import Script, make_app
+from tests.unit.web.wire import Client, request
+
+FREE = request("GET", "/v1/free").replace("\n", "\r\n").encode()
+PATIENCE_SECONDS = 0.05
+
+
+def echo(body: bytes, *headers: str) -> bytes:
+    lines = headers or (f"Content-Length: {len(body)}",)
+    return request("POST", "/v1/echo", *lines).replace("\n", "\r\n").encode() + body
+
+
+@asynccontextmanager
+async def front(
+    world: World, script: Script | None = None, *, connections_max: int = 100
+) -> AsyncIterator[tuple[FrontListener, int]]:
+    listener = FrontListener(
+        make_app(world, script), Address("127.0.0.1", 0), connections_max=connections_max
+    )
+    await listener.start()
+    try:
+        yield listener, int(listener.url.rpartition(":")[2])
+    finally:
+        await listener.close()
+
+
+@asynccontextmanager
+async def client(port: int) -> AsyncIterator[Client]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        yield Client(reader, writer)
+    finally:
+        writer.close()
+
+
+def test_requests_are_answered_in_their_order_however_they_were_cut() -> None:
+    wire = b"".join(echo(b"%d" % number) for number in range(5 * PIPELINE_MAX)) + FREE
+
+    async def scene(size: int) -> None:
+        async with front(World()) as (_, port), client(port) as one:
+            for start in range(0, len(wire), size):
+                await one.send(wire[start : start + size])
+            for number in range(5 * PIPELINE_MAX):
+                assert (await one.answer()).json()["text"] == str(number)
+            assert (await one.answer()).status == 200
+
+    for size in (1, 7, 1000, len(wire)):
+        run(scene(size))
+
+
+@pytest.mark.parametrize(
+    "framing",
+    [("Content-Length: 5", b"hello"), ("Transfer-Encoding: chunked", b"5\r\nhello\r\n0\r\n\r\n")],
+)
+def test_wish_to_upgrade_is_not_followed_and_its_body_is_no_second_request(
+    framing: tuple[str, bytes],
+) -> None:
+    line, body = framing
+    wire = echo(body, "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", line) + FREE
+
+    async def scene(size: int) -> None:
+        async with front(World()) as (_, port), client(port) as one:
+            for start in range(0, len(wire), size):
+                await one.send(wire[start : start + size])
+            assert (await one.answer()).json()["text"] == "hello"
+            assert (await one.answer()).body == b"{}"
+
+    for size in (1, 50, len(wire)):
+        run(scene(size))
+
+
+def test_trailers_are_read_and_dropped() -> None:
+    async def scene() -> None:
+        async with front(World()) as (_, port), client(port) as one:
+            body = b"5\r\nhello\r\n0\r\nAuthorization: Bearer x\r\n\r\n"
+            await one.send(echo(body, "Transfer-Encoding: chunked") + FREE)
+            assert (await one.answer()).json()["text"] == "hello"
+            assert (await one.answer()).status == 200
+
+    run(scene())
+
+
+def test_trailers_without_end_are_refused() -> None:
+    async def scene() -> None:
+        async with front(World()) as (_, port), client(port) as one:
+            body = b"5\r\nhello\r\n0\r\n" + b"X: y\r\n" * 1000
+            await one.send(echo(body, "Transfer-Encoding: chunked"))
+            assert (await one.answer()).status == 400
+            assert await one.ended()
+
+    run(scene())
+
+
+def test_one_connection_too_many_is_told_and_closed() -> None:
+    async def scene() -> None:
+        world = World()
+        async with front(world, connections_max=1) as (_, port), client(port) as one:
+            await one.send(FREE)
+            assert (await one.answer()).status == 200
+            async with client(port) as other:
+                answer = await other.answer()
+                assert (answer.status, answer.code) == (503, "no_channel_available")
+                assert answer.headers["retry-after"] == "1"
+                assert await other.ended()
+            await one.send(FREE)
+            assert (await one.answer()).status == 200
+
+    run(scene())
+
+
+@pytest.mark.parametrize(
+    ("limit", "start"),
+    [
+        ("IDLE_SECONDS", b""),
+        ("HEAD_SECONDS", b"GET / HTTP/1.1\r\nHost: a"),
+        ("BODY_SECONDS", echo(b"{", "Content-Length: 9999")),
+    ],
+)
+def test_client_that_says_no_more_is_closed(
+    monkeypatch: pytest.MonkeyPatch, limit: str, start: bytes
+) -> None:
+    monkeypatch.setattr(connection, limit, PATIENCE_SECONDS)
+
+    async def scene() -> None:
+        world = World()
+        async with front(world) as (_, port), client(port) as one:
+            await one.send(start)
+            assert await one.reader.read() == b""
+            await eventually(lambda: len(world.in_flight) == 0)
+            assert world.limits.in_flight("acct_1") == 0
+
+    run(scene())
+
+
+def test_kept_connection_that_falls_silent_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "IDLE_SECONDS", PATIENCE_SECONDS)
+
+    async def scene() -> None:
+        async with front(World()) as (_, port), client(port) as one:
+            await one.send(FREE)
+            assert (await one.answer()).status == 200
+            assert await one.reader.read() == b""
+
+    run(scene())
+
+
+def test_call_is_not_cut_for_the_silence_of_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    for limit in ("IDLE_SECONDS", "HEAD_SECONDS", "BODY_SECONDS"):
+        monkeypatch.setattr(connection, limit, PATIENCE_SECONDS)
+
+    async def scene() -> None:
+        script = Script()
+        async with front(World(), script) as (_, port), client(port) as one:
+            await one.send(
+                request("POST", "/v1/work", "Content-Length: 0").replace("\n", "\r\n").encode()
+            )
+            async with client(port) as other:  # has come later, and is closed for its silence
+                assert await other.reader.read() == b""
+            script.go_on.set()
+            assert (await one.answer()).status == 200
+
+    run(scene())
+
+
+def test_method_that_comes_in_two_reads_is_refused_in_words() -> None:
+    async def scene() -> None:
+        async with front(World()) as (_, port), client(port) as one:
+            await one.send(b"BR")
+            answer = await one.ask("EW /v1/echo HTTP/1.1\nHost: a\n\n")
+            assert (answer.status, answer.code) in [
+                (405, "method_not_allowed"),
+                (400, "invalid_request"),
+            ]
+            assert await one.ended()
+
+    run(scene())
+
+
+def test_request_behind_another_is_not_read_twice_for_a_method_nobody_knows() -> None:
+    async def scene() -> None:
+        world = World()
+        async with front(world) as (_, port), client(port) as one:
+            brewing = request("BREW", "/v1/echo").replace("\n", "\r\n").encode()
+            await one.send(echo(b"1") + brewing + FREE)
+            assert (await one.answer()).json()["text"] == "1"
+            assert (await one.answer()).status == 400
+            assert await one.ended()
+        assert len(world.keys.uses) == 1
+
+    run(scene())
+
+
+def test_listener_that_closes_lets_go_of_everyone() -> None:
+    async def scene() -> None:
+        async with front(World()) as (listener, port), client(port) as one:
+            await one.send(FREE)
+            assert (await one.answer()).status == 200
+            listener.stop_accepting()
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.open_connection("127.0.0.1", port)
+            await one.send(FREE)
+            assert (await one.answer()).status == 200
+            await listener.close()
+            assert await one.ended()
+            assert "0 connections" in repr(listener)
+
+    run(scene())
