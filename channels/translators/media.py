@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from urllib.parse import unquote_to_bytes
 
 from channels.translators.canonical import Media
@@ -20,6 +21,8 @@ _MAGIC = (
     (b"GIF89a", "image/gif"),
     (b"%PDF-", "application/pdf"),
 )
+_IMAGE_BEGINS = "](data:image/"
+_IMAGE = re.compile(r"!\[[^\]\n]{0,200}\]\((data:image/[\w.+-]+;base64,[A-Za-z0-9+/]+={0,2})\)")
 _ALIASES = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/x-png": "image/png"}
 
 
@@ -75,6 +78,20 @@ def markdown(media: Media) -> str:
     target = media.url if media.url is not None else data_uri(media)
     name = media.name or media.kind
     return f"![{name}]({target})" if media.kind == "image" else f"[{name}]({target})"
+
+
+def split_markdown(text: str) -> list[str | Media]:
+    """A text and the images that stand in it as Markdown with their data; empty pieces left out."""
+    if _IMAGE_BEGINS not in text:
+        return [text] if text else []
+    pieces: list[str | Media] = []
+    for index, piece in enumerate(_IMAGE.split(text)):
+        inline = read_data_uri(piece) if index % 2 else None
+        if inline is not None:
+            pieces.append(Media("image", inline[0], data=inline[1]))
+        elif piece:
+            pieces.append(piece)
+    return pieces
 
 
 def _type_of(data: str) -> str | None:

@@ -23,7 +23,7 @@ from channels.translators.canonical import (
 )
 from channels.translators.foreign import report_extras
 from channels.translators.identifiers import Limits
-from channels.translators.media import data_uri
+from channels.translators.media import data_uri, split_markdown
 from channels.translators.report import Report
 from channels.translators.spelling import spelled
 
@@ -85,11 +85,16 @@ class ItemWriter:
 
     def _write_assistant(self, turn: Turn) -> None:
         said: list[dict[str, Any]] = []
+        shown: list[dict[str, Any]] = []
         calls: list[dict[str, Any]] = []
         for part in turn.parts:
             if isinstance(part, Text):
                 self._lose_extras(part)
-                said.append({"type": "output_text", "text": part.text})
+                for piece in split_markdown(part.text):
+                    if isinstance(piece, Media):
+                        shown.append({"type": "input_image", "image_url": data_uri(piece)})
+                    else:
+                        said.append({"type": "output_text", "text": piece})
             elif isinstance(part, Refusal):
                 said.append({"type": "refusal", "refusal": part.text})
             elif isinstance(part, ToolCall):
@@ -100,6 +105,10 @@ class ItemWriter:
                 self._lose(part)
         if said:
             self._put("assistant", said)
+        if shown:
+            # What an earlier answer drew comes back as text, which a model would read letter by
+            # letter. Only the user may show an image.
+            self._put("user", shown)
         self._items += calls
 
     def _put(self, role: str, content: list[dict[str, Any]]) -> None:
@@ -139,7 +148,8 @@ class ItemWriter:
         if isinstance(part, Text):
             written = {"type": "input_text", "text": part.text}
         elif part.kind == "image":
-            written = {"type": "input_image", "image_url": part.url or data_uri(part)}
+            url = part.url if part.data is None else data_uri(part)
+            written = {"type": "input_image", "image_url": url}
             if part.detail is not None:
                 written["detail"] = part.detail
         elif part.kind == "document":

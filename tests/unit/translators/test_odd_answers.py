@@ -16,7 +16,7 @@ import pytest
 from channels.errors import UpstreamMalformed
 from channels.translators.call import TranslatedCall
 from channels.translators.canonical import Protocol
-from channels.translators.table import TRANSLATIONS, codec
+from channels.translators.table import TRANSLATIONS, codec, translation_between
 from channels.wire.sse import SseEvent, SseSplitter
 from tests.unit.translators.test_odd_values import BODIES, ODD, places, replaced
 
@@ -50,14 +50,14 @@ def odd_wholes(protocol: Protocol) -> Iterator[bytes]:
                 yield json.dumps(replaced(value, place, odd)).encode()
 
 
-@pytest.mark.parametrize(("client", "upstream"), PATHS)
+@pytest.mark.parametrize(("client", "upstream"), [*PATHS, ("chat", "responses")])
 def test_odd_stream_is_translated_without_a_fault(client: Protocol, upstream: Protocol) -> None:
     count = 0
     rng = Random(f"{client} {upstream}")
     for events in odd_streams(upstream):
         if rng.random() > 0.25:
             continue
-        call = TranslatedCall(TRANSLATIONS[client, upstream], REQUESTS[client], redact=str)
+        call = TranslatedCall(translation_between(client, upstream), REQUESTS[client], redact=str)
         stream = call.stream(id="a", created=1, model="m", include_usage=True)
         written = b"".join([*map(stream.feed, events), stream.end()])
         for event in SseSplitter().feed(written):

@@ -19,7 +19,7 @@ from channels.protocols import chat, messages, native
 from channels.translators.call import TranslatedCall
 from channels.translators.canonical import Protocol
 from channels.translators.foreign_proofs import without_foreign
-from channels.translators.table import TRANSLATIONS
+from channels.translators.table import BUILTIN_TOOLS, TRANSLATIONS
 from tests.unit.translators import fields_of_chat, fields_of_messages
 from tests.unit.translators.native import fields_of_native
 
@@ -85,7 +85,7 @@ def test_odd_value_is_carried_listed_or_refused(client: Protocol) -> None:
     for text in accepted(client):
         body = msgspec.json.decode(text)
         assert isinstance(without_foreign(client, text), bytes)
-        for translation in TRANSLATIONS.values():
+        for translation in (*TRANSLATIONS.values(), BUILTIN_TOOLS):
             if translation.client != client:
                 continue
             count += 1
