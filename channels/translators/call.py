@@ -58,9 +58,12 @@ class TranslatedCall:
         return f"<TranslatedCall {self.translation.path} {self.report}>"
 
     def upstream_body(
-        self, *, model: str, stream: bool, max_tokens: int, **options: Any
+        self, *, model: str, stream: bool, max_tokens: int | None, **options: Any
     ) -> dict[str, Any]:
-        """The body for the upstream. `options` are its codec's own, e.g. `max_tokens_param`."""
+        """The body for the upstream. `options` are its codec's own, e.g. `max_tokens_param`.
+
+        `max_tokens` is None where neither client nor model name a maximum; only messages needs one.
+        """
         return self._upstream.encode_request(
             self.request,
             model=model,

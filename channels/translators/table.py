@@ -63,7 +63,7 @@ class StreamingUpstream(Interface):
     def tool_names(self, request: Request) -> Mapping[str, str]: ...
 
     def encode_request(
-        self, request: Request, *, model: str, stream: bool, max_tokens: int, report: Report
+        self, request: Request, *, model: str, stream: bool, max_tokens: int | None, report: Report
     ) -> dict[str, Any]: ...
 
 

@@ -105,7 +105,9 @@ class ConversationHandler(ModelCallHandler):
             native = replace(native, body=without_foreign(self.protocol, native.body))
             return Speech(native, self.dialect)
         translated = self._translated(candidate.protocol)
-        maximum = request.max_tokens or model.max_output_tokens or OUTPUT_TOKENS_DEFAULT_MAX
+        maximum = request.max_tokens or model.max_output_tokens
+        if maximum is None and candidate.protocol == "messages":
+            maximum = OUTPUT_TOKENS_DEFAULT_MAX  # the one protocol that demands it
         options: dict[str, str] = {}
         if candidate.protocol == "chat":  # the one protocol whose upstreams differ in this name
             options["max_tokens_param"] = channel.max_tokens_param

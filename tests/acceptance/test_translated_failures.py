@@ -23,6 +23,15 @@ def test_maximum_goes_by_the_name_that_the_upstream_wants(h: House, of_model: st
     assert maxima == {wanted: 1000}
 
 
+def test_model_without_a_maximum_gets_one_only_where_the_protocol_demands_it(h: House) -> None:
+    assert chat(h, model="open-gemini").status == 200
+    assert "generationConfig" not in sent(h)
+    assert native(h, "open-gpt").status == 200
+    assert not [name for name in sent(h) if name.startswith("max_")]
+    assert native(h, "open-claude").status == 200
+    assert sent(h)["max_tokens"] == 32_768  # what the hold assumes
+
+
 @pytest.mark.parametrize("of_model", PATHS)
 def test_strict_client_is_told_what_would_be_lost(h: House, of_model: str) -> None:
     strict = {"X-Protocol-Strict": "1"}

@@ -63,6 +63,7 @@ SETTINGS: dict[str, Any] = {
         model("claude", "speaks-messages"),
         model("codex", "speaks-responses"),
         model("both", "failing", "next"),
+        *(model(f"open-{name}", of, max_output_tokens=None) for name, of in CHANNELS.items()),
         model("moving", "failing", "speaks-messages"),
     ],
 }

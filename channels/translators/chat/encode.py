@@ -38,7 +38,7 @@ def encode_request(
     *,
     model: str,
     stream: bool,
-    max_tokens: int,
+    max_tokens: int | None,
     report: Report,
     max_tokens_param: str = "max_tokens",
 ) -> dict[str, Any]:
@@ -51,8 +51,9 @@ def encode_request(
     body: dict[str, Any] = {
         "model": model,
         "messages": messages.write(request.system, request.turns),
-        max_tokens_param: max_tokens,
     }
+    if max_tokens is not None:
+        body[max_tokens_param] = max_tokens
     if stream:
         body["stream"] = True
         body["stream_options"] = {"include_usage": True}

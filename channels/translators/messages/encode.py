@@ -33,15 +33,16 @@ def encode_request(
     *,
     model: str,
     stream: bool,
-    max_tokens: int,
+    max_tokens: int | None,
     report: Report,
     has_system_turns: bool = False,
 ) -> dict[str, Any]:
-    """The body for the upstream.
+    """The body for the upstream, which demands a maximum.
 
     `has_system_turns` is for an upstream that takes instructions in the middle of a conversation
     under a role of their own; elsewhere they become the user's words, which is reported.
     """
+    assert max_tokens is not None, "this protocol has no call without a maximum"
     writer = TurnWriter(request.origin, report, LIMITS, has_system_turns=has_system_turns)
     system, messages = writer.write(request.system, request.turns)
     body: dict[str, Any] = {"model": model, "max_tokens": max_tokens, "messages": messages}

@@ -29,7 +29,7 @@ def tool_names(request: Request) -> Mapping[str, str]:
 
 
 def encode_request(
-    request: Request, *, model: str, stream: bool, max_tokens: int, report: Report
+    request: Request, *, model: str, stream: bool, max_tokens: int | None, report: Report
 ) -> dict[str, Any]:
     """The body for the upstream. Model and streaming are in the path.
 
@@ -41,9 +41,9 @@ def encode_request(
     if instruction is not None:
         body["systemInstruction"] = instruction
     _write_tools(request, body, report)
-    body["generationConfig"] = write_config(
-        request, model=model, max_tokens=max_tokens, report=report
-    )
+    config = write_config(request, model=model, max_tokens=max_tokens, report=report)
+    if config:
+        body["generationConfig"] = config
     carried = _restore(request, body) if request.origin == "native" else ()
     carried = (*carried, *_write_modalities(request, body))
     if request.user is not None:
@@ -105,7 +105,9 @@ def _write_modalities(request: Request, body: dict[str, Any]) -> Collection[str]
         return ()
     if not all(name in ("text", "image") for name in wanted):
         return ()
-    body["generationConfig"]["responseModalities"] = [name.upper() for name in wanted]
+    body.setdefault("generationConfig", {})["responseModalities"] = [
+        name.upper() for name in wanted
+    ]
     return ("modalities",)
 
 

@@ -47,7 +47,7 @@ _RESOLUTIONS = {"low": "MEDIA_RESOLUTION_LOW", "high": "MEDIA_RESOLUTION_HIGH"}
 
 
 def write_config(
-    request: Request, *, model: str, max_tokens: int, report: Report
+    request: Request, *, model: str, max_tokens: int | None, report: Report
 ) -> dict[str, Any]:
     """The `generationConfig` member; `model` is the upstream's own name for it."""
     origin = request.origin

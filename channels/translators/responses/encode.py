@@ -43,7 +43,7 @@ def tool_names(request: Request) -> Mapping[str, str]:
 
 
 def encode_request(
-    request: Request, *, model: str, stream: bool, max_tokens: int, report: Report
+    request: Request, *, model: str, stream: bool, max_tokens: int | None, report: Report
 ) -> dict[str, Any]:
     """The body for the upstream."""
     items = ItemWriter(request.origin, report, LIMITS)
@@ -52,9 +52,10 @@ def encode_request(
         "model": model,
         "instructions": instructions,
         "input": written,
-        "max_output_tokens": max_tokens,
         "store": False,
     }
+    if max_tokens is not None:
+        body["max_output_tokens"] = max_tokens
     if stream:
         body["stream"] = True
     for name in (
