@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from channels.translators.canonical import Protocol
+from channels.translators.canonical import Media, Protocol
 
 _CHAT = {
     "parallel_tools": "parallel_tool_calls",
@@ -101,6 +101,7 @@ _NATIVE = {
     "video": "contents.parts.inlineData",
     "media.detail": "contents.parts.mediaResolution",
     "media.name": "contents.parts.inlineData.displayName",
+    "is_error": "contents.parts.functionResponse.response.error",
 }
 
 _RESPONSES: dict[str, str] = {}
@@ -111,6 +112,13 @@ _SPELLINGS: Mapping[Protocol, Mapping[str, str]] = {
     "native": _NATIVE,
     "responses": _RESPONSES,
 }
+
+
+def spelled_media(origin: Protocol, media: Media) -> str:
+    """The client's word for a medium; one protocol has another for what comes by its address."""
+    if origin == "native" and media.url is not None:
+        return "contents.parts.fileData"
+    return spelled(origin, media.kind)
 
 
 def spelled(origin: Protocol, field: str) -> str:

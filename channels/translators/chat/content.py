@@ -13,7 +13,7 @@ from channels.translators.canonical import Media, Protocol, Refusal, Text
 from channels.translators.foreign import report_extras
 from channels.translators.media import data_uri, read_data_uri, stated_type, text_of
 from channels.translators.report import Report
-from channels.translators.spelling import spelled
+from channels.translators.spelling import spelled, spelled_media
 
 _AUDIO_FORMATS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 _AUDIO_TYPES = {"wav": "audio/wav", "mp3": "audio/mpeg"}
@@ -127,7 +127,7 @@ def _write_part(part: Text | Media, *, origin: Protocol, report: Report) -> dict
         return {"type": "text", "text": part.text, **extras}
     member = _write_media(part, origin=origin)
     if member is None:
-        report.drop(spelled(origin, part.kind))
+        report.drop(spelled_media(origin, part))
         return None
     if part.name is not None and member["type"] != "file" and origin != "chat":
         report.drop(spelled(origin, "media.name"))

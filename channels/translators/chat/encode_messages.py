@@ -26,7 +26,7 @@ from channels.translators.chat.thinking import call_signature, members_of
 from channels.translators.foreign import report_extras
 from channels.translators.identifiers import Limits
 from channels.translators.report import Report
-from channels.translators.spelling import spelled
+from channels.translators.spelling import spelled, spelled_media
 
 _PLACES = {"messages": "messages.", "native": "contents.parts."}
 
@@ -160,7 +160,7 @@ class MessageWriter:
     def _lose(self, part: Part) -> None:
         """Note a part that cannot stand where it does."""
         if isinstance(part, Media):
-            self._report.drop(spelled(self._origin, part.kind))
+            self._report.drop(spelled_media(self._origin, part))
         elif isinstance(part, Thinking):
             self._report.drop(spelled(self._origin, "thinking"))
 

@@ -27,7 +27,7 @@ from channels.translators.identifiers import Limits
 from channels.translators.json_text import arguments_object, object_in
 from channels.translators.messages.sources import write_block
 from channels.translators.report import Report
-from channels.translators.spelling import spelled
+from channels.translators.spelling import spelled, spelled_media
 
 _PLACES = {"chat": "messages.", "native": "contents.parts."}
 # What stands in for the user where a conversation begins with the model's words.
@@ -121,7 +121,7 @@ class TurnWriter:
             return self._text(Text(part.text))
         block = write_block(part) if role == "user" or self._origin == "messages" else None
         if block is None:
-            self._report.drop(spelled(self._origin, part.kind))
+            self._report.drop(spelled_media(self._origin, part))
             return None
         self._report_media(part, block)
         return {**block, **self._extras(part.extras)}

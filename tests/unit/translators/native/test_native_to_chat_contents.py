@@ -71,6 +71,11 @@ CONVERSATIONS: dict[str, tuple[list[Any], list[Any], list[str]]] = {
         [USER, called((FIRST, "f", "{}")), tool(FIRST, "42")],
         [],
     ),
+    "a tool that failed is named by what said so": (
+        [HI, model(call()), user(result(response={"error": "broke"}))],
+        [USER, called((FIRST, "f", "{}")), tool(FIRST, "broke")],
+        ["contents.parts.functionResponse.response.error"],
+    ),
     "the role of functions is the user's": (
         [HI, model(call()), {"role": "function", "parts": [result(response={"output": "42"})]}],
         [USER, called((FIRST, "f", "{}")), tool(FIRST, "42")],
@@ -187,7 +192,7 @@ CONVERSATIONS: dict[str, tuple[list[Any], list[Any], list[str]]] = {
     "a video": (
         [user("see", file("https://www.youtube.com/watch?v=x"))],
         [{"role": "user", "content": "see"}],
-        ["contents.parts.inlineData"],
+        ["contents.parts.fileData"],
     ),
     "a resolution": (
         [user({**inline("image/png", PNG), "mediaResolution": {"level": "MEDIA_RESOLUTION_LOW"}})],
