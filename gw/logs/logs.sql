@@ -35,33 +35,30 @@ ORDER BY created_at DESC, id DESC LIMIT %(limit)s
 SELECT * FROM call_log_rows WHERE {passes}
 ORDER BY created_at, id LIMIT %(limit)s
 
+-- busy_days --
+-- The days that have rows passing the filters, in the order of the page, and how many.
+SELECT bucket, sum(requests)::bigint FROM call_log_rollups
+WHERE hours = 24 AND bucket >= %(first_day)s AND {in_bucket}
+GROUP BY bucket ORDER BY %(direction)s * extract(epoch FROM bucket)
+
 -- busy_hours --
--- The hours that have rows passing the filters, in the order of the page, and how many. First the days:
--- only those that fill a page, counting on whole ones, have their hours looked at.
-WITH day AS (
-    SELECT bucket, sum(requests) FILTER (WHERE bucket >= %(first)s AND bucket + interval '1 day' <= %(last)s) AS sure
-    FROM call_log_rollups WHERE hours = 24 AND bucket >= %(first_day)s AND {in_bucket} GROUP BY bucket
-), filling AS (
-    SELECT bucket, coalesce(sum(sure) OVER (ORDER BY %(direction)s * extract(epoch FROM bucket)
-        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before FROM day
-)
-SELECT hour.bucket, hour.requests FROM filling
+-- The same of the hours of some days.
+SELECT hour.bucket, hour.requests FROM unnest(%(days)s::timestamptz[]) AS day (start)
 CROSS JOIN LATERAL (
     SELECT bucket, sum(requests)::bigint AS requests FROM call_log_rollups
-    WHERE hours = 1 AND bucket >= filling.bucket AND bucket < filling.bucket + interval '1 day'
+    WHERE hours = 1 AND bucket >= day.start AND bucket < day.start + interval '1 day'
         AND bucket >= %(first_hour)s AND {in_bucket}
     GROUP BY bucket
 ) hour
-WHERE filling.before < %(limit)s
-ORDER BY %(direction)s * extract(epoch FROM hour.bucket) LIMIT %(limit)s + 2
+ORDER BY %(direction)s * extract(epoch FROM hour.bucket)
 
--- in_hours --
--- A page found hour by hour, through whichever index suits the filters; OFFSET keeps the hours apart.
+-- in_buckets --
+-- A page found in some hours or days, through whichever index suits the filters; OFFSET keeps them apart.
 WITH page AS (
-    SELECT l.created_at, l.id FROM unnest(%(hours)s::timestamptz[]) AS hour (start)
+    SELECT l.created_at, l.id FROM unnest(%(buckets)s::timestamptz[]) AS bucket (start)
     CROSS JOIN LATERAL (
         SELECT created_at, id FROM call_logs
-        WHERE created_at >= hour.start AND created_at < hour.start + interval '1 hour' AND {passes}
+        WHERE created_at >= bucket.start AND created_at < bucket.start + %(width)s AND {passes}
         OFFSET 0
     ) l
     ORDER BY %(direction)s * extract(epoch FROM l.created_at), %(direction)s * l.id LIMIT %(limit)s

@@ -1,10 +1,10 @@
 """Reads a page of the call log with as little looking as its filters allow.
 
 no filter        down an index of (account or key, instant, id)
-filters          the sums per day and hour say in which hours there are rows that pass, and how
-                 many. Few rows in the hours that fill the page: these hours are searched, each
-                 by the index that suits. Many: a walk down an index ends soon.
 ref              by the index of request ids, and of task ids
+filters          the sums per day, then per hour, say where there are rows that pass, and how
+                 many. Few rows in what fills the page: there they are searched, by the index
+                 that suits. Many: a walk down an index ends soon.
 """
 
 from __future__ import annotations
@@ -29,33 +29,68 @@ SQL: Mapping[str, str] = {
 # walking finds enough of them at once.
 SORTED_ROWS_MAX = 10_000
 IN_FLIGHT_MAX = 200
-_HOUR = timedelta(hours=1)
+_DAY, _HOUR = timedelta(days=1), timedelta(hours=1)
 _MICROSECOND = timedelta(microseconds=1)
 
-Busy = Sequence[tuple[datetime, int]]  # the start of an hour, and how many rows of it pass
+# The start of a day or an hour, and how many of its rows pass.
+Busy = Sequence[tuple[datetime, int]]
+    tuple[datetime, int]
+]  # the start of a day or an hour, and how many of its rows pass
 
 
 async def read_page(database: Database, query: ListQuery) -> list[LogRow]:
     """The rows of the page and one more if there is one, in order. Raises StoreUnavailable."""
     params = page_parameters(query)
-    walk = "newest_first" if query.order == "desc" else "oldest_first"
     if query.filters.ref is not None:
         found = await database.fetch_all(SQL["by_ref"], params)
     elif not query.filters.is_narrow:
-        found = await database.fetch_all(SQL[walk], params)
+        found = await database.fetch_all(SQL[_walk(query)], params)
     else:
-        busy: Busy = [(r[0], r[1]) for r in await database.fetch_all(SQL["busy_hours"], params)]
-        busy = enough(busy, params["first"], params["last"], rows=params["limit"])
-        if not busy:
-            return []
-        hours = [hour for hour, _ in busy]
-        if sum(rows for _, rows in busy) <= SORTED_ROWS_MAX:
-            found = await database.fetch_all(SQL["in_hours"], {**params, "hours": hours})
-        else:
-            params["first"] = max(params["first"], min(hours))
-            params["last"] = min(params["last"], max(hours) + _HOUR)
-            found = await database.fetch_all(SQL[walk], params)
+        found = await _search(database, query, params)
     return [LogRow(*row) for row in found]
+
+
+async def _search(
+    database: Database, query: ListQuery, params: dict[str, Any]
+) -> list[tuple[Any, ...]]:
+    """The page of a list with filters."""
+    width = _DAY
+    busy = enough(await _busy(database, "busy_days", params), width, params)
+    if not (has_own_index(query) and _rows(busy) <= SORTED_ROWS_MAX):
+        # What one index does not answer alone is looked for as narrowly as can be.
+        width = _HOUR
+        days = [day for day, _ in busy]
+        hours = await _busy(database, "busy_hours", {**params, "days": days})
+        busy = enough(hours, width, params)
+    if not busy:
+        return []
+    buckets = [start for start, _ in busy]
+    if _rows(busy) <= SORTED_ROWS_MAX:
+        where = {"buckets": buckets, "width": width}
+        return await database.fetch_all(SQL["in_buckets"], {**params, **where})
+    params["first"] = max(params["first"], min(buckets))
+    params["last"] = min(params["last"], max(buckets) + width)
+    return await database.fetch_all(SQL[_walk(query)], params)
+
+
+async def _busy(database: Database, which: str, params: dict[str, Any]) -> Busy:
+    return [(row[0], row[1]) for row in await database.fetch_all(SQL[which], params)]
+
+
+def _rows(busy: Busy) -> int:
+    return sum(rows for _, rows in busy)
+
+
+def _walk(query: ListQuery) -> str:
+    return "newest_first" if query.order == "desc" else "oldest_first"
+
+
+def has_own_index(query: ListQuery) -> bool:
+    """Whether an index holds just the rows that pass: one filter over a whole account."""
+    filters = query.filters
+    lists = (filters.models, filters.statuses, filters.unit_types, filters.error_codes)
+    is_partial = "success" in filters.statuses or TOKEN_BILLED in filters.unit_types
+    return query.visibility.key_id is None and sum(map(bool, lists)) == 1 and not is_partial
 
 
 async def read_in_flight(database: Database, query: ListQuery) -> list[InFlightJob]:
@@ -65,16 +100,16 @@ async def read_in_flight(database: Database, query: ListQuery) -> list[InFlightJ
     return [InFlightJob(*row) for row in await database.fetch_all(SQL["in_flight"], params)]
 
 
-def enough(busy: Busy, first: datetime, last: datetime, *, rows: int) -> Busy:
-    """The first hours that are sure to hold so many rows between `first` and `last`.
+def enough(busy: Busy, width: timedelta, params: Mapping[str, Any]) -> Busy:
+    """The first days or hours that are sure to hold the page.
 
-    Of an hour that reaches beyond them nobody knows how many of its rows are within.
+    Of one that reaches beyond the window nobody knows how many of its rows are within.
     """
     counted = 0
-    for place, (hour, count) in enumerate(busy, start=1):
-        if first <= hour and hour + _HOUR <= last:
+    for place, (start, count) in enumerate(busy, start=1):
+        if params["first"] <= start and start + width <= params["last"]:
             counted += count
-        if counted >= rows:
+        if counted >= params["limit"]:
             return busy[:place]
     return busy
 
