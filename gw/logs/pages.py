@@ -34,8 +34,6 @@ _MICROSECOND = timedelta(microseconds=1)
 
 # The start of a day or an hour, and how many of its rows pass.
 Busy = Sequence[tuple[datetime, int]]
-    tuple[datetime, int]
-]  # the start of a day or an hour, and how many of its rows pass
 
 
 async def read_page(database: Database, query: ListQuery) -> list[LogRow]:
