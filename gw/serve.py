@@ -17,12 +17,12 @@ from contextlib import AsyncExitStack
 from actors.changes import ChangeFeed
 from actors.clock import SystemClock
 from actors.directory import ChannelDirectory
-from actors.heartbeat import SQL as PROCESS_SQL
 from actors.heartbeat import Heartbeat, ProcessIdentity
 from actors.limits.accounts import AccountLimits
 from actors.limits.limiter import Limiter
 from actors.limits.shared import SharedLimits
 from actors.live import LiveCalls
+from actors.partitions import Partitions
 from actors.recovery import Recovery
 from actors.store.database import Database, StoreUnavailable
 from actors.store.embedded import EmbeddedPostgres
@@ -61,7 +61,6 @@ from metrics.prometheus import Metrics
 from metrics.tracing import Tracing
 
 WATCH_SECONDS = 1.0
-PARTITIONS_SECONDS = 6 * 3600.0
 # Ten pictures of some twenty megabytes each; the upstream writes them in base64.
 MEDIA_ANSWER_BYTES_MAX = 256 * 1024 * 1024
 # How long a stopping gateway waits for a database that is away before it leaves the rest of the
@@ -188,8 +187,14 @@ class Gateway:
         stack.push_async_callback(self._supervisor.stop)
         await self._database.open()
         await migrate(self._database)
-        await self._database.execute(PROCESS_SQL["make_partitions"])
-        self._keep("partitions", self._make_partitions)
+        partitions = Partitions(
+            database=self._database,
+            retention_months=lambda: self.current.config.retention_months,
+            clock=self._clock,
+            metrics=self.metrics,
+        )
+        await partitions.make()
+        self._keep("partitions", partitions.run)
 
     def _start_ledger(self) -> None:
         self._writer = LedgerWriter(
@@ -331,14 +336,6 @@ class Gateway:
         while True:
             await self._clock.sleep(WATCH_SECONDS)
             await embedded.ensure_running()
-
-    async def _make_partitions(self) -> None:
-        while True:
-            await self._clock.sleep(PARTITIONS_SECONDS)
-            try:
-                await self._database.execute(PROCESS_SQL["make_partitions"])
-            except StoreUnavailable as error:
-                self._log.warning("partitions_postponed", error=str(error))
 
     def _on_change(self, payload: str) -> None:
         self._keys.invalidate(payload)

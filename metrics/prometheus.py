@@ -61,6 +61,7 @@ class Metrics:
         self._batch_seconds = make.histogram("gw_ledger_batch_seconds")[()]
         self._ledger_retries = make.counter("gw_ledger_retries_total")[()]
         self._database_up = make.gauge("gw_database_up")[()]
+        self._call_log_kept = make.gauge("gw_call_log_kept")[()]
         self._mailbox_depth = make.histogram("gw_mailbox_depth_messages")
         self._mailbox_wait = make.histogram("gw_mailbox_wait_seconds")
         self._actor_restarts = make.counter("gw_actor_restarts_total")
@@ -222,6 +223,10 @@ class Metrics:
         self._recovered.value += count
 
     # The process
+
+    def call_log_kept(self, is_kept: bool) -> None:
+        """The last round over the call log's months did everything it was to do."""
+        self._call_log_kept.value = int(is_kept)
 
     def mailbox(self, *, actor: str, depth: int, wait_seconds: float) -> None:
         """An actor of this kind took `depth` messages, the oldest of which waited so long."""

@@ -178,6 +178,12 @@ SERIES: tuple[Series, ...] = (
     # The process.
     Series("gw_database_up", "gauge", (), "1 while the database answers the heartbeat, else 0."),
     Series(
+        "gw_call_log_kept",
+        "gauge",
+        (),
+        "1 while the call log's months are made ahead and dropped in time, else 0.",
+    ),
+    Series(
         "gw_mailbox_depth_messages",
         "histogram",
         ("actor",),

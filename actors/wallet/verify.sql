@@ -1,3 +1,7 @@
+-- lock --
+-- Keep every month of the call log until this transaction ends.
+LOCK TABLE call_logs IN ACCESS SHARE MODE
+
 -- counts --
 -- How much there is to prove.
 SELECT (SELECT count(*) FROM accounts), (SELECT count(*) FROM entries),
@@ -47,17 +51,34 @@ SELECT h.call_id::text, true, NULL FROM holds h
 WHERE NOT EXISTS (SELECT FROM entries e WHERE e.call_id = h.call_id AND e.kind = 'hold')
 
 -- settlement_has_its_row --
--- Every settlement has one call-log row with its cost, and every row with a cost its settlement.
+-- Every settlement has one call-log row with its cost, and every row with a cost its settlement. A settlement of
+-- a dropped month has none; up to a week after it, had the database been away, the sum alone can tell
+-- (dropped_months_add_up).
+WITH kept AS (
+    SELECT coalesce((max(month) + interval '1 month 7 days') AT TIME ZONE 'UTC', '-infinity') AS since
+    FROM call_log_dropped
+)
 SELECT coalesce(e.call_id, l.request_id)::text, -e.amount_nano_usd, l.cost_nano_usd
-FROM (SELECT call_id, amount_nano_usd FROM entries WHERE kind = 'settle') e
+FROM (SELECT call_id, amount_nano_usd, created_at FROM entries WHERE kind = 'settle') e
 FULL JOIN (SELECT request_id, sum(cost_nano_usd) AS cost_nano_usd FROM call_logs
            WHERE cost_nano_usd <> 0 GROUP BY request_id) l ON l.request_id = e.call_id
 WHERE -coalesce(e.amount_nano_usd, 0) <> coalesce(l.cost_nano_usd, 0)
+  AND (l.request_id IS NOT NULL OR e.created_at >= (SELECT since FROM kept)
+       OR EXISTS (SELECT FROM call_logs r WHERE r.request_id = e.call_id))
 UNION ALL
 SELECT e.call_id::text, -e.amount_nano_usd, NULL FROM entries e
-WHERE e.kind = 'settle' AND NOT EXISTS (SELECT FROM call_logs l WHERE l.request_id = e.call_id)
+WHERE e.kind = 'settle' AND e.created_at >= (SELECT since FROM kept)
+  AND NOT EXISTS (SELECT FROM call_logs l WHERE l.request_id = e.call_id)
 UNION ALL
 SELECT request_id::text, NULL, count(*) FROM call_logs GROUP BY request_id HAVING count(*) > 1
+
+-- dropped_months_add_up --
+-- The settlements without a row come to what the rows of the dropped months had cost.
+SELECT e.cost::bigint, d.cost::bigint
+FROM (SELECT coalesce(-sum(amount_nano_usd), 0) AS cost FROM entries
+      WHERE kind = 'settle' AND NOT EXISTS (SELECT FROM call_logs l WHERE l.request_id = call_id)) e,
+     (SELECT coalesce(sum(cost_nano_usd), 0) AS cost, count(*) AS months FROM call_log_dropped) d
+WHERE d.months > 0 AND e.cost <> d.cost
 
 -- key_was_claimed_by_a_call --
 -- Every idempotency key belongs to a call of its account that held money in its name.

@@ -100,6 +100,7 @@ def _config(values: Mapping[str, Any], source: Path) -> Config:
         max_body_bytes=values["max_body_mb"],
         translations=frozenset(values["translations"]),
         messages_versions=values["messages_versions"],
+        retention_months=values["retention_months"],
         idempotency_max_bytes=values["idempotency_max_kb"],
         timeouts=Timeouts(**values["timeouts"].values),
         registry=Registry.of(

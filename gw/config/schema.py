@@ -138,6 +138,7 @@ TOP: Schema = {
         ("2023-06-01", "2026-10-21"),
     ),
     "idempotency_max_kb": Key(binary_size("kB", KIB, most=1_048_576, above_zero=False), 1024 * KIB),
+    "retention_months": Key(optional(whole(1, 1200)), None),
     "timeouts": section(TIMEOUTS),
     "channels": Key(listing(mapping(CHANNEL), "a list of channels"), ()),
     "models": Key(listing(mapping(MODEL), "a list of models"), ()),

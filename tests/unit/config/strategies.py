@@ -89,6 +89,7 @@ tops = st.fixed_dictionaries(
         "drain_seconds": st.integers(0, 1000),
         "max_body_mb": st.integers(1, 1024),
         "idempotency_max_kb": st.integers(0, 4096),
+        "retention_months": st.integers(1, 1200) | st.none(),
         "credits_per_usd": st.integers(1, 100_000),
         "translations": some_of(TRANSLATIONS),
         "timeouts": st.fixed_dictionaries({}, optional={k: st.integers(1, 999) for k in TIMEOUTS}),

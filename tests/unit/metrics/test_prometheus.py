@@ -118,6 +118,8 @@ def test_process_events_move_their_series(world: World) -> None:
     assert world.value("gw_database_up") == 1
     metrics.database_up(False)
     assert world.value("gw_database_up") == 0
+    metrics.call_log_kept(True)
+    assert world.value("gw_call_log_kept") == 1
 
 
 def test_gateway_metrics_of_two_kinds_do_not_share_a_registry(world: World) -> None:

@@ -1,0 +1,97 @@
+"""Keeps the months of the call log: the next ones made ahead of time, old ones dropped.
+
+Every process does it, and the database sees to it that they do not get in each other's way. What a
+round could not do, because somebody reads the whole log just then, the next one does; no call ever
+waits for it (see the functions in `actors/store/migrations`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+
+from actors.clock import Clock
+from actors.store.database import Database, StoreError
+from actors.store.queries import load
+from actors.wallet.money import format_usd
+from metrics.logs import EventLog
+from metrics.prometheus import Metrics
+
+SQL = load("actors", "partitions.sql")
+ROUND_SECONDS = 3600.0
+# A month is read once before it goes, to keep its sum.
+STATEMENT_SECONDS = 1800.0
+
+
+class Partitions:
+    """One per process. `retention_months` is read anew each round; None keeps everything."""
+
+    def __init__(
+        self,
+        *,
+        database: Database,
+        retention_months: Callable[[], int | None],
+        clock: Clock,
+        metrics: Metrics,
+    ) -> None:
+        self._database = database
+        self._retention_months = retention_months
+        self._clock = clock
+        self._metrics = metrics
+        self._log = EventLog("actors.partitions")
+
+    async def run(self) -> None:
+        """A round an hour, for ever."""
+        while True:
+            await self.round()
+            await self._clock.sleep(ROUND_SECONDS)
+
+    async def round(self) -> None:
+        """Make what is missing and drop what is too old."""
+        made = await self.make()
+        try:
+            await self._drop()
+        except StoreError as error:
+            self._log.warning("months_not_dropped", error=str(error))
+            made = False
+        self._metrics.call_log_kept(made)
+
+    async def make(self) -> bool:
+        """Make the partitions of this month and the next two; False where that has to wait.
+
+        Meanwhile the default partition takes what comes, and its rows move later.
+        """
+        try:
+            await self._database.execute(SQL["make"], (self._today(),))
+        except StoreError as error:
+            self._log.warning("partitions_postponed", error=str(error))
+            return False
+        return True
+
+    async def _drop(self) -> None:
+        months = self._retention_months()
+        if months is None:
+            return
+        limit = first_kept(self._today(), months)
+        session = await self._database.session(statement_seconds=STATEMENT_SECONDS)
+        try:
+            while dropped := await session.fetch_one(SQL["drop"], (limit,)):
+                month, rows, cost = dropped
+                self._log.info(
+                    "month_dropped",
+                    month=f"{month:%Y-%m}",
+                    rows=rows,
+                    cost_usd=format_usd(cost),
+                )
+        finally:
+            await session.close()
+
+    def _today(self) -> date:
+        return datetime.fromtimestamp(self._clock.now(), UTC).date()
+
+
+def first_kept(today: date, months: int) -> date:
+    """The first day of the first month that is kept: this one and so many before it are."""
+    assert months >= 1
+    number = today.year * 12 + today.month - 1 - months
+    return date(number // 12, number % 12 + 1, 1)

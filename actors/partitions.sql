@@ -1,0 +1,7 @@
+-- make --
+-- The call log's partitions for the month of this day and the next two, and for whatever is in the default one.
+SELECT call_logs_make_partitions(%s::date, 3)
+
+-- drop --
+-- Drop the oldest month before this day's.
+SELECT month, row_count, cost_nano_usd FROM call_logs_drop_month(%s::date)
