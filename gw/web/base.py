@@ -75,6 +75,8 @@ class BaseHandler(Exchange):
         checks.require_agent_allowed(principal, agent_keys_allowed=self.agent_keys_allowed)
         if self.limited:
             self._admission = await checks.admit(services.limits, principal)
+            if self.client_gone:  # meanwhile; nobody says so a second time
+                self.release()
             for name, value in self._admission.headers.items():
                 self.set_header(name, value)  # an error clears them (spec: Errors, rule 2)
         if self.billed:
