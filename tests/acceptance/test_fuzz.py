@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.acceptance.bad_inputs.case import ALIAS, MODEL, OTHER_MODEL, request
+from tests.acceptance.bad_inputs.chance import ROOMY, spoilt
 from tests.acceptance.bad_inputs.stand import FUNDS_NANO_USD, SECRETS, SETTINGS, Stand
 from tests.support.house import House
 from tests.support.raw import RawAnswer, RawConnection
@@ -24,9 +25,7 @@ __all__ = ["SETTINGS"]
 
 ON_BOTH_FRONTS = True
 
-ROOMY = settings(max_examples=300, deadline=None)
 STATUS = re.compile(rb"HTTP/1\.1 ([1-4]\d\d) ")
-Mutation = Callable[[bytes], bytes]
 
 FULL: dict[str, Any] = {
     "model": MODEL,
@@ -50,49 +49,6 @@ FULL: dict[str, Any] = {
 }  # fmt: skip
 BODY = json.dumps(FULL, ensure_ascii=False).encode()
 HEAD = request("Content-Type: application/json", "session_id: abc", "Expect: x", body=BODY)
-
-PIECES = st.sampled_from(
-    [b'"', b"\\", b"{", b"}", b"[", b"]", b",", b":", b"\0", b"\n", b"\xff", b"\xed\xa0\x80",
-     b"\\ud800", b"\\u0000", b"1e999", b"-", b"0", b"NaN", b"null", b"true", b'"model":"x",',
-     b'"m\\u006fdel":', b'"stream_options":{},', b"[" * 990, b'{"a":' * 990, b"9" * 400, b" " * 300,
-     b"\r\n", b"\r\n\r\n", b"Content-Length: 5\r\n", b"Transfer-Encoding: chunked\r\n", b": ",
-     b"HTTP/1.0", b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", b"Connection: close\r\n", b"%00", b"?key=x"]
-)  # fmt: skip
-
-
-@st.composite
-def mutations(draw: st.DrawFn, most: int) -> Mutation:
-    """Something that is done to bytes at one place."""
-    start, length = draw(st.integers(0, most)), draw(st.integers(0, 40))
-    kind = draw(st.sampled_from(["flip", "cut", "double", "end", "insert", "swap"]))
-    piece = draw(PIECES) if kind in ("insert", "swap") else draw(st.binary(min_size=1, max_size=1))
-
-    def mutate(data: bytes) -> bytes:
-        at = start % (len(data) + 1)
-        end = at + length
-        return {
-            "flip": data[:at] + piece + data[at + 1 :],
-            "cut": data[:at] + data[end:],
-            "double": data[:end] + data[at:],
-            "end": data[:at],
-            "insert": data[:at] + piece + data[at:],
-            "swap": data[:at] + piece + data[end:],
-        }[kind]
-
-    return mutate
-
-
-def spoilt(data: bytes, most: int) -> st.SearchStrategy[bytes]:
-    """The bytes with one to four mutations within the first `most` of them."""
-
-    def apply(steps: list[Mutation]) -> bytes:
-        whole = data
-        for step in steps:
-            whole = step(whole)
-        return whole
-
-    return st.lists(mutations(most), min_size=1, max_size=4).map(apply)
-
 
 SCALARS = (
     st.none()

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.acceptance.pictures import EACH, generate, picture
 from tests.support.aio import run
 from tests.support.client import CHAT, Reply, chat_body
 from tests.support.collector import ReadSpan, Sink, running_sink
@@ -26,10 +27,14 @@ CALLER = "00f067aa0ba902b7"
 USAGE = {"input": 100, "output": 20, "cached": 40}
 CHANNELS = ("one", "two", "three")
 SETTINGS: dict[str, Any] = {
-    "channels": [channel(name, priority=place) for place, name in enumerate(CHANNELS)],
+    "channels": [
+        channel(name, priority=place, protocols=["chat", "images"])
+        for place, name in enumerate(CHANNELS)
+    ],
     "models": [
         model("sim-model", *CHANNELS),
         model("renamed", {"id": "one", "as": "vendor/sim"}, owned_by="vendor"),
+        picture("picture", "one"),
     ],
 }
 
@@ -99,6 +104,27 @@ def test_call_and_attempt_are_one_tree(h: House, sink: Sink, tenant: Tenant) -> 
         "gw.channel": "one",
         "gw.outcome": "ok",
     }
+
+
+def test_images_are_told_by_the_piece(h: House, sink: Sink, tenant: Tenant) -> None:
+    reply = generate(tenant.client, n=2)
+    call, (attempt,) = sink.of_call(reply.trace, attempts=1)
+    assert (call.name, call.is_error) == ("gw.images.generate", False)
+    assert call.attributes == {
+        "gen_ai.operation.name": "generate_content",
+        "gen_ai.output.type": "image",
+        "gen_ai.provider.name": "sim",
+        "gen_ai.request.model": "picture",
+        "gen_ai.response.model": "picture",
+        "gw.account": tenant.account,
+        "gw.call": reply.trace,
+        "gw.cost_nano_usd": 2 * EACH,
+        "gw.error_code": "",
+        "gw.protocol": "images",
+        "gw.status": "success",
+        "gw.units": 2,
+    }
+    assert traceparents(h) == [header(attempt)]
 
 
 def test_stream_tells_when_its_first_bytes_came(sink: Sink, tenant: Tenant) -> None:

@@ -7,7 +7,7 @@ async with stage(a=[answer(made(2))]) as w:
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from decimal import Decimal
 from typing import Any
@@ -39,6 +39,7 @@ TOTAL_SECONDS = 14.0
 
 
 def stage(
+    given: Mapping[str, Sequence[Script]] | None = None,
     *,
     price: PriceSpec = PLAIN,
     multiplier: str = "1",
@@ -46,6 +47,7 @@ def stage(
     **named: Sequence[Script],
 ) -> AbstractAsyncContextManager[World]:
     """Channels `a`, `b`, … in this order of priority, and the images model `m` on them."""
+    scripts = {**(given or {}), **named}
     channels = [
         make_channel(
             name,
@@ -53,15 +55,15 @@ def stage(
             protocols=frozenset({"images"}),
             health=HealthSpec(failures=3),
         )
-        for place, name in enumerate(named, start=1)
+        for place, name in enumerate(scripts, start=1)
     ]
     model = make_model(
-        *named,
+        *scripts,
         endpoint_type="images_generations",
         price=price,
         multiplier=Decimal(multiplier),
     )
-    return world(named, balance=balance, channels=channels, model=model)
+    return world(scripts, balance=balance, channels=channels, model=model)
 
 
 def made(count: int, **more: Any) -> bytes:

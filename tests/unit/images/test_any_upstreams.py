@@ -1,0 +1,98 @@
+"""Any upstreams behind one images call: what the client gets and pays, against a plain model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from channels.errors import UpstreamCut, UpstreamMalformed, UpstreamUnreachable
+from tests.support.aio import run
+from tests.unit.calls.fake_wire import Script, answer
+from tests.unit.calls.world import ACCOUNT
+from tests.unit.images.stage import EACH, generate, made, stage
+
+FUNDS = 10**9
+CHANNELS = "abcd"
+
+
+@dataclass(frozen=True)
+class Fate:
+    """What one upstream does; `images` or `http_status` where that ends the call."""
+
+    script: Script
+    images: int | None = None
+    http_status: int = 0
+    body: bytes = b""
+
+    @property
+    def ends_the_call(self) -> bool:
+        return self.images is not None or 400 <= self.http_status < 500
+
+
+def images(count: int) -> Fate:
+    body = made(count)
+    return Fate(answer(body), images=count, http_status=200, body=body)
+
+
+def refused(status: int) -> Fate:
+    body = b'{"error": {"message": "status %d"}}' % status
+    return Fate(answer(body, status=status), http_status=status, body=body)
+
+
+FATES = st.one_of(
+    st.integers(0, 12).map(images),
+    st.sampled_from([400, 401, 404, 422, 429, 500, 502, 503, 529]).map(refused),
+    st.sampled_from(
+        [
+            Fate((UpstreamUnreachable(),)),
+            Fate((UpstreamCut(),)),
+            Fate((UpstreamMalformed(),)),
+            Fate(answer(b"<html>")),
+            Fate(answer(b'{"data": {}}')),
+            Fate(answer(b'{"data": [', UpstreamCut())),
+            Fate(answer(b"", status=307)),
+        ]
+    ),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    fates=st.lists(FATES, min_size=1, max_size=4),
+    asked=st.integers(1, 10),
+    price_of=st.integers(0, 9),
+)
+def test_client_gets_the_first_answer_and_pays_for_its_images(
+    fates: list[Fate], asked: int, price_of: int
+) -> None:
+    async def main() -> None:
+        scripts = {name: [fate.script] for name, fate in zip(CHANNELS, fates, strict=False)}
+        balance = price_of * EACH or 1
+        async with stage(scripts, balance=balance) as w:
+            told = await generate(w, n=asked)
+            if asked > price_of:
+                assert told.error is not None
+                assert told.error.http_status == 402
+                assert (w.wire.tried, w.ledger.balances[ACCOUNT]) == ([], balance)
+                return
+            tried = fates[:3]
+            for place, fate in enumerate(tried, start=1):
+                if fate.ends_the_call:
+                    tried = fates[:place]
+                    break
+            last = tried[-1]
+            assert len(w.wire.tried) == len(tried)
+            assert told.cost == (last.images or 0) * EACH
+            assert w.ledger.balances[ACCOUNT] == balance - told.cost
+            if last.http_status:
+                assert (told.writer.http_status, told.writer.sent) == (last.http_status, last.body)
+            else:
+                assert told.error is not None
+                assert (told.error.http_status, told.writer.blocks) == (502, [])
+            assert told.status[0] == ("success" if last.images is not None else "error")
+            assert told.row is not None
+            assert (told.row["unit_count"], told.row["unit_type"]) == (last.images or 0, "image")
+
+    run(main())
