@@ -19,7 +19,7 @@ from anthropic.types.message_create_params import MessageCreateParamsBase
 from openai.types.chat import completion_create_params
 
 from channels.translators.canonical import Protocol
-from tests.unit.translators import fields_of_chat, fields_of_messages
+from tests.unit.translators import dropping, fields_of_chat, fields_of_messages
 from tests.unit.translators.wire import translated
 
 
@@ -96,3 +96,7 @@ def test_every_member_the_official_library_of_messages_knows_is_in_the_table() -
 def kinds_of(block: Any) -> tuple[str, ...]:
     """The values of a typed dictionary's `type`."""
     return get_args(get_args(get_type_hints(block, include_extras=True)["type"])[0])
+
+
+def test_page_of_what_is_dropped_is_up_to_date() -> None:
+    assert dropping.PAGE.read_text(encoding="utf-8") == dropping.page()
