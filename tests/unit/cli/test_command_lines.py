@@ -72,7 +72,9 @@ def test_common_options_stand_anywhere(arguments: tuple[str, ...]) -> None:
         (["key", "revoke", "k"], {"id": "k"}),
         (["ledger", "verify"], {}),
         (["check-config"], {}),
-        (["serve"], {"processes": 1}),
+        (["matrix"], {"markdown": False}),
+        (["matrix", "--markdown"], {"markdown": True}),
+        (["serve"], {"processes": 1, "front": "httptools"}),
         (["demo"], {}),
     ],
 )
