@@ -58,13 +58,7 @@ def encode_request(
         body["max_output_tokens"] = max_tokens
     if stream:
         body["stream"] = True
-    for name in (
-        "temperature",
-        "top_p",
-        "frequency_penalty",
-        "presence_penalty",
-        "user",
-    ):
+    for name in ("temperature", "top_p", "frequency_penalty", "presence_penalty", "user"):
         value = getattr(request, name)
         if value is not None:
             body[name] = value

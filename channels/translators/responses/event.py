@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from channels.protocols.loose import NOTHING, raw_of, read_loosely, text_of
-from channels.translators.json_text import UNREADABLE
+from channels.translators.json_text import UNREADABLE, read_json
 
 
 class WireEvent(Struct, gc=False):
@@ -51,7 +51,7 @@ def read_event(data: bytes) -> WireEvent | None:
 
 def object_of(raw: msgspec.Raw) -> dict[str, Any]:
     """The object in a member; empty when there is none."""
-    value = None if raw is NOTHING else read_loosely(bytes(raw))
+    value = None if raw is NOTHING else read_json(bytes(raw))
     return value if isinstance(value, dict) else {}
 
 

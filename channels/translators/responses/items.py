@@ -28,12 +28,7 @@ from channels.translators.media import stated_type
 # An index in the output, or an id where an upstream gives none.
 Place = int | str | None
 
-_FORMATS = {
-    "png": "image/png",
-    "jpeg": "image/jpeg",
-    "jpg": "image/jpeg",
-    "webp": "image/webp",
-}
+_FORMATS = {"png": "image/png", "jpeg": "image/jpeg", "jpg": "image/jpeg", "webp": "image/webp"}
 
 
 @dataclass(slots=True)
@@ -140,10 +135,7 @@ class ItemReader:
         if kind == "function_call":
             arguments = item.get("arguments")
             stated = arguments if isinstance(arguments, str) else None
-            return [
-                *self._begin_call(place, item),
-                *self.finish_arguments(place, stated),
-            ]
+            return [*self._begin_call(place, item), *self.finish_arguments(place, stated)]
         if place in self._whole:
             return []
         if kind == "image_generation_call":

@@ -9,8 +9,7 @@ What an item becomes is `items.py`; nothing an upstream sends raises.
 from __future__ import annotations
 
 from channels.protocols.error_body import message_in
-from channels.protocols.loose import raw_of, read_loosely
-from channels.protocols.responses.event import read_usage
+from channels.protocols.responses.event import Response, read_response, read_usage
 from channels.translators.canonical import (
     Began,
     Ended,
@@ -21,6 +20,7 @@ from channels.translators.canonical import (
     TextDelta,
     UsageStated,
 )
+from channels.translators.json_text import read_json
 from channels.translators.responses.event import WireEvent, object_of, read_event
 from channels.translators.responses.items import ItemReader, Place
 from channels.wire.sse import SseEvent
@@ -111,37 +111,33 @@ class StreamDecoder:
         answer_id, model = response.get("id"), response.get("model")
         self._items.seed = answer_id if isinstance(answer_id, str) else ""
         return [
-            Began(
-                self._items.seed or None,
-                model if isinstance(model, str) and model else None,
-            )
+            Began(self._items.seed or None, model if isinstance(model, str) and model else None)
         ]
 
     def _end(self, read: WireEvent) -> list[Event]:
+        """The whole answer repeats all items, images too; they are read only if none was told."""
         self._ended = True
-        response = object_of(read.response)
+        response = read_response(read.response) or Response()
         events: list[Event] = []
-        output = response.get("output")
-        if not self._items.has_told and isinstance(output, list):
-            for place, item in enumerate(output):
+        if not self._items.has_told:
+            output = read_json(bytes(response.output))
+            for place, item in enumerate(output if isinstance(output, list) else ()):
                 if isinstance(item, dict):
                     events += self._items.take_item(place, item)
-        usage = read_usage(raw_of(response.get("usage")))
+        usage = read_usage(response.usage)
         if usage is not None:
             events.append(UsageStated(usage))
         if read.type == "response.failed":
-            stated = _stated_failure(response.get("error"))
+            stated = _stated_failure(read_json(bytes(response.error)))
             events.append(self._failed or stated or Failed(None, _NO_WORDS))
         else:
-            events += [
-                self._finish(read.type, response.get("incomplete_details")),
-                Ended(),
-            ]
+            details = response.incomplete_details
+            reason = None if details is None else details.reason
+            events += [self._finish(read.type, reason), Ended()]
         return events
 
-    def _finish(self, kind: str, details: object) -> Finished:
+    def _finish(self, kind: str, reason: str | None) -> Finished:
         if kind == "response.incomplete":
-            reason = details.get("reason") if isinstance(details, dict) else None
             return Finished("refusal" if reason == "content_filter" else "length")
         return Finished("tool_calls" if self._items.count else "stop")
 
@@ -155,7 +151,7 @@ def _place(read: WireEvent) -> Place:
 
 def _failure(read: WireEvent) -> Failed:
     """The failure of an `error` event, whose members are in it or in its `error`."""
-    inner = _stated_failure(read_loosely(bytes(read.error)))
+    inner = _stated_failure(read_json(bytes(read.error)))
     return inner or Failed(read.code, message_in(read.message) or _NO_WORDS)
 
 
@@ -164,6 +160,5 @@ def _stated_failure(error: object) -> Failed | None:
         return None
     code = (error.get("code") or error.get("type")) if isinstance(error, dict) else None
     return Failed(
-        str(code) if isinstance(code, str | int) else None,
-        message_in(error) or _NO_WORDS,
+        str(code) if isinstance(code, str | int) else None, message_in(error) or _NO_WORDS
     )

@@ -139,8 +139,7 @@ def test_function_calls_beside_a_search_under_the_clients_own_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("details", "reason"),
-    [(None, "length"), ({"reason": "content_filter"}, "content_filter")],
+    ("details", "reason"), [(None, "length"), ({"reason": "content_filter"}, "content_filter")]
 )
 def test_incomplete_answer_says_why(details: Any, reason: str) -> None:
     chunks = written(text("Hi"), completed(status="incomplete", incomplete_details=details))

@@ -186,10 +186,7 @@ def test_images_and_files_by_data_and_by_url() -> None:
 
 
 def test_result_with_an_image_keeps_it() -> None:
-    content = [
-        {"type": "text", "text": "wet"},
-        {"type": "image_url", "image_url": {"url": PNG}},
-    ]
+    content = [{"type": "text", "text": "wet"}, {"type": "image_url", "image_url": {"url": PNG}}]
     *_, result = items(
         user("Weather?"),
         {"role": "assistant", "tool_calls": [CALL]},

@@ -245,11 +245,7 @@ def test_ids_serve_where_there_is_no_index() -> None:
 
 def test_thinking_keeps_its_paragraphs_and_its_proof() -> None:
     summary = [{"type": "summary_text", "text": one} for one in ("One.", "Two.")]
-    item: dict[str, Any] = {
-        "type": "reasoning",
-        "summary": summary,
-        "encrypted_content": "gAAA",
-    }
+    item: dict[str, Any] = {"type": "reasoning", "summary": summary, "encrypted_content": "gAAA"}
     proof = ThinkingDelta(signature="gAAA", signer="responses")
     found = read(
         event("reasoning_summary_text.delta", summary_index=0, delta="One"),
@@ -259,12 +255,7 @@ def test_thinking_keeps_its_paragraphs_and_its_proof() -> None:
         done(**item),
         completed(item),
     )
-    assert found[:4] == [
-        ThinkingDelta("One"),
-        ThinkingDelta("."),
-        ThinkingDelta("\n\nTwo."),
-        proof,
-    ]
+    assert found[:4] == [ThinkingDelta("One"), ThinkingDelta("."), ThinkingDelta("\n\nTwo."), proof]
     assert found[4:] == ENDING
     whole = read(completed(item))
     assert whole[:3] == [ThinkingDelta("One."), ThinkingDelta("\n\nTwo."), proof]
