@@ -13,17 +13,19 @@ from decimal import Decimal
 from typing import Any
 
 from actors.router import Candidate
+from actors.wallet.claims import Claim
 from actors.wallet.unit_pricing import ImagePrice
 from channels.adapters import images as adapter
 from channels.protocols import images
 from channels.registry import ChannelSpec, HealthSpec, PriceSpec
 from channels.wire.http import UpstreamRequest
 from gw.calls.media import MediaCall
+from gw.idempotency.submission import Submission
 from gw.images.bill import ImageBill
 from metrics.spans import UNSAMPLED
 from tests.support.specs import make_channel, make_model
 from tests.unit.calls.fake_wire import Script
-from tests.unit.calls.world import Told, World, world
+from tests.unit.calls.world import ACCOUNT, Told, World, world
 from tests.unit.calls.writer import RecordingWriter
 
 EACH = 40_000_000  # nano-USD
@@ -72,9 +74,15 @@ def made(count: int, **more: Any) -> bytes:
     return json.dumps({"created": 1, "model": "up", "data": data, **more}).encode()
 
 
+def submission(key: str) -> Submission:
+    """A claim on this key, always for the same request."""
+    claim = Claim(key=key, fingerprint=b"one")
+    return Submission(account_id=ACCOUNT, claim=claim, answer_bytes_max=1000)
+
+
 def prepare(w: World, **body: Any) -> MediaCall:
-    """A call as the endpoint makes it."""
-    cap = body.pop("cap", None)
+    """A call as the endpoint makes it; `key` is the idempotency key that it claims."""
+    cap, key = body.pop("cap", None), body.pop("key", None)
     request = images.read_request(json.dumps({"model": "m", "prompt": "a boat", **body}).encode())
 
     def upstream(candidate: Candidate, channel: ChannelSpec) -> UpstreamRequest:
@@ -92,6 +100,7 @@ def prepare(w: World, **body: Any) -> MediaCall:
         started=w.clock.monotonic(),
         attempt_seconds=ATTEMPT_SECONDS,
         total_seconds=TOTAL_SECONDS,
+        submission=None if key is None else submission(key),
     )
     w.calls.append(call)
     return call

@@ -1,0 +1,137 @@
+"""A media call with an idempotency key: kept before it is seen; failures are not kept at all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from actors.wallet.wallets import KeyTaken
+from gw.calls.running import DURABLE_SECONDS
+from tests.support.aio import eventually, jump, run
+from tests.support.fake_claims import ClaimRow
+from tests.unit.calls.fake_wire import FOR_EVER, answer
+from tests.unit.calls.world import ACCOUNT, World
+from tests.unit.calls.writer import RecordingWriter
+from tests.unit.images.stage import ATTEMPT_SECONDS, EACH, generate, made, prepare, stage
+
+
+def claims(w: World) -> list[str]:
+    """The state of each key."""
+    return [row.state for row in w.ledger.claims.rows.values()]
+
+
+def row_of(w: World) -> ClaimRow:
+    return w.ledger.claims.rows[ACCOUNT, "k"]
+
+
+@asynccontextmanager
+async def answered_and_unsettled(key: str | None) -> AsyncIterator[tuple[World, RecordingWriter]]:
+    """A call whose settlement is on its way to a ledger that does not answer for now."""
+    ready, client = asyncio.Event(), RecordingWriter()
+    async with stage(a=[(ready, *answer(made(1)))]) as w:
+        w.begin(prepare(w, key=key), client)
+        await eventually(lambda: w.wire.tried == ["a"], what="the attempt")
+        gate = w.ledger.gate = asyncio.Event()
+        ready.set()
+        await eventually(lambda: not w.live.ids(), what="the settlement on its way")
+        for _ in range(20):  # turns of the loop in which the answer could go out
+            await asyncio.sleep(0)
+        yield w, client
+        gate.set()
+        await w.end(w.calls[-1], client)
+        assert w.ledger.balances[ACCOUNT] == 10**9 - EACH
+
+
+def test_answer_is_kept_as_it_went_out() -> None:
+    async def main() -> None:
+        async with stage(a=[answer(made(1))]) as w:
+            told = await generate(w, key="k")
+            row = row_of(w)
+            assert (row.state, row.status, row.body) == ("stored", 200, told.writer.sent)
+            assert row.headers == [["Content-Type", "application/json"]]
+            with pytest.raises(KeyTaken) as taken:
+                await generate(w, key="k")
+            assert taken.value.standing == "stored"
+            assert w.ledger.balances[ACCOUNT] == 10**9 - EACH
+
+    run(main())
+
+
+def test_answer_with_a_key_is_seen_only_when_it_is_kept() -> None:
+    async def main() -> None:
+        async with answered_and_unsettled("k") as (w, client):
+            assert (client.has_ended, claims(w)) == (False, ["executing"])
+        assert (client.has_ended, claims(w)) == (True, ["stored"])
+
+    run(main())
+
+
+def test_answer_without_a_key_waits_for_nothing() -> None:
+    async def main() -> None:
+        async with answered_and_unsettled(None) as (_, client):
+            assert client.has_ended
+
+    run(main())
+
+
+def test_ledger_that_hangs_does_not_keep_an_answer_for_ever() -> None:
+    async def main() -> None:
+        async with answered_and_unsettled("k") as (w, client):
+            jump(DURABLE_SECONDS + 1)
+            await eventually(lambda: client.has_ended, what="the answer")
+            assert claims(w) == ["executing"]
+        assert claims(w) == ["stored"]
+
+    run(main())
+
+
+def test_client_that_leaves_while_its_answer_is_being_kept_may_ask_again() -> None:
+    async def main() -> None:
+        async with answered_and_unsettled("k") as (w, client):
+            client.leave()
+        assert claims(w) == ["stored"]
+
+    run(main())
+
+
+ENDINGS: dict[str, tuple[Callable[[RecordingWriter], None], list[str]]] = {
+    "time-out": (lambda _: jump(ATTEMPT_SECONDS + 1), []),
+    "drain": (lambda client: client.cut(), []),
+    "client": (lambda client: client.leave(), ["executing"]),
+}
+
+
+@pytest.mark.parametrize(("end", "left"), ENDINGS.values(), ids=ENDINGS.keys())
+def test_unanswered_call_leaves_its_key_free_unless_its_client_left(
+    end: Callable[[RecordingWriter], None], left: list[str]
+) -> None:
+    async def main() -> None:
+        async with stage(a=[(FOR_EVER,)]) as w:
+            call, client = prepare(w, key="k"), RecordingWriter()
+            w.begin(call, client)
+            await eventually(lambda: w.wire.tried == ["a"], what="the attempt")
+            assert claims(w) == ["executing"]
+            end(client)
+            await w.end(call, client)
+            assert claims(w) == left
+
+    run(main())
+
+
+def test_client_that_leaves_before_its_hold_leaves_its_key_free() -> None:
+    async def main() -> None:
+        async with stage(a=[answer(made(1))]) as w:
+            gate = w.ledger.gate = asyncio.Event()
+            call, client = prepare(w, key="k"), RecordingWriter()
+            w.begin(call, client)
+            await eventually(lambda: not w.writer.is_idle, what="the hold under way")
+            client.leave()
+            gate.set()
+            told = await w.end(call, client)
+            assert claims(w) == []
+            assert told.status == ("interrupted", "client_disconnected")
+
+    run(main())
