@@ -42,7 +42,7 @@ from metrics.prometheus import Metrics
 # Measured: a larger batch buys little CPU and costs latency.
 BATCH_MAX = 256
 # Answers to be kept under idempotency keys make a batch heavy: past this, the next takes the rest.
-ANSWER_BYTES_MAX = 8 * 1024 * 1024
+ANSWER_BYTES_MAX = 2 * 1024 * 1024
 BACKOFF_FIRST_SECONDS = 0.05
 BACKOFF_MAX_SECONDS = 1.0
 

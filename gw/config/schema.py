@@ -137,7 +137,8 @@ TOP: Schema = {
         distinct(header_text("a version"), "a list of versions", least=1),
         ("2023-06-01", "2026-10-21"),
     ),
-    "idempotency_max_kb": Key(binary_size("kB", KIB, most=1_048_576, above_zero=False), 1024 * KIB),
+    # What is kept goes through the ledger's own connection, which everybody waits for meanwhile.
+    "idempotency_max_kb": Key(binary_size("kB", KIB, most=16_384, above_zero=False), 1024 * KIB),
     "retention_months": Key(optional(whole(1, 1200)), None),
     "timeouts": section(TIMEOUTS),
     "channels": Key(listing(mapping(CHANNEL), "a list of channels"), ()),

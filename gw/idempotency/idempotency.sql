@@ -6,13 +6,14 @@ WHERE account_id = %s AND key = %s AND fingerprint = %s AND state = 'stored' AND
 -- is_known --
 -- Whether a key of an account is in use: by a call under way or by an answer that is remembered.
 SELECT EXISTS (SELECT FROM idempotency i
-               WHERE i.account_id = %s AND i.key = %s AND idempotency_stands(i))
+               WHERE i.account_id = %s AND i.key = %s
+                 AND idempotency_stands(i.state, i.call_id, i.expires_at))
 
 -- forget_expired --
 -- Delete so many keys whose time is over. A row that somebody is claiming at this moment is left alone.
 WITH expired AS (
     SELECT i.account_id, i.key FROM idempotency i
-    WHERE i.expires_at <= now() AND NOT idempotency_stands(i)
+    WHERE i.expires_at <= now() AND NOT idempotency_stands(i.state, i.call_id, i.expires_at)
     ORDER BY i.expires_at LIMIT %s FOR UPDATE SKIP LOCKED
 )
 DELETE FROM idempotency i USING expired

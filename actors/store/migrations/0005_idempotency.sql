@@ -22,10 +22,12 @@ CREATE TABLE idempotency (
 CREATE UNIQUE INDEX idempotency_of_call ON idempotency (call_id);
 CREATE INDEX idempotency_by_expiry ON idempotency (expires_at);
 
--- Whether a row still counts. A call under way keeps its key, however long it takes.
-CREATE FUNCTION idempotency_stands(claim idempotency) RETURNS boolean LANGUAGE sql STABLE AS $$
-    SELECT claim.expires_at > now()
-        OR claim.state = 'executing' AND EXISTS (SELECT FROM holds h WHERE h.call_id = claim.call_id)
+-- Whether a row still counts. A call under way keeps its key, however long it takes. (It takes the
+-- columns, because a row as a whole would be put together with its body.)
+CREATE FUNCTION idempotency_stands(p_state text, p_call_id uuid, p_expires_at timestamptz)
+RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT p_expires_at > now()
+        OR p_state = 'executing' AND EXISTS (SELECT FROM holds h WHERE h.call_id = p_call_id)
 $$;
 
 -- p_wanted [{seq, account_id, call_id, key, fingerprint}]: who claims a key, and with what request.
@@ -33,13 +35,15 @@ $$;
 CREATE FUNCTION idempotency_find(p_wanted json) RETURNS jsonb LANGUAGE sql AS $$
     SELECT jsonb_object_agg(x.seq, jsonb_build_object('key', x.key, 'fingerprint', x.fingerprint,
         'standing', CASE
-            WHEN i.call_id IS NULL THEN NULL
+            WHEN NOT i.stands THEN NULL
             WHEN i.fingerprint <> decode(x.fingerprint, 'hex') THEN 'reuse'
             WHEN i.state = 'executing' THEN 'in_flight'
-            ELSE i.state END))
+            ELSE i.state END))  -- null where there is no row
     FROM json_to_recordset(p_wanted) AS x(seq integer, account_id text, key text, fingerprint text)
-    LEFT JOIN idempotency i
-        ON i.account_id = x.account_id AND i.key = x.key AND idempotency_stands(i)
+    LEFT JOIN LATERAL (
+        -- OFFSET 0: one look-up for each key, whatever the planner thinks of so small a table.
+        SELECT i.fingerprint, i.state, idempotency_stands(i.state, i.call_id, i.expires_at) AS stands
+        FROM idempotency i WHERE i.account_id = x.account_id AND i.key = x.key OFFSET 0) i ON true
 $$;
 
 -- The holds of these sequence numbers were granted: their keys are taken, for ten minutes unless
