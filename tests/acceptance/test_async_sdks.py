@@ -1,4 +1,4 @@
-"""The asynchronous clients of messages and native-content: they bring other HTTP libraries along."""
+"""Asynchronous clients of messages and native-content, which bring other HTTP libraries along."""
 
 from __future__ import annotations
 

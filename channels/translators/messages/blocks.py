@@ -111,9 +111,7 @@ class BlockReader:
         call_id, name = _string(block, "id") or "", _string(block, "name") or ""
         self._names[call_id] = name
         given = block.get("input")
-        return ToolCall(
-            call_id, name, dumps({} if given is None else given).decode(), extras=extras
-        )
+        return ToolCall(call_id, name, arguments_of(given), extras=extras)
 
     def _read_result(self, block: Mapping[str, Any], extras: dict[str, Any]) -> ToolResult:
         call_id = _string(block, "tool_use_id") or ""
@@ -127,6 +125,13 @@ class BlockReader:
             is_error=block.get("is_error") is True,
             extras=extras,
         )
+
+
+def arguments_of(given: Any) -> str:
+    """A call's `input` as JSON text; a text is taken for what it should have been."""
+    if not given:
+        return "{}"
+    return given if isinstance(given, str) else dumps(given).decode()
 
 
 def _read_thinking(block: Mapping[str, Any]) -> list[Part]:

@@ -28,7 +28,7 @@ from channels.translators.canonical import (
 )
 from channels.translators.envelope import opened
 from channels.translators.identifiers import made_id
-from channels.translators.json_text import dumps
+from channels.translators.messages.blocks import arguments_of
 from channels.translators.messages.event import WireEvent, read_event
 from channels.translators.messages.finish import read_explanation, read_finish
 from channels.translators.messages.usage import UsageReader
@@ -142,7 +142,7 @@ class StreamDecoder:
             return [ThinkingDelta(redacted=data, signer=signer)]
         if kind == "tool_use":
             given = block.get("input")
-            call = _Call(self._count, dumps(given).decode() if given else "{}")
+            call = _Call(self._count, arguments_of(given))
             self._count += 1
             self._calls[read.index] = call
             call_id = text_of(block.get("id")) or made_id(self._id, str(call.index))

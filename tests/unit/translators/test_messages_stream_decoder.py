@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from channels.translators.canonical import (
     ToolCall,
     UsageStated,
 )
+from channels.translators.table import codec
 from channels.usage import Usage
 from channels.wire.sse import SseEvent
 from tests.unit.translators.wire import events_from, events_in, folded, sse
@@ -163,14 +165,17 @@ def test_calls_are_counted_without_the_other_blocks() -> None:
     ]
 
 
-def test_arguments_given_at_the_start_are_the_arguments() -> None:
-    found = events_from(
-        "messages",
-        sse(
-            start(), begin(0, "tool_use", id="t", name="f", input={"a": 1}), last("tool_use"), STOP
-        ),
-    )
-    assert folded(found).parts == (ToolCall("t", "f", '{"a":1}'),)
+@pytest.mark.parametrize(
+    ("given", "arguments"),
+    [({"a": 1}, '{"a":1}'), ('{"a": ', '{"a": '), ({}, "{}"), ("", "{}"), (None, "{}")],
+)
+def test_arguments_given_at_the_start_are_the_arguments(given: object, arguments: str) -> None:
+    call = {"type": "tool_use", "id": "t", "name": "f", "input": given}
+    opening = {"type": "content_block_start", "index": 0, "content_block": call}
+    found = events_from("messages", sse(start(), opening, last("tool_use"), STOP))
+    whole = json.dumps({"type": "message", "content": [call], "stop_reason": "tool_use"})
+    assert folded(found).parts == (ToolCall("t", "f", arguments),)
+    assert codec("messages").decode_answer(whole.encode()).parts == folded(found).parts
 
 
 def test_first_event_may_be_a_call_and_need_no_start() -> None:
