@@ -27,7 +27,6 @@ from tests.support.tenants import Tenant
 
 SETTINGS = settings()
 STREAMS = [way for way in WAYS if way.form != "whole"]
-WHOLES = [way for way in WAYS if way.form == "whole"]
 HELLO = Asked()
 
 # Events of each wire until two pieces of text, ten characters, are out; and before there is any.
@@ -47,6 +46,14 @@ STATUSES: dict[int, tuple[tuple[str, str], str, str]] = {
     500: (("api_error", "upstream_error"), "api_error", "INTERNAL"),
     503: (("api_error", "upstream_error"), "api_error", "UNAVAILABLE"),
     529: (("api_error", "upstream_error"), "overloaded_error", "UNAVAILABLE"),
+}
+# A connection lost at once or in the middle of a whole answer, a web page with status 200, bytes
+# that are no HTTP.
+NO_ANSWER: dict[str, dict[str, Any]] = {
+    "lost": {"refuse": True},
+    "broken": {"cut_after_bytes": 60},
+    "web page": {"malformed": "html"},
+    "no HTTP": {"malformed": "http"},
 }
 UNREACHABLE = (("api_error", "upstream_unreachable"), "api_error", "UNAVAILABLE")
 # What an error event in the upstream's stream is called, by who reports it: chat and responses say
@@ -109,30 +116,14 @@ def test_refusal_before_anything(h: House, payer: Tenant, way: Way, status: int)
     check_free(h, payer, reply, before)
 
 
-@pytest.mark.parametrize("way", WAYS, ids=str)
-def test_connection_that_is_lost_before_anything(h: House, payer: Tenant, way: Way) -> None:
+@pytest.mark.parametrize(
+    ("way", "how"),
+    [(way, how) for way in WAYS for how in NO_ANSWER if how != "broken" or way.form == "whole"],
+    ids=str,
+)
+def test_what_is_no_answer(h: House, payer: Tenant, way: Way, how: str) -> None:
     before = h.balance_nano_usd(payer)
-    reply = ask(h, payer, way, refuse=True)
-    assert reply.status == 502
-    check_shape(reply, way, UNREACHABLE)
-    check_free(h, payer, reply, before)
-
-
-@pytest.mark.parametrize("way", WHOLES, ids=str)
-def test_whole_answer_that_breaks_off(h: House, payer: Tenant, way: Way) -> None:
-    before = h.balance_nano_usd(payer)
-    reply = ask(h, payer, way, cut_after_bytes=60)
-    assert reply.status == 502
-    check_shape(reply, way, UNREACHABLE)
-    check_free(h, payer, reply, before)
-
-
-@pytest.mark.parametrize("how", ["html", "http"])
-@pytest.mark.parametrize("way", WAYS, ids=str)
-def test_answer_that_is_none(h: House, payer: Tenant, way: Way, how: str) -> None:
-    """A web page with status 200, or bytes that are no HTTP."""
-    before = h.balance_nano_usd(payer)
-    reply = ask(h, payer, way, malformed=how)
+    reply = ask(h, payer, way, **NO_ANSWER[how])
     assert reply.status == 502
     check_shape(reply, way, UNREACHABLE)
     check_free(h, payer, reply, before)

@@ -54,6 +54,12 @@ REFUSED = {
     "responses": {"type": "server_error", "code": "no_channel_available"},
     "native": {"code": 503, "status": "UNAVAILABLE"},
 }
+UNKNOWN = {
+    "chat": {"type": "invalid_request_error", "code": "model_not_found"},
+    "messages": {"type": "not_found_error"},
+    "responses": {"type": "invalid_request_error", "code": "model_not_found"},
+    "native": {"code": 400, "status": "NOT_FOUND"},
+}
 CATALOG = dict(
     zip(PROTOCOLS, ("chat_completions", "messages", "responses", "native_content"), strict=True)
 )
@@ -130,6 +136,15 @@ def test_cell_is_as_specified(h: House, walker: Tenant, cell: Cell, stream: bool
         assert reply.headers["content-type"].startswith("text/event-stream")
     else:
         assert SAID in whole
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_model_that_is_not_there_is_another_matter(h: House, walker: Tenant, protocol: str) -> None:
+    reply = ask(walker, Cell("no-such-model", "", protocol, None), stream=False)
+    assert reply.status == 400
+    error = reply.json["error"]
+    assert "no-such-model" in error.pop("message")
+    assert error == UNKNOWN[protocol]
 
 
 @pytest.fixture(scope="module")
