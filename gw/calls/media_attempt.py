@@ -77,6 +77,8 @@ async def _refusal(response: UpstreamResponse) -> Refusal:
         body = await response.read(ERROR_BYTES_MAX)
     except UpstreamError:
         body = b""  # the status alone has to do
+    if response.header("content-encoding") not in (None, "", "identity"):
+        body = b""  # which was not asked for, and the client may not have asked for it either
     message = error_message(body) if body else None
     told = ErrorBody(_content_type(response), body) if body.strip() else None
     if status >= 500:

@@ -89,7 +89,8 @@ class SyncMedia:
             running.finish_attempt("success", "ok")
             running.end(Ending("success", None, None))
         else:
-            running.finish_attempt("failure", "error_event")
+            # Its way of refusing this prompt, say: no sign that the channel is ill.
+            running.finish_attempt("success", "error_event")
             message = self._redactor().text(answer.failed)
             running.end(Ending("error", "upstream_error", message))
         running.first_byte()

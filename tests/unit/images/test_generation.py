@@ -190,6 +190,17 @@ def test_error_without_a_body_to_pass_on_gets_ours(body: bytes) -> None:
     run(main())
 
 
+def test_error_that_is_compressed_gets_ours() -> None:
+    async def main() -> None:
+        packed = answer(b"\x1f\x8b\x08\x00", status=422, content_encoding="gzip")
+        async with stage(a=[packed]) as w:
+            told = await generate(w)
+            assert told.error is not None
+            assert (told.error.http_status, told.writer.blocks) == (422, [])
+
+    run(main())
+
+
 def test_key_and_host_of_the_channel_never_leave_with_an_error() -> None:
     async def main() -> None:
         body = b'{"error":{"message":"key api-key-of-a is no good at http://a.example/v1"}}'
@@ -211,7 +222,7 @@ def test_answer_that_says_it_failed_goes_out_unbilled_as_an_error() -> None:
             assert (told.writer.sent, told.writer.http_status) == (body, 200)
             assert (told.status, told.cost) == (("error", "upstream_error"), 0)
             assert row_of(told)["error_message"] == "content policy"
-            assert w.wire.tried == ["a"]
+            assert (w.wire.tried, w.verdict("a")) == (["a"], "success")
 
     run(main())
 
