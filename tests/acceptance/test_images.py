@@ -16,6 +16,7 @@ from tests.support.client import NANO_PER_USD
 from tests.support.house import House
 from tests.support.tenants import Tenant
 from tests.support.upstream import key_of
+from tests.support.waiting import until
 
 SETTINGS = pictures.SETTINGS
 BAD = "invalid_request_error"
@@ -43,13 +44,12 @@ def test_library_gets_its_images_and_pays_for_each(h: House, tenant: Tenant) -> 
 
 
 def test_library_gets_pictures_in_base64(h: House, tenant: Tenant) -> None:
-    made = library(h, tenant).images.generate(
+    answer = library(h, tenant).images.with_raw_response.generate(
         model="picture", prompt="a boat", response_format="b64_json", n=2
     )
-    assert made.data is not None
-    for image in made.data:
+    for image in answer.parse().data or ():
         assert base64.b64decode(image.b64_json or "").startswith(b"\x89PNG")
-    (row,) = h.rows(tenant)
+    row = h.row(answer.headers["x-gateway-trace"])
     assert (row["unit_count"], row["result_urls"], row["result_expires_at"]) == (2, None, None)
 
 
@@ -232,6 +232,25 @@ def test_link_that_says_when_it_ends_is_believed(h: House, tenant: Tenant) -> No
     row = h.row(reply.trace)
     assert row["result_urls"] == [link]
     assert row["result_expires_at"] == at.replace(microsecond=0) + timedelta(hours=1)
+
+
+def test_call_log_tells_of_images_made_and_not_made(h: House, tenant: Tenant) -> None:
+    made = generate(tenant.client, n=2)
+    failed = generate(tenant.client, sim={"status": 422})
+    refused = generate(tenant.client, n=11)
+    tenant.client.chat(model="sim-model")
+    until(lambda: len(h.rows(tenant)) == 4, what="the rows")
+    rows = tenant.client.get("/v1/logs?unit_type=image&order=asc").json["data"]
+    assert [row["request_id"] for row in rows] == [made.trace, failed.trace, refused.trace]
+    assert [row["status"] for row in rows] == ["success", "error", "rejected"]
+    assert [row["unit_count"] for row in rows] == [2, 0, 0]
+    assert [row["cost"] for row in rows] == ["80", "0", "0"]
+    assert rows[0]["result_urls"] == [image["url"] for image in made.json["data"]]
+    detail = tenant.client.get(f"/v1/logs/{rows[0]['id']}").json
+    assert detail["kind"] == "image"
+    facts = {fact["k"]: fact["v"] for fact in detail["gateway"]}
+    assert facts["cost_computed"] == "2 x 0.04 = 0.08 USD"
+    assert {"k": "n", "v": "2"} in detail["request"]
 
 
 def test_catalog_says_what_an_image_costs(h: House, tenant: Tenant) -> None:
