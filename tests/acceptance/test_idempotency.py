@@ -5,12 +5,14 @@ Spec: States, Idempotent submission; Errors, the 409s and rule 3; Limits.
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import openai
 import pytest
 
 from tests.acceptance.submissions import (
+    BODY,
     PATH,
     PRICE,
     age_keys,
@@ -22,8 +24,12 @@ from tests.acceptance.submissions import (
 from tests.acceptance.submissions import SETTINGS as SETTINGS
 from tests.support.client import NANO_PER_USD
 from tests.support.house import House
+from tests.support.raw import RawConnection
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
+
+# Headers are read by each in its own way.
+ON_BOTH_FRONTS = True
 
 
 def spent(h: House, tenant: Tenant) -> int:
@@ -260,3 +266,18 @@ def test_library_that_sends_a_key_of_its_own_accord_is_never_charged_twice(
 def test_key_stays_here(h: House, tenant: Tenant) -> None:
     submit(tenant.client, "k")
     assert "idempotency-key" not in {name.lower() for name in h.upstream.last_request()["headers"]}
+
+
+def test_two_keys_in_one_request_are_refused(h: House, tenant: Tenant) -> None:
+    body = json.dumps(BODY).encode()
+    head = (
+        f"POST {PATH} HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer {tenant.key}\r\n"
+        "Idempotency-Key: a\r\nidempotency-key: b\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    with RawConnection(h.gateway.url) as connection:
+        connection.send(head.encode() + body)
+        answer = connection.answer()
+    assert answer is not None
+    assert (answer.status, answer.json["error"]["code"]) == (400, "invalid_idempotency_key")
+    assert h.upstream.requested("one") == [0]
