@@ -19,11 +19,18 @@ from gw.cli.key_options import (
     read_changes,
     read_wish,
 )
-from gw.cli.key_records import key_answer, key_list_answer, new_key_answer, revealed_answer
+from gw.cli.key_records import (
+    key_answer,
+    key_list_answer,
+    key_views_answer,
+    new_key_answer,
+    revealed_answer,
+)
 from gw.cli.output import Answer
 from gw.keys import store
 from gw.keys.issue import import_hash, issue_key, reveal_key
 from gw.keys.secret import KeyHasher, KeySealer
+from gw.keys.views import Viewer, views_of
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Parser, Subparsers
@@ -49,7 +56,10 @@ def add(nouns: Subparsers) -> None:
     list_parser = add_command(verbs, "list", "list the keys of an account", with_database(list_))
     list_parser.add_argument("--account", metavar="ID", type=identifier, required=True)
 
-    _with_id(add_command(verbs, "reveal", "print the text of a key", with_database(reveal)))
+    text = "print the text of a key; who did and when is kept"
+    _with_id(add_command(verbs, "reveal", text, with_database(reveal)))
+    text = "list who has revealed a key, and when"
+    _with_id(add_command(verbs, "views", text, with_database(views)))
 
     text = "change what a key may do; what is not given stays"
     set_parser = add_command(verbs, "set", text, with_database(set_, check=check_set))
@@ -84,8 +94,14 @@ async def list_(context: Context, options: Namespace) -> Answer:
 
 
 async def reveal(context: Context, options: Namespace) -> Answer:
-    text = await reveal_key(context.database, options.id, KeySealer(context.secret()))
+    sealer, viewer = KeySealer(context.secret()), Viewer.of_this_process()
+    text = await reveal_key(context.database, options.id, sealer, viewer=viewer)
     return revealed_answer(await store.show(context.database, options.id), text)
+
+
+async def views(context: Context, options: Namespace) -> Answer:
+    await store.show(context.database, options.id)
+    return key_views_answer(await views_of(context.database, options.id))
 
 
 async def set_(context: Context, options: Namespace) -> Answer:

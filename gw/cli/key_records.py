@@ -12,7 +12,9 @@ from typing import Any
 from actors.wallet.money import format_usd
 from gw.cli.output import Answer, rfc3339, sheet, table
 from gw.keys.store import KeyRecord
+from gw.keys.views import View
 
+VIEW_COLUMNS = ("viewed_at", "os_user", "host")
 COLUMNS = ("id", "name", "kind", "prefix", "status", "models", "expires_at", "last_used_at")
 
 
@@ -39,6 +41,16 @@ def key_list_answer(keys: Sequence[KeyRecord]) -> Answer:
     records = [key_record(key) for key in keys]
     rows = [{**record, "models": _models(record["allowed_models"])} for record in records]
     return Answer({"keys": records}, table(rows, COLUMNS))
+
+
+def key_views_answer(views: Sequence[View]) -> Answer:
+    """Who has been shown a key's text, oldest first."""
+    records = [
+        {"viewed_at": rfc3339(view.viewed_at), "os_user": view.os_user, "host": view.host}
+        for view in views
+    ]
+    text = table(records, VIEW_COLUMNS) if records else "nobody has revealed this key"
+    return Answer({"views": records}, text)
 
 
 def key_record(key: KeyRecord) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from gw.accounts import store as accounts
 from gw.keys import store as keys
 from gw.keys.issue import KeyWish, issue_key, reveal_key
 from gw.keys.secret import KeyHasher, KeySealer, Secret
+from gw.keys.views import Viewer
 
 NAME = "demo"
 CREDIT_NANO_USD = 10 * NANO_PER_USD
@@ -42,7 +43,9 @@ async def _key(database: Database, secret: Secret, account_id: str) -> tuple[str
     for key in await keys.list_of_account(database, account_id):
         is_good = key.enabled and key.revoked_at is None and key.is_revealable
         if is_good and key.name == NAME and key.expires_at is None:
-            return key.id, await reveal_key(database, key.id, sealer)
+            return key.id, await reveal_key(
+                database, key.id, sealer, viewer=Viewer.of_this_process()
+            )
     wish = KeyWish(account_id=account_id, name=NAME, account_logs=True)
     issued = await issue_key(database, wish, hasher=KeyHasher(secret), sealer=sealer)
     return issued.id, issued.text

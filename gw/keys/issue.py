@@ -15,6 +15,7 @@ from gw.keys import store
 from gw.keys.key_text import PREFIX, new_key_text, shown_prefix
 from gw.keys.secret import KeyHasher, KeySealer
 from gw.keys.store import NewKey, Store
+from gw.keys.views import Viewer, note_view
 
 
 class NotRevealable(Exception):
@@ -73,12 +74,17 @@ async def import_hash(database: Store, wish: KeyWish, *, sha256: bytes) -> str:
     return key_id
 
 
-async def reveal_key(database: Store, key_id: str, sealer: KeySealer) -> str:
-    """Return the text of a stored key. Raises UnknownKey, NotRevealable, WrongSecret."""
+async def reveal_key(database: Store, key_id: str, sealer: KeySealer, *, viewer: Viewer) -> str:
+    """Return the text of a stored key, once it is written down who is to see it.
+
+    Raises UnknownKey, NotRevealable, WrongSecret.
+    """
     sealed = await store.read_sealed(database, key_id)
     if sealed is None:
         raise NotRevealable(key_id)
-    return sealer.unseal(sealed, key_id=key_id)
+    text = sealer.unseal(sealed, key_id=key_id)
+    await note_view(database, key_id, viewer)
+    return text
 
 
 async def check_secret(database: Store, sealer: KeySealer) -> None:

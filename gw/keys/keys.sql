@@ -67,3 +67,11 @@ WITH used AS MATERIALIZED (
     ORDER BY k.id FOR NO KEY UPDATE OF k
 )
 UPDATE keys SET last_used_at = used.at FROM used WHERE keys.id = used.id
+
+-- note_view --
+-- Somebody is about to be shown the text of a key.
+INSERT INTO key_views (key_id, os_user, host) VALUES (%s, %s, %s)
+
+-- views --
+-- Who has been shown the text of a key, oldest first.
+SELECT viewed_at, os_user, host FROM key_views WHERE key_id = %s ORDER BY id

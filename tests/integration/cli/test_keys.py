@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import pwd
+import socket
 from typing import Any
 
+import psycopg2
 import pytest
 
+from gw.cli.arguments import instant
 from gw.keys.key_text import is_key_text, new_key_text
 from tests.integration.cli.command import Gw
 
@@ -86,6 +91,37 @@ def test_key_is_revealed_again(gw: Gw, account: str) -> None:
     key = make(gw, account)
     assert gw.answers("key", "reveal", key["id"]) == key
     assert key["key"] in gw.says("key", "reveal", key["id"]).out
+
+
+def test_every_view_of_a_key_is_kept(
+    gw: Gw, account: str, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, other = make(gw, account), make(gw, account)
+    assert gw.answers("key", "views", key["id"]) == {"views": []}
+    assert gw.says("key", "views", key["id"]).out == "nobody has revealed this key\n"
+    gw.answers("key", "reveal", key["id"])
+    monkeypatch.setenv("SUDO_USER", "ann")
+    gw.says("key", "reveal", key["id"])
+    one, two = gw.answers("key", "views", key["id"])["views"]
+    me = pwd.getpwuid(os.getuid()).pw_name
+    assert (one["os_user"], one["host"]) == (me, socket.gethostname())
+    assert two["os_user"] == (me if os.getuid() else f"ann as {me}")
+    assert instant(one["viewed_at"]) < instant(two["viewed_at"])
+    assert gw.answers("key", "views", other["id"]) == {"views": []}
+    # What was refused showed nothing.
+    gw.use_secret("another")
+    assert gw.refuses("key", "reveal", other["id"])[0] == "wrong_secret"
+    assert gw.answers("key", "views", other["id"]) == {"views": []}
+    assert gw.refuses("key", "views", "key_1")[0] == "key_not_found"
+    connection = psycopg2.connect(database_url)
+    for change in ("DELETE FROM key_views", "UPDATE key_views SET os_user = 'nobody'"):
+        with (
+            pytest.raises(psycopg2.errors.RaiseException, match="append-only"),
+            connection,
+            connection.cursor() as cursor,
+        ):
+            cursor.execute(change)
+    connection.close()
 
 
 def test_key_of_another_secret_is_not_revealed_and_none_is_made(gw: Gw, account: str) -> None:

@@ -24,8 +24,11 @@ from gw.keys.issue import (
 from gw.keys.key_text import legacy_hash, new_key_text
 from gw.keys.secret import KeyHasher, KeySealer, Secret, WrongSecret
 from gw.keys.store import HashIsTaken, KeyChanges, KeyIsRevoked, UnknownKey
+from gw.keys.views import Viewer
 from tests.integration.keys.table import SEALER, account_in, found_by, issue
 from tests.support.aio import run
+
+ME = Viewer("ann", "here")
 
 
 def test_issued_key_is_found_by_its_text_and_nowhere_in_the_clear(database_url: str) -> None:
@@ -67,12 +70,12 @@ def test_key_can_be_revealed_with_the_secret_only(database_url: str) -> None:
     async def main() -> None:
         async with Database(database_url) as database:
             issued = await issue(database, await account_in(database))
-            assert await reveal_key(database, issued.id, SEALER) == issued.text
+            assert await reveal_key(database, issued.id, SEALER, viewer=ME) == issued.text
             other = KeySealer(Secret("other"))
             with pytest.raises(WrongSecret):
-                await reveal_key(database, issued.id, other)
+                await reveal_key(database, issued.id, other, viewer=ME)
             with pytest.raises(UnknownKey):
-                await reveal_key(database, "key_none", SEALER)
+                await reveal_key(database, "key_none", SEALER, viewer=ME)
 
     run(main())
 
@@ -107,7 +110,7 @@ def test_imported_hash_works_and_cannot_be_revealed(database_url: str) -> None:
             assert found.principal.key_id == key_id
             assert not (await store.show(database, key_id)).is_revealable
             with pytest.raises(NotRevealable):
-                await reveal_key(database, key_id, SEALER)
+                await reveal_key(database, key_id, SEALER, viewer=ME)
             with pytest.raises(HashIsTaken):
                 await import_hash(database, wish, sha256=digest)
 

@@ -67,6 +67,7 @@ def test_common_options_stand_anywhere(arguments: tuple[str, ...]) -> None:
         (["account", "disable", "a"], {"id": "a"}),
         (["key", "list", "--account", "a"], {"account": "a"}),
         (["key", "reveal", "k"], {"id": "k"}),
+        (["key", "views", "k"], {"id": "k"}),
         (["key", "enable", "k"], {"id": "k"}),
         (["key", "disable", "k"], {"id": "k"}),
         (["key", "revoke", "k"], {"id": "k"}),
