@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from loadtests.bench.machine import resident_mb
+from tests.acceptance.pictures import picture
 from tests.load.traffic import KINDS, Traffic
 from tests.support.aio import run
 from tests.support.house import House, channel, complaints, house, model
@@ -29,8 +30,11 @@ GROWTH_MB_MAX = 20.0
 CHANNELS = ("one", "two", "three")
 SETTINGS: dict[str, Any] = {
     "timeouts": {"chat": 3},
-    "channels": [channel(name, priority=place) for place, name in enumerate(CHANNELS)],
-    "models": [model("sim-model", *CHANNELS)],
+    "channels": [
+        channel(name, priority=place, protocols=["chat", "images"])
+        for place, name in enumerate(CHANNELS)
+    ],
+    "models": [model("sim-model", *CHANNELS), picture("picture", *CHANNELS)],
 }
 
 
@@ -43,10 +47,10 @@ def faults(h: House) -> None:
 def reload(h: House) -> None:
     """Another size for one channel, and one more."""
     first, second, third = h.settings["channels"]
-    late = channel("late", priority=first["priority"])
+    late = channel("late", priority=first["priority"], protocols=["chat", "images"])
     h.write(
         channels=[first, second, {**third, "max_concurrency": 500}, late],
-        models=[model("sim-model", *CHANNELS, "late")],
+        models=[model("sim-model", *CHANNELS, "late"), picture("picture", *CHANNELS, "late")],
     )
     h.gateway.popen.send_signal(signal.SIGHUP)
 

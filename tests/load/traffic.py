@@ -16,6 +16,8 @@ from typing import Any
 
 import aiohttp
 
+from tests.acceptance.pictures import PATH as IMAGES
+from tests.acceptance.pictures import body as images_body
 from tests.support.client import CHAT, chat_body
 from tests.support.tenants import Tenant
 
@@ -33,6 +35,13 @@ class Kind:
     rows: frozenset[str] = frozenset({"success"})
     is_complete: bool = True
     leaves: bool = False
+    makes_images: bool = False
+
+    def request(self) -> tuple[str, Mapping[str, Any]]:
+        """Path and body."""
+        if self.makes_images:
+            return IMAGES, images_body(**self.members)
+        return CHAT, chat_body(**self.members)
 
 
 def failing(*statuses: int) -> dict[str, Any]:
@@ -77,6 +86,17 @@ KINDS: Mapping[str, Kind] = {
     ),
     "leaves a plain call": Kind(
         3, {"sim": {"delay_headers_ms": 120}}, rows=_LEFT, is_complete=False, leaves=True
+    ),
+    "images": Kind(6, {"n": 3, "sim": {"delay_headers_ms": 20}}, makes_images=True),
+    "fewer images": Kind(2, {"n": 3, "sim": {"events": 1}}, makes_images=True),
+    "refused images": Kind(2, {"sim": {"status": 422}}, makes_images=True, **failing(422)),
+    "leaves images": Kind(
+        3,
+        {"n": 2, "sim": {"delay_headers_ms": 120}},
+        rows=_LEFT,
+        is_complete=False,
+        leaves=True,
+        makes_images=True,
     ),
 }
 
@@ -145,9 +165,10 @@ class Traffic:
     async def _exchange(
         self, session: aiohttp.ClientSession, tenant: Tenant, seen: Seen, kind: Kind
     ) -> None:
+        path, body = kind.request()
         async with session.post(
-            tenant.client.url + CHAT,
-            data=json.dumps(chat_body(**kind.members)),
+            tenant.client.url + path,
+            data=json.dumps(body),
             headers={"Authorization": f"Bearer {tenant.key}"},
         ) as answer:
             seen.status = answer.status
