@@ -13,8 +13,8 @@ from typing import Literal
 Kind = Literal["counter", "gauge", "histogram"]
 
 # Upper bounds in seconds. Each bucket is one line per series and scrape, so they are few: about
-# three per decade where the answer matters, fewer outside.
-CALL_SECONDS = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 180)
+# three per decade where the answer matters, fewer outside. Chat ends after 180 s, images after 280.
+CALL_SECONDS = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 180, 300)
 FIRST_BYTE_SECONDS = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 180)
 LEDGER_SECONDS = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
 WAIT_SECONDS = (0.00005, 0.0002, 0.001, 0.005, 0.02, 0.1, 0.5, 2, 10)
