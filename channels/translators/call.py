@@ -96,6 +96,7 @@ class TranslatedCall:
             encoder,
             names=self._names,
             redact=self._redact,
+            keep_alive=self._client.KEEP_ALIVE,
             closes_failures=self.translation.closes_failures,
         )
 
@@ -113,6 +114,7 @@ class TranslatedStream:
         "_encoder",
         "_encoder_of",
         "_is_closed",
+        "_keep_alive",
         "_names",
         "_redact",
         "failed",
@@ -126,8 +128,10 @@ class TranslatedStream:
         *,
         names: Mapping[str, str],
         redact: Callable[[str], str],
+        keep_alive: bytes,
         closes_failures: bool = False,
     ) -> None:
+        self._keep_alive = keep_alive
         self._closes_failures = closes_failures
         self._is_closed = False
         self._decoder = decoder
@@ -147,6 +151,11 @@ class TranslatedStream:
         if len(events) == 1:
             return self._write(events[0])
         return b"".join([self._write(one) for one in events])
+
+    @property
+    def keep_alive(self) -> bytes:
+        """What may be sent while the upstream has nothing to say; nothing before the beginning."""
+        return self._keep_alive if self.has_written and self.failed is None else b""
 
     def end(self) -> bytes:
         """The client's bytes at the end of the upstream's; none where it was cut."""

@@ -70,9 +70,15 @@ class StreamingUpstream(Interface):
 class Codec(StreamingUpstream, Interface):
     """A protocol on either side, streaming or not: a module in this package.
 
+    `KEEP_ALIVE` is what a client is sent while there is nothing to say; empty where the protocol
+    has nothing for it.
+
     `decode_request` raises InvalidRequest, `decode_answer` UpstreamMalformed; the encoders of
     answers raise nothing.
     """
+
+    @property
+    def KEEP_ALIVE(self) -> bytes: ...
 
     @property
     def StreamEncoder(self) -> MakesEncoder: ...

@@ -99,7 +99,11 @@ class Upstream:
                 **self._names(call, meter), include_usage=call.forwards_usage
             )
             framing = TranslatedFraming(
-                stream, framing, meter, has_terminator=speech.dialect.has_terminator
+                stream,
+                framing,
+                meter,
+                has_terminator=speech.dialect.has_terminator,
+                monotonic=self._clock.monotonic,
             )
         blocks = EventBlocks(response, meter, speech, framing, forwards_usage=call.forwards_usage)
         first = await anext(blocks, None)

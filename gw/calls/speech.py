@@ -7,7 +7,8 @@ beside the meter: usage is always metered as the upstream states it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from channels.protocols.dialect import Dialect, Meter
@@ -39,12 +40,24 @@ class Speech:
         return headers
 
 
+# A client that is sent nothing for so long is told that the answer is still coming.
+SILENCE_SECONDS = 10.0
+
+
 class TranslatedFraming:
     """The upstream's events as the client's protocol has them, in the form the client asked for."""
 
     def __init__(
-        self, stream: TranslatedStream, framing: Framing, meter: Meter, *, has_terminator: bool
+        self,
+        stream: TranslatedStream,
+        framing: Framing,
+        meter: Meter,
+        *,
+        has_terminator: bool,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._monotonic = monotonic
+        self._spoke = monotonic()
         self._stream = stream
         self._framing = framing
         self._splitter = SseSplitter()
@@ -61,10 +74,22 @@ class TranslatedFraming:
         return failed.message if failed is not None and not self._stream.has_written else None
 
     def event(self, event: SseEvent) -> bytes:
-        written = self._framed(self._stream.feed(event))
+        written = self._framed(self._stream.feed(event) or self._filler())
+        if written:
+            self._spoke = self._monotonic()
         if self._meter.finished and self._has_terminator:
             return written + self.end()
         return written
+
+    def _filler(self) -> bytes:
+        """What keeps the connection alive, where the upstream only says that it is still there.
+
+        Its own comments and pings, and thoughts that the client's protocol has no place for, say
+        nothing to the client; what stands between them cuts connections that are silent.
+        """
+        if self._monotonic() - self._spoke < SILENCE_SECONDS:
+            return b""
+        return self._stream.keep_alive
 
     def end(self) -> bytes:
         """The client's end of a complete answer; once, and none after an error."""

@@ -9,9 +9,10 @@ from channels.translators.chat.answer import decode_answer, encode_answer
 from channels.translators.chat.encode import encode_request, tool_names
 from channels.translators.chat.request import decode_request
 from channels.translators.chat.stream_decoder import StreamDecoder
-from channels.translators.chat.stream_encoder import StreamEncoder, closing_failure
+from channels.translators.chat.stream_encoder import KEEP_ALIVE, StreamEncoder, closing_failure
 
 __all__ = [
+    "KEEP_ALIVE",
     "StreamDecoder",
     "StreamEncoder",
     "closing_failure",

@@ -35,6 +35,9 @@ from channels.usage import Usage
 
 _TERMINATOR = b"data: [DONE]\n\n"
 
+# What is sent while there is nothing to say: a comment, which clients pass over.
+KEEP_ALIVE = b": keep-alive\n\n"
+
 
 class StreamEncoder:
     """Writes one answer's stream. Made for one attempt, used from one task."""

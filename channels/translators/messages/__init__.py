@@ -9,9 +9,10 @@ from channels.translators.messages.answer import decode_answer, encode_answer
 from channels.translators.messages.encode import encode_request, tool_names
 from channels.translators.messages.request import decode_request
 from channels.translators.messages.stream_decoder import StreamDecoder
-from channels.translators.messages.stream_encoder import StreamEncoder
+from channels.translators.messages.stream_encoder import KEEP_ALIVE, StreamEncoder
 
 __all__ = [
+    "KEEP_ALIVE",
     "StreamDecoder",
     "StreamEncoder",
     "decode_answer",

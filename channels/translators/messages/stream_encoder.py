@@ -35,6 +35,9 @@ from channels.usage import Usage
 
 _TERMINATOR = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 
+# What is sent while there is nothing to say: the protocol has an event for it.
+KEEP_ALIVE = b'event: ping\ndata: {"type":"ping"}\n\n'
+
 
 class StreamEncoder:
     """Writes one answer's stream. Made for one attempt, used from one task.

@@ -9,9 +9,10 @@ from channels.translators.native.answer import decode_answer, encode_answer
 from channels.translators.native.encode import encode_request, tool_names
 from channels.translators.native.request import decode_request
 from channels.translators.native.stream_decoder import StreamDecoder
-from channels.translators.native.stream_encoder import StreamEncoder
+from channels.translators.native.stream_encoder import KEEP_ALIVE, StreamEncoder
 
 __all__ = [
+    "KEEP_ALIVE",
     "StreamDecoder",
     "StreamEncoder",
     "decode_answer",

@@ -33,6 +33,9 @@ from channels.translators.native.usage import write_usage
 from channels.translators.native.written import write_part, write_thinking
 from channels.usage import Usage
 
+# What is sent while there is nothing to say: this protocol has no word for that.
+KEEP_ALIVE = b""
+
 
 @dataclass(slots=True)
 class _Waiting:
