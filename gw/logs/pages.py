@@ -101,11 +101,14 @@ async def read_in_flight(database: Database, query: ListQuery) -> list[InFlightJ
 def enough(busy: Busy, width: timedelta, params: Mapping[str, Any]) -> Busy:
     """The first days or hours that are sure to hold the page.
 
-    Of one that reaches beyond the window nobody knows how many of its rows are within.
+    Of one that reaches beyond the window, or has the instant of the cursor's row in it, nobody
+    knows how many of its rows are still to be shown.
     """
     counted = 0
     for place, (start, count) in enumerate(busy, start=1):
-        if params["first"] <= start and start + width <= params["last"]:
+        end = start + width
+        has_cursor = params["after_at"] is not None and start <= params["after_at"] < end
+        if params["first"] <= start and end <= params["last"] and not has_cursor:
             counted += count
         if counted >= params["limit"]:
             return busy[:place]

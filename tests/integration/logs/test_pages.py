@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import datetime, timedelta
 from unittest.mock import patch
 
@@ -15,7 +16,7 @@ from gw.logs.list_query import ListQuery, read_list_query
 from gw.logs.pages import read_page
 from tests.integration.logs.model import expected, see
 from tests.integration.logs.strategies import list_queries, row_lists
-from tests.integration.logs.table import NOW, Table, fill
+from tests.integration.logs.table import NOW, START, Table, fill
 from tests.support.call_log import Row
 
 SEAL = CursorSeal(b"k" * 32)
@@ -63,5 +64,26 @@ def test_pages_show_what_a_plain_list_would(
             for parameters in queries:
                 found = await listed(table.database, parameters)
                 assert found == expected(written, parameters), parameters
+
+    table.run(main())
+
+
+def test_a_cursor_at_the_edge_of_an_hour_does_not_count_what_was_shown(table: Table) -> None:
+    """Rows of the cursor's own instant are in the hour's sum, and are behind it all the same."""
+
+    async def main() -> None:
+        edge = START + timedelta(hours=2)
+        places = [edge, edge, edge, edge + timedelta(hours=1), edge + timedelta(hours=30)]
+        rows = [
+            Row(number=number, created_at=at, account_id="acct_a", key_id="key_a")
+            for number, at in enumerate(places, start=1)
+        ]
+        written = [row.id for row in await fill(table.database, rows)]
+        for order, limit in itertools.product(("asc", "desc"), ("1", "2", "3", "4")):
+            parameters = {"status": "success", "order": order, "limit": limit}
+            ids = written if order == "asc" else written[::-1]
+            for sorted_rows_max in (0, 10_000):
+                with patch.object(pages, "SORTED_ROWS_MAX", sorted_rows_max):
+                    assert await listed(table.database, parameters) == ids, parameters
 
     table.run(main())
