@@ -34,17 +34,26 @@ class SseEvent(msgspec.Struct, frozen=True, gc=False):
 class SseSplitter:
     """Takes bytes in any pieces and gives whole events; work is linear in the bytes fed.
 
-    The raw bytes of all events and `pending()` make up what was fed. An event whose last byte is a
-    CR is given at once; should an LF follow in the next piece, it comes as an event of its own.
+    The raw bytes of all events and `pending()` make up what was fed. An event that ends with a CR
+    is given at once where its lines end with CR; where they end with CR LF, the LF is on its way
+    and belongs to it.
     """
 
-    __slots__ = ("_at_line_start", "_event_bytes_max", "_held", "_is_first", "_last_was_cr")
+    __slots__ = (
+        "_at_line_start",
+        "_event_bytes_max",
+        "_held",
+        "_is_first",
+        "_is_half_ended",
+        "_last_was_cr",
+    )
 
     def __init__(self, *, event_bytes_max: int = EVENT_BYTES_MAX) -> None:
         self._event_bytes_max = event_bytes_max
         self._held = bytearray()  # the incomplete last event
         self._at_line_start = True  # a line end here would be a blank line
         self._last_was_cr = False
+        self._is_half_ended = False  # what is held ends with CR LF CR
         self._is_first = True
 
     def __repr__(self) -> str:
@@ -110,7 +119,11 @@ class SseSplitter:
     def _feed_lines(self, data: bytes, events: list[SseEvent]) -> int:
         """A stream with CR in it, line by line. Returns as `_feed_lf` does."""
         start = end = 0
-        if self._last_was_cr and data[0] == 10:  # the LF of a CR LF cut in two
+        if self._is_half_ended:
+            self._is_half_ended = False
+            start = end = 1 if data[0] == 10 else 0
+            events.append(self._complete(data[:end]))
+        elif self._last_was_cr and data[0] == 10:  # the LF of a CR LF cut in two
             if self._held:
                 self._held += b"\n"
             else:
@@ -122,12 +135,20 @@ class SseSplitter:
             if last != 10 and last != 13:
                 self._at_line_start = False
             elif self._at_line_start and len(line) <= 2 and line in (b"\n", b"\r\n", b"\r"):
-                events.append(self._complete(data[start:end]))
-                start = end
+                if end == len(data) and line == b"\r" and self._ends_lines_by_crlf(data, start):
+                    self._is_half_ended = True
+                else:
+                    events.append(self._complete(data[start:end]))
+                    start = end
             else:
                 self._at_line_start = True
         self._last_was_cr = data[-1:] == b"\r"
         return start
+
+    def _ends_lines_by_crlf(self, data: bytes, start: int) -> bool:
+        """Whether the line before the last, a blank one, ended with CR LF."""
+        before = data[max(start, len(data) - 3) : -1]
+        return (self._held[-2:] + before).endswith(b"\r\n")
 
     def _complete(self, tail: bytes) -> SseEvent:
         """The event that `tail` ends; parsed in one go, however many pieces it came in."""
@@ -149,16 +170,6 @@ class SseSplitter:
 
     def _too_large(self) -> UpstreamMalformed:
         return UpstreamMalformed(f"an event of more than {self._event_bytes_max} bytes")
-
-
-def with_whole_end(event: SseEvent) -> SseEvent:
-    """The event, with the LF that is still on its way where its lines end with CR LF.
-
-    For the last event of a stream, after which nothing more is read.
-    """
-    if event.raw.endswith(b"\r") and b"\r\n" in event.raw:
-        return SseEvent(event.raw + b"\n", event.data, event.event)
-    return event
 
 
 def _parsed(raw: bytes, text: bytes) -> SseEvent:

@@ -24,7 +24,7 @@ from channels.errors import (
 )
 from channels.protocols.dialect import Meter
 from channels.wire.http import UpstreamResponse, Wire
-from channels.wire.sse import SseEvent, SseSplitter, with_whole_end
+from channels.wire.sse import SseEvent, SseSplitter
 from gw.calls.answers import Answer, Refusal, StreamAnswer, UpstreamFailed, WholeAnswer
 from gw.calls.call import ChatCall, Framing
 from gw.calls.running import Running
@@ -185,8 +185,6 @@ class EventBlocks(AsyncIterator[bytes]):
             if event.data is None:
                 kept.append(self._framing.event(event))
             elif self._meter.event(event.data) or self._forwards_usage:
-                if self._meter.finished and self._dialect.has_terminator:
-                    event = with_whole_end(event)
                 kept.append(self._framing.event(event))
                 self._refuse_failure()
                 self._has_begun = self._has_begun or bool(kept[-1])

@@ -7,10 +7,13 @@ an array and over each translation. What comes of a translation is also kept as 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from channels.protocols.dialect import DIALECTS
 from channels.wire.sse import SseSplitter
@@ -180,3 +183,37 @@ def test_unknown_event_anywhere_is_passed_on_or_passed_over(way: Way) -> None:
                 assert got.body == stream[:at] + unknown + stream[at:]
             else:
                 assert got.body == usual.body
+
+
+BITS = st.sampled_from(
+    [b"\n", b"\r", b"\r\n", b"\n\n", b"\xff", b"{", b"}", b'"', b"null", b"data: ", b": x\n\n"]
+)
+
+
+@st.composite
+def damaged(draw: st.DrawFn, upstream: str) -> bytes:
+    """A transcript whose events are shuffled, doubled and lost, and whose bytes are too."""
+    events = draw(st.sampled_from(transcripts(upstream))).read_bytes().split(b"\n\n")
+    if draw(st.booleans()):
+        events = draw(st.lists(st.sampled_from(events), max_size=2 * len(events)))
+    stream = bytearray(b"\n\n".join(events))
+    for at in draw(st.lists(st.integers(0, len(stream)), max_size=4)):
+        stream[at : at + draw(st.integers(0, 20))] = draw(BITS)
+    return bytes(stream)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_damaged_stream_raises_nothing_and_is_relayed_alike(data: st.DataObject) -> None:
+    way = data.draw(st.sampled_from([*NATIVE, *TRANSLATED]))
+    stream = data.draw(damaged(way.upstream))
+    whole = relayed(way, [stream])
+    at = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
+    pieces = [stream[start:end] for start, end in pairwise([0, *at, len(stream)])]
+    for again in (relayed(way, pieces), in_pieces(way, stream, 1)):
+        # Where line ends are mixed up, whose a last LF is depends on what has come.
+        assert without_line_ends(again) == without_line_ends(whole)
+
+
+def without_line_ends(got: Relayed) -> Relayed:
+    return replace(got, body=got.body.translate(None, b"\r\n"))
