@@ -12,6 +12,7 @@ from gw.calls.call import AnswerWriter
 from gw.idempotency.submission import Submission
 from gw.web.model_call import ModelCallHandler
 from gw.web.writer import HandlerWriter
+from metrics.masks import redact
 
 
 class SubmitHandler(ModelCallHandler):
@@ -35,6 +36,12 @@ class SubmitHandler(ModelCallHandler):
         submission: Submission | None,
         use_case: Callable[[AnswerWriter], Awaitable[None]],
     ) -> None:
-        """Run the use-case, or replay. Raises GatewayError while nothing has been sent."""
+        """Run the use-case, or replay. Raises GatewayError while nothing has been sent.
+
+        The row tells the key, so that its owner finds the submissions that belong together.
+        """
         writer = HandlerWriter(self)
+        if submission is not None:
+            # It is the client's to choose: it may be its API key, by mistake.
+            self._detail["request"]["idempotency_key"] = redact(submission.claim.key)
         await self.services.idempotency.run(submission, lambda: use_case(writer), writer)

@@ -54,15 +54,16 @@ def conflict(name: str) -> tuple[int, str, str, str | None]:
     return 409, "invalid_request_error", f"idempotency_{name}", "Idempotency-Key"
 
 
-def age_keys(h: House, **interval: int) -> None:
-    """Let so much time pass for every idempotency key: `age_keys(h, mins=10)`."""
+def age_keys(h: House, *, state: str | None = None, **interval: int) -> None:
+    """Let so much time pass for the idempotency keys (of a state): `age_keys(h, mins=10)`."""
     ((unit, amount),) = interval.items()
     connection = psycopg2.connect(h.settings["database_url"])
     try:
         with connection, connection.cursor() as cursor:
             cursor.execute(
-                f"UPDATE idempotency SET expires_at = expires_at - make_interval({unit} => %s)",
-                (amount,),
+                f"UPDATE idempotency SET expires_at = expires_at - make_interval({unit} => %s)"
+                " WHERE %s IS NULL OR state = %s",
+                (amount, state, state),
             )
     finally:
         connection.close()

@@ -120,6 +120,15 @@ def test_answer_too_large_to_keep_is_told_and_not_made_again(h: House, tenant: T
     assert spent(h, tenant) == 10 * PRICE
 
 
+def test_rows_tell_the_key(h: House, tenant: Tenant) -> None:
+    submit(tenant.client, "order-17")
+    submit(tenant.client, "order-17", n=2)
+    until(lambda: len(h.rows(tenant)) == 2, what="both rows")
+    for row in h.rows(tenant):
+        detail = tenant.client.get(f"/v1/logs/{row['id']}").json
+        assert {"k": "idempotency_key", "v": "order-17"} in detail["request"]
+
+
 # Executing
 
 

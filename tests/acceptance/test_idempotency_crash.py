@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import http.client
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -195,3 +197,57 @@ def test_submission_that_a_stopping_gateway_gives_up_leaves_its_key_free(
         h.upstream.heal("one")
         assert submit(Client(h.gateway.url, tenant.key), "k").status == 200
         assert spent(h, tenant) == PRICE
+
+
+def has_made(h: House, calls: int) -> bool:
+    """Has the gateway made so many calls upstream?"""
+    return bool(h.upstream.requested("one")[0] >= calls)
+
+
+def test_every_submission_is_charged_once_through_many_kills(
+    database_url: str, tmp_path: Path
+) -> None:
+    """Clients ask until each has had its answer three times; the gateway dies under them."""
+    keys = [f"k{number}" for number in range(24)]
+    seen: dict[str, list[bytes]] = {key: [] for key in keys}
+
+    with shop(database_url, tmp_path) as h, ThreadPoolExecutor(8) as pool:
+        tenant = h.tenant(nano_usd=100 * PRICE)
+        h.upstream.fault("one", delay_headers_ms=300)
+
+        def has_enough(key: str) -> bool:
+            try:
+                reply = submit(Client(h.gateway.url, tenant.key), key)
+            except (http.client.HTTPException, OSError):
+                return False  # it is dead, or not there yet
+            if reply.status == 200:
+                seen[key].append(reply.body)
+            else:
+                assert refusal(reply) == conflict("in_flight")
+            return len(seen[key]) == 3
+
+        def pursue(key: str) -> None:
+            until(lambda: has_enough(key), seconds=120, what=f"three answers for {key}")
+
+        pursued = [pool.submit(pursue, key) for key in keys]
+
+        def wait(condition: Callable[[], bool], what: str) -> None:
+            def is_true() -> bool:
+                # The key of a call that was cut off is free at once; one under way keeps its own.
+                age_keys(h, state="executing", mins=10)
+                return condition()
+
+            until(is_true, seconds=120, what=what)
+
+        for so_far in (5, 10, 15):
+            wait(partial(has_made, h, so_far), what=f"{so_far} calls")
+            h.gateway.kill()
+            h.gateway.close()
+            h.start()
+        wait(lambda: all(one.done() for one in pursued), what="every answer")
+        for one in pursued:
+            one.result()
+        assert [len(set(bodies)) for bodies in seen.values()] == [1] * len(keys)
+        until(lambda: h.held_nano_usd(tenant) == 0, seconds=30, what="every hold released")
+        assert h.balance_nano_usd(tenant) == (100 - len(keys)) * PRICE
+        assert [row["status"] for row in h.rows(tenant)].count("success") == len(keys)
