@@ -25,12 +25,12 @@ WITH piece AS (
     ) l
     WHERE p.hours = 0
 ), whole AS (
-    SELECT (at AT TIME ZONE 'UTC')::date::text AS day, model, status, sum(requests) AS requests, sum(cost) AS cost,
+    SELECT (at AT TIME ZONE 'UTC')::date AS day, model, status, sum(requests) AS requests, sum(cost) AS cost,
         sum(input) AS input, sum(output) AS output, sum(cached) AS cached
     FROM part GROUP BY 1, 2, 3
 )
 SELECT CASE WHEN grouping(status) = 0 THEN 'status' WHEN grouping(day) = 0 THEN 'day' ELSE 'model' END,
-    coalesce(status, day, model), sum(requests)::bigint, sum(cost)::numeric, sum(input)::bigint,
+    coalesce(status, day::text, model), sum(requests)::bigint, sum(cost), sum(input)::bigint,
     sum(output)::bigint, sum(cached)::bigint
 FROM whole GROUP BY GROUPING SETS ((status), (day), (model))
 HAVING sum(requests) <> 0

@@ -1,9 +1,10 @@
 """python -m loadtests.logs: fill a database with rows and explain what the call log asks of it.
 
-    python -m loadtests.logs FOLDER [--rows 10000000] [--plans FILE]
+    python -m loadtests.logs FOLDER [--rows 11200000] [--plans FILE]
 
 A PostgreSQL of its own with the gateway's settings runs in FOLDER, which is filled when it is
-empty (some 13 GB for ten million rows) and used as it is otherwise. Prints milliseconds of database
+empty and used as it is otherwise. Nine rows in ten are of the account that is asked about; the
+default makes ten million of those, and wants 15 GB. Prints milliseconds of database
 time, planning included; FILE gets the plans.
 """
 
@@ -27,7 +28,7 @@ def main() -> None:
     """Fill if need be, explain, print."""
     parser = argparse.ArgumentParser(prog="python -m loadtests.logs")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--rows", type=int, default=11_200_000)
     parser.add_argument("--plans", type=Path)
     asyncio.run(_run(parser.parse_args()))
 

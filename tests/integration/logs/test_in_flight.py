@@ -1,0 +1,64 @@
+"""Async jobs under way: open holds that know their task, and nobody else's."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from uuid import UUID
+
+from tornado.escape import parse_qs_bytes
+
+from gw.logs.cursor import CursorSeal
+from gw.logs.list_query import read_list_query
+from gw.logs.pages import read_in_flight
+from gw.logs.rows import Rendering
+from tests.integration.logs.model import see
+from tests.integration.logs.table import NOW, Table
+
+SUBMITTED = datetime(2026, 11, 3, 12, tzinfo=UTC)
+JOB = (
+    f'{{"protocol": "videos", "model": "film", "submitted_at": {SUBMITTED.timestamp()},'
+    ' "task_id": "task_1"}'
+)
+CHAT = '{"protocol": "chat", "model": "m", "submitted_at": 1790000000.0}'
+
+
+async def hold(table: Table, number: int, account: str, key: str, call: str) -> None:
+    await table.database.execute(
+        "INSERT INTO holds (call_id, account_id, key_id, process_id, amount_nano_usd, call)"
+        " VALUES (%s, %s, %s, 'p', 1500000, %s)",
+        (str(UUID(int=number)), account, key, call),
+    )
+
+
+def test_jobs_of_what_the_key_sees_are_shown_with_what_they_hold(table: Table) -> None:
+    async def main() -> None:
+        await hold(table, 1, "acct_a", "key_a", JOB)
+        await hold(table, 2, "acct_a", "key_b", JOB)
+        await hold(table, 3, "acct_z", "key_z", JOB)
+        await hold(table, 4, "acct_a", "key_a", CHAT)
+        rendering = Rendering(credits_per_usd=Decimal(1000), redact=str)
+        shown = {}
+        narrow, foreign = (f"scope=account&key_id={key}" for key in ("key_b", "key_z"))
+        for query in ("", "scope=account", narrow, foreign):
+            read = read_list_query(parse_qs_bytes(query), see=see, seal=CursorSeal(b"k"), now=NOW)
+            jobs = await read_in_flight(table.database, read)
+            shown[query] = [rendering.job(job) for job in jobs]
+        assert shown[""] == [
+            {
+                "object": "log.in_flight",
+                "task_id": "task_1",
+                "request_id": UUID(int=1).hex,
+                "submitted_at": "2026-11-03T12:00:00Z",
+                "key_id": "key_a",
+                "key_name": "name of key_a",
+                "key_prefix": "sk-platform-1234",
+                "model": "film",
+                "held": "1.5",
+            }
+        ]
+        assert [job["key_id"] for job in shown["scope=account"]] == ["key_b", "key_a"]
+        assert [job["key_id"] for job in shown[narrow]] == ["key_b"]
+        assert shown[foreign] == []
+
+    table.run(main())
