@@ -146,7 +146,8 @@ def _place(read: WireEvent) -> Place:
     """Where an item stands: its index, or what there is in place of one."""
     if read.output_index is not None:
         return read.output_index
-    return read.item_id or object_of(read.item).get("id")
+    stated = read.item_id or object_of(read.item).get("id")
+    return stated if isinstance(stated, str) else None
 
 
 def _failure(read: WireEvent) -> Failed:

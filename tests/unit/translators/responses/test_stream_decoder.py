@@ -339,3 +339,9 @@ def test_cut_stream_has_no_end() -> None:
 )
 def test_undocumented_shapes_say_nothing_and_break_nothing(broken: dict[str, Any]) -> None:
     assert [one for one in read(broken, completed()) if one not in ENDING] == []
+
+
+def test_item_of_which_neither_index_nor_id_can_be_read_is_told_all_the_same() -> None:
+    odd = call(id={}, arguments="{}")
+    stated = {"type": "response.output_item.done", "output_index": [1], "item": odd}
+    assert read(stated, completed())[:2] == [CallBegan(0, "call_a", "f"), CallDelta(0, "{}")]
