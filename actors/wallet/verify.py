@@ -68,23 +68,30 @@ class VerifyReport:
         return not self.faults
 
 
-async def verify(database: Database) -> VerifyReport:
-    """Check every invariant against one snapshot of the database."""
+# Not the money's own invariant but the receipts': it reads what each row keeps of its call.
+COSTS: Mapping[str, Sequence[str]] = {
+    "cost_is_price_times_counts": ("row", "call", "cost_nano_usd", "computed_nano_usd"),
+}
+
+
+async def verify(database: Database, *, with_costs: bool = False) -> VerifyReport:
+    """Check every invariant against one snapshot of the database; each row's cost if asked."""
+    invariants = {**INVARIANTS, **(COSTS if with_costs else {})}
     session = await database.session(statement_seconds=STATEMENT_SECONDS)
     try:
         async with session.transaction():
             await session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             # A month that is dropped between two of the statements would look like missing rows.
             await session.execute(SQL["lock"])
-            return await _report(session)
+            return await _report(session, invariants)
     finally:
         await session.close()
 
 
-async def _report(session: Session) -> VerifyReport:
+async def _report(session: Session, invariants: Mapping[str, Sequence[str]]) -> VerifyReport:
     (counts,) = await session.fetch_all(SQL["counts"])
     faults: list[Mapping[str, Any]] = []
-    for invariant, columns in INVARIANTS.items():
+    for invariant, columns in invariants.items():
         for row in await session.fetch_all(SQL[invariant]):
             faults.append({"invariant": invariant, **dict(zip(columns, row, strict=True))})
     names = ("accounts", "entries", "open_holds", "call_log_rows", "idempotency_keys")

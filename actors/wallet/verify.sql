@@ -119,3 +119,24 @@ FROM expected e
 FULL JOIN call_log_rollups r USING (account_id, hours, bucket, key_id, model, status, unit_type, error_code)
 WHERE (r.requests, r.cost_nano_usd, r.input_tokens, r.output_tokens, r.cached_tokens)
     IS DISTINCT FROM (e.requests, e.cost, e.input, e.output, e.cached)
+
+-- cost_is_price_times_counts --
+-- Every row's cost is what its price and counts come to, as `receipt.py` has it: USD per million tokens or per
+-- piece, times the multiplier, rounded half up once (which is how numeric rounds).
+SELECT l.id, l.request_id::text, l.cost_nano_usd, c.expected::text
+FROM call_logs l
+CROSS JOIN LATERAL json_to_record(coalesce(l.detail, '{}')) AS d(price json, units json, cache_write bigint)
+CROSS JOIN LATERAL json_to_record(coalesce(d.price, '{}')) AS p(
+    input numeric, cached_input numeric, cache_write numeric, output numeric, multiplier numeric,
+    per_image numeric, per_image_large numeric, per_reference numeric)
+CROSS JOIN LATERAL json_to_record(coalesce(d.units, '{}')) AS u(standard bigint, large bigint, "references" bigint)
+CROSS JOIN LATERAL (SELECT least(4000000000000000000, round(coalesce(p.multiplier, 1) * CASE
+        WHEN p.per_image IS NOT NULL THEN 1000000000 * (coalesce(u.standard, 0) * p.per_image
+            + coalesce(u.large, 0) * coalesce(p.per_image_large, p.per_image)
+            + coalesce(u."references", 0) * coalesce(p.per_reference, 0))
+        ELSE 1000 * ((l.input_tokens - l.cached_tokens - coalesce(d.cache_write, 0)) * p.input
+            + l.cached_tokens * coalesce(p.cached_input, p.input)
+            + coalesce(d.cache_write, 0) * coalesce(p.cache_write, p.input)
+            + l.output_tokens * p.output)
+    END)) AS expected) c
+WHERE l.cost_nano_usd <> coalesce(c.expected, 0) AND (l.cost_nano_usd <> 0 OR d.price IS NOT NULL)

@@ -24,11 +24,16 @@ def add(nouns: Subparsers) -> None:
     """Add the noun to the command line."""
     verbs = add_noun(nouns, "ledger", "prove the ledger")
     text = "prove that every balance is the sum of its entries; exit 1 and the rows where not"
-    add_command(verbs, "verify", text, with_database(verify))
+    parser = add_command(verbs, "verify", text, with_database(verify))
+    parser.add_argument(
+        "--costs",
+        action="store_true",
+        help="work out each call's cost again from its row too; reads the whole call log",
+    )
 
 
 async def verify(context: Context, options: Namespace) -> Answer:
-    return verify_answer(await verify_ledger(context.database))
+    return verify_answer(await verify_ledger(context.database, with_costs=options.costs))
 
 
 def verify_answer(report: VerifyReport) -> Answer:

@@ -152,8 +152,8 @@ class House:
         return self._registrar.another(tenant, **key)
 
     def verify(self) -> dict[str, Any]:
-        """`gw ledger verify`; raises when an invariant does not hold."""
-        report: dict[str, Any] = self.gw("ledger", "verify")
+        """`gw ledger verify`, costs too; raises when an invariant does not hold."""
+        report: dict[str, Any] = self.gw("ledger", "verify", "--costs")
         return report
 
     # What the database says
