@@ -8,8 +8,10 @@ from typing import Any
 
 import psycopg2
 
-from tests.support.client import Call, Client, Reply
+from tests.support.client import NANO_PER_USD, Call, Client, Reply
 from tests.support.house import House, channel, model
+from tests.support.tenants import Tenant
+from tests.support.waiting import until
 
 PATH = "/v1/images/generations"
 PRICE = 40_000_000  # nano-USD of one picture
@@ -52,6 +54,12 @@ def refusal(reply: Reply) -> tuple[int, str, str, str | None]:
 def conflict(name: str) -> tuple[int, str, str, str | None]:
     """What `refusal` is for a key that is not free."""
     return 409, "invalid_request_error", f"idempotency_{name}", "Idempotency-Key"
+
+
+def spent(h: House, tenant: Tenant) -> int:
+    """What an account of one USD has paid, once everything is settled."""
+    until(lambda: h.held_nano_usd(tenant) == 0, seconds=30, what="every hold released")
+    return NANO_PER_USD - h.balance_nano_usd(tenant)
 
 
 def age_keys(h: House, *, state: str | None = None, **interval: int) -> None:
