@@ -98,7 +98,20 @@ class ConversationHandler(ModelCallHandler):
     def _speak(
         self, request: Asked, prepare: Prepare, candidate: Candidate, channel: ChannelSpec
     ) -> Speech:
-        """What a channel is sent: the client's bytes, or their translation."""
+        """What a channel is sent: the client's bytes, or their translation. Raises GatewayError."""
+        try:
+            return self._speech(request, prepare, candidate, channel)
+        except InvalidRequest as invalid:
+            raise GatewayError(INVALID_REQUEST, str(invalid), param=invalid.param) from None
+        except RecursionError:
+            # Read once already, but with fewer calls on the stack.
+            raise GatewayError(
+                INVALID_REQUEST, "The request body is nested too deeply to be translated."
+            ) from None
+
+    def _speech(
+        self, request: Asked, prepare: Prepare, candidate: Candidate, channel: ChannelSpec
+    ) -> Speech:
         model = self._model
         if candidate.protocol == self.protocol:
             native = prepare(candidate, channel, model)
@@ -128,14 +141,11 @@ class ConversationHandler(ModelCallHandler):
         return Speech(upstream, DIALECTS[candidate.protocol], translated)
 
     def _translated(self, upstream: str) -> TranslatedCall:
-        try:
-            return TranslatedCall(
-                translation_between(self.protocol, upstream),
-                msgspec.json.decode(self.body),
-                redact=self.services.redact,
-            )
-        except InvalidRequest as invalid:
-            raise GatewayError(INVALID_REQUEST, str(invalid), param=invalid.param) from None
+        return TranslatedCall(
+            translation_between(self.protocol, upstream),
+            msgspec.json.decode(self.body),
+            redact=self.services.redact,
+        )
 
     def _refuse_losses(self, translated: TranslatedCall) -> None:
         """A client may ask that nothing be dropped for it: `X-Protocol-Strict: 1`."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.acceptance.translated import PATHS, SETTINGS, chat, chunks, native, sent, told_to
@@ -105,3 +107,25 @@ def test_conversation_that_moves_back_leaves_foreign_signatures_behind(h: House)
         {"role": "model", "parts": [{"text": "Four."}]},
         asked,
     ]
+
+
+@pytest.mark.parametrize("of_model", PATHS)
+def test_nesting_too_deep_to_translate_is_refused_as_any_other(h: House, of_model: str) -> None:
+    """The body is read more than once, and every reader has its own limit."""
+    seen = set()
+    for depth in (100, *range(940, 1001, 3)):
+        nested = b'{"a":' * depth + b"1" + b"}" * depth
+        if of_model == "gemini":
+            tool = b'{"type":"function","function":{"name":"f","parameters":{"properties":%b}}}'
+            said = json.dumps([{"role": "user", "content": "Hello"}]).encode()
+            body = b'{"model":"gemini","messages":%b,"tools":[%b]}' % (said, tool % nested)
+            reply = h.client.chat(body)
+        else:
+            call = b'{"role":"model","parts":[{"functionCall":{"name":"f","args":%b}}]}' % nested
+            body = b'{"contents":[{"parts":[{"text":"Hello"}]},%b]}' % call
+            path = f"/v1beta/models/{of_model}:generateContent"
+            reply = h.client.send("POST", path, body)
+        seen.add(reply.status)
+        if reply.status != 200:
+            assert "nested too deeply" in reply.json["error"]["message"]
+    assert seen == {200, 400}
