@@ -56,7 +56,7 @@ def test_postgres_keeps_the_rules(driver: Driver) -> None:
             await database.execute(
                 "SET session_replication_role = replica;"
                 "TRUNCATE idempotency, entries, holds, call_logs, call_log_rollups, processes;"
-                "TRUNCATE key_spend, keys, accounts;"
+                "TRUNCATE key_spend, keys, accounts CASCADE;"
                 "SET session_replication_role = DEFAULT"
             )
             for account, keys in KEYS.items():
