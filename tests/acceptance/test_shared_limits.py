@@ -307,3 +307,19 @@ def test_gateway_that_stops_has_given_everything_back(
         assert leases(redis, tenant.account) == 1
         assert hasty.terminate() == 0, hasty.log()
     assert leases(redis, tenant.account) == 0
+
+
+def test_the_rate_of_the_call_logs_is_one_over_both(h: House, second: GatewayProcess) -> None:
+    """Spec: Limits, Log API rate."""
+    tenant = h.tenant()
+    clients = [tenant.client, Client(second.url, tenant.key)]
+    left = [
+        clients[number % 2].get("/v1/logs").headers["x-ratelimit-remaining"] for number in range(60)
+    ]
+    assert left == [str(number) for number in reversed(range(60))]
+    for client in clients:
+        assert client.get("/v1/logs/summary").refusal == (
+            429,
+            "rate_limit_error",
+            "logs_rate_limited",
+        )

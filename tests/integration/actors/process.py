@@ -78,6 +78,21 @@ class Process:
         )
         self.live.leave(facts.call_id)
 
+    def refuse(self, account_id: str, key_id: str) -> None:
+        """Write the row of a call that was refused."""
+        now = SystemClock().now()
+        facts = CallFacts(
+            call_id=uuid4(),
+            account_id=account_id,
+            key_id=key_id,
+            protocol="chat",
+            model="m",
+            submitted_at=now,
+        )
+        self.wallets.record(
+            facts, Outcome(status="rejected", cost_nano_usd=0, created_at=now, latency_ms=1)
+        )
+
     async def beat_for(self, seconds: int) -> None:
         """Live on for so many seconds."""
         for _ in range(seconds):

@@ -60,7 +60,9 @@ def test_spend_cap_of_a_key_is_kept_exactly_across_processes(database_url: str) 
 
 
 def test_processes_hammer_the_same_accounts_without_a_deadlock(database_url: str) -> None:
-    """Holds, settlements, clients that leave, top-ups and heartbeats, all on four tiny balances."""
+    """Holds, settlements, refusals, clients that leave, top-ups and heartbeats, all on four tiny
+    balances.
+    """
 
     async def main() -> None:
         rng = random.Random(7)
@@ -89,6 +91,7 @@ def test_processes_hammer_the_same_accounts_without_a_deadlock(database_url: str
                     cost = rng.randint(0, amount)
                     spent[account_id] += cost
                     p.settle(facts, cost)
+                    p.refuse(*rng.choice(ACCOUNTS))
 
             async def beat(p: Process) -> None:
                 while not over.is_set():

@@ -87,3 +87,15 @@ def test_a_cursor_at_the_edge_of_an_hour_does_not_count_what_was_shown(table: Ta
                     assert await listed(table.database, parameters) == ids, parameters
 
     table.run(main())
+
+
+odd = st.text(st.characters(codec="utf-8"), max_size=20).filter(str.isprintable)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.fixed_dictionaries(dict.fromkeys(("model", "error_code", "ref", "key_id"), odd)))
+def test_odd_values_find_nothing_and_break_nothing(table: Table, values: dict[str, str]) -> None:
+    found = table.run(listed(table.database, {"scope": "account", "period": "all", **values}))
+    assert found == []

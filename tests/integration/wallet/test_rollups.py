@@ -117,3 +117,19 @@ def test_a_sum_that_is_not_the_rows_is_found(database_url: str, lie: str) -> Non
             assert len(faults) == 1
 
     run(main())
+
+
+def test_rows_of_refused_calls_hold_the_lock_of_their_account(database_url: str) -> None:
+    """Or two writers could wait for each other's sums, each holding an account the other wants."""
+
+    free = "SELECT id FROM accounts FOR NO KEY UPDATE SKIP LOCKED"
+
+    async def main() -> None:
+        async with Database(database_url) as database:
+            await open_account(database, 10_000)
+            async with database.transaction() as session:
+                await ledger.apply(session, PROCESS, Batch(records=[refused(1, MIDNIGHT, "a")]))
+                assert await database.fetch_all(free) == []
+            assert await database.fetch_all(free) == [(ACCOUNT,)]
+
+    run(main())

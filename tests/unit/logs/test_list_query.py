@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tornado.escape import parse_qs_bytes
 
 from gw.logs.cursor import Cursor, CursorSeal, Place
@@ -18,6 +20,10 @@ NOW = datetime(2026, 11, 21, 8, 30, 15, 250_000, tzinfo=UTC)
 SEAL = CursorSeal(b"k" * 32)
 OWN = Visibility("key", "acct_1", "key_1")
 WHOLE = Visibility("account", "acct_1", None)
+NAMES = (
+    *("scope", "key_id", "period", "from", "to", "model", "status", "unit_type", "error_code"),
+    *("ref", "order", "limit", "cursor", "include"),
+)
 KEY_TEXT = "sk-platform-" + "a1" * 32
 
 
@@ -28,6 +34,10 @@ def see(scope: Scope) -> Visibility:
 def read(query: str = "") -> ListQuery:
     arguments = parse_qs_bytes(query.encode(), keep_blank_values=True)
     return read_list_query(arguments, see=see, seal=SEAL, now=NOW)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def refusal(query: str) -> str:
@@ -53,8 +63,7 @@ def test_nothing_given_is_the_defaults_and_so_is_everything_empty() -> None:
         with_attempts=True,
         with_in_flight=False,
     )
-    names = "scope key_id period from to model status unit_type error_code ref order limit cursor"
-    empty = "&".join(f"{name}=" for name in [*names.split(), "include"])
+    empty = "&".join(f"{name}=" for name in NAMES)
     assert read(empty) == default
     assert read("status=,%20,&limit=%20") == default
     assert read("something=else&key=sk-platform-1") == default
@@ -243,6 +252,25 @@ def test_a_key_narrows_the_account_scope() -> None:
     assert read("scope=account").visibility == WHOLE
     narrowed = read("scope=account&key_id=key_2").visibility
     assert narrowed == Visibility("account", "acct_1", "key_2")
+
+
+@settings(deadline=None)
+@given(
+    st.dictionaries(
+        st.sampled_from(NAMES),
+        st.lists(st.one_of(st.binary(max_size=80), st.text(max_size=40).map(_bytes)), max_size=3),
+    )
+)
+def test_whatever_comes_is_read_or_refused(query: dict[str, list[bytes]]) -> None:
+    try:
+        found = read_list_query(query, see=see, seal=SEAL, now=NOW)
+    except GatewayError as error:
+        status, code = error.http_status, error.kind.code
+    else:
+        assert 1 <= found.limit <= 200
+        assert EARLIEST <= found.window.start <= found.window.end
+        return
+    assert (status, code) == (400, "invalid_request")
 
 
 # Cursors
