@@ -13,12 +13,10 @@ import resource
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
-from pathlib import Path
 from typing import Any, TypeVar
 
 from gw.config.config import Config
 from gw.config.faults import ConfigFaults
-from gw.config.load import load
 from gw.serve import Gateway
 from gw.web.fronts import DEFAULT_FRONT, Front
 from metrics.logs import EventLog
@@ -38,16 +36,27 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
     return uvloop.run(main)
 
 
+def print_ready(gateway: Gateway) -> None:
+    """The one line that says that requests are accepted (contract §1)."""
+    ready = f"ready listen={gateway.listen_url} admin={gateway.admin_url}"
+    print(ready, file=sys.stderr, flush=True)
+
+
 async def run_gateway(
     config: Config,
     *,
-    reload_from: Path | None,
+    read_again: Callable[[], Config] | None,
     front: Front = DEFAULT_FRONT,
+    shares_port: bool = False,
+    announce: Callable[[Gateway], None] = print_ready,
     on_ready: Callable[[Gateway], Awaitable[None]] | None = None,
+    on_reload: Callable[[bool], None] | None = None,
+    lifeline: Awaitable[object] | None = None,
 ) -> int:
-    """Serve until SIGTERM or SIGINT; return the exit code.
+    """Serve until SIGTERM or SIGINT, or until `lifeline` ends; return the exit code.
 
-    SIGHUP reads `reload_from` again. A second SIGTERM or SIGINT does not hurry the drain.
+    SIGHUP puts in force what `read_again` gives; `on_reload` is told whether it was accepted. A
+    second SIGTERM or SIGINT does not hurry the drain.
     """
     log = EventLog("gw.run")
     raise_open_files()
@@ -55,20 +64,29 @@ async def run_gateway(
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    gateway = Gateway(config, os.environ, front=front)
+    gateway = Gateway(config, os.environ, front=front, shares_port=shares_port)
     await gateway.start()
-    if reload_from is not None and hasattr(signal, "SIGHUP"):
-        loop.add_signal_handler(signal.SIGHUP, _reload, gateway, reload_from, log)
+
+    def reload() -> None:
+        assert read_again is not None
+        is_accepted = _reload(gateway, read_again, log)
+        if on_reload is not None:
+            on_reload(is_accepted)
+
+    if read_again is not None and hasattr(signal, "SIGHUP"):
+        loop.add_signal_handler(signal.SIGHUP, reload)
     # What is alive now stays alive: keep the collector from walking it again and again.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
-    ready = f"ready listen={gateway.listen_url} admin={gateway.admin_url}"
     try:
-        print(ready, file=sys.stderr, flush=True)
+        announce(gateway)
         if on_ready is not None:
             await on_ready(gateway)
         gateway.failed.add_done_callback(lambda _: stopping.set())
+        if lifeline is not None:
+            holding = asyncio.ensure_future(lifeline)
+            holding.add_done_callback(lambda _: stopping.set())
         await stopping.wait()
     finally:
         await gateway.stop()
@@ -82,11 +100,12 @@ def raise_open_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _reload(gateway: Gateway, path: Path, log: EventLog) -> None:
+def _reload(gateway: Gateway, read_again: Callable[[], Config], log: EventLog) -> bool:
     """A bad file is refused as a whole and the old configuration stays (contract §1)."""
     try:
-        config = load(path, os.environ)
+        config = read_again()
     except ConfigFaults as faults:
         log.error("reload_refused", faults=[str(fault) for fault in faults.faults])
-        return
+        return False
     gateway.reload(config)
+    return True

@@ -72,9 +72,15 @@ class Gateway:
     """One running gateway process."""
 
     def __init__(
-        self, config: Config, environ: Mapping[str, str], *, front: Front = DEFAULT_FRONT
+        self,
+        config: Config,
+        environ: Mapping[str, str],
+        *,
+        front: Front = DEFAULT_FRONT,
+        shares_port: bool = False,
     ) -> None:
         self._front = FRONTS[front]
+        self._shares_port = shares_port
         self.current = Current(config)
         self.metrics = Metrics()
         self.in_flight = InFlight()
@@ -319,10 +325,10 @@ class Gateway:
             ),
         )
         admin = make_admin_application(
-            metrics=self.metrics, readiness=self._why_not_ready, new_id=new_call_id
+            render=self._render_metrics, readiness=self._why_not_ready, new_id=new_call_id
         )
         self._admin = Listener(admin, config.admin_listen)
-        self._public = self._front(application, config.listen)
+        self._public = self._front(application, config.listen, shares_port=self._shares_port)
         for listener in (self._admin, self._public):
             self._stack.push_async_callback(listener.close)
             await listener.start()
@@ -354,7 +360,12 @@ class Gateway:
     def _redact(self, text: str) -> str:
         return self.current.redactor().text(text)
 
-    def _why_not_ready(self) -> str | None:
+    async def _render_metrics(self, accept: str) -> tuple[bytes, str]:
+        # Some hundred series take tens of milliseconds to write; in a thread they hold up the
+        # loop for a switch interval at a time and not in one piece.
+        return await asyncio.to_thread(self.metrics.render, accept)
+
+    async def _why_not_ready(self) -> str | None:
         if self.in_flight.is_draining:
             return "draining"
         if not self._heartbeat.steady_seconds:  # gone, or frozen for a while

@@ -7,17 +7,31 @@ from __future__ import annotations
 
 import os
 import sys
-from argparse import Namespace
-from typing import TYPE_CHECKING
+from argparse import SUPPRESS, Namespace
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Protocol
 
 from gw.cli.arguments import add_command, count
 from gw.cli.context import read_config
-from gw.cli.failures import CommandRefused, UsageFault
+from gw.cli.failures import CommandRefused
 from gw.cli.output import print_line, to_json
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers
-    from gw.serve import Gateway
+    from gw.config.config import Address, Config
+
+
+class Served(Protocol):
+    """Where it is reached."""
+
+    @property
+    def listen_url(self) -> str: ...
+
+    @property
+    def admin_url(self) -> str: ...
+
+
+OnReady = Callable[[Served], Awaitable[None]]
 
 
 def add(nouns: Subparsers) -> None:
@@ -27,27 +41,62 @@ def add(nouns: Subparsers) -> None:
         "--front", choices=("httptools", "tornado"), default="httptools", help="the HTTP server"
     )
     parser.add_argument(
-        "--processes", metavar="N", type=count, default=1, help="1, the only choice so far"
+        "--processes", metavar="N", type=count, default=1, help="processes that share the port (1)"
     )
+    # What the parent of several processes starts each of them with.
+    parser.add_argument("--worker", metavar="HOST:PORT", type=_address, help=SUPPRESS)
 
 
 def serve(options: Namespace) -> int:
-    if options.processes != 1:
-        raise UsageFault("--processes: this version runs one process")
     config = read_config(options)
-    from gw.run import run_gateway, run_loop
+    from gw.run import run_loop
     from metrics.logs import configure
 
     configure(sys.stderr)
-
-    async def announce(gateway: Gateway) -> None:
-        record = {"listen": gateway.listen_url, "admin": gateway.admin_url, "pid": os.getpid()}
-        print_line(to_json(record))
-
-    on_ready = announce if getattr(options, "json", False) else None
     try:
-        return run_loop(
-            run_gateway(config, reload_from=config.source, front=options.front, on_ready=on_ready)
-        )
+        return run_loop(_serving(config, options))
     except OSError as error:
         raise CommandRefused(f"the gateway cannot run: {error}", "cannot_serve") from error
+
+
+def _serving(config: Config, options: Namespace) -> Coroutine[Any, Any, int]:
+    if options.worker is not None:
+        from gw.processes.serve import run_worker
+
+        return run_worker(config, address=options.worker, front=options.front)
+    on_ready = _announce if getattr(options, "json", False) else None
+    if options.processes > 1:
+        return _parent(config, options, on_ready)
+    from gw.config.load import load
+    from gw.run import run_gateway
+
+    return run_gateway(
+        config,
+        read_again=lambda: load(config.source, os.environ),
+        front=options.front,
+        on_ready=on_ready,
+    )
+
+
+async def _parent(config: Config, options: Namespace, on_ready: OnReady | None) -> int:
+    from gw.processes.run import run_parent
+    from gw.processes.worker import WorkerFailed
+
+    try:
+        return await run_parent(
+            config, count=options.processes, front=options.front, on_ready=on_ready
+        )
+    except WorkerFailed as failed:
+        raise CommandRefused(f"the gateway cannot run: {failed}", "cannot_serve") from failed
+
+
+async def _announce(served: Served) -> None:
+    record = {"listen": served.listen_url, "admin": served.admin_url, "pid": os.getpid()}
+    print_line(to_json(record))
+
+
+def _address(text: str) -> Address:
+    from gw.config.config import Address
+
+    host, _, port = text.rpartition(":")
+    return Address(host.strip("[]"), int(port))

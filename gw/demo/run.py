@@ -19,6 +19,7 @@ from pathlib import Path
 
 import ujson
 
+from gw.config.config import Config
 from gw.config.load import load
 from gw.demo.account import DemoKey, open_account
 from gw.run import run_gateway
@@ -104,7 +105,10 @@ async def run_demo(path: Path, *, is_json: bool) -> int:
             demo = Demo(gateway.listen_url, gateway.admin_url, path, key)
             print(_as_json(demo) if is_json else _as_text(demo), flush=True)
 
-        return await run_gateway(load(path, os.environ), reload_from=path, on_ready=show)
+        def read() -> Config:
+            return load(path, os.environ)
+
+        return await run_gateway(read(), read_again=read, on_ready=show)
 
 
 def _write_configuration(path: Path, upstream: str) -> None:

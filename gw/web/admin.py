@@ -5,17 +5,16 @@ It needs no key, and answers whatever the public side is doing: scraping runs be
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID
 
 from tornado.web import Application, RequestHandler
 
 from gw.web.render import dumps
-from metrics.prometheus import Metrics
 
-Readiness = Callable[[], str | None]  # why not ready, or None
+Render = Callable[[str], Awaitable[tuple[bytes, str]]]  # `Accept` → page and its content type
+Readiness = Callable[[], Awaitable[str | None]]  # why not ready, or None
 
 
 class _AdminHandler(RequestHandler):
@@ -43,11 +42,8 @@ class MetricsHandler(_AdminHandler):
     """`/metrics`, in the format that the scraper asks for."""
 
     async def get(self) -> None:
-        metrics: Metrics = self.settings["metrics"]
-        # Some hundred series take tens of milliseconds to write; in a thread they hold up the
-        # loop for a switch interval at a time and not in one piece.
-        accept = self.request.headers.get("Accept", "")
-        body, content_type = await asyncio.to_thread(metrics.render, accept)
+        render: Render = self.settings["render"]
+        body, content_type = await render(self.request.headers.get("Accept", ""))
         self.set_header("Content-Type", content_type)
         self.write(body)
 
@@ -64,8 +60,8 @@ class LivenessHandler(_AdminHandler):
 class ReadinessHandler(_AdminHandler):
     """`/readyz`: 200 while new requests may be sent here, else 503 and why not."""
 
-    def get(self) -> None:
-        why_not: str | None = self.settings["readiness"]()
+    async def get(self) -> None:
+        why_not: str | None = await self.settings["readiness"]()
         if why_not is not None:
             self.set_status(503)
         self.write(dumps({"status": why_not or "ok"}))
@@ -74,7 +70,7 @@ class ReadinessHandler(_AdminHandler):
 
 
 def make_admin_application(
-    *, metrics: Metrics, readiness: Readiness, new_id: Callable[[], UUID]
+    *, render: Render, readiness: Readiness, new_id: Callable[[], UUID]
 ) -> Application:
     """Build the application; `readiness` says in a word or two why not, e.g. "draining"."""
     return Application(
@@ -85,7 +81,7 @@ def make_admin_application(
         ],
         default_handler_class=NotFoundHandler,
         log_function=lambda handler: None,
-        metrics=metrics,
+        render=render,
         readiness=readiness,
         new_id=new_id,
     )

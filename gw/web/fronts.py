@@ -6,9 +6,9 @@ what it is held against.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, Protocol
 
 from gw.app import GatewayApplication
 from gw.config.config import Address
@@ -19,6 +19,15 @@ Front = Literal["httptools", "tornado"]
 
 DEFAULT_FRONT: Front = "httptools"
 
-FRONTS: Mapping[Front, Callable[[GatewayApplication, Address], PublicListener]] = MappingProxyType(
+
+class MakesListener(Protocol):
+    """One of the servers."""
+
+    def __call__(
+        self, application: GatewayApplication, address: Address, *, shares_port: bool = False
+    ) -> PublicListener: ...
+
+
+FRONTS: Mapping[Front, MakesListener] = MappingProxyType(
     {"httptools": FrontListener, "tornado": Listener}
 )

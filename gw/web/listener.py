@@ -41,9 +41,23 @@ class PublicListener(Protocol):
     async def close(self) -> None: ...
 
 
-def bind(address: Address) -> tuple[list[socket.socket], str]:
-    """Listening sockets and the address as a client writes it."""
-    sockets = bind_sockets(address.port, address.host, backlog=BACKLOG)
+def bind(
+    address: Address, *, shares_port: bool = False, is_open: bool = True
+) -> tuple[list[socket.socket], str]:
+    """Sockets of the address, and how a client writes it.
+
+    `shares_port` lets several processes take the same port. A socket that is not open has the
+    port and takes no connections.
+    """
+    if is_open:
+        sockets = bind_sockets(address.port, address.host, backlog=BACKLOG, reuse_port=shares_port)
+    else:
+        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        family, kind, protocol, _, place = found[0]
+        sockets = [socket.socket(family, kind, protocol)]
+        sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        sockets[0].bind(place)
     for sock in sockets:  # what is accepted has it too: an event of a stream must not wait
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sockets, f"http://{Address(address.host, sockets[0].getsockname()[1])}"
@@ -52,8 +66,10 @@ def bind(address: Address) -> tuple[list[socket.socket], str]:
 class Listener:
     """An application on an address; port 0 takes any free port, `url` says which."""
 
-    def __init__(self, application: Application, address: Address) -> None:
-        self._sockets, self.url = bind(address)
+    def __init__(
+        self, application: Application, address: Address, *, shares_port: bool = False
+    ) -> None:
+        self._sockets, self.url = bind(address, shares_port=shares_port)
         self._server = HTTPServer(
             application,
             idle_connection_timeout=IDLE_SECONDS,

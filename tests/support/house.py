@@ -90,6 +90,7 @@ class House:
     gateway: GatewayProcess = field(init=False)
     usd: str = "10"
     front: Front = DEFAULT_FRONT
+    processes: int = 1
     _account: str = ""
     _key: str = ""
 
@@ -111,7 +112,9 @@ class House:
 
     def start(self) -> GatewayProcess:
         """Start a gateway on the configuration as it is now."""
-        self.gateway = GatewayProcess(self.config, front=self.front, environ=self.environ)
+        self.gateway = GatewayProcess(
+            self.config, front=self.front, processes=self.processes, environ=self.environ
+        )
         return self.gateway
 
     def gw(self, *arguments: str) -> Any:
@@ -239,6 +242,7 @@ def house(
     is_funded: bool = True,
     environ: Mapping[str, str] | None = None,
     front: Front = DEFAULT_FRONT,
+    processes: int = 1,
     **settings: Any,
 ) -> Iterator[House]:
     """A running house; everything is gone afterwards and the ledger was verified."""
@@ -249,6 +253,7 @@ def house(
         environ=environ or {},
         usd=usd,
         front=front,
+        processes=processes,
     )
     try:
         built.settings["data_dir"] = str(folder / "var")

@@ -117,9 +117,12 @@ class GatewayProcess(Process):
         config: Path,
         *,
         front: Front = DEFAULT_FRONT,
+        processes: int = 1,
         environ: Mapping[str, str] | None = None,
     ) -> None:
         arguments = ["gw", "serve", "--config", str(config), "--front", front]
+        if processes != 1:
+            arguments += ["--processes", str(processes)]
         super().__init__(arguments, environ=environ)
         ready = self.wait_for_line(r"^ready listen=(\S+) admin=(\S+)")
         self.url, self.admin_url = ready[1], ready[2]

@@ -31,6 +31,7 @@ class FrontListener:
         application: GatewayApplication,
         address: Address,
         *,
+        shares_port: bool = False,
         connections_max: int | None = None,
     ) -> None:
         loop = asyncio.get_running_loop()
@@ -42,7 +43,7 @@ class FrontListener:
         self._connections_max = connections_max or connections_bound()
         self._connections: set[FrontConnection] = set()
         self._emptied: Future[None] | None = None
-        self._sockets, self.url = bind(address)
+        self._sockets, self.url = bind(address, shares_port=shares_port)
         self._servers: list[asyncio.Server] = []
 
     def __repr__(self) -> str:

@@ -76,7 +76,7 @@ def test_common_options_stand_anywhere(arguments: tuple[str, ...]) -> None:
         (["check-config"], {}),
         (["matrix"], {"markdown": False}),
         (["matrix", "--markdown"], {"markdown": True}),
-        (["serve"], {"processes": 1, "front": "httptools"}),
+        (["serve"], {"processes": 1, "front": "httptools", "worker": None}),
         (["demo"], {}),
     ],
 )
@@ -196,7 +196,6 @@ def test_command_line_that_is_wrong_says_so(
         (["account", "limits", "a"], "nothing to set"),
         (["key", "set", "k"], "nothing to set"),
         ([*CREATE, "--agent", "g"], "--agent goes with --kind agent"),
-        (["serve", "--processes", "2"], "one process"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused_before_anything_is_opened(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import ujson
@@ -27,11 +27,13 @@ def probe() -> Probe:
 
 @pytest.fixture
 def app(probe: Probe) -> Application:
-    return make_admin_application(
-        metrics=cast(Any, FakeMetrics()),
-        readiness=lambda: probe.why_not,
-        new_id=uuid.uuid4,
-    )
+    async def render(accept: str) -> tuple[bytes, str]:
+        return FakeMetrics().render(accept)
+
+    async def readiness() -> str | None:
+        return probe.why_not
+
+    return make_admin_application(render=render, readiness=readiness, new_id=uuid.uuid4)
 
 
 async def get(client: AsyncHTTPClient, url: str, **options: Any) -> HTTPResponse:

@@ -1,0 +1,46 @@
+"""One page of metrics of several processes: every series with the label `process`.
+
+Nothing is added up: what a sum means differs from metric to metric, and the one who asks knows it
+(`sum without (process) (…)`, `max without (process) (…)`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(\{)?")
+
+
+def merged(pages: Iterable[tuple[str, str]]) -> str:
+    """Join pages of the text format 0.0.4, given as (name of the process, page)."""
+    heads: dict[str, list[str]] = {}
+    samples: dict[str, list[str]] = {}
+    for process, page in pages:
+        family = ""
+        is_known = False
+        for line in page.splitlines():
+            if line.startswith(("# HELP ", "# TYPE ")):
+                name = line.split(" ", 3)[2]
+                if name != family:
+                    family, is_known = name, name in heads
+                if not is_known:
+                    heads.setdefault(name, []).append(line)
+            elif line and not line.startswith("#"):
+                samples.setdefault(family, []).append(labelled(line, process))
+    lines: list[str] = []
+    for name, head in heads.items():
+        lines += head
+        lines += samples.get(name, ())
+    return "\n".join([*lines, ""])
+
+
+def labelled(sample: str, process: str) -> str:
+    """One sample with the label `process`, which comes first."""
+    found = _SAMPLE.match(sample)
+    assert found is not None, sample
+    label = f'process="{process}"'
+    rest = sample[found.end() :]
+    if found[2] is None:
+        return f"{found[1]}{{{label}}}{rest}"
+    return f"{found[1]}{{{label}{'' if rest.startswith('}') else ','}{rest}"

@@ -1,0 +1,180 @@
+"""The parent of several gateway processes, from start to exit (contract §1: --processes).
+
+It serves no client: it holds the port's number, keeps the workers running, and answers on the admin
+listener for all of them. The workers share the port; the kernel deals out the connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+
+import aiohttp
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+
+from actors.clock import SystemClock
+from gw.config.config import Address, Config
+from gw.config.faults import ConfigFaults
+from gw.config.load import load
+from gw.ids import new_call_id
+from gw.processes.fleet import Fleet
+from gw.processes.merge import merged
+from gw.processes.worker import Worker
+from gw.web.admin import make_admin_application
+from gw.web.fronts import Front
+from gw.web.listener import Listener, bind
+from metrics.fleet import FleetMetrics
+from metrics.logs import EventLog
+
+ASK_SECONDS = 3.0
+
+
+class Parent:
+    """The fleet with its port and its admin listener."""
+
+    def __init__(self, config: Config, *, count: int, front: Front) -> None:
+        self._config = config
+        self._front = front
+        self._stack = AsyncExitStack()
+        self._log = EventLog("gw.processes")
+        self._metrics = FleetMetrics()
+        self._fleet = Fleet(
+            count=count, start=self._start_worker, clock=SystemClock(), metrics=self._metrics
+        )
+        self._is_draining = False
+        self._address = config.listen
+        self.listen_url = ""
+        self.admin_url = ""
+        self._session: aiohttp.ClientSession
+
+    async def start(self) -> None:
+        """Start everything. Raises WorkerFailed or OSError, and nothing stays behind."""
+        try:
+            # Bound and never listening: the number is ours, the connections are the workers'.
+            sockets, self.listen_url = bind(self._config.listen, shares_port=True, is_open=False)
+            for sock in sockets:
+                self._stack.callback(sock.close)
+            self._address = Address(self._config.listen.host, _port_of(sockets[0]))
+            self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ASK_SECONDS))
+            self._stack.push_async_callback(self._session.close)
+            application = make_admin_application(
+                render=self._render, readiness=self._why_not_ready, new_id=new_call_id
+            )
+            admin = Listener(application, self._config.admin_listen)
+            self._stack.push_async_callback(admin.close)
+            if not self._config.redis_url:
+                self._log.warning("limits_per_process", why="redis_url is empty")
+            await self._fleet.start()
+            await admin.start()
+            self.admin_url = admin.url
+        except BaseException:
+            await self._stack.aclose()
+            raise
+
+    async def reload(self) -> None:
+        """Reload the workers one after the other, unless the file has a fault (contract §1)."""
+        try:
+            load(self._config.source, os.environ)
+        except ConfigFaults as faults:
+            self._log.error("reload_refused", faults=[str(fault) for fault in faults.faults])
+            return
+        if await self._fleet.reload():
+            self._log.info("configuration_reloaded")
+
+    async def stop(self) -> None:
+        """Drain all workers and end."""
+        self._is_draining = True
+        await self._fleet.stop()
+        await self._stack.aclose()
+        self._log.info("stopped")
+
+    async def _start_worker(self) -> Worker:
+        return await Worker.start(
+            [
+                *("--config", str(self._config.source), "--front", self._front),
+                *("--worker", str(self._address)),
+            ]
+        )
+
+    # The admin listener
+
+    async def _render(self, accept: str) -> tuple[bytes, str]:
+        del accept  # one format for all
+        pages = await asyncio.gather(
+            *(self._ask(worker, "/metrics") for worker in self._fleet.workers)
+        )
+        page = merged((str(place), page) for place, (_, page) in enumerate(pages) if page)
+        return (self._metrics.render() + page).encode(), CONTENT_TYPE_PLAIN_0_0_4
+
+    async def _why_not_ready(self) -> str | None:
+        if self._is_draining:
+            return "draining"
+        answers = await asyncio.gather(
+            *(self._ask(worker, "/readyz") for worker in self._fleet.workers)
+        )
+        late = [str(place) for place, (status, _) in enumerate(answers) if status != 200]
+        return f"not ready: process {', '.join(late)}" if late else None
+
+    async def _ask(self, worker: Worker | None, path: str) -> tuple[int, str]:
+        if worker is None:
+            return 0, ""
+        try:
+            async with self._session.get(worker.admin_url + path) as answer:
+                return answer.status, await answer.text()
+        except (aiohttp.ClientError, TimeoutError) as error:
+            self._log.warning("process_silent", pid=worker.process.pid, path=path, why=repr(error))
+            return 0, ""
+
+
+async def run_parent(
+    config: Config,
+    *,
+    count: int,
+    front: Front,
+    on_ready: Callable[[Parent], Awaitable[None]] | None = None,
+) -> int:
+    """Serve with `count` processes until SIGTERM or SIGINT; return the exit code."""
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    parent = Parent(config, count=count, front=front)
+    starting = asyncio.create_task(parent.start())
+    waiting = asyncio.create_task(stopping.wait())
+    await asyncio.wait((starting, waiting), return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        return 0
+    await starting
+    reloads: set[asyncio.Task[None]] = set()
+
+    def reload() -> None:
+        task = asyncio.create_task(parent.reload())
+        reloads.add(task)
+        task.add_done_callback(reloads.discard)
+
+    loop.add_signal_handler(signal.SIGHUP, reload)
+    try:
+        print(
+            f"ready listen={parent.listen_url} admin={parent.admin_url}",
+            file=sys.stderr,
+            flush=True,
+        )
+        if on_ready is not None:
+            await on_ready(parent)
+        await waiting
+    finally:
+        await asyncio.gather(*reloads, return_exceptions=True)
+        await parent.stop()
+    return 0
+
+
+def _port_of(sock: socket.socket) -> int:
+    port: int = sock.getsockname()[1]
+    return port

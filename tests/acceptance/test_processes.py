@@ -1,0 +1,109 @@
+"""Several processes behind one port: `gw serve --processes N` with real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.house import House, house, model
+from tests.support.scrape import Admin
+from tests.support.waiting import until
+
+COUNT = 2
+LABELS = sorted(["code", "model", "process", "protocol", "status"])
+
+
+@pytest.fixture
+def h(database_url: str, tmp_path: Path) -> Iterator[House]:
+    """A house whose gateway is several processes."""
+    with house(database_url, tmp_path, processes=COUNT) as built:
+        yield built
+
+
+def workers(h: House) -> set[int]:
+    """The process ids of the workers."""
+    children = Path(f"/proc/{h.gateway.popen.pid}/task/{h.gateway.popen.pid}/children")
+    return {int(pid) for pid in children.read_text(encoding="ascii").split()}
+
+
+def readiness(h: House) -> int:
+    """The status of `/readyz`."""
+    return Admin(h.gateway.admin_url).get("/readyz").status
+
+
+def calls_by_process(h: House) -> dict[str, float]:
+    """Finished calls as each process counts them; the process is the last but one label."""
+    found: dict[str, float] = {}
+    for values, value in Admin(h.gateway.admin_url).page().series("gw_calls_total").items():
+        process = values[LABELS.index("process")]
+        found[process] = found.get(process, 0) + value
+    return found
+
+
+def test_processes_share_the_port_and_the_wallet(h: House) -> None:
+    tenant = h.tenant()
+    asked = 0
+    while len(calls_by_process(h)) < COUNT:  # the kernel deals out connections by their hash
+        for _ in range(5):
+            assert tenant.client.chat().status == 200
+            asked += 1
+        assert asked < 500
+    until(lambda: sum(calls_by_process(h).values()) == asked, what="every call counted once")
+    until(lambda: len(h.rows(tenant)) == asked, what="a row each")
+    assert readiness(h) == 200
+
+
+def test_process_that_dies_is_replaced_and_its_calls_are_settled(h: House) -> None:
+    tenant = h.tenant()
+    with tenant.client.begin_chat(stream=True, sim={"endless": True, "delay_event_ms": 10}) as call:
+        call.read_until(b"data:")
+        before = workers(h)
+        for pid in before:
+            os.kill(pid, signal.SIGKILL)
+        until(lambda: len(workers(h) - before) == COUNT, what="all replaced", seconds=60)
+    until(lambda: readiness(h) == 200, what="ready again", seconds=60)
+    until(lambda: [row["status"] for row in h.rows(tenant)] == ["interrupted"], what="its row")
+    assert h.held_nano_usd(tenant) == 0
+    assert tenant.client.chat().status == 200
+    page = Admin(h.gateway.admin_url).page()
+    assert page.total("gw_process_restarts_total") == COUNT
+    assert page.total("gw_processes_running") == COUNT
+
+
+def test_reload_reaches_every_process(h: House) -> None:
+    h.write(models=[*h.settings["models"], model("newcomer", h.settings["channels"][0]["id"])])
+    h.gateway.popen.send_signal(signal.SIGHUP)
+    h.gateway.wait_for_line(r'"gw.processes".*"configuration_reloaded"')
+    tenant = h.tenant()
+    for _ in range(4 * COUNT):
+        listed = tenant.client.get("/v1/models").json
+        assert "newcomer" in [one["id"] for one in listed["data"]]
+
+
+def test_bad_file_is_refused_by_all(h: House) -> None:
+    h.config.write_text("listen: nowhere", encoding="utf-8")
+    h.gateway.popen.send_signal(signal.SIGHUP)
+    h.gateway.wait_for_line('"reload_refused"')
+    tenant = h.tenant()
+    assert tenant.client.chat().status == 200
+    h.write()
+
+
+def test_processes_end_with_their_parent(h: House) -> None:
+    pids = workers(h)
+    h.gateway.popen.kill()
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), what="no orphan left")
+
+
+def test_drain_finishes_what_is_in_flight_in_every_process(h: House) -> None:
+    tenant = h.tenant()
+    sim = {"events": 20, "delay_event_ms": 50}
+    with tenant.client.begin_chat(stream=True, sim=sim) as call:
+        call.read_until(b"data:")
+        h.gateway.popen.send_signal(signal.SIGTERM)
+        call.read_until(b"data: [DONE]")
+    assert h.gateway.popen.wait(timeout=60) == 0
