@@ -72,6 +72,8 @@ def length_of(raw: msgspec.Raw) -> int:
         text = msgspec.json.format(bytes(raw), indent=-1)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return 0
+    except RecursionError:
+        text = bytes(raw)  # too deep to be read, and counted as it stands
     return 0 if text in (b"null", b"{}") else len(text.decode("utf-8", "replace"))
 
 

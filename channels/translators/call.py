@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from channels.errors import UpstreamMalformed
 from channels.translators.canonical import Began, Event, Failed, Request
 from channels.translators.chat import closing_failure
 from channels.translators.identifiers import answer_renamed, event_renamed
@@ -27,6 +28,7 @@ from channels.translators.table import (
 from channels.wire.sse import SseEvent
 
 _UNNAMED = Began(None, None)
+_TOO_DEEP = "something that is nested too deeply"
 
 
 class TranslatedCall:
@@ -75,10 +77,13 @@ class TranslatedCall:
 
     def answer(self, body: bytes, *, id: str, created: int, model: str) -> bytes:
         """A whole answer in the client's protocol. Raises UpstreamMalformed."""
-        answer = codec(self.translation.upstream).decode_answer(body)
-        if self._names:
-            answer = answer_renamed(answer, self._names)
-        return self._client.encode_answer(answer, id=id, created=created, model=model)
+        try:
+            answer = codec(self.translation.upstream).decode_answer(body)
+            if self._names:
+                answer = answer_renamed(answer, self._names)
+            return self._client.encode_answer(answer, id=id, created=created, model=model)
+        except RecursionError:
+            raise UpstreamMalformed(_TOO_DEEP) from None
 
     def stream(self, *, id: str, created: int, model: str, include_usage: bool) -> TranslatedStream:
         """The way back for a stream; `id` and `model` are for one that says neither of itself."""
@@ -147,10 +152,13 @@ class TranslatedStream:
 
     def feed(self, event: SseEvent) -> bytes:
         """The client's bytes for one event of the upstream; often none. Never raises."""
-        events = self._decoder.feed(event)
-        if len(events) == 1:
-            return self._write(events[0])
-        return b"".join([self._write(one) for one in events])
+        try:
+            events = self._decoder.feed(event)
+            if len(events) == 1:
+                return self._write(events[0])
+            return b"".join([self._write(one) for one in events])
+        except RecursionError:
+            return self._write(Failed(None, f"The upstream sent {_TOO_DEEP}."))
 
     @property
     def keep_alive(self) -> bytes:

@@ -91,3 +91,9 @@ def test_raw_text_reads_as_the_value_again(value: Any) -> None:
 
 def test_raw_text_of_a_lone_surrogate_can_be_read() -> None:
     assert msgspec.json.decode(raw_of({"a": "x\ud83d"})) == {"a": "x?"}
+
+
+@pytest.mark.parametrize("depth", [10, 2_000, 100_000])
+def test_depth_is_no_reason_not_to_count(depth: int) -> None:
+    text = b"[" * depth + b"]" * depth
+    assert length_of(msgspec.Raw(text)) == 2 * depth

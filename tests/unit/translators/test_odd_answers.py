@@ -68,6 +68,45 @@ def test_odd_stream_is_translated_without_a_fault(client: Protocol, upstream: Pr
 
 
 @pytest.mark.parametrize(("client", "upstream"), PATHS)
+def test_answer_nested_too_deeply_is_malformed_or_an_error(
+    client: Protocol, upstream: Protocol
+) -> None:
+    """Readers and writers have their own limits, which depend on who has called them."""
+    call = TranslatedCall(TRANSLATIONS[client, upstream], REQUESTS[client], redact=str)
+    is_refused = False
+    for depth in range(880, 1010):
+        whole, event = nested_answers(upstream, '{"a":' * depth + "1" + "}" * depth)
+        try:
+            written = call.answer(whole, id="a", created=1, model="m")
+        except UpstreamMalformed:
+            is_refused = True
+        else:
+            assert written.startswith(b"{")
+        stream = call.stream(id="a", created=1, model="m", include_usage=True)
+        stream.feed(SseEvent(b"", event))
+        assert stream.failed is None or "nested too deeply" in stream.failed.message
+    # Arguments that are text go through it as they are.
+    assert is_refused or (client, upstream) == ("messages", "chat")
+
+
+def nested_answers(protocol: Protocol, arguments: str) -> tuple[bytes, bytes]:
+    """A whole answer that calls a function, and the event of a stream that says the same."""
+    if protocol == "messages":
+        call = f'{{"type":"tool_use","id":"t","name":"f","input":{arguments}}}'
+        whole = f'{{"type":"message","content":[{call}],"stop_reason":"tool_use"}}'
+        event = f'{{"type":"content_block_start","index":0,"content_block":{call}}}'
+    elif protocol == "native":
+        part = f'{{"functionCall":{{"name":"f","args":{arguments}}}}}'
+        whole = f'{{"candidates":[{{"content":{{"parts":[{part}]}},"finishReason":"STOP"}}]}}'
+        event = whole
+    else:
+        call = f'{{"id":"t","function":{{"name":"f","arguments":{json.dumps(arguments)}}}}}'
+        whole = f'{{"choices":[{{"message":{{"tool_calls":[{call}]}},"finish_reason":"stop"}}]}}'
+        event = f'{{"choices":[{{"index":0,"delta":{{"tool_calls":[{call}]}}}}]}}'
+    return whole.encode(), event.encode()
+
+
+@pytest.mark.parametrize(("client", "upstream"), PATHS)
 def test_odd_whole_answer_is_translated_or_malformed(client: Protocol, upstream: Protocol) -> None:
     count = 0
     for body in odd_wholes(upstream):
