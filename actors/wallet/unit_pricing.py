@@ -19,7 +19,7 @@ class ImagePrice:
     """Prices of one image model, multiplier included: numerators over `denominator` nano-USD.
 
     An image of more than `threshold_pixels` costs `large`; None where there is one price for every
-    size. `stated` is the same in the words of a receipt, from which `read` makes this price again.
+    size. `stated` is the same in the words of a receipt (`receipt.py`), the multiplier apart.
     """
 
     standard: int
@@ -46,15 +46,6 @@ class ImagePrice:
             denominator=denominator,
             threshold_pixels=None if threshold is None else threshold * PIXELS_PER_MEGAPIXEL,
             stated=_stated(price, multiplier),
-        )
-
-    @classmethod
-    def read(cls, stated: Mapping[str, str]) -> ImagePrice:
-        """The price that a call-log row says was used. Raises KeyError, InvalidOperation."""
-        given = {name: Decimal(stated[name]) for name in _OPTIONAL if name in stated}
-        return cls.of(
-            PriceSpec(per_image=Decimal(stated["per_image"]), **given),
-            Decimal(stated.get("multiplier", 1)),
         )
 
     def is_large(self, pixels: int) -> bool:

@@ -173,7 +173,7 @@ def _fate(channel: str, passed_over: Mapping[str, str], tried: list[str]) -> str
         return f"passed over, {PASSED_OVER.get(passed_over[channel], passed_over[channel])}"
     if channel in tried:
         return f"attempt {tried.index(channel) + 1}"
-    return "not needed"
+    return "not tried"
 
 
 def _attempts(record: CallRecord, order: list[str], redact: Callable[[str], str]) -> dict[str, str]:
@@ -183,7 +183,8 @@ def _attempts(record: CallRecord, order: list[str], redact: Callable[[str], str]
     failed = record.attempts
     for number, (channel, at, ms, outcome) in enumerate(record.detail.get("tried", []), start=1):
         started = _instant(datetime.fromtimestamp(at, UTC))
-        line = f"channel {places.index(channel) + 1} {OUTCOMES.get(outcome, outcome)}"
+        place = places.index(channel) + 1 if channel in places else "?"
+        line = f"channel {place} {OUTCOMES.get(outcome, outcome)}"
         line += f" after {ms} ms, begun {started}"
         if number <= len(failed):
             error = failed[number - 1]
@@ -224,7 +225,8 @@ def _money(record: CallRecord, credits_per_usd: Decimal) -> dict[str, Any]:
     if lines:
         facts["price_multiplier"] = multiplier
     if "hold" in detail and record.unit_type is None:
-        facts["usage"] = BASES[detail.get("basis", "stated")]
+        basis = detail.get("basis", "stated")
+        facts["usage"] = BASES.get(basis, basis)
         facts["characters_delivered"] = detail.get("characters")
     if lines:
         facts["cost_computed"] = formula(lines, multiplier)

@@ -79,20 +79,6 @@ def test_cost_is_the_exact_product_rounded_once(
     ) == math.floor(nano + Fraction(1, 2))
 
 
-@given(prices, prices, st.decimals("0.001", 1000, places=9))
-def test_receipt_gives_the_same_price_again(
-    large: Decimal | None, fee: Decimal | None, multiplier: Decimal
-) -> None:
-    spec = PriceSpec(
-        per_image=Decimal("0.04"),
-        per_image_large=large,
-        area_threshold_mp=None if large is None else Decimal("2.36"),
-        per_reference=fee,
-    )
-    price = ImagePrice.of(spec, multiplier)
-    assert ImagePrice.read(price.stated) == price
-
-
 def test_cost_is_never_more_than_the_ledger_holds() -> None:
     price = ImagePrice.of(PriceSpec(per_image=Decimal(1_000_000)), Decimal(1000))
     assert price.cost_nano_usd(standard=100, large=0, references=0) == MAX_NANO_USD
