@@ -16,11 +16,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.support.folders import remove_leftovers, temporary_folder
 from tests.support.logs import LogWatch
 from tests.support.postgres import PostgresForTests, running_postgres
 from tests.support.valkey import MortalValkey, mortal_valkey, running_valkey
+
+# Examples have no deadline: a busy machine is no fault of ours.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 def pytest_collection_finish() -> None:
