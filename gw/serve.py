@@ -66,6 +66,9 @@ MEDIA_ANSWER_BYTES_MAX = 256 * 1024 * 1024
 # How long a stopping gateway waits for a database that is away before it leaves the rest of the
 # settlements to recovery.
 FLUSH_SECONDS = 10.0
+# Who reads long call logs waits for others who do, and for nobody's key or balance to be read.
+LOG_CONNECTIONS = 2
+LOG_STATEMENT_SECONDS = 10.0
 
 
 class Gateway:
@@ -103,6 +106,7 @@ class Gateway:
         )
         # Made by `_start`, in this order.
         self._database: Database
+        self._log_database: Database
         self._secret: Secret
         self._keys: KeyCache
         self._last_use: LastUse
@@ -190,6 +194,10 @@ class Gateway:
             self._keep("postgres", lambda: self._watch_embedded(embedded))
         self._database = Database(dsn)
         stack.push_async_callback(self._database.close)
+        self._log_database = Database(
+            dsn, size=LOG_CONNECTIONS, statement_seconds=LOG_STATEMENT_SECONDS
+        )
+        stack.push_async_callback(self._log_database.close)
         stack.push_async_callback(self._supervisor.stop)
         await self._database.open()
         await migrate(self._database)
@@ -316,7 +324,7 @@ class Gateway:
             conversation=conversation,
             sync_media=sync_media,
             logs=LogServices(
-                database=self._database,
+                database=self._log_database,
                 rates=self._limiter,
                 redact=self._redact,
                 credits_per_usd=config.credits_per_usd,
