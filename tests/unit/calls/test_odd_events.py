@@ -65,7 +65,9 @@ def test_odd_values_raise_nothing_and_do_not_get_through_as_nonsense(data: st.Da
     if way.upstream == "chat":
         stream += b"data: [DONE]\n\n"
     got = relayed(way, [stream])
-    if not way.is_array:
+    if way.client == way.upstream and not way.is_array:
+        assert stream.startswith(got.body)
+    elif not way.is_array:
         for sent in SseSplitter().feed(got.body):
             assert sent.data is not None
-            assert sent.data == b"[DONE]" or isinstance(json.loads(sent.data), dict | list)
+            assert sent.data == b"[DONE]" or isinstance(json.loads(sent.data), dict)
