@@ -100,6 +100,8 @@ class Billing:
             raise
         except GatewayError as error:
             running.end(shown("rejected", error))
+            running.settle()
+            await running.until_durable()
             raise
         except Exception as error:
             running.end(Ending("error", "internal_error", f"{type(error).__name__}"))

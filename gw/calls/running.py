@@ -219,9 +219,10 @@ class Running(Generic[B]):
             self._live.leave(self.call.facts.call_id)
 
     async def until_durable(self) -> None:
-        """Wait until the answer of a call with a key is kept: nobody sees one that may be lost.
+        """Wait until a call with a key is settled: an answer is kept before anybody sees it.
 
-        A ledger that cannot be reached keeps nobody waiting for long; it is settled later.
+        And whoever is told of an error finds the key free, in every process. A ledger that cannot
+        be reached keeps nobody waiting for long; it is settled later.
         """
         if self._submission is not None:
             try:

@@ -72,12 +72,12 @@ class SyncMedia:
             ending = ending_of_failure(failure, self._redactor())
             last = failure.failed[-1].error if failure.failed else None
             told = last.error_body if isinstance(last, UpstreamFailed) else None
-            self._pass_on(running, ending, told, writer)
+            await self._pass_on(running, ending, told, writer)
         else:
             if isinstance(answer, Refusal):
                 running.finish_attempt("success", f"status_{answer.status // 100}xx")
                 ending = ending_of_refusal(answer, self._redactor())
-                self._pass_on(running, ending, answer.error_body, writer)
+                await self._pass_on(running, ending, answer.error_body, writer)
             else:
                 await self._answer(running, answer, writer)
 
@@ -101,7 +101,7 @@ class SyncMedia:
         writer.begin(answer.content_type, {}, http_status=answer.http_status)
         writer.send(answer.body)
 
-    def _pass_on(
+    async def _pass_on(
         self,
         running: Running[MediaBill],
         ending: Ending,
@@ -113,6 +113,7 @@ class SyncMedia:
             running.fail(ending)
         running.end(ending)
         running.settle()
+        await running.until_durable()
         assert ending.error is not None
         writer.begin(told.content_type, ending.error.headers, http_status=ending.error.http_status)
         writer.send(self._redactor().body(told.body))

@@ -9,10 +9,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from actors.wallet.wallets import KeyTaken
+from channels.errors import UpstreamUnreachable
 from gw.calls.running import DURABLE_SECONDS
 from tests.support.aio import eventually, jump, run
 from tests.support.fake_claims import ClaimRow
-from tests.unit.calls.fake_wire import FOR_EVER, answer
+from tests.unit.calls.fake_wire import FOR_EVER, Script, Step, answer
 from tests.unit.calls.world import ACCOUNT, World
 from tests.unit.calls.writer import RecordingWriter
 from tests.unit.images.stage import ATTEMPT_SECONDS, EACH, generate, made, prepare, stage
@@ -28,10 +29,12 @@ def row_of(w: World) -> ClaimRow:
 
 
 @asynccontextmanager
-async def answered_and_unsettled(key: str | None) -> AsyncIterator[tuple[World, RecordingWriter]]:
+async def answered_and_unsettled(
+    key: str | None, *upstream: Step, cost: int = EACH
+) -> AsyncIterator[tuple[World, RecordingWriter]]:
     """A call whose settlement is on its way to a ledger that does not answer for now."""
     ready, client = asyncio.Event(), RecordingWriter()
-    async with stage(a=[(ready, *answer(made(1)))]) as w:
+    async with stage(a=[(ready, *(upstream or answer(made(1))))]) as w:
         w.begin(prepare(w, key=key), client)
         await eventually(lambda: w.wire.tried == ["a"], what="the attempt")
         gate = w.ledger.gate = asyncio.Event()
@@ -42,7 +45,7 @@ async def answered_and_unsettled(key: str | None) -> AsyncIterator[tuple[World, 
         yield w, client
         gate.set()
         await w.end(w.calls[-1], client)
-        assert w.ledger.balances[ACCOUNT] == 10**9 - EACH
+        assert w.ledger.balances[ACCOUNT] == 10**9 - cost
 
 
 def test_answer_is_kept_as_it_went_out() -> None:
@@ -65,6 +68,24 @@ def test_answer_with_a_key_is_seen_only_when_it_is_kept() -> None:
         async with answered_and_unsettled("k") as (w, client):
             assert (client.has_ended, claims(w)) == (False, ["executing"])
         assert (client.has_ended, claims(w)) == (True, ["stored"])
+
+    run(main())
+
+
+ERRORS: dict[str, Script] = {
+    "passed on": answer(b'{"error": {"message": "no"}}', status=400),
+    "our own": (UpstreamUnreachable(),),
+}
+
+
+@pytest.mark.parametrize("upstream", ERRORS.values(), ids=ERRORS.keys())
+def test_error_is_told_only_when_the_key_is_free(upstream: Script) -> None:
+    async def main() -> None:
+        async with answered_and_unsettled("k", *upstream, cost=0) as (w, client):
+            assert client.task is not None
+            assert (client.task.done(), client.has_ended) == (False, False)
+            assert claims(w) == ["executing"]
+        assert claims(w) == []
 
     run(main())
 
