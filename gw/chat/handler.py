@@ -44,6 +44,7 @@ class ConversationHandler(ModelCallHandler):
 
     dialect: ClassVar[Dialect]
     tools_protocol: ClassVar[str | None] = None  # what built-in tools run over, if not this one
+    own_headers: tuple[tuple[str, str], ...] = ()  # which go to channels of this protocol only
 
     async def converse(
         self,
@@ -130,6 +131,8 @@ class ConversationHandler(ModelCallHandler):
             max_tokens=maximum,
             **options,
         )
+        for name, _ in self.own_headers:
+            translated.report.drop(name)
         self._refuse_losses(translated)
         upstream = address(
             candidate.protocol,

@@ -28,14 +28,14 @@ class MessagesHandler(ConversationHandler):
 
     async def on_post(self) -> None:
         version = self._version()
-        betas = self._betas()
+        self.own_headers = self._betas()
         request = self.read(lambda: messages.read_request(self.body))
 
         def prepare(
             candidate: Candidate, channel: ChannelSpec, model: ModelSpec
         ) -> UpstreamRequest:
             body = messages.upstream_body(request, upstream_model=candidate.upstream_model)
-            return adapter.request(channel, body, version=version, extra_headers=betas)
+            return adapter.request(channel, body, version=version, extra_headers=self.own_headers)
 
         await self.converse(request, prepare)
 

@@ -66,7 +66,8 @@ def test_channel_gets_its_own_key_and_none_of_the_clients_headers(
     h: House, tenant: Tenant, path: str, of_model: str
 ) -> None:
     keys = {"x-api-key": tenant.key, "x-goog-api-key": tenant.key, "x-alt-api-key": tenant.key}
-    assert post(tenant, path, of_model, {**INJECTED, **keys}).status == 200
+    reply = post(tenant, path, of_model, {**INJECTED, **keys})
+    assert reply.status == 200
     got = h.upstream.last_request()
     assert tenant.key not in json.dumps(got)
     headers = {name.lower(): value for name, value in got["headers"].items()}
@@ -80,6 +81,9 @@ def test_channel_gets_its_own_key_and_none_of_the_clients_headers(
     assert headers.get("anthropic-beta") == (
         INJECTED["anthropic-beta"] if is_native_messages else None
     )
+    # To a client of messages it is said that a translation has no place for it.
+    is_lost = (path, of_model) == ("/v1/messages", "gpt")
+    assert ("anthropic-beta" in reply.headers.get("x-protocol-warning", "")) is is_lost
 
 
 def test_beta_header_that_is_no_list_of_names_is_refused(h: House, tenant: Tenant) -> None:
