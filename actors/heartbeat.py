@@ -138,3 +138,14 @@ def delivered_to_json(delivered: Delivered) -> dict[str, int | str]:
         "cache_write": delivered.cache_write_tokens,
         "basis": delivered.basis,
     }
+
+
+def is_pid_alive(pid: int) -> bool:
+    """Whether a process of this machine has this number."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True  # someone else's, so it is there
+    return True

@@ -8,7 +8,6 @@ here decides anything about a call; signals and the ready line are `run.py`'s.
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
@@ -17,7 +16,7 @@ from contextlib import AsyncExitStack
 from actors.changes import ChangeFeed
 from actors.clock import SystemClock
 from actors.directory import ChannelDirectory
-from actors.heartbeat import Heartbeat, ProcessIdentity
+from actors.heartbeat import Heartbeat, ProcessIdentity, is_pid_alive
 from actors.limits.accounts import AccountLimits
 from actors.limits.limiter import Limiter
 from actors.limits.shared import SharedLimits
@@ -28,7 +27,6 @@ from actors.store.database import Database, StoreUnavailable
 from actors.store.embedded import EmbeddedPostgres
 from actors.store.migrations import migrate
 from actors.supervisor import Supervisor
-from actors.wallet.messages import CallFacts, Outcome
 from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
 from channels.wire.http import AioHttpWire
@@ -49,18 +47,17 @@ from gw.keys.secret import KeyHasher, KeySealer, Secret, load_secret
 from gw.logs.cursor import CursorSeal
 from gw.logs.services import LogServices
 from gw.logs.summary_cache import SummaryCache
+from gw.refusals import RefusalRows
 from gw.web.admin import make_admin_application
 from gw.web.drain import InFlight
 from gw.web.fronts import DEFAULT_FRONT, FRONTS, Front
 from gw.web.listener import Listener, PublicListener
-from gw.web.services import Refusal, Services
+from gw.web.services import Services
 from metrics.logs import EventLog
 from metrics.loop_lag import LoopLag
-from metrics.masks import redact
 from metrics.prometheus import Metrics
 from metrics.tracing import Tracing
 
-WATCH_SECONDS = 1.0
 # Ten pictures of some twenty megabytes each; the upstream writes them in base64.
 MEDIA_ANSWER_BYTES_MAX = 256 * 1024 * 1024
 # How long a stopping gateway waits for a database that is away before it leaves the rest of the
@@ -191,7 +188,7 @@ class Gateway:
             embedded = EmbeddedPostgres(config.data_dir)
             dsn = await embedded.start()
             stack.push_async_callback(embedded.stop)
-            self._keep("postgres", lambda: self._watch_embedded(embedded))
+            self._keep("postgres", lambda: embedded.watch(self._clock))
         self._database = Database(dsn)
         stack.push_async_callback(self._database.close)
         self._log_database = Database(
@@ -246,7 +243,7 @@ class Gateway:
             wallets=self._wallets,
             live=self._live,
             unsettled=self._writer.unsettled,
-            is_pid_alive=_is_pid_alive,
+            is_pid_alive=is_pid_alive,
             clock=self._clock,
             metrics=self.metrics,
         )
@@ -311,7 +308,12 @@ class Gateway:
                 new_id=new_call_id,
                 config=config,
                 draining=lambda: self.in_flight.is_draining,
-                refusals=self._record_refusal,
+                refusals=RefusalRows(
+                    wallets=self._wallets,
+                    registry=self.current.registry,
+                    clock=self._clock,
+                    metrics=self.metrics,
+                ).record,
                 idempotency=IdempotencyGuard(
                     kept=IdempotencyStore(self._database),
                     answer_bytes_max=config.idempotency_max_bytes,
@@ -346,11 +348,6 @@ class Gateway:
     def _keep(self, name: str, body: Callable[[], Awaitable[None]]) -> None:
         self._supervisor.start(name, body)
 
-    async def _watch_embedded(self, embedded: EmbeddedPostgres) -> None:
-        while True:
-            await self._clock.sleep(WATCH_SECONDS)
-            await embedded.ensure_running()
-
     def _on_change(self, payload: str) -> None:
         self._keys.invalidate(payload)
         kind, _, account_id = payload.partition(":")
@@ -380,41 +377,6 @@ class Gateway:
             return "database unreachable"
         return None
 
-    def _record_refusal(self, refusal: Refusal) -> None:
-        """A refused call is a row that costs nothing (spec: Call log row)."""
-        now = self._clock.now()
-        model = redact(refusal.model or "")
-        known = self.current.registry().resolve(model)
-        facts = CallFacts(
-            call_id=refusal.call_id,
-            account_id=refusal.principal.account_id,
-            key_id=refusal.principal.key_id,
-            protocol=refusal.protocol,
-            model=known.id if known is not None else model,
-            submitted_at=refusal.submitted_at,
-        )
-        seconds = max(0.0, now - refusal.submitted_at)
-        self._wallets.record(
-            facts,
-            Outcome(
-                status="rejected",
-                cost_nano_usd=0,
-                created_at=now,
-                latency_ms=round(seconds * 1000),
-                error_code=refusal.error_code,
-                error_message=redact(refusal.error_message),  # it may repeat what was sent
-                detail=refusal.detail,
-            ),
-        )
-        self.metrics.call_started(refusal.protocol)
-        self.metrics.call_finished(
-            protocol=refusal.protocol,
-            model=known.id if known is not None else "other",
-            status="rejected",
-            code=refusal.error_code,
-            seconds=seconds,
-        )
-
     async def _flush(self) -> None:
         """Wait until every settlement is durable; an absent database gets its ten seconds."""
         try:
@@ -427,13 +389,3 @@ class Gateway:
                 await self._heartbeat.leave()
         except (TimeoutError, StoreUnavailable) as error:
             self._log.error("settlements_left_to_recovery", error=repr(error))
-
-
-def _is_pid_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True  # someone else's, so it is there
-    return True

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
+from actors.clock import Clock
 from actors.store.embedded.binaries import find
 from actors.store.embedded.cluster import Cluster
 from actors.store.embedded.faults import EmbeddedFault
@@ -19,6 +20,8 @@ from actors.store.embedded.identity import choose
 from actors.store.embedded.sockets import remove_socket_folder
 from actors.store.embedded.users import Users
 from metrics.logs import EventLog
+
+WATCH_SECONDS = 1.0
 
 
 class EmbeddedPostgres:
@@ -53,6 +56,12 @@ class EmbeddedPostgres:
     async def ensure_running(self) -> bool:
         """Start the server again if it has died; return whether it had."""
         return await asyncio.to_thread(self._ensure_running)
+
+    async def watch(self, clock: Clock) -> None:
+        """Keep it running, for as long as this runs."""
+        while True:
+            await clock.sleep(WATCH_SECONDS)
+            await self.ensure_running()
 
     async def stop(self) -> None:
         """Leave; stop the server when no other process uses it. A second call does nothing."""

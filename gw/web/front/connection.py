@@ -15,7 +15,6 @@ it for what it lets through. A connection has one deadline, moved by what it wai
 from __future__ import annotations
 
 import asyncio
-from asyncio import Future
 from collections import deque
 from typing import TYPE_CHECKING, cast
 
@@ -27,12 +26,12 @@ from httptools import (
     HttpRequestParser,
 )
 from tornado.httputil import RequestStartLine
-from tornado.iostream import StreamClosedError
 from tornado.web import RequestHandler
 
 from gw.web.errors import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError
 from gw.web.front.faults import in_words
 from gw.web.front.head import TOO_LARGE, HeadFault, method_of
+from gw.web.front.pace import PacedConnection
 from gw.web.front.request import FrontRequest
 
 if TYPE_CHECKING:
@@ -44,13 +43,10 @@ IDLE_SECONDS = 75.0
 HEAD_SECONDS = 30.0
 # A body that is not complete by then is not coming.
 BODY_SECONDS = 120.0
-# How long a client that was refused may take to read why.
-LINGER_SECONDS = 5.0
 # Requests read ahead of the one that is being answered.
 PIPELINE_MAX = 8
 # Of a body that comes before its handler is ready for it.
 EARLY_BODY_BYTES_MAX = 256 * 1024
-_FOREVER = float("inf")
 
 
 class PeerContext:
@@ -63,40 +59,28 @@ class PeerContext:
         self.protocol = "http"
 
 
-class FrontConnection(asyncio.Protocol):
+class FrontConnection(PacedConnection):
     """A client's connection."""
 
     __slots__ = (
         "_begun",
         "_current",
-        "_deadline",
-        "_drained",
         "_head_bytes",
         "_incoming",
-        "_is_ending",
         "_is_head",
-        "_is_held",
-        "_is_paused",
         "_is_upgrading",
         "_listener",
-        "_loop",
         "_method",
         "_parser",
-        "_ready",
-        "_timer",
-        "_transport",
         "_waiting",
         "context",
-        "is_closed",
     )
 
-    _transport: asyncio.Transport
     context: PeerContext
 
     def __init__(self, listener: FrontListener, loop: asyncio.AbstractEventLoop) -> None:
-        self.is_closed = False
+        super().__init__(loop, listener.ready, IDLE_SECONDS)
         self._listener = listener
-        self._loop = loop
         self._parser = HttpRequestParser(self)
         self._incoming: FrontRequest | None = None  # being read
         self._current: FrontRequest | None = None  # being answered
@@ -106,53 +90,32 @@ class FrontConnection(asyncio.Protocol):
         self._begun = 0  # requests of which a part is in the last read
         self._method = ""  # of the request being read, when the parser does not know it
         self._is_upgrading = False  # the parser stops at its head, the body is still to be read
-        self._is_ending = False  # nothing more is read
-        self._is_held = False  # reading is paused
-        self._is_paused = False  # the transport wants no more for now
-        self._ready: Future[None] = listener.ready
-        self._drained: Future[None] | None = None
-        self._deadline = loop.time() + IDLE_SECONDS
-        self._timer: asyncio.TimerHandle | None = None
 
     def __repr__(self) -> str:
         state = "closed" if self.is_closed else "ending" if self._is_ending else "open"
         return f"<FrontConnection {state} {self._current} +{len(self._waiting)}>"
 
+    def is_answering(self) -> bool:
+        return self._current is not None
+
     # --- From the event loop ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+        super().connection_made(transport)
         peer = transport.get_extra_info("peername")
         self.context = PeerContext(peer[0] if isinstance(peer, tuple) else "")
-        self._arm(self._deadline)
         if not self._listener.admits(self):
             full = GatewayError(NO_CHANNEL_AVAILABLE, _FULL, headers={"Retry-After": "1"})
             self._refuse(FrontRequest(self), full)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.is_closed = True
+        super().connection_lost(exc)
         self._listener.left(self)
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        drained, self._drained = self._drained, None
-        if drained is not None and not drained.done():
-            drained.set_exception(StreamClosedError(exc))
-            drained.exception()  # whoever waited has it; nobody need have
         current, self._current = self._current, None
         self._waiting.clear()
         self._incoming = None
         if current is not None:
             current.lost()
-
-    def pause_writing(self) -> None:
-        self._is_paused = True
-
-    def resume_writing(self) -> None:
-        self._is_paused = False
-        drained, self._drained = self._drained, None
-        if drained is not None and not drained.done():
-            drained.set_result(None)
 
     def data_received(self, data: bytes) -> None:
         if self._is_ending:
@@ -190,7 +153,7 @@ class FrontConnection(asyncio.Protocol):
         self._head_bytes = 0
         self._incoming = FrontRequest(self)
         if self._current is None:
-            self._arm(self._loop.time() + HEAD_SECONDS)
+            self.arm(self._loop.time() + HEAD_SECONDS)
 
     def on_url(self, url: bytes) -> None:
         if self._is_head:
@@ -236,14 +199,14 @@ class FrontConnection(asyncio.Protocol):
         incoming = cast(FrontRequest, self._incoming)
         incoming.take(body)
         if incoming.pending_bytes() > EARLY_BODY_BYTES_MAX:
-            self._hold()
+            self.hold()
 
     def on_message_complete(self) -> None:
         if self._is_upgrading:
             return
         incoming, self._incoming = cast(FrontRequest, self._incoming), None
         if incoming is self._current:
-            self._deadline = _FOREVER
+            self.disarm()
         incoming.completed()
 
     # --- One request after another ---
@@ -254,7 +217,7 @@ class FrontConnection(asyncio.Protocol):
             return
         self._waiting.append(request)
         if len(self._waiting) >= PIPELINE_MAX:
-            self._hold()
+            self.hold()
 
     def _begin(self, request: FrontRequest) -> None:
         self._current = request
@@ -263,9 +226,9 @@ class FrontConnection(asyncio.Protocol):
             self._listener.refuse(request, request.fault)
             return
         if request.is_complete:
-            self._deadline = _FOREVER
+            self.disarm()
         else:
-            self._arm(self._loop.time() + BODY_SECONDS)
+            self.arm(self._loop.time() + BODY_SECONDS)
         request.begin(self._listener.application.start_request(self, request))
 
     def answered(self, request: FrontRequest, last: bytes) -> None:
@@ -276,33 +239,22 @@ class FrontConnection(asyncio.Protocol):
             self._transport.write(last)
         self._current = None
         if not request.is_complete or (self._is_ending and not self._waiting):
-            # Closed with unread bytes in its buffer, a socket takes back what it has sent.
-            self._linger()
+            self.linger()
         elif not request.keeps_alive:
             self.stop()
         elif self._waiting:
             self._begin(self._waiting.popleft())
             if len(self._waiting) < PIPELINE_MAX:
-                self._release()
+                self.resume()
         elif self._incoming is None:
-            self._arm(self._loop.time() + IDLE_SECONDS)
+            self.arm(self._loop.time() + IDLE_SECONDS)
         else:
-            self._arm(self._loop.time() + HEAD_SECONDS)
+            self.arm(self._loop.time() + HEAD_SECONDS)
 
     def body_wanted(self) -> None:
         """The current request's handler takes its body now."""
         if len(self._waiting) < PIPELINE_MAX:
-            self._release()
-
-    def _hold(self) -> None:
-        if not self._is_held and not self._transport.is_closing():
-            self._is_held = True
-            self._transport.pause_reading()
-
-    def _release(self) -> None:
-        if self._is_held and not self._transport.is_closing():
-            self._is_held = False
-            self._transport.resume_reading()
+            self.resume()
 
     # --- What cannot be read ---
 
@@ -312,7 +264,7 @@ class FrontConnection(asyncio.Protocol):
             return
         incoming, self._incoming = self._incoming, None
         self._is_ending = True
-        self._release()
+        self.resume()
         if incoming is None:
             incoming = FrontRequest(self)
         elif not self._is_head:  # in the middle of a body
@@ -366,81 +318,6 @@ class FrontConnection(asyncio.Protocol):
             self._parser.feed_data(framing)
         if rest:
             self.data_received(rest)
-
-    # --- Writing ---
-
-    def send(self, data: bytes) -> None:
-        """Write, unless the client has left."""
-        if not self.is_closed:
-            self._transport.write(data)
-
-    def write(self, data: bytes) -> Future[None]:
-        """Write; the future is done when the client keeps up, or fails when it has left."""
-        if self.is_closed:
-            return _failed(self._loop)
-        if data:
-            self._transport.write(data)
-        if not self._is_paused:
-            return self._ready
-        # Waited for by one task at a time; one that was cancelled has cancelled its future too.
-        if self._drained is None or self._drained.done():
-            self._drained = self._loop.create_future()
-        return self._drained
-
-    # --- Ending ---
-
-    def stop(self) -> None:
-        """End once what is written is out."""
-        self._is_ending = True
-        self._arm(self._loop.time() + LINGER_SECONDS)
-        self._transport.close()
-
-    def abort(self) -> None:
-        """End now."""
-        self._is_ending = True
-        self._transport.abort()
-
-    def _linger(self) -> None:
-        """Say that nothing more comes, and let the client read what it was told."""
-        self._is_ending = True
-        self._arm(self._loop.time() + LINGER_SECONDS)
-        if self._transport.can_write_eof():
-            self._release()
-            self._transport.write_eof()
-        else:
-            self._transport.close()
-
-    def _arm(self, deadline: float) -> None:
-        """Move the deadline; the timer is only made anew when it would come too late."""
-        self._deadline = deadline
-        timer = self._timer
-        if timer is None or timer.when() > deadline:
-            if timer is not None:
-                timer.cancel()
-            self._timer = self._loop.call_at(deadline, self._expired)
-
-    def _expired(self) -> None:
-        self._timer = None
-        if self.is_closed:
-            return
-        if self._loop.time() < self._deadline:
-            if self._deadline != _FOREVER:
-                self._timer = self._loop.call_at(self._deadline, self._expired)
-            return
-        self._is_ending = True
-        if self._current is not None or self._transport.is_closing() or self._is_paused:
-            self._transport.abort()
-        else:
-            self._transport.close()
-            self._deadline = self._loop.time() + LINGER_SECONDS
-            self._timer = self._loop.call_at(self._deadline, self._expired)
-
-
-def _failed(loop: asyncio.AbstractEventLoop) -> Future[None]:
-    future: Future[None] = loop.create_future()
-    future.set_exception(StreamClosedError())
-    future.exception()  # raised where it is awaited; nobody need do so
-    return future
 
 
 _FULL = "The gateway has as many connections as it can take. Try again shortly."
