@@ -115,6 +115,8 @@ class Connection(HTTP1Connection):
         except HTTPInputError as error:
             if self.refuse_body is not None:
                 self.refuse_body(str(error))
+            else:  # answered already, or nobody there to answer
+                self.close()
             raise StreamClosedError(error) from None
 
 

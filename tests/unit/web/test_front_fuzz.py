@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tornado.web import RequestHandler
@@ -107,10 +106,6 @@ def ignore(_: RequestHandler) -> None:
     """Count nothing."""
 
 
-# Tornado's server now and then leaves the socket of a refused connection to the collector.
-@pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"
-)
 @settings(max_examples=200, deadline=None)
 @given(wires())
 def test_neither_server_finds_requests_that_the_other_does_not(wire: bytes) -> None:
