@@ -13,6 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import ClassVar, Literal, cast
 
+from msgspec import Struct
+
 from actors.actor import Actor
 from actors.clock import Clock
 from actors.health import Health, State, Verdict, finished, leased
@@ -47,20 +49,17 @@ class Lease:
                 self._actor.tell(Release(verdict=verdict, is_probe=self.is_probe))
 
 
-@dataclass(frozen=True, slots=True)
-class Acquire:
+class Acquire(Struct, frozen=True):
     """Ask for a lease. Answered with Lease or Denied."""
 
 
-@dataclass(frozen=True, slots=True)
-class Denied:
+class Denied(Struct, frozen=True):
     """No lease: every slot is taken, or the breaker is open."""
 
     reason: Literal["full", "open"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
+class Release(Struct, frozen=True, kw_only=True):
     """A lease comes back."""
 
     verdict: Verdict

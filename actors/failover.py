@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from msgspec import Struct
+
 from actors.channel import ChannelActor, Denied, Lease
 from actors.clock import Clock
 from actors.router import Candidate
@@ -21,8 +23,7 @@ TRIES_MAX = 3
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FailedAttempt:
+class FailedAttempt(Struct, frozen=True, kw_only=True):
     """A try that gave no answer."""
 
     seq: int

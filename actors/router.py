@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from channels.registry import Binding, ChannelSpec, ModelSpec
 
@@ -28,8 +29,7 @@ class ChannelView(Protocol):
     def leases_granted(self) -> int: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """One channel that may serve the call, and how it is spoken to."""
 
     channel_id: str

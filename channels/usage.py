@@ -6,11 +6,10 @@ How each dialect states them is in `channels/protocols`, what they cost in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """Tokens an upstream says a call took.
 
     `input_tokens` is the whole input: fresh, read from a cache, and written to one; the two cache
@@ -30,8 +29,7 @@ class Usage:
         assert self.reasoning_tokens <= self.output_tokens, self
 
 
-@dataclass(frozen=True, slots=True)
-class PartialUsage:
+class PartialUsage(Struct, frozen=True):
     """What an upstream stated of a usage that it never stated whole; None is what it left out.
 
     `input` has the input's three counts and no output. `output_tokens` is the whole output.

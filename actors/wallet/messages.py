@@ -11,14 +11,15 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 from uuid import UUID
 
+from msgspec import Struct
+
 from actors.wallet.claims import Claim, ClaimEnd, Standing
 
 RowStatus = Literal["success", "error", "interrupted", "rejected"]
 RefusalReason = Literal["insufficient_funds", "spend_cap", "unknown_account"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallFacts:
+class CallFacts(Struct, frozen=True, kw_only=True):
     """What is known of a call when it is admitted; enough to write its row if its process dies."""
 
     call_id: UUID
@@ -29,8 +30,7 @@ class CallFacts:
     submitted_at: float  # Unix seconds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
+class Hold(Struct, frozen=True, kw_only=True):
     """Reserve `amount_nano_usd` for one call, within the balance and the key's spend cap.
 
     `detail` is what its row will say of the price, should this process die.
@@ -44,29 +44,25 @@ class Hold:
     claim: Claim | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Granted:
+class Granted(Struct, frozen=True, kw_only=True):
     """The hold stands until the call is settled."""
 
     amount_nano_usd: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class Refused(Struct, frozen=True, kw_only=True):
     """Nothing was held."""
 
     reason: RefusalReason
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(Struct, frozen=True):
     """Nothing was held: the idempotency key is not free, and this is what stands there."""
 
     standing: Standing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Struct, frozen=True, kw_only=True):
     """How a call ended: one call-log row and the money that goes with it.
 
     `units` are of the kind that the call's protocol is billed by (`channels/registry.py`).
@@ -89,8 +85,7 @@ class Outcome:
     detail: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settle:
+class Settle(Struct, frozen=True, kw_only=True):
     """Release the hold of a call, take its cost, write its row: all or nothing, once.
 
     `claim_end` says what becomes of its idempotency key, if it claimed one.
@@ -101,8 +96,7 @@ class Settle:
     claim_end: ClaimEnd = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Void:
+class Void(Struct, frozen=True, kw_only=True):
     """Release the hold of a call if there is one: its caller never learnt that it was granted.
 
     No row is written; the caller, who gave up, writes its own. A key that it claimed is free.
@@ -112,8 +106,7 @@ class Void:
     has_claim: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(Struct, frozen=True, kw_only=True):
     """Write the row of a call that holds nothing: it was refused, or given up before its hold."""
 
     facts: CallFacts

@@ -15,8 +15,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 from uuid import UUID
+
+from msgspec.structs import replace
 
 from actors.clock import Clock
 from actors.mailbox import Envelope

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from importlib import metadata
 from typing import Protocol
 
 import aiohttp
+from msgspec import Struct
 from yarl import URL
 
 from channels.errors import UpstreamCut, UpstreamMalformed, UpstreamUnreachable
@@ -24,8 +24,7 @@ READ_BUFFER_BYTES = 64 * 1024
 HEADER_BYTES_MAX = 32 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamRequest:
+class UpstreamRequest(Struct, frozen=True):
     """One request, complete: absolute URL, headers in order, body."""
 
     method: str

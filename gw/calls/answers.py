@@ -6,15 +6,15 @@ Values only; how they come about is `attempt.py`, what they mean for the call `e
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from channels.errors import UpstreamError
 from channels.protocols.dialect import Meter
 from gw.calls.call import Framing
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorBody:
+class ErrorBody(Struct, frozen=True):
     """An upstream's error as it came, where endpoints pass it on unchanged (spec: Images)."""
 
     content_type: str
@@ -33,8 +33,7 @@ class UpstreamFailed(UpstreamError):
         self.error_body = error_body
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """The upstream refused the request (4xx): an answer, to be passed on."""
 
     status: int
@@ -43,8 +42,7 @@ class Refusal:
     error_body: ErrorBody | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WholeAnswer:
+class WholeAnswer(Struct, frozen=True):
     """A complete answer, not streamed."""
 
     body: bytes
@@ -52,8 +50,7 @@ class WholeAnswer:
     headers: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class StreamAnswer:
+class StreamAnswer(Struct, frozen=True):
     """A stream that has begun: blocks of whole events, as bytes for the client."""
 
     first_block: bytes

@@ -6,8 +6,10 @@ A chat call is billed by tokens (`tokens.py`), a media call by the piece: its ro
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+import msgspec
+from msgspec import Struct
 
 from actors.live import Delivered
 from channels.usage import Usage
@@ -16,8 +18,7 @@ from metrics.spans import Attributes
 NO_TOKENS = Usage(input_tokens=0, output_tokens=0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Charged:
+class Charged(Struct, frozen=True, kw_only=True):
     """The cost of a call, and what its row and its receipt say of it (`receipt.py`).
 
     `units` are those of the row's `unit_type`; 0 where the call is billed by tokens. `upstream` is
@@ -29,8 +30,8 @@ class Charged:
     units: int = 0
     result_urls: Sequence[str] = ()
     result_expires_at: float | None = None  # Unix seconds
-    detail: Mapping[str, Any] = field(default_factory=dict)
-    upstream: Mapping[str, Any] = field(default_factory=dict)
+    detail: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    upstream: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
 class Bill(Protocol):

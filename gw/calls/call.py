@@ -7,8 +7,10 @@ side of the connection. Neither knows Tornado, so a whole call runs in a test wi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+from msgspec import Struct
 
 from actors.router import Candidate
 from actors.wallet.messages import CallFacts
@@ -115,8 +117,7 @@ class PaidCall(Protocol):
         """What its row keeps for the receipt (`receipt.py`); filled as the call goes on."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatCall:
+class ChatCall(Struct, frozen=True, kw_only=True):
     """A chat call, in whichever protocol."""
 
     facts: CallFacts
@@ -132,6 +133,6 @@ class ChatCall:
     started: float  # monotonic seconds
     tools: tuple[str, ...] = ()  # built-in ones that were asked for
     tools_protocol: str | None = None  # what these run over, where it is not the client's
-    framing: Framing = field(default_factory=SseFraming)
+    framing: Framing = msgspec.field(default_factory=SseFraming)
     translations: tuple[str, ...] = ()  # protocols this one may be translated to
-    detail: dict[str, Any] = field(default_factory=dict)
+    detail: dict[str, Any] = msgspec.field(default_factory=dict)

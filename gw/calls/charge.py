@@ -12,8 +12,10 @@ holds an error and not one character beside it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Literal, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from actors.live import Delivered
 from actors.wallet.pricing import TokenPrice
@@ -49,8 +51,7 @@ class MeterReading(Protocol):
 Basis = Literal["stated", "partly_stated", "estimated", "nothing"]
 
 
-@dataclass(frozen=True, slots=True)
-class Charge:
+class Charge(Struct, frozen=True):
     """Tokens and cost of a call, and what the tokens rest on."""
 
     usage: Usage

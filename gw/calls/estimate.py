@@ -5,7 +5,7 @@ Pure arithmetic; the hold itself is made by the wallet (`actors/wallet`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from actors.wallet.pricing import TokenPrice
 
@@ -14,8 +14,7 @@ BYTES_PER_TOKEN = 4
 OUTPUT_TOKENS_DEFAULT_MAX = 32_768
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
+class Estimate(Struct, frozen=True, kw_only=True):
     """Tokens assumed before the call, and what they would cost."""
 
     input_tokens: int

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from channels.protocols.dialect import Dialect, Meter
 from channels.translators.call import TranslatedCall, TranslatedStream
@@ -18,8 +19,7 @@ from channels.wire.sse import SseEvent, SseSplitter
 from gw.calls.call import Framing
 
 
-@dataclass(frozen=True, slots=True)
-class Speech:
+class Speech(Struct, frozen=True):
     """One attempt's side of the conversation with its channel."""
 
     request: UpstreamRequest

@@ -7,11 +7,11 @@ or waits is the conversation's (`gw/calls/conversation.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import ClassVar, cast
 
 import msgspec
 import ujson
+from msgspec.structs import replace
 
 from actors.router import Candidate
 from channels.adapters.addressing import address

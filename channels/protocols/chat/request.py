@@ -7,9 +7,9 @@ edited in (spec: Chat pre-charge 2, Events; contract §5, §7). The members' typ
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import msgspec
+from msgspec import Struct
 
 from channels.errors import InvalidRequest
 from channels.json_members import InvalidJson, JsonObject
@@ -29,8 +29,7 @@ _RUN_BY_CLIENT = frozenset(("function", "custom"))
 _NAMES = {name.casefold(): name for name in ChatBody.__struct_fields__}
 
 
-@dataclass(frozen=True, slots=True)
-class ChatRequest:
+class ChatRequest(Struct, frozen=True):
     """A checked request, and what the gateway needs to know of it.
 
     `messages_bytes` is the length of `messages` as sent; `max_tokens` is the client's maximum under
@@ -48,7 +47,7 @@ class ChatRequest:
     max_tokens: int | None
     builtin_tools: tuple[str, ...] = ()
     usage_options: bytes = _INCLUDE_USAGE
-    parameters: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def content_bytes(self) -> int:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import msgspec
+from msgspec import Struct
 
 from channels.errors import InvalidRequest
 from channels.json_members import JsonObject
@@ -37,8 +37,7 @@ _RUN_BY_CLIENT = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class MessagesRequest:
+class MessagesRequest(Struct, frozen=True):
     """A checked request, and what the gateway needs to know of it.
 
     `content_bytes` is the length of `messages` as sent; `builtin_tools` are the tools that the
@@ -52,7 +51,7 @@ class MessagesRequest:
     content_bytes: int
     max_tokens: int
     builtin_tools: tuple[str, ...] = ()
-    parameters: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 def read_request(body: bytes) -> MessagesRequest:

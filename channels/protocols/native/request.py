@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import msgspec
+from msgspec import Struct
 
 from channels.errors import InvalidRequest
 from channels.json_members import JsonObject
@@ -41,8 +41,7 @@ _SEARCHES = frozenset(("google_search", "google_search_retrieval", "enterprise_w
 _RESOURCE = "models/"
 
 
-@dataclass(frozen=True, slots=True)
-class NativeRequest:
+class NativeRequest(Struct, frozen=True):
     """A checked request, and what the gateway needs to know of it.
 
     `content_bytes` is the length of `contents` as sent; `builtin_tools` are the tools that the
@@ -59,7 +58,7 @@ class NativeRequest:
     builtin_tools: tuple[str, ...] = ()
     config_name: str = _CONFIG[0]
     config: JsonObject | None = None
-    parameters: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 def read_request(body: bytes, *, model: str, stream: bool) -> NativeRequest:

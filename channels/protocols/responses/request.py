@@ -8,9 +8,9 @@ members' types are in `body.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import msgspec
+from msgspec import Struct
 
 from channels.errors import InvalidRequest
 from channels.json_members import JsonObject
@@ -27,8 +27,7 @@ _RUN_BY_CLIENT = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ResponsesRequest:
+class ResponsesRequest(Struct, frozen=True):
     """A checked request, and what the gateway needs to know of it.
 
     `content_bytes` is the length of `input` as sent; `builtin_tools` are the tools that the
@@ -42,7 +41,7 @@ class ResponsesRequest:
     content_bytes: int
     max_tokens: int | None
     builtin_tools: tuple[str, ...] = ()
-    parameters: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 def read_request(body: bytes) -> ResponsesRequest:

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from actors.wallet.money import MAX_NANO_USD
 from channels.registry import PriceSpec
@@ -187,7 +188,7 @@ def test_defect_of_ours_ends_the_call_and_is_settled() -> None:
                 raise RuntimeError("a defect")
 
             call, writer = w.prepare(), RecordingWriter()
-            object.__setattr__(call, "speak", broken)
+            call = structs.replace(call, speak=broken)
             task = w.begin(call, writer)
             with pytest.raises(RuntimeError):
                 await task

@@ -64,7 +64,7 @@ def prepared(w: World, *tools: str) -> ChatCall:
         return Speech(request, RESPONSES, translated)
 
     changed: dict[str, Any] = {"tools": tools, "tools_protocol": "responses", "speak": speak}
-    made = {name: getattr(call, name) for name in call.__dataclass_fields__}
+    made = {name: getattr(call, name) for name in call.__struct_fields__}
     return ChatCall(**{**made, **changed})
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 
 from channels.protocols.dialect import DIALECTS, Dialect
 from channels.protocols.error_body import error_message
@@ -53,8 +54,8 @@ def summary(done: Replay) -> dict[str, Any]:
     meter = done.meter
     partial = meter.partial_usage
     return {
-        "usage": meter.usage and asdict(meter.usage),
-        "partial_usage": partial and asdict(partial),
+        "usage": meter.usage and to_builtins(meter.usage),
+        "partial_usage": partial and to_builtins(partial),
         "characters": meter.characters,
         "finish_reason": meter.finish_reason,
         "finished": meter.finished,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 
 from channels.protocols.chat import TERMINATOR, ChatMeter
 from tests.unit.channels.replay import Replay, cuts, replay
@@ -36,7 +37,7 @@ def stream_of(path: Path) -> bytes:
 def summary(done: Replay) -> dict[str, Any]:
     meter = done.meter
     return {
-        "usage": meter.usage and asdict(meter.usage),
+        "usage": meter.usage and to_builtins(meter.usage),
         "characters": meter.characters,
         "finish_reason": meter.finish_reason,
         "finished": meter.finished,
