@@ -69,7 +69,7 @@ class CursorSeal:
             cursor.place.id,
         )
         sealed = body + self._seal(body, visibility)
-        return base64.urlsafe_b64encode(sealed).decode().rstrip("=")
+        return _text(sealed)
 
     def read(self, text: str, visibility: Visibility) -> Cursor:
         """The cursor of a text. Raises BadCursor."""
@@ -79,6 +79,8 @@ class CursorSeal:
             sealed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
         except binascii.Error:
             raise BadCursor from None
+        if _text(sealed) != text:
+            raise BadCursor  # its last character has bits to spare, which the seal does not cover
         body, seal = sealed[: _LAYOUT.size], sealed[_LAYOUT.size :]
         if not hmac.compare_digest(seal, self._seal(body, visibility)):
             raise BadCursor
@@ -91,3 +93,7 @@ class CursorSeal:
     def _seal(self, body: bytes, visibility: Visibility) -> bytes:
         whose = f"{visibility.scope}\0{visibility.account_id}\0{visibility.key_id or ''}\0"
         return hmac.digest(self._key, whose.encode() + body, "sha256")[:_SEAL_BYTES]
+
+
+def _text(sealed: bytes) -> str:
+    return base64.urlsafe_b64encode(sealed).decode().rstrip("=")
