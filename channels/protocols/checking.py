@@ -19,6 +19,16 @@ from channels.protocols.faults import described, invalid_member
 
 Body = TypeVar("Body")
 
+# No registry has longer model ids, and a refused id is repeated in answers and rows.
+MODEL_CHARACTERS_MAX = 256
+
+
+class _Named(msgspec.Struct, gc=False):
+    model: str | None = None
+
+
+_MODEL = msgspec.json.Decoder(_Named)
+
 _VERSION = re.compile(r"(?:_preview)?(?:_\d{4}_\d{2}_\d{2})?\Z")
 
 
@@ -80,3 +90,17 @@ def check_model(model: str) -> str:
     if not model.isprintable():
         raise InvalidRequest("model: control characters are not allowed.", "model")
     return model
+
+
+def is_repeatable(model: str) -> bool:
+    """Whether what may be no model's name at all can stand in a row."""
+    return len(model) <= MODEL_CHARACTERS_MAX and model.isprintable()
+
+
+def model_in(body: bytes) -> str | None:
+    """The model that a body names which may be unfit otherwise; None where it names none."""
+    try:
+        model = _MODEL.decode(body).model
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return model if model is not None and is_repeatable(model) else None

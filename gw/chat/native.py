@@ -9,6 +9,7 @@ from __future__ import annotations
 from actors.router import Candidate
 from channels.adapters import native as adapter
 from channels.protocols import native
+from channels.protocols.checking import is_repeatable
 from channels.protocols.dialect import NATIVE
 from channels.registry import ChannelSpec, ModelSpec
 from channels.wire.http import UpstreamRequest
@@ -25,6 +26,10 @@ class NativeHandler(ConversationHandler):
     route = "native"
     protocol = "native"
     dialect = NATIVE
+
+    def named_model(self) -> str | None:
+        named: str = self.path_args[0]
+        return self.model_name or (named if is_repeatable(named) else None)
 
     async def on_post(self, model_id: str, verb: str) -> None:
         is_stream = verb == STREAM

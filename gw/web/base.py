@@ -97,6 +97,10 @@ class BaseHandler(Exchange):
             ):
                 raise
 
+    def named_model(self) -> str | None:
+        """The model of a refused call, as the client named it; None as far as nobody knows."""
+        return self.model_name
+
     def release(self) -> None:
         if self._admission is not None:
             self._admission.leave()
@@ -135,7 +139,7 @@ class BaseHandler(Exchange):
                     call_id=self.call_id,
                     principal=self._principal,
                     protocol=self.protocol,
-                    model=self.model_name,
+                    model=self.named_model(),
                     http_status=told.http_status,
                     error_code=told.kind.code,
                     error_message=told.message,

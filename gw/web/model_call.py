@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from actors.wallet.messages import CallFacts
 from channels.errors import InvalidRequest
+from channels.protocols.checking import model_in
 from channels.registry import ModelSpec
 from gw.calls.models import resolve_model
 from gw.web.base import BaseHandler
@@ -54,6 +55,10 @@ class ModelCallHandler(BaseHandler):
         self._detail = self.row_detail = {"request": {"model": named, **request.parameters}}
         self._model = resolve_model(registry, request.model, self.principal)
         return request
+
+    def named_model(self) -> str | None:
+        """Of a request that cannot be read, too: its row is found by the model it was meant for."""
+        return self.model_name or model_in(self.body)
 
     def facts(self) -> CallFacts:
         """What is known of the call before it is admitted."""

@@ -134,6 +134,25 @@ def test_refused_and_failed_calls_are_rows(h: House, tenant: Tenant) -> None:
     assert error["error_message"] == "No such voice."
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/chat/completions",
+        "/v1/messages",
+        "/v1/responses",
+        "/v1beta/models/sim-model:generateContent",
+        "/v1/images/generations",
+    ],
+)
+def test_call_refused_for_its_parameters_is_found_by_its_model(
+    h: House, tenant: Tenant, path: str
+) -> None:
+    reply = tenant.client.send("POST", path, {"model": "sim-model", "n": {}, "contents": 5})
+    assert reply.status == 400, reply
+    (row,) = logs(tenant, "model=sim-model&status=rejected")["data"]
+    assert (row["request_id"], row["error_code"]) == (reply.trace, "invalid_request")
+
+
 def test_what_a_message_gives_away_is_masked_on_the_way_out(h: House, tenant: Tenant) -> None:
     secret = "sk-platform-" + "7" * 64
     write(

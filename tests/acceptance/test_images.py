@@ -132,6 +132,8 @@ def test_bad_member_is_named_and_nothing_is_charged(
     assert refusal(reply) == (400, BAD, "invalid_request", param)
     row = h.row(reply.trace)
     assert (row["status"], row["cost_nano_usd"], row["unit_type"]) == ("rejected", 0, "image")
+    named = asked.get("model", "picture")
+    assert row["model"] == (named if isinstance(named, str) else "")
     assert h.upstream.stats()["requests"] == 0
     assert tenant.client.remaining_nano_usd() == NANO_PER_USD
 

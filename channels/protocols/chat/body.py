@@ -10,9 +10,9 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-# No registry has longer model ids, and a refused id is repeated in answers and rows.
-MODEL_CHARACTERS_MAX = 256
-# Likewise the type of a tool.
+from channels.protocols.checking import MODEL_CHARACTERS_MAX
+
+# The type of a tool is repeated in answers, too.
 TOOL_TYPE_CHARACTERS_MAX = 64
 # The largest integer that every JSON reader agrees on.
 INTEGER_MAX = 2**53 - 1

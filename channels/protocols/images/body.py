@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from channels.protocols.chat.body import MODEL_CHARACTERS_MAX
+from channels.protocols.checking import MODEL_CHARACTERS_MAX
 
 # Spec, Limits: image count `n`, and image reference images.
 IMAGES_MAX = 10

@@ -13,8 +13,6 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-# No registry has longer model ids, and a refused id is repeated in answers and rows.
-MODEL_CHARACTERS_MAX = 256
 # The largest integer that every JSON reader agrees on.
 INTEGER_MAX = 2**53 - 1
 

@@ -14,11 +14,16 @@ from msgspec import Struct
 
 from channels.errors import InvalidRequest
 from channels.json_members import JsonObject
-from channels.protocols.checking import check_model, lookalikes_of, read_body, read_inner
+from channels.protocols.checking import (
+    MODEL_CHARACTERS_MAX,
+    check_model,
+    lookalikes_of,
+    read_body,
+    read_inner,
+)
 from channels.protocols.faults import described
 from channels.protocols.native.body import (
     ALLOWED,
-    MODEL_CHARACTERS_MAX,
     GenerationConfig,
     NativeBody,
 )
