@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-# What a claim finds under its key (spec: States, Idempotent submission): another request, the same
-# one under way, its answer, or the memory of an answer that was too large to keep.
-Standing = Literal["reuse", "in_flight", "stored", "too_large"]
+# What a claim finds under its key (spec: States, Idempotent submission): a call under way; or one
+# that was answered, to another request, or to this one: its answer, or the memory of an answer that
+# was too large to keep.
+Standing = Literal["in_flight", "reuse", "stored", "too_large"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,8 +2,8 @@
 
     state under the key             answer
     none, or expired                the use-case runs; what becomes of the key is `submission.py`
-    another request                 409 idempotency_key_reuse
-    the same, under way             409 idempotency_in_flight
+    a request under way             409 idempotency_in_flight, whatever is asked now
+    another request, answered       409 idempotency_key_reuse
     the same, answered              the answer again, `Idempotency-Replayed: true`
     the same, answer not kept       409 idempotency_response_not_cached
 

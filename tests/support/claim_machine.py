@@ -140,10 +140,10 @@ class ClaimMachine(LedgerMachine):
         is_under_way = row.state == "executing" and row.call_id in self.open
         if row.expires_at <= self.now and not is_under_way:
             return None
-        if row.fingerprint != fingerprint:
-            return "reuse"
         if row.state == "executing":
             return "in_flight"
+        if row.fingerprint != fingerprint:
+            return "reuse"
         return "stored" if row.state == "stored" else "too_large"
 
     def _end_claim(self, facts: CallFacts, end: str) -> None:

@@ -42,9 +42,9 @@ class FakeClaims:
         is_under_way = row.state == "executing" and row.call_id in open_calls
         if row.expires_at <= self.now and not is_under_way:
             return None
-        if row.fingerprint != want["fingerprint"]:
-            return "reuse"
-        return "in_flight" if row.state == "executing" else row.state
+        if row.state == "executing":
+            return "in_flight"
+        return row.state if row.fingerprint == want["fingerprint"] else "reuse"
 
     def claim(self, want: Mapping[str, Any]) -> None:
         call_id, place = UUID(want["call_id"]), (want["account_id"], want["key"])

@@ -25,7 +25,7 @@ DECLARE
     want          record;
     claims        jsonb;            -- of the claims, by seq; null: nobody claims anything
     claim         jsonb;
-    claimed       jsonb := '{}';    -- by holds granted above in this batch: key -> fingerprint
+    claimed       text[] := '{}';   -- by holds of the account granted above in this batch
     standing      text;
     taken         json[] := '{}';
 BEGIN
@@ -112,9 +112,8 @@ BEGIN
             IF claims IS NOT NULL THEN
                 -- Before money: whoever asks again needs none.
                 claim := claims -> want.seq::text;
-                standing := coalesce(claim ->> 'standing', CASE
-                    WHEN claimed ->> (claim ->> 'key') = claim ->> 'fingerprint' THEN 'in_flight'
-                    WHEN claimed ? (claim ->> 'key') THEN 'reuse' END);
+                standing := coalesce(claim ->> 'standing',
+                    CASE WHEN claim ->> 'key' = ANY (claimed) THEN 'in_flight' END);
                 IF standing IS NOT NULL THEN
                     taken := taken || json_build_array(want.seq, standing);
                     CONTINUE;
@@ -136,7 +135,7 @@ BEGIN
             available := available - want.amount;
             granted := granted || want.seq;
             IF claim IS NOT NULL THEN
-                claimed := claimed || jsonb_build_object(claim ->> 'key', claim ->> 'fingerprint');
+                claimed := claimed || (claim ->> 'key');
             END IF;
         END LOOP;
 

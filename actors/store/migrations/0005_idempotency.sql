@@ -31,13 +31,13 @@ RETURNS boolean LANGUAGE sql STABLE AS $$
 $$;
 
 -- p_wanted [{seq, account_id, call_id, key, fingerprint}]: who claims a key, and with what request.
--- Returns {seq: {key, fingerprint, standing}}; the standing is null where the key is free.
+-- Returns {seq: {key, standing}}; the standing is null where the key is free.
 CREATE FUNCTION idempotency_find(p_wanted json) RETURNS jsonb LANGUAGE sql AS $$
-    SELECT jsonb_object_agg(x.seq, jsonb_build_object('key', x.key, 'fingerprint', x.fingerprint,
-        'standing', CASE
+    SELECT jsonb_object_agg(x.seq, jsonb_build_object('key', x.key, 'standing', CASE
             WHEN NOT i.stands THEN NULL
-            WHEN i.fingerprint <> decode(x.fingerprint, 'hex') THEN 'reuse'
+            -- Whatever is asked: only an answer takes the key for good, and there is none yet.
             WHEN i.state = 'executing' THEN 'in_flight'
+            WHEN i.fingerprint <> decode(x.fingerprint, 'hex') THEN 'reuse'
             ELSE i.state END))  -- null where there is no row
     FROM json_to_recordset(p_wanted) AS x(seq integer, account_id text, key text, fingerprint text)
     LEFT JOIN LATERAL (
