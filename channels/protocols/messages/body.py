@@ -33,7 +33,7 @@ class Block(Struct, gc=False):
     name: str | UnsetType = UNSET
     input: Object | UnsetType = UNSET
     tool_use_id: str | UnsetType = UNSET
-    source: Object | UnsetType = UNSET
+    source: Object | str | UnsetType = UNSET  # text only in a search result: where it was found
 
 
 class Message(Struct, gc=False):

@@ -7,7 +7,7 @@ client names its token maximum. The members' types are in `body.py`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 from msgspec import Struct
@@ -15,7 +15,8 @@ from msgspec import Struct
 from channels.errors import InvalidRequest
 from channels.json_members import JsonObject
 from channels.protocols.checking import check_model, lookalikes_of, read_body
-from channels.protocols.messages.body import ALLOWED, MessagesBody, Tool, ToolChoice
+from channels.protocols.faults import described
+from channels.protocols.messages.body import ALLOWED, Message, MessagesBody, Tool, ToolChoice
 from channels.protocols.messages.parameters import parameters
 
 _DECODER = msgspec.json.Decoder(MessagesBody)
@@ -59,6 +60,7 @@ def read_request(body: bytes) -> MessagesRequest:
     members, read = read_body(body, _DECODER, names=_NAMES, allowed=ALLOWED)
     if read.tool_choice is not None:
         _check_choice(read.tool_choice)
+    _check_sources(read.messages)
     return MessagesRequest(
         members,
         check_model(read.model),
@@ -82,6 +84,18 @@ def _check_choice(choice: ToolChoice) -> None:
         raise InvalidRequest(
             "tool_choice.name is missing: expected the name of a tool.", "tool_choice.name"
         )
+
+
+def _check_sources(messages: Iterable[Message]) -> None:
+    for place, message in enumerate(messages):
+        if isinstance(message.content, str):
+            continue
+        for index, block in enumerate(message.content):
+            if isinstance(block.source, str) and block.type != "search_result":
+                param = f"messages[{place}].content[{index}].source"
+                words = ALLOWED["messages[].content[].source"]
+                found = described(block.source)
+                raise InvalidRequest(f"{param}: expected {words}, found {found}.", param)
 
 
 def _builtin_tools(tools: list[Tool]) -> tuple[str, ...]:

@@ -56,7 +56,7 @@ class ToolChoice(Struct, gc=False):
     """A selector of one tool."""
 
     type: str | UnsetType = UNSET
-    name: str | UnsetType = UNSET
+    name: str | UnsetType | None = UNSET
 
 
 class Reasoning(Struct, gc=False):

@@ -29,6 +29,7 @@ EVERYTHING: dict[str, Any] = {
             "content": [
                 {"type": "text", "text": "What is this?"},
                 {"type": "image", "source": {"type": "base64", "media_type": "image/png"}},
+                {"type": "search_result", "source": "https://a.example", "title": "T"},
             ],
         },
         {
@@ -131,6 +132,10 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"messages": [{"role": "user", "content": [{"type": "image", "source": "a.png"}]}]},
+        "messages[0].content[0].source",
+    ),
+    (
+        {"messages": [{"role": "user", "content": [{"type": "search_result", "source": 7}]}]},
         "messages[0].content[0].source",
     ),
     ({"system": 7}, "system"),
