@@ -41,6 +41,7 @@ class _Declaration(msgspec.Struct):
     name: str
     parameters: msgspec.Raw = NULL
     parametersJsonSchema: msgspec.Raw = NULL
+    parameters_json_schema: msgspec.Raw = NULL  # as the official library spells it
 
 
 class _Tool(msgspec.Struct):
@@ -140,7 +141,10 @@ def _read_tools(ask: Ask, request: _Request) -> None:
     if allowed:
         declared = [declaration for declaration in declared if declaration.name in allowed]
     ask.tools = tuple(
-        Tool(name=tool.name, schema=_either(tool.parameters, tool.parametersJsonSchema))
+        Tool(
+            name=tool.name,
+            schema=_either(tool.parameters, tool.parametersJsonSchema, tool.parameters_json_schema),
+        )
         for tool in declared
     )
     ask.calls = calls_allowed(
@@ -151,6 +155,6 @@ def _read_tools(ask: Ask, request: _Request) -> None:
     )
 
 
-def _either(schema: msgspec.Raw, json_schema: msgspec.Raw) -> bytes:
-    """The schema under whichever of its two names was given."""
-    return given(schema) or bytes(json_schema)
+def _either(schema: msgspec.Raw, *others: msgspec.Raw) -> bytes:
+    """The schema under whichever of its names was given."""
+    return next(filter(None, map(given, (schema, *others))), b"null")

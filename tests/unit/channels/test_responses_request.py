@@ -72,7 +72,7 @@ EVERYTHING: dict[str, Any] = {
 def test_a_tool_of_a_server_may_be_chosen_without_a_name() -> None:
     choice = {"type": "mcp", "server_label": "files", "name": None}
     body = encoded({**EVERYTHING, "tool_choice": choice})
-    assert upstream_body(read_request(body), upstream_model="gpt-5", default_max_tokens=None) == body
+    assert forwarded(body, model="gpt-5") == body
 
 
 def test_every_documented_member_is_read_and_forwarded() -> None:

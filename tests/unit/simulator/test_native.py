@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from loadtests.simulator.server import Simulator
 from tests.support.aio import run
 from tests.unit.simulator.client import Client, Reply, ask, auth, body_of, request
@@ -20,6 +22,14 @@ TOOLS = [
         ]
     }
 ]
+
+
+# What each spelling of a schema's member is sent with.
+SPELLINGS = {
+    "parameters": {"type": "OBJECT", "properties": {"city": {"type": "STRING"}}},
+    "parametersJsonSchema": {"type": "object", "properties": {"city": {"type": "string"}}},
+    "parameters_json_schema": {"type": "object", "properties": {"city": {"type": "string"}}},
+}
 
 
 def native(**options: Any) -> Reply:
@@ -143,3 +153,10 @@ def test_response_schema_is_followed() -> None:
         "responseSchema": {"type": "OBJECT", "properties": {"n": {"type": "INTEGER"}}},
     }
     assert json.loads(parts(native(generationConfig=config).json)[0]["text"]) == {"n": 15}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_arguments_follow_the_schema_under_each_of_its_names(spelling: str) -> None:
+    function = {"name": "weather", spelling: SPELLINGS[spelling]}
+    (part,) = parts(native(tools=[{"functionDeclarations": [function]}]).json)
+    assert part["functionCall"]["args"] == {"city": "hello out there"}
