@@ -121,27 +121,36 @@ class FrontConnection(PacedConnection):
         if self._is_ending:
             return
         self._begun = 0 if self._incoming is None else 1
-        try:
-            self._parser.feed_data(data)
-        except HttpParserUpgrade as upgrade:
-            self._ignore_upgrade(data[upgrade.args[0] :])
+        fault = self._feed(data)
+        if isinstance(fault, HttpParserUpgrade):
+            self._ignore_upgrade(data[fault.args[0] :])
             return
-        except HttpParserInvalidMethodError as error:
-            self._unknown_method(data, error)
+        if isinstance(fault, HttpParserInvalidMethodError):
+            self._unknown_method(data, fault)
             return
-        except HttpParserCallbackError as error:
-            if not isinstance(error.__context__, HeadFault):
-                raise
-            self._fail(str(error.__context__))
+        if isinstance(fault, HeadFault):
+            self._fail(str(fault))
             return
-        except HttpParserError as error:
-            self._fail(in_words(error))
+        if fault is not None:
+            self._fail(in_words(fault))
             return
         if self._is_head:
             self._head_bytes += len(data)
             incoming = self._incoming
             if incoming is not None and incoming.head.is_larger(self._head_bytes):
                 self._fail(TOO_LARGE)
+
+    def _feed(self, data: bytes) -> HttpParserError | HttpParserUpgrade | HeadFault | None:
+        """Have it parsed, and say what stopped that."""
+        try:
+            self._parser.feed_data(data)
+        except HttpParserCallbackError as error:
+            if isinstance(error.__context__, HeadFault):
+                return error.__context__
+            raise
+        except (HttpParserError, HttpParserUpgrade) as error:
+            return error
+        return None
 
     # --- From the parser ---
 

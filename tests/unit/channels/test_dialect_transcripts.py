@@ -113,25 +113,25 @@ def test_line_ends_make_no_difference(path: Path) -> None:
         assert (other.reading, len(other.pending) > 0) == (usual.reading, len(usual.pending) > 0)
 
 
-@pytest.mark.parametrize("path", RECORDED, ids=name_of)
-def test_recorded_stream_ends_well_with_the_usage_it_states(path: Path) -> None:
-    stream = stream_of(path)
-    dialect, meter, splitter = dialect_of(path), meter_of(path), SseSplitter()
-    for event in splitter.feed(stream):
-        assert event.data is not None
-        meter.event(event.data)
-    for event in splitter.feed(b"\n\n"):  # one recording lacks its last blank line
-        if event.data is not None:
-            assert dialect.ends(event.data)
+def test_recorded_streams_end_well_with_the_usage_they_state() -> None:
+    for path in RECORDED:  # none where the recordings are not at hand
+        stream = stream_of(path)
+        dialect, meter, splitter = dialect_of(path), meter_of(path), SseSplitter()
+        for event in splitter.feed(stream):
+            assert event.data is not None
             meter.event(event.data)
-    assert meter.finished
-    assert meter.malformed_events == 0
-    assert meter.finish_reason is not None
-    assert meter.response_model is not None
-    stated = stated_usage(dialect.protocol, list(values_of(stream)))
-    usage = meter.usage
-    assert stated == (usage and (usage.input_tokens, usage.output_tokens))
-    assert meter.error_seen is None or (usage is None and meter.finish_reason == "failed")
+        for event in splitter.feed(b"\n\n"):  # one recording lacks its last blank line
+            if event.data is not None:
+                assert dialect.ends(event.data)
+                meter.event(event.data)
+        assert meter.finished
+        assert meter.malformed_events == 0
+        assert meter.finish_reason is not None
+        assert meter.response_model is not None
+        stated = stated_usage(dialect.protocol, list(values_of(stream)))
+        usage = meter.usage
+        assert stated == (usage and (usage.input_tokens, usage.output_tokens))
+        assert meter.error_seen is None or (usage is None and meter.finish_reason == "failed")
 
 
 @pytest.mark.parametrize("path", WHOLE, ids=name_of)
