@@ -72,7 +72,11 @@ class Limiter:
         if shared is not None:
             if standing.refused is None:
                 shared.admitted_alone(
-                    name, place, in_window=in_window, is_leased=concurrency is not None
+                    name,
+                    place,
+                    in_window=in_window,
+                    is_leased=concurrency is not None,
+                    is_asked=is_asked,
                 )
             elif is_asked:
                 shared.refused_alone(name, place)

@@ -95,12 +95,19 @@ class SharedLimits:
             self._leases.setdefault(name, {})[place] = True
         return answer
 
-    def admitted_alone(self, name: str, place: int, *, in_window: bool, is_leased: bool) -> None:
-        """A request was admitted without Redis, which is to hear of it."""
+    def admitted_alone(
+        self, name: str, place: int, *, in_window: bool, is_leased: bool, is_asked: bool
+    ) -> None:
+        """A request was admitted without Redis, which is to hear of it.
+
+        Once asked, Redis may know of it all the same: a frozen one hears everything when it thaws.
+        """
         if in_window and self._state != "down":
             self._say(Keep(name, window=((place, 0.0),)))
         if is_leased:
             self.lease(name, place)
+            if is_asked:
+                self._leases[name][place] = True
 
     def refused_alone(self, name: str, place: int) -> None:
         """A request was refused without Redis, which may have admitted it before it was lost."""

@@ -242,6 +242,24 @@ def test_frozen_redis_is_given_up_and_what_ended_meanwhile_is_told_later(
     run(scene())
 
 
+def test_place_that_a_frozen_redis_grants_too_late_is_given_back(
+    valkey: MortalValkey, expect_log: Callable[..., None]
+) -> None:
+    expect_log("redis_lost")
+
+    async def scene() -> None:
+        async with process(valkey.url) as one:
+            valkey.freeze()
+            place = await one.place(concurrency=1)  # by a judge of its own
+            assert one.is_degraded
+            one.limiter.leave(A, place)
+            valkey.thaw()
+            await eventually(lambda: not one.is_degraded)
+            assert await leases(valkey.url) == 0
+
+    run(scene())
+
+
 def test_redis_that_is_not_there_yet_is_found_later(
     valkey: MortalValkey, expect_log: Callable[..., None]
 ) -> None:
