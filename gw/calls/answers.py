@@ -40,6 +40,7 @@ class Refusal(Struct, frozen=True):
     message: str | None
     retry_after: str | None
     error_body: ErrorBody | None = None
+    headers: Mapping[str, str] = {}  # what the client is told of a translation
 
 
 class WholeAnswer(Struct, frozen=True):

@@ -129,7 +129,8 @@ class Upstream:
             message = None  # the status alone has to do
         if response.status >= 500:
             raise UpstreamFailed(response.status, message)
-        return Refusal(response.status, message, response.header("retry-after"))
+        retry_after = response.header("retry-after")
+        return Refusal(response.status, message, retry_after, headers=speech.headers)
 
 
 def _outcome(error: UpstreamError) -> str:

@@ -60,9 +60,9 @@ def ending_of_failure(failure: NoAnswer, redactor: Redactor) -> Ending:
 def ending_of_refusal(refusal: Refusal, redactor: Redactor) -> Ending:
     """An upstream 4xx is the client's: its status and its message, redacted, passed through."""
     message = redactor.text(refusal.message) if refusal.message else None
-    headers: Mapping[str, str] = {}
+    headers = dict(refusal.headers)
     if refusal.status == 429 and is_sendable(refusal.retry_after):
-        headers = {"Retry-After": refusal.retry_after}
+        headers["Retry-After"] = refusal.retry_after
     return shown(
         "error",
         errors.from_upstream(

@@ -62,6 +62,8 @@ def test_refusal_of_the_upstream_has_the_clients_shape(h: House, of_model: str) 
     reply = chat(h) if of_model == "gemini" else native(h, of_model)
     assert reply.status == 429
     assert reply.headers["retry-after"] == "3"
+    # What it refused is the translation's wording: the client is told of it here, too.
+    assert reply.headers["x-protocol-translation"] == PATHS[of_model]
     error = reply.json["error"]
     assert error["message"] == "Slow down."
     assert error["code"] == ("rate_limit_exceeded" if of_model == "gemini" else 429)
