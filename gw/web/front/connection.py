@@ -141,15 +141,18 @@ class FrontConnection(PacedConnection):
                 self._fail(TOO_LARGE)
 
     def _feed(self, data: bytes) -> HttpParserError | HttpParserUpgrade | HeadFault | None:
-        """Have it parsed, and say what stopped that."""
+        """Have it parsed, and say what stopped that.
+
+        Without its traceback: that would hold on to the data until the collector comes.
+        """
         try:
             self._parser.feed_data(data)
         except HttpParserCallbackError as error:
-            if isinstance(error.__context__, HeadFault):
-                return error.__context__
-            raise
+            if not isinstance(error.__context__, HeadFault):
+                raise
+            return error.__context__.with_traceback(None)
         except (HttpParserError, HttpParserUpgrade) as error:
-            return error
+            return error.with_traceback(None)
         return None
 
     # --- From the parser ---
