@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from channels.translators import native
 from channels.translators.canonical import (
@@ -107,7 +108,7 @@ def normal(answer: Answer) -> Answer:
     if has_refusal and answer.finish != "length":
         answer = replace(answer, finish="refusal")
     if answer.usage is not None:
-        answer = replace(answer, usage=replace(answer.usage, cache_write_tokens=0))
+        answer = replace(answer, usage=structs.replace(answer.usage, cache_write_tokens=0))
     return replace(answer, parts=tuple(parts))
 
 
