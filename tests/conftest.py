@@ -12,20 +12,30 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.support.folders import remove_leftovers, temporary_folder
 from tests.support.logs import LogWatch
 from tests.support.postgres import PostgresForTests, running_postgres
 from tests.support.valkey import MortalValkey, mortal_valkey, running_valkey
 
-# Examples have no deadline: a busy machine is no fault of ours.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+# Examples have no deadline: a busy machine is no fault of ours. They are the same in every run, so
+# that a change is what makes a test fail; HYPOTHESIS_PROFILE=random looks for others.
+settings.register_profile("random", deadline=None)
+settings.register_profile(
+    "repeatable",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
 def pytest_collection_finish() -> None:
