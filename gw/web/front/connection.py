@@ -210,7 +210,7 @@ class FrontConnection(PacedConnection):
     def on_body(self, body: bytes) -> None:
         incoming = cast(FrontRequest, self._incoming)
         incoming.take(body)
-        if incoming.pending_bytes() > EARLY_BODY_BYTES_MAX:
+        if incoming.pending_bytes > EARLY_BODY_BYTES_MAX:
             self.hold()
 
     def on_message_complete(self) -> None:

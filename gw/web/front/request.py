@@ -46,6 +46,7 @@ class FrontRequest(HTTPConnection):
         "is_complete",
         "is_finished",
         "keeps_alive",
+        "pending_bytes",
         "refuse_body",
         "start_line",
     )
@@ -63,6 +64,7 @@ class FrontRequest(HTTPConnection):
         self._connection = connection
         self._delegate: HTTPMessageDelegate | None = None
         self._close_callback: Callable[[], None] | None = None
+        self.pending_bytes = 0  # of its body, which wait for the handler
         self._pending: list[bytes] = []
         self._is_ready = False  # the handler takes the body
         self._is_chunked = False
@@ -91,10 +93,7 @@ class FrontRequest(HTTPConnection):
                 self._delegate.data_received(data)
         else:
             self._pending.append(data)
-
-    def pending_bytes(self) -> int:
-        """How much of the body waits for the handler."""
-        return sum(map(len, self._pending))
+            self.pending_bytes += len(data)
 
     def completed(self) -> None:
         """Its body has ended."""
@@ -129,6 +128,7 @@ class FrontRequest(HTTPConnection):
         if not self.is_complete and not self._has_head_out and self._waits_for_word():
             self._connection.send(_CONTINUE)
         pending, self._pending = self._pending, []
+        self.pending_bytes = 0
         for data in pending:
             if self._delegate is not None:
                 self._delegate.data_received(data)
