@@ -10,13 +10,24 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
-from gw.cli import account, check_config, demo, key, ledger, matrix, receipt, serve
 from gw.cli.arguments import Parser
 from gw.cli.failures import EXIT_INTERRUPTED, explain, print_failure
 from gw.cli.output import Answer, print_answer
 
-NOUNS = (demo, serve, check_config, matrix, account, key, ledger, receipt)
+# Each noun's file. Only those a command line names are imported, so that `gw key create` does not
+# wait for the server.
+NOUNS = {
+    "demo": "gw.cli.demo",
+    "serve": "gw.cli.serve",
+    "check-config": "gw.cli.check_config",
+    "matrix": "gw.cli.matrix",
+    "account": "gw.cli.account",
+    "key": "gw.cli.key",
+    "ledger": "gw.cli.ledger",
+    "receipt": "gw.cli.receipt",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,19 +46,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def make_parser() -> Parser:
-    """Build the parser of the whole command line."""
+def make_parser(arguments: Sequence[str]) -> Parser:
+    """Build the parser of what a command line names; of everything, where it names no command."""
     parser = Parser(prog="gw", description="A prepaid gateway in front of many model providers.")
     nouns = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for noun in NOUNS:
-        noun.add(nouns)
+    named = [noun for noun in NOUNS if noun in arguments]
+    for noun in named or NOUNS:
+        import_module(NOUNS[noun]).add(nouns)
     return parser
 
 
 def _carried_out(arguments: Sequence[str]) -> int:
     as_json = "--json" in arguments  # a guess, for a command line that cannot be read
     try:
-        options = make_parser().parse_args(arguments)
+        options = make_parser(arguments).parse_args(arguments)
         as_json = "json" in options
         outcome: Answer | int = options.run(options)
     except Exception as error:

@@ -29,7 +29,8 @@ CREDIT_NANO_USD = 100 * 10**9
 GROWTH_MB_MAX = 20.0
 CHANNELS = ("one", "two", "three")
 SETTINGS: dict[str, Any] = {
-    "timeouts": {"chat": 3},
+    # Long enough for the calls that do not hang, on a busy machine too.
+    "timeouts": {"chat": 10},
     "channels": [
         channel(name, priority=place, protocols=["chat", "images"])
         for place, name in enumerate(CHANNELS)
@@ -75,7 +76,7 @@ def test_nothing_is_left_over_after_load(database_url: str, tmp_path: Path) -> N
         tenants = [h.tenant(nano_usd=CREDIT_NANO_USD) for _ in range(ACCOUNTS)]
         faults(h)
         traffic = Traffic(SEED, tenants, CLIENTS)
-        grown_mb = run(load(h, traffic), timeout_seconds=90)
+        grown_mb = run(load(h, traffic), timeout_seconds=300)
         assert_clients_saw_what_they_may(traffic)
         assert_at_rest(h)
         assert_rows_are_those_of_the_calls(h, traffic, tenants)
@@ -88,7 +89,7 @@ def test_nothing_is_left_over_after_load(database_url: str, tmp_path: Path) -> N
 
 
 def assert_clients_saw_what_they_may(traffic: Traffic) -> None:
-    assert traffic.counted().keys() == KINDS.keys(), f"seed {traffic.seed} has too few calls"
+    assert traffic.counted().keys() == KINDS.keys()
     odd = [one for one in traffic.seen if not one.is_as_expected]
     assert not odd, (traffic.seed, len(odd), len(traffic.seen), odd[:5])
 

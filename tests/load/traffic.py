@@ -143,17 +143,18 @@ class Traffic:
     async def _client(self, session: aiohttp.ClientSession, number: int) -> None:
         rng = Random(f"{self.seed}/{number}")
         names, weights = list(KINDS), [kind.weight for kind in KINDS.values()]
+        name = names[number % len(names)]  # so that there is every kind, however slow they are
         while not self.is_over:
-            (name,) = rng.choices(names, weights)
             seen = Seen(name)
             self.seen.append(seen)
             await self._call(session, self.tenants[number % len(self.tenants)], seen, rng)
+            (name,) = rng.choices(names, weights)
 
     async def _call(
         self, session: aiohttp.ClientSession, tenant: Tenant, seen: Seen, rng: Random
     ) -> None:
         kind = KINDS[seen.kind]
-        patience = rng.uniform(0.002, 0.1) if kind.leaves else 30.0
+        patience = rng.uniform(0.002, 0.1) if kind.leaves else 120.0
         try:
             async with asyncio.timeout(patience):
                 await self._exchange(session, tenant, seen, kind)

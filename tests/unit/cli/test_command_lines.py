@@ -21,7 +21,7 @@ def words(line: str) -> list[str]:
 
 
 def parsed(*arguments: str) -> dict[str, Any]:
-    options = vars(make_parser().parse_args(arguments))
+    options = vars(make_parser(arguments).parse_args(arguments))
     return {name: value for name, value in options.items() if name != "run"}
 
 

@@ -46,8 +46,12 @@ KEY = KeyRecord(
 )
 
 
+def parsed(*words: str) -> Namespace:
+    return make_parser(words).parse_args(words)
+
+
 def options_of(*arguments: str) -> Namespace:
-    return make_parser().parse_args(["key", "set", "key_1", *arguments])
+    return parsed("key", "set", "key_1", *arguments)
 
 
 def changes_of(*arguments: str, **key: Any) -> dict[str, Any]:
@@ -71,13 +75,13 @@ def test_unknown_models_are_refused_with_guesses() -> None:
 
 def test_wish_is_what_the_command_line_says() -> None:
     line = "key create --account a --name n --allow gpt-large-latest --expires 2020-01-01T00:00:00Z"
-    wish = read_wish(make_parser().parse_args(line.split()), REGISTRY)
+    wish = read_wish(parsed(*line.split()), REGISTRY)
     assert wish.allowed_models == ["gpt-large"]
     assert wish.expires_at == datetime(2020, 1, 1, tzinfo=UTC)
     line = "key create --account a --name n --allow-none"
-    assert read_wish(make_parser().parse_args(line.split()), REGISTRY).allowed_models == []
+    assert read_wish(parsed(*line.split()), REGISTRY).allowed_models == []
     line = "key create --account a --name n"
-    assert read_wish(make_parser().parse_args(line.split()), REGISTRY).allowed_models is None
+    assert read_wish(parsed(*line.split()), REGISTRY).allowed_models is None
 
 
 @pytest.mark.parametrize(
