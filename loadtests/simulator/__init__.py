@@ -74,6 +74,7 @@ a plain answer counts as one event. Bytes are bytes of the body, without its fra
 | `delay_event_ms`    | milliseconds    | waits between events |
 | `hang`              | `"headers"`     | never answers |
 |                     | number          | never goes on after so many events |
+| `pause`             | the same two    | goes on when told to: `POST /_sim/resume` |
 | `error_event`       | number          | after so many events the dialect's error event, then the |
 |                     |                 | end; a plain answer becomes a 500 |
 | `cut_after_events`  | number          | ends the connection after so many events |
@@ -92,8 +93,9 @@ Looking inside
 | `GET /_sim/requests?last=N`            | the most recent requests as they came, oldest first |
 | `GET /_sim/wait?cancelled=1&timeout=5` | 200 once the counters are there, else 408; |
 |                                        | `key=K` looks at one key; the gauges (`active`, |
-|                                        | `held_back`, `connections_open`) must be equal, |
-|                                        | the rest at least so many |
+|                                        | `held_back`, `paused`, `connections_open`) |
+|                                        | must be equal, the rest at least so many |
+| `POST /_sim/resume`                    | lets everything that is paused go on |
 | `POST /_sim/reset`                     | forgets faults, requests and counters |
 
 `held_back` counts the connections whose client reads too slowly to take more at this moment.

@@ -31,6 +31,7 @@ COUNTERS: Final = frozenset(
         "cut",
         "events_sent",
         "held_back",
+        "paused",
         "requests",
     }
 )
@@ -102,6 +103,9 @@ async def _answer(engine: Engine, exchange: Exchange) -> tuple[int, dict[str, An
             return 200, {"requests": [request.describe() for request in recent]}
         case "POST", "reset":
             engine.reset()
+            return 200, engine.stats.describe()
+        case "POST", "resume":
+            engine.stats.resume()
             return 200, engine.stats.describe()
         case "GET", "wait":
             return await _wait(engine, exchange.parameters())

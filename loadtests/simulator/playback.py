@@ -34,6 +34,8 @@ async def play(script: Script, wire: Wire, stats: Stats) -> Outcome:
         return "cut"
     if directive.delay_headers_ms:
         await asyncio.sleep(directive.delay_headers_ms / 1000)
+    if directive.pause == "headers":
+        await stats.resumption()
     if directive.hang == "headers":
         await _for_ever()
     size = directive.split_bytes
@@ -42,6 +44,8 @@ async def play(script: Script, wire: Wire, stats: Stats) -> Outcome:
     for number, pieces in enumerate(script.steps):
         if number and pause:
             await asyncio.sleep(pause)
+        if number == directive.pause:
+            await stats.resumption()
         await _put(pieces, wire, stats)
         stats.sent(events=script.is_stream, count_bytes=0)
     if script.ending is Ending.HANG:

@@ -64,6 +64,7 @@ class Script(msgspec.Struct, kw_only=True):
         return self.ending in (Ending.FINISH, Ending.CLOSE) and not (
             directive.refuse
             or directive.hang == "headers"
+            or directive.pause is not None
             or directive.delay_headers_ms
             or directive.delay_event_ms
             or directive.split_bytes

@@ -15,7 +15,7 @@ from loadtests.simulator.exchange import Exchange, Outcome
 
 MAX_KEYS: Final = 1_000  # keys counted apart; the rest share one line
 OTHER_KEYS: Final = "(other)"
-GAUGES: Final = frozenset({"active", "connections_open", "held_back"})
+GAUGES: Final = frozenset({"active", "connections_open", "held_back", "paused"})
 
 
 @dataclass(slots=True)
@@ -38,6 +38,7 @@ class Stats:
         self.requests = 0
         self.active = 0
         self.held_back = 0  # connections whose client reads too slowly
+        self.paused = 0  # exchanges that wait to be told to go on
         self.completed = 0
         self.cut = 0
         self.cancelled_by_client = 0
@@ -46,6 +47,7 @@ class Stats:
         self.by_protocol: dict[str, int] = {}
         self.by_key: dict[str, Tally] = {}
         self._waiters: set[asyncio.Future[None]] = set()
+        self._resumptions = 0
 
     def __repr__(self) -> str:
         return (
@@ -112,6 +114,22 @@ class Stats:
         self.bytes_sent += count_bytes
         self._wake()
 
+    def resume(self) -> None:
+        """Let every exchange that is paused at this moment go on."""
+        self._resumptions += 1
+        self._wake()
+
+    async def resumption(self) -> None:
+        """Wait for the next `resume`, and count as paused until then."""
+        before = self._resumptions
+        self.paused += 1
+        self._wake()
+        try:
+            await self.until(lambda: self._resumptions > before)
+        finally:
+            self.paused -= 1
+            self._wake()
+
     def reset(self) -> None:
         """Back to zero, but for the gauges: what is active stays counted as active."""
         self.connections = self.requests = self.completed = self.cut = 0
@@ -131,6 +149,7 @@ class Stats:
             "by_protocol": dict(self.by_protocol),
             "active": self.active,
             "held_back": self.held_back,
+            "paused": self.paused,
             "completed": self.completed,
             "cut": self.cut,
             "cancelled_by_client": self.cancelled_by_client,

@@ -58,7 +58,7 @@ def conflict(name: str) -> tuple[int, str, str, str | None]:
 
 def spent(h: House, tenant: Tenant) -> int:
     """What an account of one USD has paid, once everything is settled."""
-    until(lambda: h.held_nano_usd(tenant) == 0, seconds=30, what="every hold released")
+    until(lambda: h.held_nano_usd(tenant) == 0, what="every hold released")
     return NANO_PER_USD - h.balance_nano_usd(tenant)
 
 

@@ -52,7 +52,6 @@ def test_killed_process_leaves_no_call_unsettled(database_url: str, tmp_path: Pa
         h.start()
         await eventually(
             lambda: rows(database_url, "SELECT count(*) FROM holds") == [(0,)],
-            timeout_seconds=30,
             what="the holds of the dead process are gone",
         )
         assert time.monotonic() - killed_at < 30
@@ -73,7 +72,7 @@ def test_killed_process_leaves_no_call_unsettled(database_url: str, tmp_path: Pa
             assert (await stream(session, h)).is_complete
 
     with house(database_url, tmp_path) as h:
-        run(main(h), timeout_seconds=120)
+        run(main(h))
 
 
 def test_killed_database_loses_and_doubles_nothing(data_dir: Path, tmp_path: Path) -> None:
@@ -98,7 +97,7 @@ def test_killed_database_loses_and_doubles_nothing(data_dir: Path, tmp_path: Pat
             def is_back() -> bool:
                 return sum(one.is_complete for one in seen[killed:]) > 200
 
-            await eventually(is_back, timeout_seconds=60, what="calls after the kill")
+            await eventually(is_back, what="calls after the kill")
             assert server_of(data_dir).pid != before
             is_over.set()
             await asyncio.gather(*clients)
@@ -118,7 +117,7 @@ def test_killed_database_loses_and_doubles_nothing(data_dir: Path, tmp_path: Pat
         h.start()
 
     with house("", tmp_path, usd="1000", data_dir=str(data_dir)) as h:
-        run(main(h), timeout_seconds=180)
+        run(main(h))
 
 
 def test_sigterm_finishes_what_is_in_flight(database_url: str, tmp_path: Path) -> None:
@@ -136,7 +135,7 @@ def test_sigterm_finishes_what_is_in_flight(database_url: str, tmp_path: Path) -
         assert rows(database_url, "SELECT count(*) FROM processes") == [(0,)]
 
     with house(database_url, tmp_path) as h:
-        run(main(h), timeout_seconds=60)
+        run(main(h))
 
 
 def test_drain_ends_what_takes_too_long_and_settles_it(database_url: str, tmp_path: Path) -> None:
@@ -153,7 +152,7 @@ def test_drain_ends_what_takes_too_long_and_settles_it(database_url: str, tmp_pa
         assert rows(database_url, "SELECT count(*) FROM holds") == [(0,)]
 
     with house(database_url, tmp_path, drain_seconds=1) as h:
-        run(main(h), timeout_seconds=60)
+        run(main(h))
 
 
 @pytest.mark.parametrize("how", ["kill", "terminate"])

@@ -222,7 +222,7 @@ def test_every_submission_is_charged_once_through_many_kills(
             return len(seen[key]) == 3
 
         def pursue(key: str) -> None:
-            until(lambda: has_enough(key), seconds=120, what=f"three answers for {key}")
+            until(lambda: has_enough(key), what=f"three answers for {key}")
 
         pursued = [pool.submit(pursue, key) for key in keys]
 
@@ -232,7 +232,7 @@ def test_every_submission_is_charged_once_through_many_kills(
                 age_keys(h, state="executing", mins=10)
                 return condition()
 
-            until(is_true, seconds=120, what=what)
+            until(is_true, what=what)
 
         for so_far in (5, 10, 15):
             wait(partial(has_made, h, so_far), what=f"{so_far} calls")

@@ -107,7 +107,7 @@ def test_killed_process_leaves_no_hold_and_charges_nothing(
             call.leave()
         h.gateway.close()
         h.start()
-        until(lambda: len(h.rows(tenant)) == 4, what="the rows", seconds=30)
+        until(lambda: len(h.rows(tenant)) == 4, what="the rows")
         for row in h.rows(tenant):
             assert (row["status"], row["error_code"]) == ("interrupted", "gateway_restarted")
             assert (row["unit_type"], row["unit_count"], row["cost_nano_usd"]) == ("image", 0, 0)

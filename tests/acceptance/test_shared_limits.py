@@ -28,9 +28,7 @@ from tests.support.valkey import running_valkey
 from tests.support.waiting import until
 
 PATIENT = "?socket_timeout=20"
-CONCURRENCY, RPM = 10, 120
-# Leases of a killed process run out after ten seconds; a call more or less beside that.
-FREED_SECONDS = 25.0
+CONCURRENCY, RPM = 10, 40
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +41,6 @@ def redis() -> Iterator[str]:
 def shared(postgres: PostgresForTests, redis: str) -> Iterator[House]:
     settings: dict[str, Any] = {
         "redis_url": redis + PATIENT,
-        "timeouts": {"chat": 20},
         "channels": [channel("one"), channel("full", max_concurrency=1)],
         "models": [model("sim-model", "one"), model("narrow", "full")],
     }
@@ -94,7 +91,7 @@ def test_hundred_calls_at_once_are_exactly_ten_over_both(
 
     async def main() -> None:
         calls = asyncio.create_task(crowd(h, tenant, urls, 100, sim={"hang": "headers"}))
-        await asyncio.to_thread(until, lambda: rejected() == 90, seconds=30.0, what="90 refusals")
+        await asyncio.to_thread(until, lambda: rejected() == 90, what="90 refusals")
         h.upstream.wait(active=CONCURRENCY)
         assert leases(redis, tenant.account) == CONCURRENCY
         assert h.upstream.stats()["requests"] == CONCURRENCY
@@ -112,13 +109,13 @@ def test_hundred_calls_at_once_are_exactly_ten_over_both(
         assert Client(url, tenant.key).chat().status == 200
 
 
-def test_two_hundred_calls_at_once_are_exactly_the_minute_of_both(
+def test_hundred_calls_at_once_are_exactly_the_minute_of_both(
     h: House, second: GatewayProcess, redis: str
 ) -> None:
     tenant = h.tenant(rpm=RPM, nano_usd=100 * NANO_PER_USD)
     urls = [h.gateway.url, second.url]
-    seen = asyncio.run(crowd(h, tenant, urls, 200, sim={"events": 2}))
-    assert Counter(one.status for one in seen) == {200: RPM, 429: 200 - RPM}
+    seen = asyncio.run(crowd(h, tenant, urls, 100, sim={"events": 2}))
+    assert Counter(one.status for one in seen) == {200: RPM, 429: 100 - RPM}
     for url in urls:
         refused = Client(url, tenant.key).chat()
         assert refused.refusal == (429, "rate_limit_error", "rate_limit_exceeded")
@@ -127,7 +124,10 @@ def test_two_hundred_calls_at_once_are_exactly_the_minute_of_both(
         assert refused.headers["x-ratelimit-remaining-requests"] == "0"
         assert 0 < int(refused.headers["x-ratelimit-reset-requests"]) <= 60
         assert 0 < int(refused.headers["retry-after"]) <= 60
-    assert sum(row["status"] == "success" for row in h.rows(tenant)) == RPM
+    until(
+        lambda: sum(row["status"] == "success" for row in h.rows(tenant)) == RPM,
+        what="a row of each",
+    )
 
 
 def test_limit_set_meanwhile_counts_what_the_other_gateway_has_in_flight(
@@ -168,13 +168,13 @@ def test_killed_gateway_gives_its_places_back_in_time_and_a_long_call_keeps_its(
                 assert reply.status == 200
                 return bool(reply.headers["x-ratelimit-remaining-concurrency"] == "2")
 
-            until(freed, seconds=FREED_SECONDS, what="the places of the killed gateway")
-            # The call that has been waiting all the time still counts.
-            assert leases(redis, tenant.account) == 1
+            until(freed, what="the places of the killed gateway")
+            # The call that has been waiting all the time still counts; those of `freed` do not.
+            until(lambda: leases(redis, tenant.account) == 1, what="one place taken")
     finally:
         victim.close()
     wait_until_free(redis, tenant.account)
-    until(lambda: h.held_nano_usd(tenant) == 0, seconds=30.0, what="its calls settled")
+    until(lambda: h.held_nano_usd(tenant) == 0, what="its calls settled")
 
 
 @dataclass(frozen=True)

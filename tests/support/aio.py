@@ -12,10 +12,12 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
+from tests.support.waiting import PATIENCE_SECONDS
+
 T = TypeVar("T")
 
 
-def run(coroutine: Coroutine[Any, Any, T], *, timeout_seconds: float = 60.0) -> T:
+def run(coroutine: Coroutine[Any, Any, T], *, timeout_seconds: float = 2 * PATIENCE_SECONDS) -> T:
     """Run `coroutine` on a fresh loop; raise AssertionError when the loop reports a stray error."""
     strays: list[str] = []
 
@@ -34,18 +36,17 @@ def run(coroutine: Coroutine[Any, Any, T], *, timeout_seconds: float = 60.0) -> 
 async def eventually(
     condition: Callable[[], bool | Awaitable[bool]],
     *,
-    timeout_seconds: float = 15.0,
     what: str = "the condition",
 ) -> None:
-    """Poll `condition` until it is true; fail with its name after the time-out."""
-    deadline = time.monotonic() + timeout_seconds
+    """Poll `condition` until it is true; fail with its name when it does not come."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         outcome = condition()
         if isinstance(outcome, Awaitable):
             outcome = await outcome
         if outcome:
             return
-        assert time.monotonic() < deadline, f"{what} did not come true in {timeout_seconds} s"
+        assert time.monotonic() < deadline, f"{what} did not come true in {PATIENCE_SECONDS:g} s"
         await asyncio.sleep(0.01)
 
 

@@ -17,8 +17,9 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from tests.support.waiting import PATIENCE_SECONDS
+
 CHAT = "/v1/chat/completions"
-PATIENCE_SECONDS = 30.0
 HELLO = {"role": "user", "content": "Hello"}
 NANO_PER_USD = 10**9
 

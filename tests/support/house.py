@@ -31,7 +31,7 @@ from tests.support.postgres import PostgresForTests
 from tests.support.processes import GatewayProcess, SimulatorProcess, gw
 from tests.support.tenants import Registrar, Tenant
 from tests.support.upstream import Upstream, key_of
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_SECONDS, until
 
 PRICE = {"input": "1", "output": "10", "cached_input": "0.1"}
 SECRET = "a secret for tests only"
@@ -171,6 +171,17 @@ class House:
         finally:
             connection.close()
 
+    def settled(self, tenant: Tenant) -> None:
+        """Wait until the gateway has written what it knows of the account.
+
+        An answer goes out before its row and its settlement are durable. What is still under way,
+        and what another process knows, a test has to wait for with `until`.
+        """
+        if self.processes == 1 and self.gateway.popen.poll() is None:
+            client = Client(self.gateway.url, tenant.key)
+            reply = client.get("/v1/key/balance")
+            assert reply.status == 200, reply
+
     def row(self, trace: str) -> dict[str, Any]:
         """The one row of the call with this trace id, once it is there."""
 
@@ -181,18 +192,21 @@ class House:
         return row
 
     def rows(self, tenant: Tenant) -> list[dict[str, Any]]:
-        """The rows of an account in the order in which they were written."""
+        """The rows of an account in the order in which they were written, once it is settled."""
+        self.settled(tenant)
         query = "SELECT * FROM call_logs WHERE account_id = %s ORDER BY id"
         return self.query(query, tenant.account)
 
     def held_nano_usd(self, tenant: Tenant) -> int:
-        """What the account's open holds reserve."""
+        """What the account's open holds reserve, once it is settled."""
+        self.settled(tenant)
         query = "SELECT held_nano_usd FROM accounts WHERE id = %s"
         held: int = self.query(query, tenant.account)[0]["held_nano_usd"]
         return held
 
     def balance_nano_usd(self, tenant: Tenant) -> int:
-        """The account's balance, below zero too."""
+        """The account's balance, below zero too, once it is settled."""
+        self.settled(tenant)
         query = "SELECT balance_nano_usd FROM accounts WHERE id = %s"
         balance: int = self.query(query, tenant.account)[0]["balance_nano_usd"]
         return balance
@@ -202,13 +216,13 @@ class House:
     def metrics(self, name: str) -> dict[str, float]:
         """The samples of one metric of the gateway, by their labels as they are written."""
         url = f"{self.gateway.admin_url}/metrics"
-        with urllib.request.urlopen(url, timeout=30) as answer:
+        with urllib.request.urlopen(url, timeout=PATIENCE_SECONDS) as answer:
             page: bytes = answer.read()
         found = re.findall(rf"^{name}{{(.*)}} (\S+)", page.decode(), re.MULTILINE)
         return {labels: float(value) for labels, value in found}
 
     def events(self, action: str) -> list[dict[str, Any]]:
-        """The gateway's log lines with this action."""
+        """The lines with this action that the gateway has logged by now."""
         return [line for line in logged(self.gateway.lines) if line["action"] == action]
 
     @property

@@ -10,6 +10,7 @@ import json
 import os
 import queue
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -19,9 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from gw.web.fronts import DEFAULT_FRONT, Front
-
-READY_SECONDS = 60.0
-EXIT_SECONDS = 60.0
+from tests.support.waiting import PATIENCE_SECONDS
 
 
 class ProcessDied(AssertionError):
@@ -35,31 +34,52 @@ class Process:
         self, arguments: Sequence[str], *, environ: Mapping[str, str] | None = None
     ) -> None:
         self.arguments = list(arguments)
-        self.lines: list[str] = []
+        self._lines: list[str] = []
+        self._begun = b""  # the beginning of the next line
+        self._lock = threading.Lock()
         self._unread: queue.Queue[str | None] = queue.Queue()
         self.popen = subprocess.Popen(
             [sys.executable, "-m", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            text=True,
             env={**os.environ, **(environ or {})},
         )
+        assert self.popen.stderr is not None
+        self._stderr = self.popen.stderr
+        os.set_blocking(self._stderr.fileno(), False)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
+    @property
+    def lines(self) -> list[str]:
+        """Everything that it has written to stderr by now."""
+        self._take()
+        return list(self._lines)
+
     def _read(self) -> None:
-        assert self.popen.stderr is not None
-        for line in self.popen.stderr:
-            self.lines.append(line.rstrip("\n"))
-            self._unread.put(line.rstrip("\n"))
+        while self._take():
+            select.select([self._stderr], [], [])
         self._unread.put(None)
 
-    def wait_for_line(self, pattern: str, *, seconds: float = READY_SECONDS) -> re.Match[str]:
+    def _take(self) -> bool:
+        """Read what there is, in whatever thread wants to know; False at the end."""
+        with self._lock:
+            try:
+                while not self._stderr.closed and (data := os.read(self._stderr.fileno(), 65536)):
+                    *whole, self._begun = (self._begun + data).split(b"\n")
+                    for line in whole:
+                        self._lines.append(line.decode())
+                        self._unread.put(line.decode())
+            except BlockingIOError:
+                return True
+            return False
+
+    def wait_for_line(self, pattern: str) -> re.Match[str]:
         """Return the match of the first unread line that `pattern` finds something in."""
         while True:
             try:
-                line = self._unread.get(timeout=seconds)
+                line = self._unread.get(timeout=PATIENCE_SECONDS)
             except queue.Empty:
                 raise ProcessDied(f"no line like {pattern!r} from {self}") from None
             if line is None:
@@ -77,15 +97,15 @@ class Process:
         self.popen.kill()
         self.popen.wait()
 
-    def terminate(self, *, seconds: float = EXIT_SECONDS) -> int:
+    def terminate(self) -> int:
         """Ask it to end and return its exit code."""
         self.popen.send_signal(signal.SIGTERM)
-        return self.wait(seconds=seconds)
+        return self.wait()
 
-    def wait(self, *, seconds: float = EXIT_SECONDS) -> int:
+    def wait(self) -> int:
         """Wait for its end and return its exit code."""
         try:
-            return self.popen.wait(timeout=seconds)
+            return self.popen.wait(timeout=PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{self} does not end:\n{self.log()}") from None
 
@@ -93,9 +113,9 @@ class Process:
         """Make sure that it is gone."""
         if self.popen.poll() is None:
             self.kill()
-        self._reader.join(timeout=5)
-        if self.popen.stderr is not None:
-            self.popen.stderr.close()
+        self._reader.join(PATIENCE_SECONDS)
+        assert not self._reader.is_alive(), f"{self} has left a child that may still log"
+        self._stderr.close()
 
     def __repr__(self) -> str:
         return f"<Process {' '.join(self.arguments)} pid={self.popen.pid}>"
@@ -146,7 +166,7 @@ def gw(config: Path, *arguments: str) -> Any:
         capture_output=True,
         text=True,
         check=False,
-        timeout=EXIT_SECONDS,
+        timeout=PATIENCE_SECONDS,
     )
     answer = json.loads(done.stdout) if done.stdout.strip() else None
     if done.returncode:

@@ -14,8 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-# No answer may take longer, on however busy a machine.
-PATIENCE_SECONDS = 10.0
+from tests.support.waiting import PATIENCE_SECONDS
 
 
 @dataclass(frozen=True)
@@ -34,11 +33,13 @@ class RawAnswer:
 class RawConnection:
     """One connection to a server; every wait is bounded."""
 
-    def __init__(self, url: str, *, seconds: float = PATIENCE_SECONDS) -> None:
+    def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         assert parts.hostname is not None
         assert parts.port is not None
-        self._socket = socket.create_connection((parts.hostname, parts.port), timeout=seconds)
+        self._socket = socket.create_connection(
+            (parts.hostname, parts.port), timeout=PATIENCE_SECONDS
+        )
         self._pending = b""
 
     def __enter__(self) -> Self:

@@ -11,6 +11,8 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from tests.support.waiting import PATIENCE_SECONDS
+
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
 
 
@@ -32,7 +34,7 @@ class ScriptedUpstream:
         """Stop listening."""
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self._thread.join(timeout=5)
+        self._thread.join(PATIENCE_SECONDS)
 
     def _serve(self) -> None:
         while True:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import signal
-import time
 from pathlib import Path
 
 from actors.store.embedded.postmaster import Postmaster
-
-PATIENCE_SECONDS = 20.0
+from tests.support.waiting import until
 
 
 def server_of(data_dir: Path) -> Postmaster:
@@ -37,7 +35,7 @@ def stop_server(data: Path) -> None:
 
 def _end(postmaster: Postmaster, how: signal.Signals) -> None:
     postmaster.send(how)
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while postmaster.is_alive:
-        assert time.monotonic() < deadline, f"process {postmaster.pid} survives {how.name}"
-        time.sleep(0.005)
+    until(
+        lambda: not postmaster.is_alive,
+        what=f"the end of {postmaster.pid} by {how.name}",
+    )

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
-# Longer than a wait may take, which the simulator bounds.
-PATIENCE_SECONDS = 70.0
+from tests.support.waiting import PATIENCE_SECONDS
+
+# The longest that the simulator waits.
+WAIT_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -46,13 +48,17 @@ class Upstream:
         """The most recent request."""
         return self.requests(1)[0]
 
-    def wait(self, *, channel: str | None = None, seconds: float = 10.0, **wanted: int) -> None:
+    def wait(self, *, channel: str | None = None, **wanted: int) -> None:
         """Wait until counters get there (`cancelled=1`) or gauges equal (`active=0`)."""
-        asked: dict[str, Any] = {**wanted, "timeout": seconds}
+        asked: dict[str, Any] = {**wanted, "timeout": WAIT_SECONDS}
         if channel is not None:
             asked["key"] = key_of(channel)
         answer = self._ask("GET", f"wait?{urlencode(asked)}")
         assert answer["is_met"], (wanted, answer)
+
+    def resume(self) -> None:
+        """Let go on what a directive has paused."""
+        self._ask("POST", "resume")
 
     def fault(self, channel: str | None = None, **directive: Any) -> None:
         """Give a channel, or everybody, a standing directive."""

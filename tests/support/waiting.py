@@ -1,4 +1,8 @@
-"""Wait for something to come true, in tests that run no event loop (`aio.py` is for the others)."""
+"""Wait for something to come true, in tests that run no event loop (`aio.py` is for the others).
+
+What a client has seen is true in the gateway; in the database, in Redis and in the log it may come
+a moment later. A test that reads there waits for what it expects, or for `House.settled`.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +12,18 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+# So long a test waits for what must come, on however slow a machine; nobody waits so long unless it
+# never comes. It is less than a call may take, so that one that hangs does not end by itself.
+PATIENCE_SECONDS = 100.0
 PAUSE_SECONDS = 0.01
 
 
-def until(
-    condition: Callable[[], T | None], *, seconds: float = 15.0, what: str = "the condition"
-) -> T:
-    """Return the first true value of `condition`; fail with its name after `seconds`."""
-    deadline = time.monotonic() + seconds
+def until(condition: Callable[[], T | None], *, what: str = "the condition") -> T:
+    """Return the first true value of `condition`; fail with its name when it does not come."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
         value = condition()
         if value:
             return value
-        assert time.monotonic() < deadline, f"{what} did not come true in {seconds} s"
+        assert time.monotonic() < deadline, f"{what} did not come true in {PATIENCE_SECONDS:g} s"
         time.sleep(PAUSE_SECONDS)

@@ -33,7 +33,7 @@ def test_hold_that_is_being_settled_is_left_alone_and_the_others_are_reported(
             await mine.wallets.settled(ACCOUNT)
             assert (await verify(database)).faults == []
 
-    run(main(), timeout_seconds=20.0)
+    run(main())
 
 
 def test_process_is_signed_on_with_its_age_by_the_clock_of_the_database(database_url: str) -> None:

@@ -89,7 +89,7 @@ def test_command_beside_a_running_gateway_leaves_its_database_running(embedded: 
             await gateway.stop()
         assert not is_running(var)
 
-    run(main(), timeout_seconds=120)
+    run(main())
 
 
 def test_first_command_makes_the_tables(

@@ -49,6 +49,28 @@ def test_delays_come_before_the_headers_and_between_events() -> None:
     run(both())
 
 
+PAUSES: dict[str, tuple[dict[str, Any], int]] = {
+    "before the headers": ({"pause": "headers"}, 0),
+    "before the first event": ({"pause": 0}, 0),
+    "in the middle": ({"pause": 2}, 2),
+}
+
+
+@pytest.mark.parametrize(("sim", "events"), PAUSES.values(), ids=PAUSES)
+def test_paused_delivery_goes_on_when_told_to(sim: dict[str, Any], events: int) -> None:
+    async def both() -> None:
+        async with Simulator() as simulator, Client(simulator) as client:
+            client.send(ask_bytes("chat", stream=True, sim={**sim, "events": 3}))
+            await simulator.wait(paused=1, events=events)
+            simulator.stats.resume()
+            whole = await client.reply()
+            assert simulator.stats.paused == 0
+            assert (whole.status, len(whole.data)) == (200, 6)
+            assert simulator.stats.completed == 1
+
+    run(both())
+
+
 @pytest.mark.parametrize("how", ["close", "reset"])
 @pytest.mark.parametrize("protocol", CHATS)
 def test_cut_after_events_sends_these_and_ends_the_connection(protocol: str, how: str) -> None:
