@@ -7,6 +7,7 @@ cancelled request closes its connection. `sse.py` beside it cuts the bytes into 
 from __future__ import annotations
 
 import functools
+from asyncio import Future
 from collections.abc import AsyncIterator
 from importlib import metadata
 from typing import Protocol
@@ -33,6 +34,17 @@ class UpstreamRequest(Struct, frozen=True):
     body: bytes
 
 
+class Sink(Protocol):
+    """Takes the pieces of a body as they come."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has had enough."""
+
+    def take(self, piece: bytes) -> Future[None] | None:
+        """Take a piece. The upstream is not read on before the future is done, if there is one."""
+
+
 class UpstreamResponse(Protocol):
     """An answer whose head is here. Whoever opened it closes it, on every way out."""
 
@@ -47,6 +59,18 @@ class UpstreamResponse(Protocol):
 
         Raises UpstreamCut when the connection is lost before the body's end.
         """
+
+    async def pour(self, sink: Sink) -> None:
+        """Give a sink what comes, until it has had enough or the body ends. Raises UpstreamCut.
+
+        What the sink raises is raised. `chunks` gives what is left.
+        """
+        async for piece in self.chunks():
+            keeps_up = sink.take(piece)
+            if keeps_up is not None:
+                await keeps_up
+            if sink.is_over:
+                return
 
     async def read(self, limit: int) -> bytes:
         """The whole body. Raises UpstreamCut, or UpstreamMalformed above `limit` bytes."""

@@ -63,21 +63,45 @@ class SseSplitter:
         """Bytes of the last event, which is not complete."""
         return bytes(self._held)
 
+    def whole_events(self, piece: bytes) -> list[bytes] | None:
+        """The data of each event of a piece that is nothing but whole events in the usual form.
+
+        That is one data line, alone or behind one that names the event, as nearly every piece is.
+        Anything else gives None, and is still to be fed. Each blank line of such a piece ends an
+        event, and no other bytes of it look like one.
+        """
+        if (
+            self._held
+            or self._last_was_cr
+            or not piece.endswith(b"\n\n")
+            or b"\r" in piece
+            or len(piece) > self._event_bytes_max
+        ):
+            return None
+        # The lines are counted, so none can hide within what is taken for data.
+        if piece.startswith(b"data: "):
+            datas = piece[6:-2].split(b"\n\ndata: ")
+            if piece.count(b"\n") != 2 * len(datas):
+                return None
+        elif piece.startswith(b"event: "):
+            datas = []
+            for event in piece[:-2].split(b"\n\n"):
+                name, _, data = event.partition(b"\ndata: ")
+                if not name.startswith(b"event: ") or len(name) + len(data) + 7 != len(event):
+                    return None
+                datas.append(data)
+            if piece.count(b"\n") != 3 * len(datas):
+                return None
+        else:
+            return None
+        self._is_first = False
+        return datas
+
     def feed(self, data: bytes) -> list[SseEvent]:
         """Give the events that `data` completes. Raises UpstreamMalformed for one too large."""
         if not data:
             return []
         has_cr = self._last_was_cr or b"\r" in data
-        if (
-            not self._held
-            and data.startswith(b"data: ")
-            and data.find(b"\n") == len(data) - 2
-            and data.endswith(b"\n\n")
-            and not has_cr
-            and len(data) <= self._event_bytes_max
-        ):  # one event in one line, as nearly every piece is
-            self._is_first = False
-            return [SseEvent(data, data[6:-2])]
         events: list[SseEvent] = []
         if has_cr:
             start = self._feed_lines(data, events)

@@ -5,13 +5,18 @@ Values only; how they come about is `attempt.py`, what they mean for the call `e
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from channels.errors import UpstreamError
 from channels.protocols.dialect import Meter
+from channels.wire.http import UpstreamResponse
 from gw.calls.call import Framing
+
+if TYPE_CHECKING:
+    from gw.calls.blocks import EventBlocks
 
 
 class ErrorBody(Struct, frozen=True):
@@ -52,10 +57,11 @@ class WholeAnswer(Struct, frozen=True):
 
 
 class StreamAnswer(Struct, frozen=True):
-    """A stream that has begun: blocks of whole events, as bytes for the client."""
+    """A stream that has begun: its first events, as bytes for the client, and where more come."""
 
     first_block: bytes
-    blocks: AsyncIterator[bytes]
+    response: UpstreamResponse
+    blocks: EventBlocks
     meter: Meter
     headers: Mapping[str, str]
     framing: Framing

@@ -8,7 +8,7 @@ event nothing has reached the client.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,17 +24,15 @@ from channels.errors import (
 )
 from channels.protocols.dialect import Meter
 from channels.wire.http import UpstreamResponse, Wire
-from channels.wire.sse import SseEvent, SseSplitter
 from gw.calls.answers import Answer, Refusal, StreamAnswer, UpstreamFailed, WholeAnswer
-from gw.calls.call import ChatCall, Framing
+from gw.calls.blocks import EventBlocks
+from gw.calls.call import ChatCall
 from gw.calls.running import Running
 from gw.calls.speech import Speech, TranslatedFraming
 from gw.calls.tokens import TokenBill
 
 # Of an error body only the message is used.
 ERROR_BYTES_MAX = 256 * 1024
-# Comments that are kept back until the first event comes.
-EARLY_BYTES_MAX = 64 * 1024
 
 
 @contextmanager
@@ -105,13 +103,11 @@ class Upstream:
                 has_terminator=speech.dialect.has_terminator,
                 monotonic=self._clock.monotonic,
             )
-        blocks = EventBlocks(response, meter, speech, framing, forwards_usage=call.forwards_usage)
-        first = await anext(blocks, None)
-        if first is None:
-            raise UpstreamCut
+        blocks = EventBlocks(meter, speech, framing, forwards_usage=call.forwards_usage)
+        first = await _first_block(response, blocks)
         running.bill.meter = meter
         return StreamAnswer(
-            first, blocks, meter, speech.headers, framing, speech.dialect.has_terminator
+            first, response, blocks, meter, speech.headers, framing, speech.dialect.has_terminator
         )
 
     def _names(self, call: ChatCall, meter: Meter) -> Any:
@@ -133,6 +129,17 @@ class Upstream:
         return Refusal(response.status, message, retry_after, headers=speech.headers)
 
 
+async def _first_block(response: UpstreamResponse, blocks: EventBlocks) -> bytes:
+    """Read until there is something for the client. Raises UpstreamError."""
+    async for piece in response.chunks():
+        if block := blocks.take(piece):
+            return block
+    last = blocks.last()
+    if last is None:
+        raise UpstreamCut
+    return last
+
+
 def _outcome(error: UpstreamError) -> str:
     """The attempt's outcome as the metrics name it."""
     if isinstance(error, UpstreamFailed):
@@ -140,84 +147,3 @@ def _outcome(error: UpstreamError) -> str:
     if isinstance(error, UpstreamUnreachable):
         return "unreachable"
     return "malformed" if isinstance(error, UpstreamMalformed) else "cut"
-
-
-class EventBlocks(AsyncIterator[bytes]):
-    """Whole events, as many as each read brought, without those the client did not ask for.
-
-    Ends after the terminator or when the upstream does. The first block has an event in it: what
-    comes before (comments that keep the connection alive) waits for it, because the first block
-    commits the call to this channel. Raises UpstreamError.
-
-    No generator, because one that is left in the middle takes a task of its own to be closed.
-    """
-
-    def __init__(
-        self,
-        response: UpstreamResponse,
-        meter: Meter,
-        speech: Speech,
-        framing: Framing,
-        *,
-        forwards_usage: bool,
-    ) -> None:
-        self._chunks = response.chunks()
-        self._splitter = SseSplitter()
-        self._meter = meter
-        self._dialect = speech.dialect
-        self._framing = framing
-        # A translation decides by itself what a client that did not ask for usage is sent.
-        self._forwards_usage = forwards_usage or speech.translated is not None
-        self._has_begun = False
-        self._early: list[bytes] = []
-
-    async def __anext__(self) -> bytes:
-        if self._meter.finished and self._dialect.has_terminator:
-            raise StopAsyncIteration
-        async for chunk in self._chunks:
-            block = self._take(chunk)
-            if block:
-                return block
-        return self._last()
-
-    def _take(self, chunk: bytes) -> bytes:
-        kept = self._early
-        for event in self._splitter.feed(chunk):
-            if event.data is None:
-                kept.append(self._framing.event(event))
-            elif self._meter.event(event.data) or self._forwards_usage:
-                kept.append(self._framing.event(event))
-                self._refuse_failure()
-                self._has_begun = self._has_begun or bool(kept[-1])
-            if self._meter.finished and self._dialect.has_terminator:
-                break  # nothing counts after the terminator
-        if not self._has_begun:
-            if sum(map(len, kept)) < EARLY_BYTES_MAX:
-                return b""
-            self._has_begun = True
-        self._early = []
-        return b"".join(kept)
-
-    def _refuse_failure(self) -> None:
-        """A translated stream that begins with an error has sent nothing: try elsewhere."""
-        if isinstance(self._framing, TranslatedFraming):
-            message = self._framing.failed_at_once
-            if message is not None:
-                raise UpstreamFailed(502, message)
-
-    def _last(self) -> bytes:
-        """Some upstreams end right after their last event, without the blank line it lacks.
-
-        The line is added to read the event, and left out of its bytes.
-        """
-        rest = self._splitter.pending()
-        for event in self._splitter.feed(b"\n\n"):
-            if event.data is not None and self._dialect.ends(event.data):
-                self._meter.event(event.data)
-                event = SseEvent(rest, event.data, event.event)
-                return b"".join((*self._early, self._framing.event(event)))
-        if self._meter.finished and not self._has_begun:
-            # A translated answer may have nothing to say before its end, and is whole all the same.
-            self._has_begun = True
-            return b"".join(self._early)
-        raise StopAsyncIteration

@@ -6,6 +6,7 @@ side of the connection. Neither knows Tornado, so a whole call runs in a test wi
 
 from __future__ import annotations
 
+from asyncio import Future
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -69,7 +70,7 @@ class SseFraming:
 
 
 class AnswerWriter(Protocol):
-    """The client's side of the call. `write` raises ClientGone once its connection is closed."""
+    """The client's side of the call."""
 
     @property
     def client_gone(self) -> bool:
@@ -83,8 +84,12 @@ class AnswerWriter(Protocol):
     ) -> None:
         """An answer of this type follows. Nothing is sent yet."""
 
-    async def write(self, block: bytes) -> None:
-        """Send some events of a stream, headers first; returns when the client keeps up."""
+    def write(self, block: bytes) -> Future[None] | None:
+        """Send some events of a stream, headers first.
+
+        A client that does not keep up gives a future, which is done when it does. That one raises
+        ClientGone, and so does this, once its connection is closed.
+        """
 
     def finish(self, block: bytes) -> None:
         """Send the last events, if any, and end the answer."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from actors.clock import Clock
 from actors.directory import ChannelDirectory
 from actors.failover import NoAnswer
+from actors.health import Verdict
 from actors.wallet.pricing import TokenPrice
 from channels.errors import UpstreamError
 from channels.protocols.dialect import Meter
@@ -24,13 +25,10 @@ from gw.calls.billing import Billing
 from gw.calls.call import AnswerWriter, ChatCall
 from gw.calls.ending import Ending, ending_of_failure, ending_of_refusal
 from gw.calls.estimate import estimate
+from gw.calls.relay import Relay
 from gw.calls.running import Running
 from gw.calls.tokens import TokenBill
 from gw.calls.tools import channels_for
-
-# How long a stream that has no terminator is waited for once all of it seems to be here: more may
-# follow, but an upstream that leaves it open must not keep the client from its last events.
-ENDING_SECONDS = 5.0
 
 
 class Conversation:
@@ -115,39 +113,20 @@ class Conversation:
     ) -> None:
         """Pass events on as they come; from the first on there is no failover."""
         meter = answer.meter
-        block: bytes | None = answer.first_block
-        last: list[bytes] = []  # what is held back until the call is settled
-        is_writing = False
         writer.begin(answer.framing.content_type, answer.headers)
-        now = asyncio.get_running_loop().time
+        relay = Relay(answer, running, writer, deadline=deadline)
         try:
-            async with asyncio.timeout_at(deadline) as timer:
-                while block is not None:
-                    if meter.finished:
-                        if answer.has_terminator:
-                            last.append(block)
-                            break
-                        if not last:
-                            timer.reschedule(min(deadline, now() + ENDING_SECONDS))
-                        last.append(block)
-                    else:
-                        if last:  # another candidate has begun after the others had ended
-                            timer.reschedule(deadline)
-                            block = b"".join((*last, block))
-                            last.clear()
-                        running.first_byte()
-                        is_writing = True
-                        await writer.write(block)
-                        is_writing = False
-                    block = await anext(answer.blocks, None)
+            await relay.run()
         except UpstreamError:
             pass  # cut, unless the end had been seen
         except TimeoutError:
             if not meter.finished:
                 # Who kept us waiting? A client that does not read says nothing of the channel.
-                running.finish_attempt("abandoned" if is_writing else "failure", "timeout")
+                verdict: Verdict = "abandoned" if relay.is_held_up else "failure"
+                running.finish_attempt(verdict, "timeout")
                 running.end(Ending("interrupted", "upstream_timeout", _TIMED_OUT))
-                last.append(answer.framing.broken(_TIMED_OUT))
+                relay.last.append(answer.framing.broken(_TIMED_OUT))
+        last = relay.last
         if running.ending is not None:
             pass
         elif meter.finished:

@@ -1,14 +1,16 @@
 """The client's connection as a call writes to it, over a handler.
 
-Headers go out with the first bytes. Waiting for each flush is the back-pressure: a client that
-reads slowly slows the reading of the upstream.
+Headers go out with the first bytes. Waiting for a write that the client has not kept up with is the
+back-pressure: a client that reads slowly slows the reading of the upstream.
 """
 
 from __future__ import annotations
 
+from asyncio import Future
 from collections.abc import Mapping
+from typing import cast
 
-from tornado.iostream import StreamClosedError
+from tornado.httputil import HTTPConnection
 
 from gw.calls.call import ClientGone
 from gw.web.base import BaseHandler
@@ -36,13 +38,20 @@ class HandlerWriter:
         for name, value in headers.items():
             self._handler.set_header(name, value)
 
-    async def write(self, block: bytes) -> None:
-        self._begin_stream()
-        self._handler.write(block)
-        try:
-            await self._handler.flush()
-        except StreamClosedError as error:
-            raise ClientGone from error
+    def write(self, block: bytes) -> Future[None] | None:
+        handler = self._handler
+        if self._has_begun:
+            # Not through the handler, which would only collect it: nothing changes its bytes.
+            sent = cast(HTTPConnection, handler.request.connection).write(block)
+        else:
+            self._begin_stream()
+            handler.write(block)
+            sent = handler.flush()
+        if not sent.done():
+            return _kept_up(sent)
+        if sent.exception() is not None:
+            raise ClientGone
+        return None
 
     def finish(self, block: bytes) -> None:
         self._begin_stream()
@@ -58,3 +67,20 @@ class HandlerWriter:
         handler = self._handler
         handler.set_header("Cache-Control", "no-cache")
         handler.set_header("X-Accel-Buffering", "no")  # nginx would collect the events otherwise
+
+
+def _kept_up(sent: Future[None]) -> Future[None]:
+    """Done when that is; a connection that was lost is a client that left."""
+    kept_up: Future[None] = sent.get_loop().create_future()
+
+    def pass_on(sent: Future[None]) -> None:
+        if kept_up.done():
+            return
+        if sent.cancelled() or sent.exception() is not None:
+            kept_up.set_exception(ClientGone())
+            kept_up.exception()  # raised where it is awaited; nobody need do so
+        else:
+            kept_up.set_result(None)
+
+    sent.add_done_callback(pass_on)
+    return kept_up

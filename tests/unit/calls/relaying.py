@@ -1,21 +1,21 @@
 """A stream's way through an attempt, from the upstream's bytes to the client's, without a call.
 
-The parts of `gw/calls/attempt.py` in the same order; what is left out is everything that
+`gw/calls/blocks.py` as an attempt uses it; what is left out is everything that
 waits: no lease, no clock, no client.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from channels.protocols.dialect import DIALECTS
 from channels.translators.call import TranslatedCall
 from channels.translators.table import TRANSLATIONS, translation_between
-from channels.wire.http import UpstreamRequest, UpstreamResponse
+from channels.wire.http import UpstreamRequest
 from gw.calls.answers import UpstreamFailed
-from gw.calls.attempt import EventBlocks
+from gw.calls.blocks import EventBlocks
 from gw.calls.call import Framing, SseFraming
 from gw.calls.speech import Speech, TranslatedFraming
 from gw.chat.native import ArrayStream
@@ -57,21 +57,6 @@ TRANSLATED.insert(2, Way("chat", "responses"))  # the way of the built-in tools
 TRANSLATED += [Way("native", way.upstream, is_array=True) for way in TRANSLATED[4:]]
 
 
-class _Pieces(AsyncIterator[bytes]):
-    """An answer's body in pieces that are all there."""
-
-    def __init__(self, pieces: Iterable[bytes]) -> None:
-        self._pieces = iter(pieces)
-
-    def chunks(self) -> AsyncIterator[bytes]:
-        return self
-
-    async def __anext__(self) -> bytes:
-        for piece in self._pieces:
-            return piece
-        raise StopAsyncIteration
-
-
 def relayed(way: Way, pieces: Iterable[bytes], *, asks_for_usage: bool = True) -> Relayed:
     """Everything that reaches the client of a stream that comes in these pieces."""
     dialect = DIALECTS[way.upstream]
@@ -85,32 +70,22 @@ def relayed(way: Way, pieces: Iterable[bytes], *, asks_for_usage: bool = True) -
             id="answer-1", created=1_700_000_000, model="m", include_usage=asks_for_usage
         )
         framing = TranslatedFraming(stream, framing, meter, has_terminator=dialect.has_terminator)
-    response = cast(UpstreamResponse, _Pieces(pieces))
     speech = Speech(REQUEST, dialect, translated)
-    blocks = EventBlocks(response, meter, speech, framing, forwards_usage=asks_for_usage)
+    blocks = EventBlocks(meter, speech, framing, forwards_usage=asks_for_usage)
     written: list[bytes] = []
     failed = None
     try:
-        while (block := _next(blocks)) is not None:
-            written.append(block)
+        for piece in pieces:
+            written.append(blocks.take(piece))
+            if blocks.is_over:
+                break
+        else:
+            written.append(blocks.last() or b"")
     except UpstreamFailed as error:
         failed = error.message
     if meter.finished and failed is None:
         written.append(framing.end())
-    elif written:
+    elif any(written):
         written.append(framing.broken(BROKEN))
     read = (meter.usage, meter.partial_usage, meter.characters, meter.finish_reason)
     return Relayed(b"".join(written), meter.finished, failed, read)
-
-
-def _next(blocks: EventBlocks) -> bytes | None:
-    """The next block; nothing here ever waits, so no loop is needed."""
-    step = blocks.__anext__()
-    try:
-        step.send(None)
-    except StopIteration as done:
-        block: bytes = done.value
-        return block
-    except StopAsyncIteration:
-        return None
-    raise AssertionError("it waits for something")

@@ -9,7 +9,7 @@ import pytest
 
 from channels.protocols.dialect import CHAT, MESSAGES, NATIVE, Dialect
 from channels.wire.http import UpstreamRequest
-from gw.calls.conversation import ENDING_SECONDS
+from gw.calls.relay import ENDING_SECONDS
 from gw.calls.speech import Speech
 from tests.support.aio import eventually, jump, run
 from tests.unit.calls import sse

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from asyncio import Future
 from collections.abc import Mapping
 
 from gw.calls.call import ClientGone
@@ -40,17 +41,19 @@ class RecordingWriter:
         self.content_type = content_type
         self.headers = dict(headers)
 
-    async def write(self, block: bytes) -> None:
+    def write(self, block: bytes) -> Future[None] | None:
         assert not self.has_ended
         assert block
         if self.leaves_after is not None and len(self.blocks) == self.leaves_after:
             self.client_gone = True
             raise ClientGone
         self.blocks.append(block)
-        if self._reads is not None:
-            self.waiting += 1
-            await self._reads.wait()
-            self.waiting -= 1
+        return None if self._reads is None else asyncio.ensure_future(self._kept_up(self._reads))
+
+    async def _kept_up(self, reads: asyncio.Event) -> None:
+        self.waiting += 1
+        await reads.wait()
+        self.waiting -= 1
 
     def finish(self, block: bytes) -> None:
         assert not self.has_ended

@@ -99,6 +99,60 @@ def test_ordinary_event_keeps_its_bytes_and_gives_its_data() -> None:
     assert feed([b"data: {}\n\n"]) == ([SseEvent(b"data: {}\n\n", b"{}")], b"")
 
 
+NEARLY_USUAL = st.lists(
+    st.sampled_from(
+        [
+            b"data: x\n\n",
+            b"data: \n\n",
+            b"event: e\ndata: x\n\n",
+            b"event: data: \ndata:  x\n\n",
+            b"data: x\ndata: y\n\n",
+            b"event: e\n\n",
+            b"data: x\n",
+            b": note\n\n",
+            b"\n",
+        ]
+    ),
+    max_size=6,
+).map(b"".join)
+
+
+@given(st.one_of(NEARLY_USUAL, STREAMS))
+def test_piece_taken_for_whole_events_is_fed_to_the_same(piece: bytes) -> None:
+    splitter = SseSplitter()
+    datas = splitter.whole_events(piece)
+    (events, pending), after = feed([piece]), splitter.feed(b"data: z\n\n")
+    if datas is None:
+        assert after == feed([b"data: z\n\n"])[0], "it has left no trace"
+    else:
+        assert [event.data for event in events] == datas
+        assert [event.raw for event in events] == [
+            raw + b"\n\n" for raw in piece.split(b"\n\n")[:-1]
+        ]
+        assert (pending, after) == (b"", [SseEvent(b"data: z\n\n", b"z")])
+
+
+@pytest.mark.parametrize(
+    ("piece", "datas"),
+    [
+        (b"data: x\n\n", [b"x"]),
+        (b"data: x\n\ndata: [DONE]\n\n", [b"x", b"[DONE]"]),
+        (b"event: a\ndata: x\n\nevent: b\ndata: y\n\n", [b"x", b"y"]),
+        (b"event: a\ndata: x\n\ndata: y\n\n", None),
+        (b"data: x\n\ndata: y\n", None),
+        (b"data: x\r\n\r\n", None),
+    ],
+)
+def test_whole_events_are_those_of_the_usual_form(piece: bytes, datas: list[bytes] | None) -> None:
+    assert SseSplitter().whole_events(piece) == datas
+
+
+def test_piece_that_ends_an_event_is_no_whole_event() -> None:
+    splitter = SseSplitter()
+    splitter.feed(b"data: {")
+    assert splitter.whole_events(b"data: x\n\n") is None
+
+
 def test_named_event_gives_its_name() -> None:
     raw = b"event: message_start\ndata: {}\n\n"
     assert feed([raw]) == ([SseEvent(raw, b"{}", b"message_start")], b"")

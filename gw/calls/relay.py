@@ -1,0 +1,108 @@
+"""A stream under way: what the upstream sends, as blocks of events to the client.
+
+Between the first event and the last no task wakes up: whoever reads the upstream hands a piece
+over, and what becomes of it is written at once. Only a client that does not keep up is waited for,
+and meanwhile the upstream is not read. How the call ends is the conversation's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import Future
+from typing import Any
+
+from channels.wire.http import Sink
+from gw.calls.answers import StreamAnswer
+from gw.calls.call import AnswerWriter
+from gw.calls.running import Running
+
+# How long a stream that has no terminator is waited for once all of it seems to be here: more may
+# follow, but an upstream that leaves it open must not keep the client from its last events.
+ENDING_SECONDS = 5.0
+
+
+class Relay(Sink):
+    """Takes one stream from its first event on.
+
+    `last` is what is held back until the call is settled: the blocks from the answer's end on.
+    """
+
+    __slots__ = (
+        "_answer",
+        "_blocks",
+        "_deadline",
+        "_has_terminator",
+        "_keeps_up",
+        "_meter",
+        "_running",
+        "_timer",
+        "_writer",
+        "last",
+    )
+
+    def __init__(
+        self,
+        answer: StreamAnswer,
+        running: Running[Any],
+        writer: AnswerWriter,
+        *,
+        deadline: float,
+    ) -> None:
+        """`deadline` is loop time."""
+        self.last: list[bytes] = []
+        self._answer = answer
+        self._blocks = answer.blocks
+        self._meter = answer.meter
+        self._has_terminator = answer.has_terminator
+        self._running = running
+        self._writer = writer
+        self._deadline = deadline
+        self._timer = asyncio.timeout_at(deadline)
+        self._keeps_up: Future[None] | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """See Sink."""
+        return self._blocks.is_over
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether the client is waited for, or was when the time was over."""
+        keeps_up = self._keeps_up
+        return keeps_up is not None and (keeps_up.cancelled() or not keeps_up.done())
+
+    async def run(self) -> None:
+        """Pass on all that comes. Raises UpstreamError, TimeoutError and ClientGone."""
+        answer = self._answer
+        async with self._timer:
+            keeps_up = self._pass_on(answer.first_block)
+            if keeps_up is not None:
+                await keeps_up
+            if self.is_over:
+                return
+            await answer.response.pour(self)
+            if not self.is_over and (block := self._blocks.last()):
+                keeps_up = self._pass_on(block)
+                if keeps_up is not None:
+                    await keeps_up
+
+    def take(self, piece: bytes) -> Future[None] | None:
+        """See Sink."""
+        block = self._blocks.take(piece)
+        return self._pass_on(block) if block else None
+
+    def _pass_on(self, block: bytes) -> Future[None] | None:
+        last = self.last
+        if self._meter.finished:
+            if not (last or self._has_terminator):
+                now = asyncio.get_running_loop().time()
+                self._timer.reschedule(min(self._deadline, now + ENDING_SECONDS))
+            last.append(block)
+            return None
+        if last:  # another candidate has begun after the others had ended
+            self._timer.reschedule(self._deadline)
+            block = b"".join((*last, block))
+            last.clear()
+        self._running.first_byte()
+        self._keeps_up = keeps_up = self._writer.write(block)
+        return keeps_up
