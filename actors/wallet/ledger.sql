@@ -1,6 +1,6 @@
 -- apply --
 -- One batch of settlements, holds and refused rows in one transaction (see the migration that defines it).
-SELECT ledger_apply(%s, %s, %s, %s, %s)
+SELECT ledger_apply(%s, %s, %s, %s, %s, %s, %s, %s, %s)
 
 -- balance --
 -- Balance and held of one account.
@@ -19,7 +19,7 @@ WITH credited AS (
     WHERE id = %(account)s RETURNING id, balance_nano_usd
 ), entry AS (
     INSERT INTO entries (account_id, kind, amount_nano_usd, held_nano_usd)
-    SELECT id, %(kind)s, %(amount)s, 0 FROM credited
+    SELECT id, %(kind)s::entry_kind, %(amount)s, 0 FROM credited
 )
 SELECT balance_nano_usd FROM credited
 

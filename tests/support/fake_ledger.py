@@ -1,14 +1,14 @@
 """The in-memory twin of the ledger's database function, statement for statement.
 
-It takes the same JSON and gives the same answer as `ledger_apply`, so everything above it runs in a
-test without PostgreSQL; the state machine in `tests/support/ledger_machine.py` runs the same rules
-on both and so proves the fake.
+It takes the same parameters and gives the same answer as `ledger_apply`, so everything above it
+runs in a test without PostgreSQL; the state machine in `tests/support/ledger_machine.py` runs the
+same rules on both and so proves the fake.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -17,6 +17,7 @@ import ujson
 
 from actors.store.database import StatementRefused, StoreUnavailable
 from actors.wallet import ledger, verify
+from tests.support.composite import read_rows
 from tests.support.fake_claims import FakeClaims
 
 
@@ -90,16 +91,19 @@ class FakeLedger:
         if self.lose_before:
             self.lose_before -= 1
             raise StoreUnavailable("lost before the statement")
-        _, settlements, holds, rows, claims = params
+        _, accounts, keys, settlements, details, holds, calls, rows, claims = params
         if self.refuses_answers and claims is not None and '"body"' in claims:
             raise StatementRefused("54000", "too large")
+        ended, wanted = _settlements(settlements, details), _holds(holds, calls)
         answer = self.apply(
-            ujson.loads(settlements),
-            ujson.loads(holds),
-            ujson.loads(rows),
+            ended,
+            wanted,
+            ujson.loads(rows) if rows is not None else [],
             ujson.loads(claims) if claims is not None else None,
         )
-        self.batches.append(len(answer["settled"]))
+        answer["accounts"] = self._touched(accounts, ended, wanted)
+        _check_keys(keys, wanted)
+        self.batches.append(len(ended) - len(answer["unsettled"]))
         if self.lose_after:
             self.lose_after -= 1
             raise StoreUnavailable("lost after the statement")
@@ -135,13 +139,23 @@ class FakeLedger:
                 self.claims.claim(want)
         for row in rows:
             self.rows.setdefault(UUID(row["request_id"]), row)
-        touched = {item["account_id"] for item in [*settlements, *holds]} & set(self.balances)
         return {
-            "settled": settled,
+            "unsettled": [s["call_id"] for s in settlements if s["call_id"] not in settled],
             "refused": refused,
             "taken": taken,
-            "accounts": [[a, self.balances[a], self.held[a]] for a in touched],
         }
+
+    def _touched(
+        self, accounts: str, ended: list[dict[str, Any]], wanted: list[dict[str, Any]]
+    ) -> list[list[Any]]:
+        """The accounts as they stand; what the batch said it needs must be all it may take."""
+        needed = {name: int(amount or 0) for name, amount in read_rows(accounts)}
+        costs = sum(settlement["cost"] for settlement in ended)
+        for name in {hold["account_id"] for hold in wanted}:
+            held = sum(hold["amount"] for hold in wanted if hold["account_id"] == name)
+            assert held <= needed[name] <= held + costs
+        assert sum(needed.values()) == costs + sum(hold["amount"] for hold in wanted)
+        return [[a, self.balances[a], self.held[a]] for a in needed if a in self.balances]
 
     def _standing(self, want: Mapping[str, Any]) -> str | None:
         if UUID(want["call_id"]) in self.holds:  # sent again: it was granted
@@ -165,7 +179,11 @@ class FakeLedger:
         return True
 
     def _hold(self, hold: dict[str, Any]) -> str | None:
-        call_id, account, key = UUID(hold["call_id"]), hold["account_id"], hold["key_id"]
+        call_id, account, key = (
+            UUID(hold["call_id"]),
+            hold["account_id"],
+            hold["key_id"],
+        )
         if call_id in self.holds:
             return None
         if account not in self.balances:
@@ -219,3 +237,84 @@ class FakeLedger:
                 found.append("kept_answer_is_settled")
         assert set(found) <= set(verify.INVARIANTS)
         return found
+
+
+_SETTLEMENT = (
+    "call_id",
+    "cost",
+    "created_at",
+    "submitted_at",
+    "protocol",
+    "model",
+    "status",
+    "input_tokens",
+    "output_tokens",
+    "cached_tokens",
+    "latency_ms",
+    "has_detail",
+    "rare",
+)
+_RARE = (
+    "error_code",
+    "error_message",
+    "unit_count",
+    "unit_type",
+    "task_id",
+    "result_urls",
+    "result_expires_at",
+    "attempts",
+)
+_HOLD = ("seq", "call_id", "account_id", "key_id", "amount", "cap")
+_NUMBERS = frozenset(
+    (
+        "cost",
+        "input_tokens",
+        "output_tokens",
+        "cached_tokens",
+        "latency_ms",
+        "seq",
+        "amount",
+    )
+)
+
+
+def _settlements(rows: str | None, details: str | None) -> list[dict[str, Any]]:
+    """Settlements by the names of the call log's columns."""
+    found = []
+    for row, detail in _aligned(rows, details, _SETTLEMENT):
+        del row["has_detail"]
+        row.update(dict.fromkeys(_RARE), **ujson.loads(row.pop("rare") or "{}"), detail=detail)
+        delivered = row["cost"] != 0 or row["status"] == "success"
+        row["kind"] = "settle" if delivered else "refund"
+        found.append(row)
+    return found
+
+
+def _holds(rows: str | None, calls: str | None) -> list[dict[str, Any]]:
+    found = []
+    for row, call in _aligned(rows, calls, _HOLD):
+        cap = row["cap"]
+        row.update(cap=None if cap is None else int(cap), call=call)
+        found.append(row)
+    return found
+
+
+def _aligned(
+    rows: str | None, items: str | None, names: Sequence[str]
+) -> Iterator[tuple[dict[str, Any], Any]]:
+    """Rows by the names of their columns, each with its item of the JSON array beside them."""
+    beside = ujson.loads(items) if items is not None else []
+    for values, item in zip(read_rows(rows), beside, strict=True):
+        row: dict[str, Any] = dict(zip(names, values, strict=True))
+        for name in _NUMBERS & row.keys():
+            row[name] = row[name] and int(row[name])
+        yield row, item
+
+
+def _check_keys(keys: str | None, holds: list[dict[str, Any]]) -> None:
+    """Keys with a cap are named with all that is to be held for them."""
+    told = {name: int(needed or 0) for name, needed, _ in read_rows(keys)}
+    capped = {hold["key_id"] for hold in holds if hold["cap"] is not None}
+    assert told.keys() == capped
+    for key in capped:
+        assert told[key] >= sum(hold["amount"] for hold in holds if hold["key_id"] == key)

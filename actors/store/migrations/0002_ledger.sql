@@ -2,12 +2,14 @@
 -- No foreign keys on the tables that every call writes: `gw ledger verify` proves the same thing
 -- without a lookup per row.
 
+CREATE TYPE entry_kind AS ENUM ('topup', 'trial', 'hold', 'settle', 'refund');
+
 CREATE TABLE entries (
     id              bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     account_id      text NOT NULL,
     key_id          text,
     call_id         uuid,
-    kind            text NOT NULL CHECK (kind IN ('topup', 'trial', 'hold', 'settle', 'refund')),
+    kind            entry_kind NOT NULL,
     amount_nano_usd bigint NOT NULL,   -- effect on the balance
     held_nano_usd   bigint NOT NULL,   -- effect on what is held
     created_at      timestamptz NOT NULL DEFAULT now(),
@@ -23,7 +25,6 @@ CREATE TABLE entries (
 
 CREATE UNIQUE INDEX entries_one_hold_per_call ON entries (call_id) WHERE kind = 'hold';
 CREATE UNIQUE INDEX entries_one_resolution_per_call ON entries (call_id) WHERE kind IN ('settle', 'refund');
-CREATE INDEX entries_of_account ON entries (account_id, id);
 
 CREATE FUNCTION entries_are_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,0 +1,245 @@
+"""A batch as the parameters of the database function `ledger_apply` (its migration defines them).
+
+What every call has goes as rows of a composite type, which PostgreSQL reads in a quarter of the
+time of JSON objects; what has a form of its own as JSON, one array for the batch. Everything here
+must be storable, whatever a client or an upstream has put into it: one text that PostgreSQL refuses
+would refuse the batch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import ujson
+
+from actors.wallet.claims import ClaimEnd, Free, claim_to_json, end_to_json
+from actors.wallet.messages import (
+    CallFacts,
+    Hold,
+    Outcome,
+    Record,
+    Settle,
+    Void,
+    clean_text,
+    instant,
+)
+from channels.registry import UNIT_TYPES
+
+_BIGINT_MAX = 2**63 - 1
+# Text that stands for itself in a row and in an array.
+_is_plain = re.compile(r"[A-Za-z0-9_.:/@+-]+").fullmatch
+
+
+def parameters(
+    process_id: str,
+    settlements: Sequence[Settle | Void],
+    holds: Sequence[Hold],
+    records: Sequence[Record],
+) -> tuple[str | None, ...]:
+    """What `ledger.sql` hands to `ledger_apply`, in its order."""
+    claims = _claims(settlements, holds)
+    return (
+        process_id,
+        _rows(_accounts(settlements, holds, records)),
+        _rows(keys) if (keys := _capped_keys(settlements, holds)) else None,
+        _rows(map(_settlement, settlements)) if settlements else None,
+        to_json([_detail(settle) for settle in settlements]) if settlements else None,
+        _rows(map(_hold, range(len(holds)), holds)) if holds else None,
+        to_json([_call(hold) for hold in holds]) if holds else None,
+        to_json([_record(record) for record in records]) if records else None,
+        to_json(claims) if claims is not None else None,
+    )
+
+
+def to_json(items: Any) -> str:
+    """JSON that PostgreSQL takes: it refuses NUL and lone surrogates wherever they stand."""
+    try:
+        text = msgspec.json.encode(items).decode()
+    except (
+        UnicodeEncodeError,
+        OverflowError,
+    ):  # half a character; an integer past 64 bits
+        return str(ujson.dumps(_cleaned(items), escape_forward_slashes=False))
+    if "\\u0000" in text:
+        return str(ujson.dumps(_cleaned(items), escape_forward_slashes=False))
+    return text
+
+
+def _cleaned(value: Any) -> Any:
+    """The value with every text in it made storable."""
+    if isinstance(value, str):
+        return clean_text(value, len(value))
+    if isinstance(value, Mapping):
+        return {_cleaned(name): _cleaned(item) for name, item in value.items()}
+    if isinstance(value, Sequence):
+        return [_cleaned(item) for item in value]
+    return value
+
+
+# Rows: an array of them, the values of each in the order of its type; nothing stands for null.
+
+
+def _rows(rows: Iterable[str]) -> str:
+    return "{" + ",".join([f'"({row})"' for row in rows]) + "}"
+
+
+def _value(text: str | None) -> str:
+    if text is None:
+        return ""
+    if _is_plain(text):
+        return text
+    # In quotes within the row, which is in quotes itself.
+    return _escaped(f'"{_escaped(text)}"')
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _accounts(
+    settlements: Sequence[Settle | Void],
+    holds: Sequence[Hold],
+    records: Sequence[Record],
+) -> list[str]:
+    """Every account of the batch, and what the batch may take from it at most."""
+    needed = {record.facts.account_id: 0 for record in records}
+    for settle in settlements:
+        account_id = settle.facts.account_id
+        needed[account_id] = needed.get(account_id, 0) + _cost(settle)
+    for hold in holds:
+        account_id = hold.facts.account_id
+        needed[account_id] = needed.get(account_id, 0) + hold.amount_nano_usd
+    return [f"{_value(name)},{min(amount, _BIGINT_MAX)}" for name, amount in needed.items()]
+
+
+def _capped_keys(settlements: Sequence[Settle | Void], holds: Sequence[Hold]) -> list[str]:
+    """The same of keys with a spend cap; of two caps, between which it was changed, the lower."""
+    caps: dict[str, int] = {}
+    for hold in holds:
+        if (cap := hold.cap_nano_usd) is not None:
+            caps[hold.facts.key_id] = min(cap, caps.get(hold.facts.key_id, cap))
+    if not caps:
+        return []
+    needed = dict.fromkeys(caps, 0)
+    for key_id, amount in (
+        *((settle.facts.key_id, _cost(settle)) for settle in settlements),
+        *((hold.facts.key_id, hold.amount_nano_usd) for hold in holds),
+    ):
+        if key_id in needed:
+            needed[key_id] += amount
+    return [
+        f"{_value(name)},{min(amount, _BIGINT_MAX)},{caps[name]}" for name, amount in needed.items()
+    ]
+
+
+def _cost(settle: Settle | Void) -> int:
+    return 0 if isinstance(settle, Void) else settle.outcome.cost_nano_usd
+
+
+def _settlement(settle: Settle | Void) -> str:
+    facts = settle.facts
+    if isinstance(settle, Void):
+        return f"{facts.call_id.hex},0,,,,,,,,,,,"
+    outcome = settle.outcome
+    assert outcome.cost_nano_usd >= 0
+    return (
+        f"{facts.call_id.hex},{outcome.cost_nano_usd},{outcome.created_at!r},{facts.submitted_at!r},"
+        f"{_value(facts.protocol)},{_value(clean_text(facts.model, 200))},{outcome.status},"
+        f"{outcome.input_tokens},{outcome.output_tokens},{outcome.cached_tokens},{outcome.latency_ms},"
+        f"{'f' if outcome.detail is None else 't'},{_value(_rare(facts, outcome))}"
+    )
+
+
+def _rare(facts: CallFacts, outcome: Outcome) -> str | None:
+    """The columns that a successful call billed by tokens leaves empty."""
+    unit_type = UNIT_TYPES.get(facts.protocol)
+    if outcome.status == "success" and unit_type is None and not outcome.attempts:
+        assert outcome.error_code is None
+        if outcome.task_id is None:
+            return None
+    rare = {
+        "error_code": clean_text(outcome.error_code, 100),
+        "error_message": clean_text(outcome.error_message),
+        "unit_count": outcome.units if unit_type else None,
+        "unit_type": unit_type,
+        "task_id": outcome.task_id,
+        "result_urls": list(outcome.result_urls) or None,
+        "result_expires_at": outcome.result_expires_at,
+        "attempts": list(outcome.attempts) or None,
+    }
+    return to_json({name: value for name, value in rare.items() if value is not None})
+
+
+def _detail(settle: Settle | Void) -> Mapping[str, Any] | None:
+    return None if isinstance(settle, Void) else settle.outcome.detail
+
+
+def _hold(seq: int, hold: Hold) -> str:
+    facts, cap = hold.facts, hold.cap_nano_usd
+    return (
+        f"{seq},{facts.call_id.hex},{_value(facts.account_id)},{_value(facts.key_id)},"
+        f"{hold.amount_nano_usd},{'' if cap is None else cap}"
+    )
+
+
+def _call(hold: Hold) -> dict[str, Any]:
+    """What a hold keeps of its call, for the row that recovery may have to write."""
+    facts = hold.facts
+    return {
+        "protocol": facts.protocol,
+        "model": clean_text(facts.model, 200),
+        "submitted_at": facts.submitted_at,
+        "detail": hold.detail,
+    }
+
+
+def _claims(
+    settlements: Sequence[Settle | Void], holds: Sequence[Hold]
+) -> dict[str, list[dict[str, Any]]] | None:
+    """What the batch says of idempotency keys; None, as nearly always, when it says nothing."""
+    wanted = [
+        {
+            "seq": seq,
+            "account_id": hold.facts.account_id,
+            "call_id": hold.facts.call_id.hex,
+            **claim_to_json(hold.claim),
+        }
+        for seq, hold in enumerate(holds)
+        if hold.claim is not None
+    ]
+    ended = [
+        {"call_id": settlement.facts.call_id.hex, **end_to_json(end)}
+        for settlement in settlements
+        if (end := _claim_end(settlement)) is not None
+    ]
+    return {"wanted": wanted, "ended": ended} if wanted or ended else None
+
+
+def _claim_end(settlement: Settle | Void) -> ClaimEnd:
+    if isinstance(settlement, Void):
+        return Free() if settlement.has_claim else None
+    return settlement.claim_end
+
+
+def _record(record: Record) -> dict[str, Any]:
+    facts, outcome = record.facts, record.outcome
+    unit_type = UNIT_TYPES.get(facts.protocol)
+    return {
+        "account_id": facts.account_id,
+        "key_id": facts.key_id,
+        "request_id": facts.call_id.hex,
+        "protocol": facts.protocol,
+        "model": clean_text(facts.model, 200),
+        "submitted_at": instant(facts.submitted_at),
+        "created_at": instant(outcome.created_at),
+        "status": outcome.status,
+        "error_code": clean_text(outcome.error_code, 100),
+        "error_message": clean_text(outcome.error_message),
+        "latency_ms": outcome.latency_ms,
+        "unit_count": outcome.units if unit_type else None,
+        "unit_type": unit_type,
+        "detail": outcome.detail,
+    }
