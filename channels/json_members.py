@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from channels.errors import InvalidRequest
+from channels.json_outline import outline
 
 _DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -36,12 +37,13 @@ class InvalidJson(InvalidRequest):
 class JsonObject:
     """A JSON object as it came; where its members are is found when it is asked for."""
 
-    __slots__ = ("_members", "body", "raw")
+    __slots__ = ("_members", "_outline", "body", "raw")
 
     def __init__(self, body: bytes, raw: dict[str, msgspec.Raw]) -> None:
         self.body = body
         self.raw = raw
         self._members: dict[str, _Span] | None = None
+        self._outline: bytes | None = None
 
     def __repr__(self) -> str:
         return f"<JsonObject {len(self.body)} bytes: {', '.join(self.raw)}>"
@@ -72,6 +74,13 @@ class JsonObject:
         if not _is_every_byte_accounted_for(body, raw):
             parsed._members = _locate(body, raw)
         return parsed
+
+    @property
+    def outline(self) -> bytes:
+        """The body without the insides of its long strings (`json_outline.py`)."""
+        if self._outline is None:
+            self._outline = outline(self.body)
+        return self._outline
 
     def span(self, name: str) -> tuple[int, int]:
         """Byte offsets of a member's value. Raises KeyError when there is no such member."""

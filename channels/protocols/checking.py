@@ -46,7 +46,8 @@ def read_body(
 ) -> tuple[JsonObject, Body]:
     """The members as they came, and as types. Raises InvalidRequest naming the member at fault.
 
-    `names` is made by `lookalikes_of`; `allowed` says in words what each member may be.
+    `names` is made by `lookalikes_of`; `allowed` says in words what each member may be. Of what
+    is in long strings the types hold the ends only (`channels/json_outline.py`).
     """
     members = JsonObject.parse(body)
     for name in members.raw:
@@ -55,7 +56,7 @@ def read_body(
             # We bill by the one we read, an upstream may read either.
             raise InvalidRequest(f"{described(name)} is not a member; did you mean {meant}?", name)
     try:
-        return members, decoder.decode(body)
+        return members, decoder.decode(members.outline)
     except msgspec.ValidationError as error:
         raise invalid_member(body, error, allowed) from None
     except RecursionError:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol
 
+from channels.json_members import JsonObject
 from channels.protocols import chat, messages, native, responses
 from channels.protocols.error_body import error_message
 from channels.protocols.meter import ErrorEvent
@@ -59,9 +60,12 @@ class Meter(Protocol):
 class Asked(Protocol):
     """What a checked request of any dialect tells the gateway.
 
-    `content_bytes` is the length of the conversation as sent, for the pre-charge; `parameters` is
-    what the call log shows of the request.
+    `object` is the body as it came; `content_bytes` is the length of the conversation as sent, for
+    the pre-charge; `parameters` is what the call log shows of the request.
     """
+
+    @property
+    def object(self) -> JsonObject: ...
 
     @property
     def model(self) -> str: ...

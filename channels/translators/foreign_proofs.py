@@ -24,14 +24,15 @@ _Turn = dict[str, Any]
 _SIGNED = {"thinking": "signature", "redacted_thinking": "data"}
 
 
-def without_foreign(protocol: str, body: bytes) -> bytes:
+def without_foreign(protocol: str, body: bytes, outline: bytes) -> bytes:
     """The body, which the protocol's reader has checked, without foreign signatures.
 
-    The same bytes come back when there are none, which costs one scan.
+    The same bytes come back when there are none, which costs one scan of the `outline`
+    (`channels/json_outline.py`): their tags stand at the beginning of strings.
     """
-    if protocol == "messages" and TAG.encode() in body:
+    if protocol == "messages" and TAG.encode() in outline:
         return _edited(body, "messages", _without_in_message)
-    if protocol == "native" and SEALED.encode() in body:
+    if protocol == "native" and SEALED.encode() in outline:
         return _edited(body, "contents", _without_in_content)
     return body
 

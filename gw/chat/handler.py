@@ -116,7 +116,9 @@ class ConversationHandler(ModelCallHandler):
         model = self._model
         if candidate.protocol == self.protocol:
             native = prepare(candidate, channel, model)
-            native = replace(native, body=without_foreign(self.protocol, native.body))
+            own = without_foreign(self.protocol, native.body, request.object.outline)
+            if own is not native.body:
+                native = replace(native, body=own)
             return Speech(native, self.dialect)
         translated = self._translated(candidate.protocol)
         maximum = request.max_tokens or model.max_output_tokens

@@ -62,7 +62,7 @@ def read_request(body: bytes) -> ChatRequest:
     if not raw.keys() <= _NAMES.keys():
         _refuse_lookalikes(members)
     try:
-        chat = _DECODER.decode(body)
+        chat = _DECODER.decode(members.outline)
     except msgspec.ValidationError as error:
         raise invalid_member(body, error, ALLOWED) from None
     except RecursionError:

@@ -62,6 +62,7 @@ def read_request(body: bytes) -> ImagesRequest:
         raise InvalidRequest(
             "stream: images are not streamed here; leave it out or send false.", "stream"
         )
+    prompt = msgspec.json.decode(members.raw["prompt"], type=str)  # all of it, to be counted
     return ImagesRequest(
         object=members,
         model=check_model(read.model),
@@ -69,7 +70,7 @@ def read_request(body: bytes) -> ImagesRequest:
         count=1 if read.n is None else read.n,
         references=len(read.image or ()),
         parameters=settings(members.raw, _SETTINGS)
-        | counts(prompt_characters=len(read.prompt), reference_images=len(read.image or ())),
+        | counts(prompt_characters=len(prompt), reference_images=len(read.image or ())),
     )
 
 
