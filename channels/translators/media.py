@@ -39,10 +39,11 @@ def read_data_uri(uri: str) -> tuple[str | None, str] | None:
     """
     if uri[:5].lower() != "data:":
         return None
-    head, comma, data = uri[5:].partition(",")
-    if not comma:
+    comma = uri.find(",")
+    if comma < 0:
         return None
-    mime_type, *parameters = [piece.strip() for piece in head.split(";")]
+    data = uri[comma + 1 :]  # often megabytes, and copied once
+    mime_type, *parameters = [piece.strip() for piece in uri[5:comma].split(";")]
     if parameters and parameters[-1].lower() == "base64":
         # Most are clean already, and may be megabytes.
         if "%" in data:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar, cast
 
 import msgspec
-import ujson
 from msgspec.structs import replace
 
 from actors.router import Candidate
@@ -20,6 +19,7 @@ from channels.protocols.dialect import DIALECTS, Asked, Dialect
 from channels.registry import ChannelSpec, ModelSpec
 from channels.translators.call import TranslatedCall
 from channels.translators.foreign_proofs import without_foreign
+from channels.translators.json_text import dumps
 from channels.translators.table import translation_between, upstream_protocols
 from channels.wire.http import UpstreamRequest
 from gw.calls.call import ChatCall, Framing, SseFraming
@@ -139,7 +139,7 @@ class ConversationHandler(ModelCallHandler):
         upstream = address(
             candidate.protocol,
             channel,
-            ujson.dumps(body, ensure_ascii=False, escape_forward_slashes=False).encode(),
+            dumps(body),
             upstream_model=candidate.upstream_model,
             stream=request.stream,
         )
