@@ -6,17 +6,9 @@ not here is 404 `not_found`, so `/v1/dashboard/billing/credit_grants` needs no l
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import Any
 
-from tornado.http1connection import HTTP1Connection
-from tornado.httputil import (
-    HTTPConnection,
-    HTTPHeaders,
-    HTTPMessageDelegate,
-    ResponseStartLine,
-)
-from tornado.web import Application, RequestHandler
+from tornado.web import RequestHandler
 
 from gw.balance.handlers import BalanceHandler, SubscriptionHandler, UsageHandler
 from gw.calls.conversation import Conversation
@@ -32,13 +24,8 @@ from gw.images.handlers import ImagesHandler
 from gw.logs.detail import LogDetailHandler
 from gw.logs.handlers import LogListHandler, SummaryHandler
 from gw.logs.services import LogServices
-from gw.web.base import BaseHandler, NotFoundHandler
-from gw.web.connection import Connection
-from gw.web.errors import INVALID_REQUEST, GatewayError
-from gw.web.framing import FramingGuard
-from gw.web.render import render
+from gw.web.application import GatewayApplication
 from gw.web.services import Services
-from metrics.masks import redact
 
 Route = tuple[str, type[RequestHandler]] | tuple[str, type[RequestHandler], dict[str, Any]]
 
@@ -73,41 +60,6 @@ def routes() -> list[Route]:
     ]
 
 
-class GatewayApplication(Application):
-    """Tornado's application with the framing of every request checked before it is routed."""
-
-    def start_request(
-        self, server_conn: object, request_conn: HTTPConnection
-    ) -> HTTPMessageDelegate:
-        if isinstance(request_conn, HTTP1Connection):
-            Connection.adopt(request_conn, self._refuse_framing)
-        inner = super().start_request(server_conn, request_conn)
-        return FramingGuard(inner, request_conn, self._refuse_framing)
-
-    def refuse(self, connection: HTTPConnection, error: GatewayError) -> None:
-        """Answer a request that never reaches a handler, and end its connection."""
-        services: Services = self.settings["services"]
-        status = error.kind.http_status
-        # What is quoted of the request may be its key.
-        body = render("chat", GatewayError(error.kind, redact(error.message)))
-        headers = HTTPHeaders(
-            {
-                "Content-Type": "application/json",
-                "Content-Length": str(len(body)),
-                "Connection": "close",
-                "x-gateway-trace": services.new_id().hex,
-                **error.headers,
-            }
-        )
-        start_line = ResponseStartLine("", status, HTTPStatus(status).phrase)
-        connection.write_headers(start_line, headers, body)
-        connection.finish()
-        services.metrics.http_response(route="malformed", status=status)
-
-    def _refuse_framing(self, connection: HTTPConnection, message: str) -> None:
-        self.refuse(connection, GatewayError(INVALID_REQUEST, message))
-
-
 def make_application(
     services: Services,
     *,
@@ -118,17 +70,9 @@ def make_application(
     """Build the application that the public listener serves."""
     return GatewayApplication(
         routes(),
-        default_handler_class=NotFoundHandler,
-        log_function=_account,
         services=services,
         conversation=conversation,
         sync_media=sync_media,
         logs=logs,
         messages_versions=services.config.messages_versions,
     )
-
-
-def _account(handler: RequestHandler) -> None:
-    """Count a finished answer; there are no access-log lines."""
-    if isinstance(handler, BaseHandler):
-        handler.account(handler.get_status())

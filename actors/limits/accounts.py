@@ -62,6 +62,25 @@ class AccountLimits:
     ) -> Admission:
         """Admit one request. Raises LimitExceeded, with the headers of the answer."""
         standing, place = await self._limiter.enter(account_id, rpm=rpm, concurrency=concurrency)
+        return self._admission(account_id, standing, place, rpm, concurrency)
+
+    def enter_at_once(
+        self, account_id: str, *, rpm: int | None, concurrency: int | None
+    ) -> Admission | None:
+        """The same where no other process has to be asked; None where one has."""
+        entered = self._limiter.enter_at_once(account_id, rpm=rpm, concurrency=concurrency)
+        if entered is None:
+            return None
+        return self._admission(account_id, *entered, rpm, concurrency)
+
+    def _admission(
+        self,
+        account_id: str,
+        standing: Standing,
+        place: int,
+        rpm: int | None,
+        concurrency: int | None,
+    ) -> Admission:
         if standing is UNLIMITED:
             return Admission(self._limiter, account_id, place, _NO_HEADERS)
         headers = _headers(standing, rpm, concurrency)

@@ -51,14 +51,15 @@ class Limiter:
         Requests in flight are counted where no limit exists too, so that one set a moment later
         knows them.
         """
-        place = next(self._places)
-        if rpm is None and concurrency is None:
-            self._book.fly(name, place)
-            return UNLIMITED, place
-        in_window = rpm is not None
+        alone = self.enter_at_once(name, rpm=rpm, concurrency=concurrency)
+        if alone is not None:
+            return alone
         shared = self._shared
-        is_asked = shared is not None and shared.is_up
-        if shared is not None and is_asked:
+        assert shared is not None
+        place = next(self._places)
+        in_window = rpm is not None
+        is_asked = shared.is_up
+        if is_asked:
             if concurrency is not None:
                 self.share(name)
             told = await shared.enter(name, place, rpm=rpm, concurrency=concurrency)
@@ -69,18 +70,31 @@ class Limiter:
                 return told, place
         now = self._clock.monotonic()
         standing = self._book.judge(name, place, rpm=rpm, concurrency=concurrency, now=now)
-        if shared is not None:
-            if standing.refused is None:
-                shared.admitted_alone(
-                    name,
-                    place,
-                    in_window=in_window,
-                    is_leased=concurrency is not None,
-                    is_asked=is_asked,
-                )
-            elif is_asked:
-                shared.refused_alone(name, place)
+        if standing.refused is None:
+            shared.admitted_alone(
+                name,
+                place,
+                in_window=in_window,
+                is_leased=concurrency is not None,
+                is_asked=is_asked,
+            )
+        elif is_asked:
+            shared.refused_alone(name, place)
         return standing, place
+
+    def enter_at_once(
+        self, name: str, *, rpm: int | None, concurrency: int | None
+    ) -> tuple[Standing, int] | None:
+        """The same where no other process has a say; None where one may have."""
+        if rpm is None and concurrency is None:
+            place = next(self._places)
+            self._book.fly(name, place)
+            return UNLIMITED, place
+        if self._shared is not None:
+            return None
+        place = next(self._places)
+        now = self._clock.monotonic()
+        return self._book.judge(name, place, rpm=rpm, concurrency=concurrency, now=now), place
 
     def leave(self, name: str, place: int) -> None:
         """An admitted request is over."""

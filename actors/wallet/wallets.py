@@ -135,6 +135,12 @@ class Wallets:
             read.add_done_callback(lambda done: self._forget_read(account_id, done))
         return await asyncio.shield(read)
 
+    def is_funded(self, account_id: str) -> bool:
+        """True when the balance last seen leaves something; False says nothing."""
+        wallet = self._wallets.get(account_id)
+        known = wallet.available_nano_usd if wallet is not None else None
+        return known is not None and known > 0
+
     async def settled(self, account_id: str) -> None:
         """Wait until everything said to this account's wallet so far has been applied."""
         wallet = self._wallets.get(account_id)

@@ -20,7 +20,7 @@ from actors.store.database import StoreUnavailable
 from gw.keys import store
 from gw.keys.flights import Flight, Flights
 from gw.keys.key_text import is_key_text, legacy_hash
-from gw.keys.principal import KeyRefused, Principal
+from gw.keys.principal import KeyRefused, Principal, RefusalReason
 from gw.keys.store import FoundKey, Store
 
 __all__ = ["KeyCache", "KeyRefused", "Principal"]
@@ -98,20 +98,25 @@ class KeyCache:
         `touch=False` leaves the key's last use alone (spec: Balance).
         """
         key_hash = self._hasher.lookup_hash(key_text)
-        entry = self._entries.get(key_hash)
-        is_hit = (
-            entry is not None
-            and self._clock.monotonic() < entry.fresh_until
-            and entry.epoch == self._epoch
-        )
-        if entry is not None and is_hit:
-            self._metrics.cache(cache="keys", hit=True)
-            self._entries.move_to_end(key_hash)
-            found = entry.found
-        else:
+        found = self._fresh(key_hash)
+        if found is None:
             found = await self._find(key_hash, key_text)
+        else:
+            self._metrics.cache(cache="keys", hit=True)
         now = self._clock.now()
         principal = _admitted(found, now)
+        if touch:
+            self._touched[principal.key_id] = now
+        return principal
+
+    def recall(self, key_text: str, *, touch: bool = True) -> Principal | None:
+        """Whose key this is, from memory; None when `authenticate` has to ask, or would refuse."""
+        found = self._fresh(self._hasher.lookup_hash(key_text))
+        now = self._clock.now()
+        if found is None or _refusal(found, now) is not None:
+            return None
+        self._metrics.cache(cache="keys", hit=True)
+        principal = found.principal
         if touch:
             self._touched[principal.key_id] = now
         return principal
@@ -142,6 +147,18 @@ class KeyCache:
         """Hand over which keys were used since the last time, key id to Unix seconds."""
         touched, self._touched = self._touched, {}
         return touched
+
+    def _fresh(self, key_hash: bytes) -> FoundKey | None:
+        """What the database has said of a key, while that is believed."""
+        entry = self._entries.get(key_hash)
+        if (
+            entry is None
+            or self._clock.monotonic() >= entry.fresh_until
+            or entry.epoch != self._epoch
+        ):
+            return None
+        self._entries.move_to_end(key_hash)
+        return entry.found
 
     async def _find(self, key_hash: bytes, key_text: str) -> FoundKey:
         """Ask the database, together with whoever else asks for the same key meanwhile."""
@@ -220,13 +237,18 @@ class KeyCache:
 
 
 def _admitted(found: FoundKey, now: float) -> Principal:
-    """Refuse what is not good at this moment; `now` is in Unix seconds."""
-    if found.refusal is not None:
-        raise KeyRefused(found.refusal)
-    expires_at = found.principal.expires_at
-    if expires_at is not None and now >= expires_at:
-        raise KeyRefused("expired")
+    """Raises KeyRefused for what is not good at this moment; `now` is in Unix seconds."""
+    refusal = _refusal(found, now)
+    if refusal is not None:
+        raise KeyRefused(refusal)
     return found.principal
+
+
+def _refusal(found: FoundKey, now: float) -> RefusalReason | None:
+    if found.refusal is not None:
+        return found.refusal
+    expires_at = found.principal.expires_at
+    return "expired" if expires_at is not None and now >= expires_at else None
 
 
 def _concerns(found: FoundKey | None, change: str) -> bool:

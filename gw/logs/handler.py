@@ -43,6 +43,9 @@ class LogsHandler(BaseHandler):
             )
         return visibility
 
+    def check_at_once(self) -> bool:
+        return False  # the rate comes between the checks that all endpoints share
+
     async def check(self) -> None:
         await super().check()
         name = f"logs:{self.principal.key_id}"

@@ -8,17 +8,13 @@ bodies and disconnects are `exchange.py`. Errors are rendered here and nowhere e
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from types import TracebackType
 from typing import Any, ClassVar
-from uuid import UUID
-
-from tornado.web import HTTPError
 
 from gw.idempotency.submission import HEADER
 from gw.keys.principal import Principal
 from gw.web import checks
-from gw.web.auth import AuthMode
+from gw.web.auth import AuthMode, find_key
 from gw.web.errors import METHOD_NOT_ALLOWED, NOT_FOUND, GatewayError
 from gw.web.exchange import Exchange
 from gw.web.failures import explain, is_expected, is_outage
@@ -55,32 +51,50 @@ class BaseHandler(Exchange):
         assert self._principal is not None
         return self._principal
 
-    @cached_property
-    def call_id(self) -> UUID:
-        """Shown as 32 hex digits: `x-gateway-trace`, and `request_id` in the call logs."""
-        return self.services.new_id()
+    def check_at_once(self) -> bool:
+        """Pass everything that memory says yes to; `check` asks for the rest, and refuses."""
+        if self.auth == "none":
+            return True
+        services, request = self.services, self.request
+        key_text = find_key(request.headers, request.query_arguments, self.auth)
+        if key_text is None:
+            return False
+        principal = self._principal = services.keys.recall(key_text, touch=self.touches_key)
+        if principal is None or (principal.kind == "agent" and not self.agent_keys_allowed):
+            return False
+        if self.billed and not services.wallets.is_funded(principal.account_id):
+            return False
+        if self.limited:
+            admission = checks.admit_at_once(services.limits, principal)
+            if admission is None:
+                return False
+            self._admit(admission)
+        return True
 
     async def check(self) -> None:
         """401, 403, 429, 402, in this order (contract §7)."""
-        if self.auth == "none":
-            return
         services = self.services
-        principal = self._principal = await checks.authenticate(
-            services.keys,
-            headers=self.request.headers,
-            query=self.request.query_arguments,
-            mode=self.auth,
-            touch=self.touches_key,
-        )
+        principal = self._principal
+        if principal is None:
+            principal = self._principal = await checks.authenticate(
+                services.keys,
+                headers=self.request.headers,
+                query=self.request.query_arguments,
+                mode=self.auth,
+                touch=self.touches_key,
+            )
         checks.require_agent_allowed(principal, agent_keys_allowed=self.agent_keys_allowed)
         if self.limited:
-            self._admission = await checks.admit(services.limits, principal)
-            if self.client_gone:  # meanwhile; nobody says so a second time
-                self.release()
-            for name, value in self._admission.headers.items():
-                self.set_header(name, value)  # an error clears them (spec: Errors, rule 2)
+            self._admit(await checks.admit(services.limits, principal))
         if self.billed:
             await self._require_funds(principal)
+
+    def _admit(self, admission: Admission) -> None:
+        self._admission = admission
+        if self.client_gone:  # meanwhile; nobody says so a second time
+            self.release()
+        for name, value in admission.headers.items():
+            self.set_header(name, value)  # an error clears them (spec: Errors, rule 2)
 
     @property
     def idempotency_keys(self) -> list[str]:
@@ -106,22 +120,11 @@ class BaseHandler(Exchange):
             self._admission.leave()
 
     def set_default_headers(self) -> None:
-        self.clear_header("Server")
-        self.set_header("Content-Type", "application/json")
-        self.set_header("x-gateway-trace", self.call_id.hex)
+        headers = self._headers
+        headers["Content-Type"] = "application/json"
+        headers["X-Gateway-Trace"] = self.call_id.hex
         if self.services.draining():
-            self.set_header("Connection", "close")
-
-    def compute_etag(self) -> None:
-        """No ETags: whoever asks for a balance wants the balance, not a 304."""
-
-    def write_error(self, status_code: int, **kwargs: Any) -> None:
-        exc_info = kwargs.get("exc_info")
-        error = exc_info[1] if exc_info else HTTPError(status_code)
-        if isinstance(error, HTTPError) and error.status_code == METHOD_NOT_ALLOWED.http_status:
-            error = self.refused_method()  # a method that not even Tornado knows
-        self.tell(error)
-        self.finish()
+            headers["Connection"] = "close"
 
     def tell(self, error: BaseException) -> None:
         told = explain(error)

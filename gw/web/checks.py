@@ -75,12 +75,28 @@ async def admit(limits: Limits, principal: Principal) -> Admission:
             concurrency=principal.concurrency_limit,
         )
     except LimitExceeded as exceeded:
-        raise GatewayError(
-            RATE_LIMIT_EXCEEDED,
-            f"The account has reached its limit of {exceeded.limit} {_what(exceeded.dimension)}."
-            f" Try again in {exceeded.retry_after_seconds} s.",
-            headers=exceeded.headers,
-        ) from None
+        raise _refused(exceeded) from None
+
+
+def admit_at_once(limits: Limits, principal: Principal) -> Admission | None:
+    """The same, where it needs no waiting; None where it does."""
+    try:
+        return limits.enter_at_once(
+            principal.account_id,
+            rpm=principal.rpm_limit,
+            concurrency=principal.concurrency_limit,
+        )
+    except LimitExceeded as exceeded:
+        raise _refused(exceeded) from None
+
+
+def _refused(exceeded: LimitExceeded) -> GatewayError:
+    return GatewayError(
+        RATE_LIMIT_EXCEEDED,
+        f"The account has reached its limit of {exceeded.limit} {_what(exceeded.dimension)}."
+        f" Try again in {exceeded.retry_after_seconds} s.",
+        headers=exceeded.headers,
+    )
 
 
 async def require_funds(wallets: Money, principal: Principal) -> None:

@@ -8,7 +8,7 @@ private parts of Tornado 6.6.1's HTTP1Connection, to be reread before moving to 
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, cast
 
 from tornado.http1connection import HTTP1Connection
@@ -41,6 +41,20 @@ class ServerConnection(Protocol):
     def is_closed(self) -> bool: ...
 
     def set_max_body_size(self, max_body_size: int) -> None: ...
+
+    def set_close_callback(self, callback: Callable[[], None] | None) -> None: ...
+
+    def begin_answer(
+        self, status: int, reason: str, headers: Mapping[str, str], chunk: bytes
+    ) -> Future[None]:
+        """Send the head of an answer, whose header names are well spelled, and some of its body."""
+
+    def write(self, chunk: bytes) -> Future[None]: ...
+
+    def finish(self) -> None: ...
+
+    def finish_with(self, chunk: bytes) -> Future[None]:
+        """Send the last of an answer that has begun."""
 
     def close(self) -> None: ...
 
@@ -104,6 +118,18 @@ class Connection(HTTP1Connection):
         if self._request_start_line is not None and self._request_start_line.method == "HEAD":
             chunk = None  # it is announced, and not sent; Tornado takes that for a mistake
         return super().write_headers(start_line, headers, chunk)
+
+    def begin_answer(
+        self, status: int, reason: str, headers: Mapping[str, str], chunk: bytes
+    ) -> Future[None]:
+        return self.write_headers(
+            ResponseStartLine("", status, reason), HTTPHeaders(headers), chunk
+        )
+
+    def finish_with(self, chunk: bytes) -> Future[None]:
+        sent = self.write(chunk)
+        self.finish()
+        return sent
 
     def _clear_callbacks(self) -> None:
         super()._clear_callbacks()

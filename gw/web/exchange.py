@@ -1,24 +1,24 @@
-"""One HTTP exchange on Tornado: bodies, early answers, disconnects, accounting.
+"""One HTTP exchange: its body, early answers, disconnects, accounting.
 
-Mechanics only; who may ask, and what an error looks like, is `base.py` on top of this. Written
-against Tornado 6.6.1: its `RequestHandler._execute` and `finish`, and
-`HTTP1Connection._read_message_inner`, are to be reread before moving to another.
+Mechanics only; who may ask, and what an error looks like, is `base.py` on top of this, how an
+answer is written `answer.py` below it. A handler is driven from here and not by Tornado's
+`_execute`, which takes three turns of the event loop and as many futures for what is one task: a
+request that needs no waiting is checked when its head is there, and its endpoint starts when its
+body is.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any, ClassVar, cast
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, ClassVar
 
 from tornado.iostream import StreamClosedError
-from tornado.web import RequestHandler, stream_request_body
 
+from gw.web.answer import AnswerHandler
 from gw.web.body import LINGER_SECONDS, InboundBody, Leftover
-from gw.web.connection import ServerConnection
 from gw.web.errors import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_ALLOWED, GatewayError
 from gw.web.failures import ENDING_MESSAGE
-from gw.web.services import Services
 
 Endpoint = Callable[..., Awaitable[None]]
 
@@ -27,8 +27,7 @@ CLIENT_CLOSED_REQUEST = 499  # nginx's number for a client that left before its 
 _TORNADO_BODY_BYTES = 1 << 62
 
 
-@stream_request_body
-class Exchange(RequestHandler):
+class Exchange(AnswerHandler):
     """One request and its answer. An endpoint defines `on_get`, `on_post`, … coroutines."""
 
     route: ClassVar[str] = "other"  # the metrics' label
@@ -42,14 +41,11 @@ class Exchange(RequestHandler):
 
     _inbound: InboundBody | None = None
     _leftover: Leftover | None = None  # set once the request is refused before its body was in
+    _checking: asyncio.Task[None] | None = None
     _lingering: asyncio.Task[None] | None = None
     _sent: asyncio.Future[None] | None = None  # done when the answer is out
     _is_accounted = False
     _is_cut = False
-
-    @property
-    def services(self) -> Services:
-        return cast(Services, self.settings["services"])
 
     @classmethod
     def allowed_methods(cls) -> list[str]:
@@ -62,6 +58,13 @@ class Exchange(RequestHandler):
         return GatewayError(
             METHOD_NOT_ALLOWED, f"Use {allowed} on this endpoint.", headers={"Allow": allowed}
         )
+
+    def check_at_once(self) -> bool:
+        """What `check` does, where that needs no waiting; False leaves the rest to it.
+
+        Whoever adds a check adds it to both.
+        """
+        return False
 
     async def check(self) -> None:
         """Everything that can be refused without the body. Raises what it is refused with."""
@@ -89,7 +92,8 @@ class Exchange(RequestHandler):
 
     # --- Before the endpoint ---
 
-    async def prepare(self) -> None:
+    def begin(self, path_args: Sequence[bytes]) -> Awaitable[None] | None:
+        """The head is there. What is returned is to be waited for before the body may come."""
         services = self.services
         self.submitted_at = services.clock.now()
         services.in_flight.enter(self)
@@ -97,12 +101,29 @@ class Exchange(RequestHandler):
         connection.set_max_body_size(_TORNADO_BODY_BYTES)
         connection.refuse_body = self._refuse_body
         try:
+            self.path_args = [self.decode_argument(part) for part in path_args]
             if self._endpoint() is None:
                 raise self.refused_method()
-            await self.check()
-            self._inbound = InboundBody(self.request.headers, services.config.max_body_bytes)
+            if not self.check_at_once():
+                self._checking = asyncio.create_task(self._check())
+                return self._checking
+            self._expect_body()
         except Exception as error:  # noqa: BLE001  the top of a request: every fault is told
             self._refuse(error)
+        return None
+
+    async def _check(self) -> None:
+        try:
+            await self.check()
+            self._expect_body()
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  as in `begin`
+            self._refuse(error)
+        finally:
+            self._checking = None
+
+    def _expect_body(self) -> None:
+        """Raises GatewayError when the head tells that the body will not do."""
+        self._inbound = InboundBody(self.request.headers, self.services.config.max_body_bytes)
 
     def data_received(self, chunk: bytes) -> None:
         if self._leftover is not None:
@@ -115,7 +136,7 @@ class Exchange(RequestHandler):
         except GatewayError as error:
             self._refuse(error)
 
-    def _refuse(self, error: Exception) -> None:
+    def _refuse(self, error: BaseException) -> None:
         """Answer before the body is in, and let the client finish sending (`body.py`).
 
         The answer goes out now, but `finish` comes only when the body has ended: when it comes
@@ -127,7 +148,9 @@ class Exchange(RequestHandler):
         self.release()
         self.clear()
         self.tell(error)
-        if not leftover.keeps_connection:
+        # Servers disagree on whether a method that they do not know has a body.
+        is_known = self.request.method in self.SUPPORTED_METHODS
+        if not (leftover.keeps_connection and is_known):
             self.set_header("Connection", "close")
         if leftover.is_held_back:
             self.finish()
@@ -148,17 +171,21 @@ class Exchange(RequestHandler):
 
     # --- The endpoint ---
 
-    async def _serve(self, *args: str, **kwargs: str) -> None:
-        """Run `on_<method>`; what Tornado calls, whatever the method, when the body is complete.
-
-        Tornado finishes the answer afterwards, or what there is of it: a stream that was cut ends
-        there, and on a closed connection nothing is written at all.
-        """
+    def body_received(self) -> None:
+        """The body is complete: start the endpoint, or end what was refused before."""
         if self._leftover is not None:
             self._end()
             return
         assert self._inbound is not None
         self.body = self._inbound.take()
+        self._inbound = None
+        asyncio.create_task(self._serve())  # noqa: RUF006  the loop holds it until it begins
+
+    async def _serve(self) -> None:
+        """Run the endpoint, and finish the answer or what there is of it.
+
+        A stream that was cut ends there, and on a closed connection nothing is written at all.
+        """
         if self._connection.is_closed:  # it left with its last byte: nobody would be called back
             self._client_left()
             return
@@ -166,37 +193,42 @@ class Exchange(RequestHandler):
         assert endpoint is not None
         self.task = asyncio.current_task()
         try:
-            await endpoint(*args, **kwargs)
-        except asyncio.CancelledError:
-            if not (self.client_gone or self._is_cut):
-                raise  # not ours; Tornado answers 500 when nobody cancelled this task either
+            await endpoint(*self.path_args)
+            if not self._finished:
+                self.finish()
+        except asyncio.CancelledError as error:
+            if not (self.client_gone or self._is_cut):  # not ours
+                self._fail(error)
+                raise
             if not (self.client_gone or self._headers_written):
-                raise GatewayError(INTERNAL_ERROR, ENDING_MESSAGE) from None
+                self._fail(GatewayError(INTERNAL_ERROR, ENDING_MESSAGE))
         except self.gone_errors:
             self._client_left()
-        except Exception as error:
-            if not self._headers_written:
-                raise  # Tornado asks `write_error`
-            self.log_exception(type(error), error, error.__traceback__)
+        except Exception as error:  # noqa: BLE001  the top of a request: every fault is told
+            self._fail(error)
         finally:
             self.task = None
-            if self._finished or self.client_gone:
+            if self._finished:
                 self._leave_flight()
+            else:
+                self.finish()
+
+    def _fail(self, error: BaseException) -> None:
+        """Log the fault, and tell of it where nothing has been sent."""
+        self.log_exception(type(error), error, error.__traceback__)
+        if not self._headers_written:
+            self.clear()
+            self.tell(error)
 
     def _endpoint(self) -> Endpoint | None:
-        assert self.request.method is not None
-        return getattr(self, f"on_{self.request.method.lower()}", None)
-
-    get = head = post = delete = patch = put = options = _serve
-
-    @property
-    def _connection(self) -> ServerConnection:
-        return cast(ServerConnection, self.request.connection)
+        method = self.request.method
+        if method not in self.SUPPORTED_METHODS:  # which could be the end of any name
+            return None
+        return getattr(self, f"on_{method.lower()}", None)
 
     # --- After it ---
 
     def on_connection_close(self) -> None:
-        super().on_connection_close()
         if self._finished or self._leftover is not None:
             self._end()  # it has its answer; Tornado says this too when that ended before the body
             return

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, Protocol
 
-from gw.app import GatewayApplication
 from gw.config.config import Address
+from gw.web.application import GatewayApplication
 from gw.web.front import FrontListener
 from gw.web.listener import Listener, PublicListener
 

@@ -28,12 +28,18 @@ class Keys(Protocol):
     async def authenticate(self, key_text: str, *, touch: bool = True) -> Principal:
         """Raises KeyRefused, or StoreUnavailable. `touch=False` leaves the last use alone."""
 
+    def recall(self, key_text: str, *, touch: bool = True) -> Principal | None:
+        """The same from memory; None for a key that is not known there, or is no good."""
+
 
 class Money(Protocol):
     """What an account can spend, in nano-USD. Every method raises StoreUnavailable."""
 
     async def available(self, account_id: str) -> int:
         """Balance minus open holds: a snapshot, but exact when it is not positive."""
+
+    def is_funded(self, account_id: str) -> bool:
+        """True when memory says that something is available; False says nothing."""
 
     async def settled(self, account_id: str) -> None:
         """Wait until everything this process has queued for the account is applied."""
@@ -60,6 +66,11 @@ class Limits(Protocol):
         self, account_id: str, *, rpm: int | None, concurrency: int | None
     ) -> Admission:
         """Raises LimitExceeded."""
+
+    def enter_at_once(
+        self, account_id: str, *, rpm: int | None, concurrency: int | None
+    ) -> Admission | None:
+        """The same, where nobody has to be asked; None where somebody has. Raises LimitExceeded."""
 
 
 class WebConfig(Protocol):

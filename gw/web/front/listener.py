@@ -15,7 +15,7 @@ from gw.web.front.request import FrontRequest
 from gw.web.listener import BACKLOG, bind
 
 if TYPE_CHECKING:
-    from gw.app import GatewayApplication
+    from gw.web.application import GatewayApplication
 
 # Of the files that this process may open, for everything else: channels, the database, …
 FILES_ELSEWHERE = 0.5

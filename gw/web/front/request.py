@@ -8,16 +8,10 @@ framed here. Reading and writing is the connection's.
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tornado.httputil import (
-    HTTPConnection,
-    HTTPHeaders,
-    HTTPMessageDelegate,
-    RequestStartLine,
-    ResponseStartLine,
-)
+from tornado.httputil import HTTPConnection, HTTPMessageDelegate, RequestStartLine
 
 from gw.web.errors import GatewayError
 from gw.web.front.head import Head
@@ -163,29 +157,21 @@ class FrontRequest(HTTPConnection):
         """End the connection now, in the middle of whatever it is."""
         self._connection.abort()
 
-    def write_headers(
-        self,
-        start_line: RequestStartLine | ResponseStartLine,
-        headers: HTTPHeaders,
-        chunk: bytes | None = None,
+    def begin_answer(
+        self, status: int, reason: str, headers: Mapping[str, str], chunk: bytes
     ) -> Future[None]:
         """Begin the answer."""
-        assert isinstance(start_line, ResponseStartLine)
-        code = start_line.code
-        fields: dict[str, list[str]] = headers._as_list
-        has_body = self.start_line.method != "HEAD" and code not in (204, 304)
-        is_sized = "Content-Length" in fields
+        has_body = self.start_line.method != "HEAD" and status not in (204, 304)
+        is_sized = "Content-Length" in headers
         is_current = self.start_line.version == "HTTP/1.1"
         self._is_chunked = is_current and has_body and not is_sized
-        said = fields.get("Connection")
-        if said is not None and said[0].lower() == "close":
+        said = headers.get("Connection")
+        if said is not None and said.lower() == "close":
             self.keeps_alive = False
         elif has_body and not is_sized and not is_current:
             self.keeps_alive = False  # its body ends with the connection
-        lines = [f"HTTP/1.1 {code} {start_line.reason}"]
-        for name, values in fields.items():
-            for value in values:
-                lines.append(f"{name}: {value}")
+        lines = [f"HTTP/1.1 {status} {reason}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
         if self._is_chunked:
             lines.append("Transfer-Encoding: chunked")
         if said is None:
@@ -210,11 +196,22 @@ class FrontRequest(HTTPConnection):
 
     def finish(self) -> None:
         """The answer is complete."""
+        self._end(b"0\r\n\r\n" if self._is_chunked else b"")
+
+    def finish_with(self, chunk: bytes) -> Future[None]:
+        """Send the last piece of the answer's body."""
+        if self._is_chunked:
+            chunk = self._framed(chunk) + b"0\r\n\r\n" if chunk else b"0\r\n\r\n"
+        sent = self._connection.write(chunk)
+        self._end(b"")
+        return sent
+
+    def _end(self, last: bytes) -> None:
         self.is_finished = True
         self._close_callback = None
         self.refuse_body = None
         self._delegate = None
-        self._connection.answered(self, b"0\r\n\r\n" if self._is_chunked else b"")
+        self._connection.answered(self, last)
 
     def _framed(self, chunk: bytes) -> bytes:
         return b"%x\r\n%b\r\n" % (len(chunk), chunk) if self._is_chunked else chunk

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -52,6 +53,41 @@ async def test_second_request_does_not_ask_the_database(world: World) -> None:
         assert await world.name_of() == "test"
     assert world.table.reads == 1
     assert (world.counter.hits, world.counter.misses) == (4, 1)
+
+
+@in_world(Row("key_1", KEY, expires_at=datetime(2100, 1, 1, tzinfo=UTC)))
+async def test_key_that_is_known_and_good_is_recalled_without_a_read(world: World) -> None:
+    assert world.cache.recall(KEY) is None
+    principal = await world.cache.authenticate(KEY, touch=False)
+    assert world.cache.recall(KEY) == principal
+    assert (world.counter.hits, world.counter.misses) == (1, 1)
+    assert list(world.cache.touched()) == ["key_1"]
+    assert world.cache.recall(KEY, touch=False) == principal
+    assert world.cache.touched() == {}
+    assert world.cache.recall(OTHER) is None
+    assert world.table.reads == 1
+
+
+@in_world()
+async def test_key_that_may_have_changed_is_not_recalled(world: World) -> None:
+    for forget in (
+        partial(world.cache.invalidate, "key:key_1"),
+        partial(world.cache.invalidate, "account:acct_1"),
+        world.cache.clear,
+        partial(world.clock.advance, 5.0),
+    ):
+        await world.cache.authenticate(KEY)
+        assert world.cache.recall(KEY) is not None
+        forget()
+        assert world.cache.recall(KEY) is None
+
+
+@in_world(Row("key_1", KEY, is_enabled=False), Row("key_2", OTHER, is_revoked=True))
+async def test_key_that_is_no_good_is_not_recalled(world: World) -> None:
+    for text in (KEY, OTHER):
+        with pytest.raises(KeyRefused):
+            await world.cache.authenticate(text)
+        assert world.cache.recall(text) is None
 
 
 @in_world(Row("key_1", KEY, is_hash_only=True))

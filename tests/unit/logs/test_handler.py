@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gw.app import GatewayApplication
 from gw.logs.handler import LogsHandler
-from gw.web.base import NotFoundHandler
+from gw.web.application import GatewayApplication
 from gw.web.errors import INVALID_REQUEST, GatewayError
 from gw.web.render import dumps
 from tests.support.aio import run
@@ -30,11 +29,7 @@ class ScopeHandler(LogsHandler):
 
 def ask(world: World, *heads: str) -> list[Answer]:
     application = GatewayApplication(
-        [("/scope", ScopeHandler)],
-        default_handler_class=NotFoundHandler,
-        services=world.services,
-        logs=world.logs,
-        log_function=lambda handler: None,
+        [("/scope", ScopeHandler)], services=world.services, logs=world.logs
     )
 
     async def scene() -> list[Answer]:

@@ -27,6 +27,18 @@ def test_idle_wallet_is_forgotten_and_read_again() -> None:
     run(main())
 
 
+def test_account_is_funded_as_far_as_its_wallet_has_seen() -> None:
+    async def main() -> None:
+        async with bank(balance=100) as b:
+            assert not b.wallets.is_funded(ACCOUNT)  # nobody has looked yet
+            assert await b.wallets.available(ACCOUNT) == 100
+            assert b.wallets.is_funded(ACCOUNT)
+            await b.wallets.hold(hold(1))
+            assert not b.wallets.is_funded(ACCOUNT)
+
+    run(main())
+
+
 def test_wallet_that_waits_for_its_ledger_stays() -> None:
     async def main() -> None:
         async with bank(balance=1000) as b:

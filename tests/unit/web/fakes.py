@@ -15,7 +15,7 @@ from actors.store.errors import StoreUnavailable
 from actors.wallet.claims import Claim
 from actors.wallet.ledger import Spending
 from channels.registry import Registry
-from gw.app import GatewayApplication, make_application
+from gw.app import make_application
 from gw.config.config import Timeouts
 from gw.idempotency.guard import IdempotencyGuard
 from gw.idempotency.store import KeptAnswer
@@ -23,6 +23,7 @@ from gw.keys.principal import KeyRefused, Principal
 from gw.logs.cursor import CursorSeal
 from gw.logs.services import LogServices
 from gw.logs.summary_cache import SummaryCache
+from gw.web.application import GatewayApplication
 from gw.web.drain import InFlight
 from gw.web.services import Refusal, Services
 from tests.support.clock import FakeClock
@@ -55,6 +56,14 @@ class FakeKeys:
     def __init__(self) -> None:
         self.known: dict[str, Principal | Exception] = {KEY: make_principal()}
         self.uses: list[tuple[str, bool]] = []
+        self.remembers = True  # what it knows needs no waiting
+
+    def recall(self, key_text: str, *, touch: bool = True) -> Principal | None:
+        found = self.known.get(key_text)
+        if not self.remembers or not isinstance(found, Principal):
+            return None
+        self.uses.append((key_text, touch))
+        return found
 
     async def authenticate(self, key_text: str, *, touch: bool = True) -> Principal:
         self.uses.append((key_text, touch))
@@ -78,7 +87,11 @@ class FakeMoney:
         self.after_lag: Spending | None = None
         self.lag: asyncio.Event | None = None
         self.is_down = False
+        self.remembers = False  # a balance seen before is good enough to go on with
         self.asked: list[str] = []
+
+    def is_funded(self, account_id: str) -> bool:
+        return self.remembers and self.available_nano_usd > 0
 
     async def available(self, account_id: str) -> int:
         self.asked.append("available")

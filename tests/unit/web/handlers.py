@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from tornado.web import RequestHandler
-
-from gw.app import GatewayApplication
-from gw.web.base import BaseHandler, NotFoundHandler
+from gw.web.application import GatewayApplication
+from gw.web.base import BaseHandler
 from gw.web.render import dumps
 from tests.unit.web.fakes import World
 
@@ -138,8 +136,6 @@ def make_app(world: World, script: Script | None = None) -> GatewayApplication:
             (r"/v1/torrent", TorrentHandler, scripted),
             (r"/v1/named/([^/]+)", NamedHandler),
         ],
-        default_handler_class=NotFoundHandler,
-        log_function=account,
         services=world.services,
     )
 
@@ -150,8 +146,3 @@ class NamedHandler(BaseHandler):
 
     async def on_get(self, name: str) -> None:
         self.write(dumps({"name": name}))
-
-
-def account(handler: RequestHandler) -> None:
-    assert isinstance(handler, BaseHandler)
-    handler.account(handler.get_status())

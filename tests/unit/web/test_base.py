@@ -85,6 +85,44 @@ def test_the_key_is_taken_from_the_query() -> None:
     assert world.keys.uses == [(KEY, True)]
 
 
+@pytest.mark.parametrize(
+    ("changes", "available_nano_usd", "told"),
+    [
+        ({}, 1, (200, None)),
+        ({"rpm_limit": 2}, 1, (200, None)),
+        ({"kind": "agent"}, 1, (403, "permission_denied")),
+        ({"rpm_limit": 1}, 1, (429, "rate_limit_exceeded")),
+        ({"concurrency_limit": 1}, 1, (429, "rate_limit_exceeded")),
+        ({}, 0, (402, "quota_exceeded")),
+        ({"rpm_limit": 1}, 0, (429, "rate_limit_exceeded")),
+        ({"kind": "agent", "rpm_limit": 1}, 0, (403, "permission_denied")),
+    ],
+)
+@pytest.mark.parametrize("remembers", [True, False], ids=["from memory", "asked for"])
+def test_the_checks_say_the_same_whether_or_not_they_have_to_wait(
+    changes: dict[str, object],
+    available_nano_usd: int,
+    told: tuple[int, str | None],
+    remembers: bool,
+) -> None:
+    world = World()
+    world.keys.known[KEY] = make_principal(**changes)
+    world.keys.remembers = world.money.remembers = remembers
+    world.money.available_nano_usd = available_nano_usd
+    world.limits.enter_at_once("acct_1", rpm=1, concurrency=None)  # another, still in flight
+    answer = ask_one(world, ECHO)
+    assert (answer.status, answer.code if told[1] else None) == told
+    assert world.keys.uses == [(KEY, True)]
+    assert len(world.refusals) == (told[0] != 200)
+    assert world.metrics.limits_refused == (
+        [] if told[0] != 429 else ["rpm" if "rpm_limit" in changes else "concurrency"]
+    )
+    if remembers and told[0] == 200:
+        assert world.money.asked == []
+    assert world.limits.in_flight("acct_1") == 1
+    assert len(world.in_flight) == 0
+
+
 def test_an_endpoint_may_leave_the_last_use_alone() -> None:
     world = World()
     assert ask_one(world, request("GET", "/v1/free"), b"").status == 200
@@ -170,6 +208,7 @@ def test_a_free_endpoint_does_not_count() -> None:
 def test_an_empty_balance_is_402(available_nano_usd: int) -> None:
     world = World()
     world.money.available_nano_usd = available_nano_usd
+    world.limits.enter_at_once("acct_1", rpm=1, concurrency=None)  # another, still in flight
     answer = ask_one(world, ECHO)
     assert answer.status == 402
     assert answer.json()["error"] == {

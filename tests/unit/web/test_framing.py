@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tornado.httputil import (
-    HTTPConnection,
-    HTTPHeaders,
-    HTTPMessageDelegate,
-    RequestStartLine,
-)
+from tornado.httputil import HTTPConnection, HTTPHeaders, RequestStartLine
 
-from gw.web.framing import FramingGuard, framing_fault
+from gw.web.application import GatewayApplication
+from gw.web.arrival import Arrival
+from gw.web.framing import framing_fault
 from tests.support.aio import run
 from tests.unit.web.fakes import World
 from tests.unit.web.wire import Answer, served
@@ -99,15 +96,18 @@ def test_what_is_not_http_is_refused_and_the_server_lives_on(line: str) -> None:
 
 
 def test_the_connection_is_left_nothing_to_complain_about_again() -> None:
-    told: list[str] = []
     headers = HTTPHeaders({"Content-Length": "5", "Transfer-Encoding": "chunked"})
-    guard = FramingGuard(
-        HTTPMessageDelegate(), HTTPConnection(), lambda _, message: told.append(message)
-    )
-    guard.headers_received(RequestStartLine("POST", "/", "HTTP/1.1"), headers)
-    guard.data_received(b"hello")
-    guard.finish()
-    guard.on_connection_close()
+    told: list[str] = []
+
+    class Deaf(GatewayApplication):
+        def refuse_framing(self, connection: HTTPConnection, message: str) -> None:
+            told.append(message)
+
+    arrival = Arrival(Deaf([], services=World().services), HTTPConnection())
+    arrival.headers_received(RequestStartLine("POST", "/", "HTTP/1.1"), headers)
+    arrival.data_received(b"hello")
+    arrival.finish()
+    arrival.on_connection_close()
     assert len(told) == 1
     assert not headers
 

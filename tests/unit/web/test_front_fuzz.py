@@ -6,9 +6,9 @@ import asyncio
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tornado.web import RequestHandler
 
-from gw.app import GatewayApplication
+from gw.web.application import GatewayApplication
+from gw.web.base import BaseHandler
 from gw.web.fronts import Front
 from tests.support.aio import run
 from tests.unit.web.fakes import KEY, World
@@ -70,23 +70,23 @@ def wires(draw: st.DrawFn) -> bytes:
     return wire
 
 
-class Recorder(RequestHandler):
+class Recorder(BaseHandler):
     """Every path's endpoint: remembers what was asked."""
 
-    def record(self) -> None:
+    auth = "none"
+
+    async def record(self) -> None:
         found: list[tuple[str | None, str | None, bytes]] = self.settings["found"]
-        found.append((self.request.method, self.request.uri, self.request.body))
+        found.append((self.request.method, self.request.uri, self.body))
         self.finish(b"{}")
 
-    get = head = post = record
+    on_get = on_head = on_post = record
 
 
 async def found_by(front: Front, wire: bytes) -> list[tuple[str | None, str | None, bytes]]:
     """What the endpoints were asked, once nothing moves any more."""
     found: list[tuple[str | None, str | None, bytes]] = []
-    application = GatewayApplication(
-        [(r".*", Recorder)], log_function=ignore, services=World().services, found=found
-    )
+    application = GatewayApplication([(r".*", Recorder)], services=World().services, found=found)
     token = FRONT.set(front)
     try:
         async with served(application) as address, address.client() as client:
@@ -100,10 +100,6 @@ async def found_by(front: Front, wire: bytes) -> list[tuple[str | None, str | No
     finally:
         FRONT.reset(token)
     return found
-
-
-def ignore(_: RequestHandler) -> None:
-    """Count nothing."""
 
 
 @settings(max_examples=200, deadline=None)

@@ -10,8 +10,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from gw.app import GatewayApplication
 from gw.config import config
+from gw.web.application import GatewayApplication
 from gw.web.fronts import DEFAULT_FRONT, FRONTS, Front
 from tests.unit.web.fakes import KEY
 

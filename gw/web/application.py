@@ -1,0 +1,61 @@
+"""The public listener's application: Tornado's, with a short way from a head to its handler."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any, cast
+
+from tornado.http1connection import HTTP1Connection
+from tornado.httputil import HTTPConnection
+from tornado.web import Application
+
+from gw.web.arrival import Arrival
+from gw.web.base import NotFoundHandler
+from gw.web.connection import Connection, ServerConnection
+from gw.web.dates import HttpDate
+from gw.web.errors import INVALID_REQUEST, GatewayError
+from gw.web.render import render
+from gw.web.routing import Routes, Target
+from gw.web.services import Services
+from metrics.masks import redact
+
+
+class GatewayApplication(Application):
+    """The routes with what their handlers may use; every handler is an `Exchange`.
+
+    `settings` are Tornado's, for what only some rooms need.
+    """
+
+    def __init__(self, handlers: list[Any], *, services: Services, **settings: Any) -> None:
+        super().__init__(handlers, **settings)
+        self.services = services
+        self.date = HttpDate()
+        self.routes = Routes(self.wildcard_router.rules, Target(NotFoundHandler, {}))
+
+    def start_request(self, server_conn: object, request_conn: HTTPConnection) -> Arrival:
+        if isinstance(request_conn, HTTP1Connection):
+            Connection.adopt(request_conn, self.refuse_framing)
+        return Arrival(self, request_conn)
+
+    def refuse(self, connection: HTTPConnection, error: GatewayError) -> None:
+        """Answer a request that never reaches a handler, and end its connection."""
+        services = self.services
+        status = error.kind.http_status
+        # What is quoted of the request may be its key.
+        body = render("chat", GatewayError(error.kind, redact(error.message)))
+        headers = {
+            "Content-Type": "application/json",
+            "Content-Length": str(len(body)),
+            "Connection": "close",
+            "X-Gateway-Trace": services.new_id().hex,
+            **error.headers,
+        }
+        cast(ServerConnection, connection).begin_answer(
+            status, HTTPStatus(status).phrase, headers, body
+        )
+        connection.finish()
+        services.metrics.http_response(route="malformed", status=status)
+
+    def refuse_framing(self, connection: HTTPConnection, message: str) -> None:
+        """Answer a request whose head will not do, and end its connection."""
+        self.refuse(connection, GatewayError(INVALID_REQUEST, message))
