@@ -1,6 +1,8 @@
-"""The benchmark: what one call costs in CPU, measured side by side with another server.
+"""The benchmark: what a call costs, measured side by side with a bare proxy and any other server.
 
-`python -m loadtests.bench` (see `__main__.py`) starts a gateway, the simulator and a load generator
-on disjoint cores where it can. CPU time is read from the operating system; requests per second say
-something only where a core is saturated.
+`python -m loadtests.bench` (`__main__.py`) takes pieces of work (`workloads.py`, `endurance.py`)
+through a run (`bench.py`), window by window (`window.py`), and writes a table (`table.py`) beside
+what is to be reached (`targets.py`). `rig.py` starts the processes, `placement.py` says on which
+cores, `load.py` and `client.py` make the load, `upstream.py` answers it, `reference/` is the bare
+proxy.
 """

@@ -7,45 +7,44 @@ passed on to stderr.
 
 from __future__ import annotations
 
+import asyncio
 import json
-import os
+import shlex
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
+from urllib.parse import urlsplit
 
 from gw.web.fronts import DEFAULT_FRONT, Front
+from loadtests.bench.accounts import make_keys
+from loadtests.bench.machine import pin, tree
+from loadtests.bench.placement import Placement, available_cores, place
 
 READY_SECONDS = 60.0
+STOP_SECONDS = 60
+SIMULATOR = "loadtests.simulator"
+LIGHT_UPSTREAM = "loadtests.bench.upstream"
+REFERENCE = "bare proxy"
+MAX_CONCURRENCY = 20_000
 
-CONFIG = """\
-listen: 127.0.0.1:0
-admin_listen: 127.0.0.1:0
-data_dir: {folder}/var
-channels:
-{channels}
-models:
-  - id: sim-model
-    channels: [{names}]
-    max_output_tokens: 1000
-    price: {{input: "1", output: "10", cached_input: "0.1"}}
-"""
-CHANNEL = """\
-  - id: {name}
-    base_url: {upstream}
-    api_key: {name}
-    protocols: [chat]
-    max_concurrency: 20000
-    health: {{failures: 100}}"""
+
+@dataclass(frozen=True)
+class Model:
+    """A model of the gateway: the channels that have it, and what it is called there."""
+
+    id: str
+    channels: Sequence[str]
+    name_there: str | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +57,7 @@ class Target:
     pid: int
     keys: Sequence[str]
     database_pid: int | None = None
+    admin_url: str | None = None
 
     @property
     def key(self) -> str:
@@ -65,16 +65,20 @@ class Target:
         return self.keys[0]
 
 
+@dataclass(frozen=True)
+class Against:
+    """Another server to measure in the same run: how it is started, and where it listens then."""
+
+    name: str
+    command: str
+    url: str
+
+
 @cache
 def cores() -> tuple[set[int], set[int]]:
-    """The core of the server under test, and those of everything else.
-
-    Asked once, before this process keeps itself to the latter.
-    """
-    available = sorted(os.sched_getaffinity(0))
-    if len(available) < 2:
-        return set(available), set(available)
-    return {available[0]}, set(available[1:])
+    """The core of the server under test, and those of everything else."""
+    placement = place(available_cores())
+    return set(placement.server), set(placement.rig)
 
 
 def start(arguments: Sequence[str], cores: set[int]) -> tuple[subprocess.Popen[str], str]:
@@ -83,8 +87,8 @@ def start(arguments: Sequence[str], cores: set[int]) -> tuple[subprocess.Popen[s
         [sys.executable, "-m", *arguments],
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: os.sched_setaffinity(0, cores),
     )
+    pin(process.pid, cores)
     assert process.stderr is not None
     deadline = time.monotonic() + READY_SECONDS
     for line in process.stderr:
@@ -102,7 +106,7 @@ def start(arguments: Sequence[str], cores: set[int]) -> tuple[subprocess.Popen[s
 def stop(process: subprocess.Popen[str]) -> None:
     """End a process and wait for it."""
     process.send_signal(signal.SIGTERM)
-    process.wait(timeout=60)
+    process.wait(timeout=STOP_SECONDS)
 
 
 def _pass_on(lines: IO[str]) -> None:
@@ -114,9 +118,25 @@ def _pass_on(lines: IO[str]) -> None:
 @contextmanager
 def upstream(options: Sequence[str] = ()) -> Iterator[str]:
     """The simulator; yields its address."""
-    process, ready = start(["loadtests.simulator", "--port", "0", *options], cores()[1])
+    with _upstream(SIMULATOR, options, cores()[1]) as (_, url):
+        yield url
+
+
+@contextmanager
+def light_upstream(placement: Placement) -> Iterator[Target]:
+    """The upstream of canned bytes, as a target: asked without a server between."""
+    with _upstream(LIGHT_UPSTREAM, (), set(placement.upstream)) as (process, url):
+        host, port = _host_and_port(url)
+        yield Target("rig alone", host, port, process.pid, ["bench"])
+
+
+@contextmanager
+def _upstream(
+    module: str, options: Sequence[str], own: set[int]
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    process, ready = start([module, "--port", "0", *options], own)
     try:
-        yield ready.partition("listen=")[2].split()[0]
+        yield process, _word(ready, "listen")
     finally:
         stop(process)
 
@@ -125,38 +145,119 @@ def upstream(options: Sequence[str] = ()) -> Iterator[str]:
 def gateway(
     upstream_url: str,
     *,
-    channels: Sequence[str] = ("simulator",),
+    channels: Sequence[str] | Mapping[str, str] = ("simulator",),
+    models: Sequence[Model] = (),
     accounts: int = 1,
     front: Front = DEFAULT_FRONT,
+    processes: int = 1,
+    placement: Placement | None = None,
+    name: str = "gateway",
 ) -> Iterator[Target]:
     """A gateway with keys that will not run dry, one an account; verified when it has stopped.
 
-    Raises VerifyFailed.
+    `channels` may say which protocol each speaks. Raises VerifyFailed.
     """
+    where = placement or place(available_cores())
     with tempfile.TemporaryDirectory(prefix="gw-bench-") as text:
         folder = Path(text)
         folder.chmod(0o711)
         config = folder / "gw.yaml"
-        written = [CHANNEL.format(name=name, upstream=upstream_url) for name in channels]
-        config.write_text(
-            CONFIG.format(folder=folder, channels="\n".join(written), names=", ".join(channels)),
-            encoding="utf-8",
-        )
-        own, others = cores()
+        settings = _settings(folder, upstream_url, channels, models)
+        config.write_text(json.dumps(settings), encoding="utf-8")  # JSON is YAML
         arguments = ["gw", "serve", "--config", str(config), "--front", front]
-        process, ready = start(arguments, own)
+        if processes > 1:
+            arguments += ["--processes", str(processes)]
+        process, ready = start(arguments, set(where.server))
         try:
-            with ThreadPoolExecutor(len(others)) as pool:
-                keys = list(pool.map(lambda _: _new_key(config), range(accounts)))
-            url = ready.partition("listen=")[2].split()[0]
-            host, _, port = url.removeprefix("http://").rpartition(":")
             database = _postmaster(folder)
-            for pid in [database, *_children(database)]:
-                os.sched_setaffinity(pid, others)
-            yield Target(f"gw {front}", host, int(port), process.pid, keys, database)
+            for pid in tree(database):
+                pin(pid, where.database)
+            keys = asyncio.run(make_keys(config, accounts))
+            host, port = _host_and_port(_word(ready, "listen"))
+            admin_url = _word(ready, "admin")
+            yield Target(name, host, port, process.pid, keys, database, admin_url)
         finally:
             stop(process)
         verify(config)
+
+
+def _settings(
+    folder: Path,
+    upstream_url: str,
+    channels: Sequence[str] | Mapping[str, str],
+    models: Sequence[Model],
+) -> dict[str, Any]:
+    spoken = channels if isinstance(channels, Mapping) else dict.fromkeys(channels, "chat")
+    return {
+        "listen": "127.0.0.1:0",
+        "admin_listen": "127.0.0.1:0",
+        "data_dir": str(folder / "var"),
+        "channels": [
+            {
+                "id": name,
+                "base_url": upstream_url,
+                "api_key": name,
+                "protocols": [protocol],
+                "max_concurrency": MAX_CONCURRENCY,
+                "health": {"failures": 100},
+            }
+            for name, protocol in spoken.items()
+        ],
+        "models": [
+            {
+                "id": model.id,
+                "channels": [
+                    {"id": one, "as": model.name_there or model.id} for one in model.channels
+                ],
+                "max_output_tokens": 1000,
+                "price": {"input": "1", "output": "10", "cached_input": "0.1"},
+            }
+            for model in models or [Model("sim-model", list(spoken))]
+        ],
+    }
+
+
+@contextmanager
+def other_server(against: Against, upstream_url: str, placement: Placement) -> Iterator[Target]:
+    """Any server that takes chat-completions; its command is told where the upstream is."""
+    up_host, up_port = _host_and_port(upstream_url)
+    host, port = _host_and_port(against.url)
+    command = against.command.format(
+        upstream_url=upstream_url,
+        upstream_host=up_host,
+        upstream_port=up_port,
+        port=port,
+    )
+    process = subprocess.Popen(shlex.split(command))
+    try:
+        pin(process.pid, placement.server)
+        deadline = time.monotonic() + READY_SECONDS
+        while not _is_listening(host, port):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise SystemExit(f"{against.name} does not listen on {against.url}")
+            time.sleep(0.05)
+        yield Target(against.name, host, port, process.pid, ["bench"])
+    finally:
+        process.terminate()
+        process.wait(timeout=STOP_SECONDS)
+
+
+def reference() -> Against:
+    """The project's own bare proxy."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = f"{shlex.quote(sys.executable)} -m loadtests.bench.reference {port}"
+    return Against(
+        REFERENCE,
+        command + " {upstream_host} {upstream_port}",
+        f"http://127.0.0.1:{port}",
+    )
+
+
+def _is_listening(host: str, port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((host, port)) == 0
 
 
 class VerifyFailed(Exception):
@@ -172,11 +273,6 @@ def verify(config: Path | str) -> None:
     print(f"gw ledger verify: {report['counts']}")
 
 
-def _new_key(config: Path) -> str:
-    account = _gw(config, "account", "create", "bench", "--credit-usd", "1000000")
-    return _gw(config, "key", "create", "--account", account["id"], "--name", "bench")["key"]
-
-
 def _gw(config: Path | str, *arguments: str) -> dict[str, str]:
     done = subprocess.run(
         [sys.executable, "-m", "gw", *arguments, "--config", str(config), "--json"],
@@ -188,11 +284,17 @@ def _gw(config: Path | str, *arguments: str) -> dict[str, str]:
     return answer
 
 
+def _word(ready: str, name: str) -> str:
+    return ready.partition(f"{name}=")[2].split()[0]
+
+
+def _host_and_port(url: str) -> tuple[str, int]:
+    parts = urlsplit(url)
+    assert parts.hostname is not None, url
+    assert parts.port is not None, url
+    return parts.hostname, parts.port
+
+
 def _postmaster(folder: Path) -> int:
     (pid_file,) = (folder / "var").rglob("postmaster.pid")
     return int(pid_file.read_text().split("\n", 1)[0])
-
-
-def _children(pid: int) -> list[int]:
-    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    return [int(child) for child in text.split()]

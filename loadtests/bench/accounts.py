@@ -1,0 +1,48 @@
+"""Makes many funded accounts with a key each, in one process and a few statements at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+from actors.store.database import Database
+from actors.store.embedded import EmbeddedPostgres
+from actors.wallet.money import NANO_PER_USD
+from gw.accounts import store
+from gw.config.load import load
+from gw.keys.issue import KeyWish, issue_key
+from gw.keys.secret import KeyHasher, KeySealer, load_secret
+
+CREDIT_NANO_USD = 1_000_000 * NANO_PER_USD
+AT_ONCE = 8
+
+
+async def make_keys(config_path: Path, count: int) -> list[str]:
+    """Make so many accounts beside the running gateway of this file; return their keys.
+
+    Raises StoreError, EmbeddedFault, ConfigFaults.
+    """
+    config = load(config_path, os.environ)
+    secret = load_secret(config.secret, config.data_dir)
+    hasher, sealer = KeyHasher(secret), KeySealer(secret)
+    embedded = EmbeddedPostgres(config.data_dir)
+    dsn = await embedded.start()
+    try:
+        async with Database(dsn, size=AT_ONCE) as database:
+
+            async def make(number: int) -> str:
+                account = await store.create(
+                    database, f"bench {number}", credit_nano_usd=CREDIT_NANO_USD
+                )
+                wish = KeyWish(account_id=account.id, name="bench")
+                issued = await issue_key(database, wish, hasher=hasher, sealer=sealer)
+                return issued.text
+
+            keys: list[str] = []
+            for first in range(0, count, AT_ONCE):
+                some = range(first, min(count, first + AT_ONCE))
+                keys += await asyncio.gather(*map(make, some))
+            return keys
+    finally:
+        await embedded.stop()

@@ -1,0 +1,167 @@
+"""The table of a run in Markdown: the machine, figures beside their targets, every section."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from loadtests.bench.figures import Figure, Row, Section, ratio
+from loadtests.bench.rig import REFERENCE
+from loadtests.bench.targets import TARGETS, written
+
+NOTHING = "–"
+# Above this share of its cores the rig is what is measured.
+RIG_BUSY_MAX = 0.9
+
+# column: heading, factor, decimals
+COLUMNS: Mapping[str, tuple[str, float, int]] = MappingProxyType(
+    {
+        "rate": ("calls/s", 1, 0),
+        "cpu_ms": ("CPU ms/call", 1, 3),
+        "pg_ms": ("PostgreSQL ms/call", 1, 3),
+        "p50_ms": ("p50 ms", 1, 2),
+        "p99_ms": ("p99 ms", 1, 2),
+        "event_us": ("CPU µs/event", 1, 1),
+        "served": ("served %", 100, 0),
+        "first_p50_ms": ("first byte p50 ms", 1, 1),
+        "first_p99_ms": ("first byte p99 ms", 1, 1),
+        "gap_p99_ms": ("gap p99 ms", 1, 1),
+        "kb_stream": ("KB/stream", 1, 0),
+        "lag_ms": ("loop blocked ≤ ms", 1, 1),
+        "server_busy": ("server's core %", 100, 0),
+        "rig_busy": ("rig's cores %", 100, 0),
+        "idle_mb": ("idle MB", 1, 1),
+        "peak_mb": ("peak MB", 1, 1),
+        "after_mb": ("after MB", 1, 1),
+        "above_idle": ("above idle %", 100, 0),
+        "recovered_s": ("seconds waited", 1, 0),
+        "minutes": ("minutes", 1, 0),
+        "first_mb": ("first MB", 1, 1),
+        "last_mb": ("last MB", 1, 1),
+        "mb_per_hour": ("MB/hour", 1, 1),
+    }
+)
+RATIO = "ratio"
+RATIO_OF = ("event_us", "cpu_ms")  # the first of them that the section has
+EXPLANATIONS = f"""\
+Figures are medians of the windows that count, with the lowest and the highest in brackets. CPU is
+the operating system's count for the whole process tree, PostgreSQL apart.
+
+`× {REFERENCE}` compares CPU with the project's own bare proxy (`loadtests/bench/reference`: the
+same stack without keys, money, log or limits), in windows by turns.
+
+`rig alone` is the load generator straight at the upstream: what of a latency is not the server's.
+Its CPU column is the upstream's. Where the rig's cores are busy above {RIG_BUSY_MAX:.0%}, the rig
+is what limits the calls a second; CPU still says what a call costs.
+"""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the table says about the run itself."""
+
+    command: str
+    date: str
+    machine: Sequence[str]
+    placement: str
+    windows: int
+    seconds: float
+    is_full: bool
+    notes: Sequence[str] = field(default_factory=tuple)
+
+
+def render(run: Run, sections: Sequence[Section]) -> str:
+    """The whole file."""
+    lines = ["# What a call costs", ""]
+    lines += [f"    {run.command}", ""]
+    if not run.is_full:
+        lines += [
+            "A quick run: it shows that the benchmark works; its figures say nothing.",
+            "",
+        ]
+    lines += [f"- {run.date}; {run.windows} windows of {run.seconds:g} s for each figure"]
+    lines += [f"- {line}" for line in (*run.machine, run.placement)]
+    lines += [f"- {note}" for note in run.notes]
+    if run.is_full:
+        lines += ["", "## Beside the targets", "", *_targets(sections)]
+    lines += ["", "## Every piece of work", ""]
+    lines += [EXPLANATIONS]
+    for section in sections:
+        lines += [*_section(section), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _targets(sections: Sequence[Section]) -> Iterable[str]:
+    by_name = {section.name: section for section in sections}
+    rows = []
+    for target in TARGETS:
+        judged = target.judge(by_name)
+        bound = ("≥ " if target.least else "≤ ") + written(target, target.bound)
+        if judged is None:
+            rows.append([target.work, bound, NOTHING, "not measured"])
+        else:
+            value, is_met = judged
+            rows.append(
+                [
+                    target.work,
+                    bound,
+                    written(target, value),
+                    "yes" if is_met else "**no**",
+                ]
+            )
+    return _grid(["Work", "Target", "Measured", "Met"], rows)
+
+
+def _section(section: Section) -> Iterable[str]:
+    has_reference = section.row(REFERENCE) is not None
+    columns = [name for name in section.columns if name != RATIO or has_reference]
+    headings = [f"× {REFERENCE}" if name == RATIO else COLUMNS[name][0] for name in columns]
+    rows = [[row.name, *(_cell(section, row, name) for name in columns)] for row in section.rows]
+    yield f"### {section.title}"
+    yield ""
+    yield from _grid(["", *headings], rows)
+    notes = [*section.notes, *_remarks(section)]
+    if notes:
+        yield ""
+    yield from (f"- {note}" for note in notes)
+
+
+def _remarks(section: Section) -> Iterable[str]:
+    """What a reader has to know before comparing: void windows, and a rig at its limit."""
+    for row in section.rows:
+        reasons = "; ".join(sorted(set(row.voids)))
+        if row.voids and not row.figures:
+            yield f"{row.name}: every window is void ({reasons})"
+        elif row.voids:
+            yield f"{row.name}: {len(row.voids)} windows are void ({reasons})"
+    limited = [row.name for row in section.rows if (row.get("rig_busy") or 0) > RIG_BUSY_MAX]
+    if limited:
+        yield f"The rig is at its limit in: {', '.join(limited)}."
+
+
+def _cell(section: Section, row: Row, column: str) -> str:
+    if column == RATIO:
+        base = section.row(REFERENCE)
+        for name in RATIO_OF:
+            if name in section.columns:
+                value = ratio(row, base, name)
+                return NOTHING if value is None else f"{value:.2f}"
+    figure = row.figures.get(column)
+    return NOTHING if figure is None else _written(figure, column)
+
+
+def _written(figure: Figure, column: str) -> str:
+    _, factor, decimals = COLUMNS[column]
+
+    def number(value: float) -> str:
+        return f"{value * factor:,.{decimals}f}"
+
+    middle, low, high = number(figure.median), number(figure.low), number(figure.high)
+    return middle if low == high else f"{middle} ({low}–{high})"
+
+
+def _grid(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterable[str]:
+    yield f"| {' | '.join(headings)} |"
+    yield "|" + "---|" * len(headings)
+    yield from (f"| {' | '.join(row)} |" for row in rows)

@@ -1,0 +1,132 @@
+"""What is to be reached, beside what was measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from loadtests.bench.bench import GATEWAY
+from loadtests.bench.figures import Row, Section, added, ratio
+from loadtests.bench.rig import REFERENCE
+
+RIG = "rig alone"
+
+Sections = Mapping[str, Section]
+Measured = Callable[[Section], float | None]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A bound on one figure of one section; `least` when it must not be below."""
+
+    section: str
+    work: str
+    bound: float
+    text: str  # how figure and bound are written, with {} for the number
+    measured: Measured
+    least: bool = False
+
+    def judge(self, sections: Sections) -> tuple[float, bool] | None:
+        """The figure and whether it is met; None when it was not measured."""
+        section = sections.get(self.section)
+        value = None if section is None else self.measured(section)
+        if value is None:
+            return None
+        return value, value >= self.bound if self.least else value <= self.bound
+
+
+def to_reference(column: str) -> Measured:
+    """The gateway's figure as a multiple of the bare proxy's."""
+    return lambda section: ratio(section.row(GATEWAY), section.row(REFERENCE), column)
+
+
+def own(column: str, row: str = GATEWAY) -> Measured:
+    """A figure of the gateway."""
+
+    def measured(section: Section) -> float | None:
+        found = section.row(row)
+        return None if found is None else found.get(column)
+
+    return measured
+
+
+def above_rig(column: str) -> Measured:
+    """By how much a figure of the gateway exceeds that of the rig alone."""
+    return lambda section: added(section.row(GATEWAY), section.row(RIG), column)
+
+
+def between(above: int, below: int, column: str) -> Measured:
+    """The figure of one row as a multiple of another's, by their places."""
+
+    def measured(section: Section) -> float | None:
+        rows = section.rows
+        return ratio(_at(rows, above), _at(rows, below), column)
+
+    return measured
+
+
+def furthest(column: str) -> Measured:
+    """By what share the highest figure of all rows exceeds the lowest."""
+
+    def measured(section: Section) -> float | None:
+        values = [row.get(column) for row in section.rows]
+        known = [value for value in values if value is not None]
+        if len(known) < len(values) or not known or not min(known):
+            return None
+        return max(known) / min(known) - 1
+
+    return measured
+
+
+def failed(section: Section) -> float | None:
+    """Windows of the gateway in which a stream was dropped."""
+    row = section.row(GATEWAY)
+    return None if row is None else float(len(row.voids))
+
+
+def _at(rows: list[Row], place: int) -> Row | None:
+    return rows[place] if place < len(rows) else None
+
+
+TIMES, MS, SHARE = "{:.2f} ×", "{:.3f} ms", "{:.0%}"
+STREAMS = (("paced500", "500 streams"), ("paced2000", "2,000"), ("open10000", "10,000"))
+
+TARGETS: tuple[Target, ...] = (
+    Target("plain", "plain call, CPU beside the bare proxy", 2, TIMES, to_reference("cpu_ms")),
+    Target("plain", "plain call, PostgreSQL", 0.04, MS, own("pg_ms")),
+    Target("stream", "40 events back to back, CPU", 2, TIMES, to_reference("cpu_ms")),
+    *(
+        Target(name, f"{work}, CPU of an event", 1.5, TIMES, to_reference("event_us"))
+        for name, work in STREAMS
+    ),
+    Target("paced500", "500 streams, first byte p99 added", 5, "{:.1f} ms",
+           above_rig("first_p99_ms")),
+    Target("paced500", "500 streams, gap p99 added", 5, "{:.1f} ms", above_rig("gap_p99_ms")),
+    *(
+        Target(name, f"{work}, memory of an open stream", 40, "{:.0f} KB", own("kb_stream"))
+        for name, work in STREAMS
+    ),
+    Target("open10000", "10,000, windows with a dropped stream", 0, "{:.0f}", failed),
+    Target("body", "1 MB body, CPU", 1.5, MS, own("cpu_ms")),
+    Target("body", "1 MB body, longest time the loop was blocked", 5, "{:.1f} ms", own("lag_ms")),
+    Target("translated", "translated plain call beside the native", 1.6, TIMES,
+           between(1, 0, "cpu_ms")),
+    Target("translated-stream", "translated stream beside the native", 1.6, TIMES,
+           between(1, 0, "cpu_ms")),
+    Target("half", "half of saturation, p50 added", 1.5, "{:.2f} ms", above_rig("p50_ms")),
+    Target("half", "half of saturation, p99 added", 5, "{:.2f} ms", above_rig("p99_ms")),
+    Target("accounts", "one, a thousand, ten thousand accounts: CPU apart by", 0.2, SHARE,
+           furthest("cpu_ms")),
+    Target("accounts", "the same, calls a second apart by", 0.2, SHARE, furthest("rate")),
+    Target("burst", "memory above idle after a burst", 0.1, SHARE, own("above_idle")),
+    Target("soak", "memory growth at half load in an hour", 5, "{:.1f} MB", own("mb_per_hour")),
+    Target("processes", "two processes, calls a second", 1.8, TIMES, between(1, 0, "rate"),
+           least=True),
+    Target("processes", "two processes, CPU of a call", 1.1, TIMES, between(1, 0, "cpu_ms")),
+)  # fmt: skip
+
+
+def written(target: Target, value: float) -> str:
+    """A figure as its target is written."""
+    return "∞" if math.isinf(value) else target.text.format(value)

@@ -1,0 +1,169 @@
+"""The light upstream: python -m loadtests.bench.upstream [--port 0]; prints `ready listen=URL`.
+
+Canned bytes, one write for each event, and one wheel of time for all streams that are paced: what
+it costs must be little beside what is measured behind it. The simulator (`loadtests/simulator`) is
+the upstream for everything that is about being right.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import signal
+import sys
+from typing import cast
+
+import httptools
+import uvloop
+
+from loadtests.bench.canned import Answer, answer_to
+
+BACKLOG = 8192
+NOT_FOUND = (
+    b"HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nContent-Length: 40\r\n\r\n"
+    b'{"error":{"message":"no such model  "}}\n'
+)
+
+
+class Wheel:
+    """Calls streams back at milliseconds they name, all that are due in one turn of one timer."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._slots: dict[int, list[Stream]] = {}
+        self._at = 0
+        self._is_turning = False
+
+    def add(self, stream: Stream, after_ms: int) -> None:
+        """Let a stream go on after so many milliseconds."""
+        now = int(self._loop.time() * 1000)
+        if not self._is_turning:
+            self._is_turning = True
+            self._at = now + 1
+            self._loop.call_later(0.001, self._turn)
+        self._slots.setdefault(max(now + after_ms, self._at), []).append(stream)
+
+    def _turn(self) -> None:
+        now = int(self._loop.time() * 1000)
+        slots = self._slots
+        while self._at <= now:
+            for stream in slots.pop(self._at, ()):
+                # Counted from when it was due: a late turn does not stretch the stream.
+                if stream.put():
+                    slots.setdefault(self._at + stream.pause_ms, []).append(stream)
+            self._at += 1
+        self._is_turning = bool(slots)
+        if slots:
+            self._loop.call_later(0.001, self._turn)
+
+
+class Stream:
+    """An answer on its way."""
+
+    __slots__ = ("_connection", "_number", "_pieces", "pause_ms")
+
+    def __init__(self, connection: Connection, answer: Answer) -> None:
+        self._connection = connection
+        self._pieces = answer.pieces
+        self._number = 0
+        self.pause_ms = answer.pause_ms
+
+    def put(self) -> bool:
+        """Write the next piece. Returns whether there are more."""
+        connection = self._connection
+        if connection.stream is not self:  # the connection is gone
+            return False
+        connection.transport.write(self._pieces[self._number])
+        self._number += 1
+        if self._number < len(self._pieces):
+            return True
+        connection.stream = None
+        return False
+
+
+class Connection(asyncio.Protocol):
+    """One connection: a request, its answer, the next request."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, wheel: Wheel) -> None:
+        self._wheel = wheel
+        self._loop = asyncio.get_running_loop()
+        self._parser = httptools.HttpRequestParser(self)
+        self._path = b""
+        self._body: list[bytes] = []
+        self._is_paused = False
+        self.stream: Stream | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.stream = None
+
+    def data_received(self, data: bytes) -> None:
+        self._parser.feed_data(data)
+
+    def pause_writing(self) -> None:
+        self._is_paused = True
+
+    def resume_writing(self) -> None:
+        self._is_paused = False
+        if self.stream is not None and not self.stream.pause_ms:
+            self._hurry(self.stream)
+
+    def on_url(self, path: bytes) -> None:
+        self._path += path
+
+    def on_body(self, body: bytes) -> None:
+        self._body.append(body)
+
+    def on_message_complete(self) -> None:
+        path, body = self._path, b"".join(self._body)
+        self._path, self._body = b"", []
+        answer = answer_to(path, body)
+        if answer is None:
+            self.transport.write(NOT_FOUND)
+        elif len(answer.pieces) == 1:
+            self.transport.write(answer.pieces[0])
+        else:
+            stream = self.stream = Stream(self, answer)
+            stream.put()
+            if stream.pause_ms:
+                self._wheel.add(stream, stream.pause_ms)
+            else:
+                self._loop.call_soon(self._hurry, stream)
+
+    def _hurry(self, stream: Stream) -> None:
+        """Write one event in each turn of the loop, as an upstream does that has them ready."""
+        if not self._is_paused and self.stream is stream and stream.put():
+            self._loop.call_soon(self._hurry, stream)
+
+
+async def _serve(host: str, port: int) -> None:
+    loop = asyncio.get_running_loop()
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    wheel = Wheel(loop)
+    server = await loop.create_server(lambda: Connection(wheel), host, port, backlog=BACKLOG)
+    gc.collect()
+    gc.freeze()
+    bound = server.sockets[0].getsockname()[1]
+    print(f"ready listen=http://{host}:{bound}", file=sys.stderr, flush=True)
+    await stopped.wait()
+
+
+def main() -> None:
+    """Serve until told to end."""
+    parser = argparse.ArgumentParser(prog="python -m loadtests.bench.upstream")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=0)
+    options = parser.parse_args()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(options.host, options.port))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""Sampled stacks are summed up by the room that a sample belongs to."""
+
+from __future__ import annotations
+
+import pytest
+
+from loadtests.bench.rooms import LOOP, library_of, parse_stacks, report, room_of
+
+RUN = "run (uvloop/__init__.py:96)"
+FRONT = "data_received (/srv/src/gw/web/front/connection.py:120)"
+EXECUTE = "_execute (/srv/lib/python3.11/site-packages/tornado/web.py:1790)"
+WALLET = "hold (/srv/src/actors/wallet/wallet.py:55)"
+SEND = "send (/usr/lib/python3.11/socket.py:10)"
+
+
+@pytest.mark.parametrize(
+    ("stack", "room"),
+    [
+        ([RUN], LOOP),
+        ([RUN, FRONT], "front (HTTP server)"),
+        ([RUN, FRONT, EXECUTE], "front (HTTP server)"),
+        ([RUN, FRONT, EXECUTE, WALLET, SEND], "wallet and ledger"),
+        ([RUN, "go (/srv/src/gw/logs/record.py:1)"], "other"),
+    ],
+)
+def test_a_sample_belongs_to_the_innermost_frame_that_is_ours(stack: list[str], room: str) -> None:
+    assert room_of(stack) == room
+
+
+def test_libraries_are_told_apart() -> None:
+    frames = (WALLET, EXECUTE, SEND, RUN)
+    assert [library_of(frame) for frame in frames] == [
+        "this project",
+        "tornado",
+        "Python's library",
+        "uvloop",
+    ]
+
+
+def test_the_report_gives_shares() -> None:
+    stacks = parse_stacks(f"{RUN};{FRONT} 30\n{RUN};{FRONT};{WALLET} 60\n{RUN} 10\n")
+    assert sum(stacks.values()) == 100
+    text = report("plain", stacks)
+    assert "  60.0%  wallet and ledger" in text
+    assert "  90.0%  data_received (gw/web/front/connection.py)" in text
+    assert "  10.0%  event loop" in text
