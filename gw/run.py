@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import resource
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
@@ -17,6 +16,7 @@ from typing import Any, TypeVar
 
 from gw.config.config import Config
 from gw.config.faults import ConfigFaults
+from gw.open_files import raise_open_files
 from gw.serve import Gateway
 from gw.web.fronts import DEFAULT_FRONT, Front
 from metrics.logs import EventLog
@@ -91,13 +91,6 @@ async def run_gateway(
     finally:
         await gateway.stop()
     return EXIT_FAILED if gateway.failed.done() else EXIT_OK
-
-
-def raise_open_files() -> None:
-    """Open as many files as the system lets this user: each client and each channel takes one."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard not in (soft, resource.RLIM_INFINITY):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _reload(gateway: Gateway, read_again: Callable[[], Config], log: EventLog) -> bool:

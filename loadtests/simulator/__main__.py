@@ -13,6 +13,7 @@ import signal
 import sys
 from collections.abc import Callable
 
+from gw.open_files import raise_open_files
 from loadtests.simulator.directives import DirectiveError, parse
 from loadtests.simulator.server import Simulator
 
@@ -36,6 +37,7 @@ def main() -> int:
 
 
 async def _serve(simulator: Simulator) -> None:
+    raise_open_files()
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -17,8 +17,9 @@ from gw.web.listener import BACKLOG, bind
 if TYPE_CHECKING:
     from gw.web.application import GatewayApplication
 
-# Of the files that this process may open, for everything else: channels, the database, …
-FILES_ELSEWHERE = 0.5
+# Of the files that this process may open, for what is neither a client nor a channel's answer to
+# one: the database, the metrics' readers, …
+FILES_ELSEWHERE = 64
 # What is left at the end may take so long to send what was written to it.
 CLOSE_SECONDS = 2.0
 
@@ -102,4 +103,4 @@ def connections_bound() -> int:
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files == resource.RLIM_INFINITY:
         return 1_000_000
-    return max(16, int(files * (1 - FILES_ELSEWHERE)))
+    return max(16, (files - FILES_ELSEWHERE) // 2)
