@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from uuid import UUID
 
 
@@ -49,13 +50,21 @@ class LiveCalls:
         self._calls.pop(call_id, None)
         self._reported.pop(call_id, None)
 
-    def changed(self) -> Iterator[tuple[UUID, Delivered]]:
-        """Calls that have delivered more since they were last listed here."""
-        for call_id, read in list(self._calls.items()):
-            delivered = read()
-            if delivered is not None and self._reported.get(call_id) != delivered:
-                self._reported[call_id] = delivered
-                yield call_id, delivered
+    def changed(self, *, at_once: int) -> Iterator[list[tuple[UUID, Delivered]]]:
+        """Calls that have delivered more since they were last listed here.
+
+        So many calls are looked at for each list, which may be empty: thousands of them take so
+        long that others should have their turn in between.
+        """
+        calls = iter(list(self._calls.items()))
+        while looked_at := list(islice(calls, at_once)):
+            moved = []
+            for call_id, read in looked_at:
+                delivered = read() if call_id in self._calls else None
+                if delivered is not None and self._reported.get(call_id) != delivered:
+                    self._reported[call_id] = delivered
+                    moved.append((call_id, delivered))
+            yield moved
 
     def report_again(self) -> None:
         """Forget what was reported: the report did not arrive."""

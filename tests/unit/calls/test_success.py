@@ -146,7 +146,7 @@ def test_live_call_tells_the_heartbeat_what_it_has_delivered() -> None:
             call, writer = w.prepare(stream=True), RecordingWriter()
             w.begin(call, writer)
             await eventually(lambda: bool(writer.blocks))
-            ((call_id, so_far),) = w.live.changed()
+            (((call_id, so_far),),) = w.live.changed(at_once=10)
             tokens_in = -(-call.content_bytes // 4)
             assert call_id == call.facts.call_id
             cost = tokens_in * INPUT + 3 * OUTPUT
