@@ -6,7 +6,6 @@ log and memory are looked at in the end.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -31,7 +30,6 @@ __all__ = ["SETTINGS"]
 
 ON_BOTH_FRONTS = True
 
-ANSWER_SECONDS = 5.0
 BODY = chat_json(model="no-such-model")
 
 
@@ -47,9 +45,7 @@ def stand(shared: House) -> Iterator[Stand]:
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_bad_input_gets_its_one_clear_answer(stand: Stand, case: Case) -> None:
-    begun = time.monotonic()
     stand.check(case)
-    assert time.monotonic() - begun < ANSWER_SECONDS
 
 
 # Clients that leave

@@ -1,6 +1,7 @@
 """Clients that leave and clients that read slowly, as the upstream and the gateway feel them.
 
-Contract §4: who leaves cancels the upstream at once; a slow reader slows the upstream, and the
+Contract §4: who leaves cancels the upstream at once, and not when the call's time is up, which is
+later than any test waits; a slow reader slows the upstream, and the
 gateway's memory stays as it was.
 """
 
@@ -8,8 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +28,9 @@ SELECT pid FROM pg_stat_activity
 WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%ledger_apply%'
 """
 HELLO_TOKENS = -(-len(json.dumps([HELLO], separators=(",", ":"))) // 4)
-# "At once", on a machine that may be busy with something else.
-AT_ONCE_SECONDS = 3.0
 # What the sockets between an upstream and a client that does not read may hold, at most: send and
 # receive buffers of both connections, as large as Linux makes them by itself.
 SOCKETS_BYTES = 16 << 20
-
-
-@contextmanager
-def at_once() -> Iterator[None]:
-    started = time.monotonic()
-    yield
-    assert time.monotonic() - started < AT_ONCE_SECONDS
 
 
 def resident_bytes(h: House) -> int:
@@ -73,9 +64,8 @@ def test_client_that_leaves_a_plain_call_cancels_it_at_once(
 ) -> None:
     with tenant.client.begin_chat(sim=sim) as call:
         h.upstream.wait(active=1)
-        with at_once():
-            call.leave()
-            h.upstream.wait(cancelled=1, active=0)
+        call.leave()
+        h.upstream.wait(cancelled=1, active=0)
     row = assert_interrupted(h, tenant, is_charged=False)
     assert (row["input_tokens"], row["output_tokens"]) == (0, 0)
     assert h.upstream.requested("one", "two") == [1, 0]
@@ -84,9 +74,8 @@ def test_client_that_leaves_a_plain_call_cancels_it_at_once(
 def test_client_that_leaves_before_the_first_event_pays_nothing(h: House, tenant: Tenant) -> None:
     with tenant.client.begin_chat(stream=True, sim={"hang": 0}) as call:
         h.upstream.wait(active=1)
-        with at_once():
-            call.leave()
-            h.upstream.wait(cancelled=1, active=0)
+        call.leave()
+        h.upstream.wait(cancelled=1, active=0)
     assert_interrupted(h, tenant, is_charged=False)
 
 
@@ -119,9 +108,8 @@ def test_client_that_leaves_a_stream_cancels_it_at_once_and_pays_for_what_it_got
 ) -> None:
     with tenant.client.begin_chat(stream=True, sim=sim) as call:
         call.read_until(b'"more ')
-        with at_once():
-            call.leave()
-            h.upstream.wait(cancelled=1, active=0)
+        call.leave()
+        h.upstream.wait(cancelled=1, active=0)
     row = assert_interrupted(h, tenant, is_charged=True)
     assert row["input_tokens"] == HELLO_TOKENS
     assert row["detail"]["basis"] == "estimated"
@@ -173,9 +161,8 @@ def test_slow_reader_slows_the_upstream_and_takes_no_memory(h: House, tenant: Te
         assert stalled(h) < readers * (SOCKETS_BYTES + 2 * (rounds + 1) * gulp)
         grown = resident_bytes(h) - before
         assert grown < readers * (1 << 20), f"{grown >> 10} KiB for {readers} slow readers"
-        with at_once():
-            stack.close()
-            h.upstream.wait(cancelled=readers, active=0)
+        stack.close()
+        h.upstream.wait(cancelled=readers, active=0)
     until(lambda: h.held_nano_usd(tenant) == 0, what="no open hold")
     assert {row["status"] for row in h.rows(tenant)} == {"interrupted"}
 
@@ -185,5 +172,4 @@ def test_slow_readers_keep_nobody_else_waiting(h: House, tenant: Tenant) -> None
         for _ in range(4):
             stack.enter_context(begin_flood(tenant.client)).begun()
         stalled(h)
-        with at_once():
-            assert tenant.client.chat().status == 200
+        assert tenant.client.chat().status == 200  # they stay for longer than a client waits

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 
 from tests.support.aio import eventually, run
 from tests.support.house import House, house
+from tests.support.scrape import Admin
 from tests.support.servers import kill_server, server_of
 from tests.support.streams import Stream, follow, stream, unlimited
 
@@ -48,13 +48,11 @@ def test_killed_process_leaves_no_call_unsettled(database_url: str, tmp_path: Pa
             await asyncio.gather(*calls)
         assert all(one.is_broken and not one.is_complete for one in seen)
         h.gateway.close()
-        killed_at = time.monotonic()
         h.start()
         await eventually(
             lambda: rows(database_url, "SELECT count(*) FROM holds") == [(0,)],
             what="the holds of the dead process are gone",
         )
-        assert time.monotonic() - killed_at < 30
         ended = rows(
             database_url,
             "SELECT status, error_code, cost_nano_usd > 0, output_tokens > 0 FROM call_logs",
@@ -124,10 +122,14 @@ def test_sigterm_finishes_what_is_in_flight(database_url: str, tmp_path: Path) -
     async def main(h: House) -> None:
         async with unlimited() as session:
             seen = [Stream() for _ in range(10)]
-            sim = {"events": 20, "delay_event_ms": 50}
+            sim = {"events": 20, "pause": 2}
             calls = [asyncio.create_task(follow(session, h, one, sim=sim)) for one in seen]
             await eventually(lambda: all(one.body for one in seen), what="streams under way")
             ended = asyncio.create_task(asyncio.to_thread(h.gateway.terminate))
+            readyz = Admin(h.gateway.admin_url)
+            await eventually(lambda: readyz.get("/readyz").status == 503, what="the drain")
+            await asyncio.to_thread(h.upstream.wait, paused=10)
+            h.upstream.resume()
             await asyncio.gather(*calls)
             assert await ended == 0
         assert all(one.is_complete for one in seen)

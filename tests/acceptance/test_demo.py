@@ -12,6 +12,7 @@ import urllib.request
 from pathlib import Path
 
 from tests.support.processes import gw
+from tests.support.waiting import PATIENCE_SECONDS
 
 
 def test_every_printed_line_works_and_a_second_demo_finds_the_same_key(data_dir: Path) -> None:
@@ -37,7 +38,7 @@ def test_every_printed_line_works_and_a_second_demo_finds_the_same_key(data_dir:
                     check_line(command)
             assert gw(config, "ledger", "verify")["ok"]
             demo.send_signal(signal.SIGINT)
-            assert demo.wait(timeout=60) == 0
+            assert demo.wait(timeout=PATIENCE_SECONDS) == 0
         finally:
             demo.kill()
             demo.wait()
@@ -58,7 +59,7 @@ def check_line(command: str) -> None:
         data=asked.data.encode() if asked.data else None,
         headers=dict(header.split(": ", 1) for header in asked.headers),
     )
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
         text = answer.read().decode()
     if "data: " in text:
         assert '"model"' in text or "finishReason" in text

@@ -6,6 +6,7 @@ Spec: Errors, invalid_idempotency_key; Limits.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import openai
@@ -63,8 +64,28 @@ def test_chat_takes_no_notice_of_it(h: House, tenant: Tenant) -> None:
 # The official library
 
 
-def test_library_replays_and_meets_conflicts(h: House, tenant: Tenant) -> None:
-    sdk = openai.OpenAI(base_url=f"{h.gateway.url}/v1", api_key=tenant.key, max_retries=0)
+class Keyed(openai.OpenAI):
+    """The library with its idempotency on: a key for each call, the same for every retry."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(**more)
+        self._idempotency_header = "Idempotency-Key"
+
+
+@pytest.fixture
+def keyed(h: House, tenant: Tenant) -> Iterator[Keyed]:
+    with Keyed(base_url=f"{h.gateway.url}/v1", api_key=tenant.key, max_retries=3) as client:
+        yield client
+
+
+@pytest.fixture
+def sdk(h: House, tenant: Tenant) -> Iterator[openai.OpenAI]:
+    url = f"{h.gateway.url}/v1"
+    with openai.OpenAI(base_url=url, api_key=tenant.key, max_retries=0) as client:
+        yield client
+
+
+def test_library_replays_and_meets_conflicts(h: House, tenant: Tenant, sdk: openai.OpenAI) -> None:
     headers = {"Idempotency-Key": "order-1"}
 
     def generate(prompt: str) -> Any:
@@ -82,18 +103,9 @@ def test_library_replays_and_meets_conflicts(h: House, tenant: Tenant) -> None:
     assert spent(h, tenant) == PRICE
 
 
-class Keyed(openai.OpenAI):
-    """The library with its idempotency on: a key for each call, the same for every retry."""
-
-    def __init__(self, **more: Any) -> None:
-        super().__init__(**more)
-        self._idempotency_header = "Idempotency-Key"
-
-
-def test_library_sends_the_key_that_it_is_given(h: House, tenant: Tenant) -> None:
-    sdk = Keyed(base_url=f"{h.gateway.url}/v1", api_key=tenant.key, max_retries=0)
+def test_library_sends_the_key_that_it_is_given(h: House, tenant: Tenant, keyed: Keyed) -> None:
     made = [
-        sdk.post(
+        keyed.post(
             "/images/generations",
             cast_to=ImagesResponse,
             body=BODY,
@@ -107,11 +119,10 @@ def test_library_sends_the_key_that_it_is_given(h: House, tenant: Tenant) -> Non
 
 
 def test_library_that_sends_a_key_of_its_own_accord_is_never_charged_twice(
-    h: House, tenant: Tenant
+    h: House, tenant: Tenant, keyed: Keyed
 ) -> None:
-    sdk = Keyed(base_url=f"{h.gateway.url}/v1", api_key=tenant.key, max_retries=3)
     h.upstream.fault("one", status=503, times=1)
-    assert sdk.images.generate(model="picture", prompt="a boat").data
+    assert keyed.images.generate(model="picture", prompt="a boat").data
     assert h.upstream.requested("one") == [2]
     keys = h.query("SELECT state FROM idempotency WHERE account_id = %s", tenant.account)
     assert keys == [{"state": "stored"}]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -22,12 +23,16 @@ SETTINGS = pictures.SETTINGS
 BAD = "invalid_request_error"
 
 
-def library(h: House, tenant: Tenant) -> OpenAI:
-    return OpenAI(base_url=f"{h.gateway.url}/v1", api_key=tenant.key, max_retries=0)
+@pytest.fixture
+def library(h: House, tenant: Tenant) -> Iterator[OpenAI]:
+    with OpenAI(base_url=f"{h.gateway.url}/v1", api_key=tenant.key, max_retries=0) as client:
+        yield client
 
 
-def test_library_gets_its_images_and_pays_for_each(h: House, tenant: Tenant) -> None:
-    answer = library(h, tenant).images.with_raw_response.generate(
+def test_library_gets_its_images_and_pays_for_each(
+    h: House, tenant: Tenant, library: OpenAI
+) -> None:
+    answer = library.images.with_raw_response.generate(
         model="picture", prompt="a boat", n=3, size="1024x1024"
     )
     made = answer.parse().data
@@ -43,8 +48,8 @@ def test_library_gets_its_images_and_pays_for_each(h: House, tenant: Tenant) -> 
     assert tenant.client.remaining_nano_usd() == NANO_PER_USD - 3 * EACH
 
 
-def test_library_gets_pictures_in_base64(h: House, tenant: Tenant) -> None:
-    answer = library(h, tenant).images.with_raw_response.generate(
+def test_library_gets_pictures_in_base64(h: House, library: OpenAI) -> None:
+    answer = library.images.with_raw_response.generate(
         model="picture", prompt="a boat", response_format="b64_json", n=2
     )
     for image in answer.parse().data or ():

@@ -83,11 +83,15 @@ def test_balance_for_so_many_images_admits_exactly_so_many(h: House) -> None:
     tenant = h.tenant(nano_usd=7 * 2 * EACH + EACH)
 
     def one(_: int) -> Reply:
-        return generate(tenant.client, n=2, sim={"delay_headers_ms": 300})
+        return generate(tenant.client, n=2, sim={"pause": "headers"})
 
     with ThreadPoolExecutor(20) as pool:
-        replies = list(pool.map(one, range(20)))
-    assert sorted(reply.status for reply in replies) == [200] * 7 + [402] * 13
+        replies = [pool.submit(one, number) for number in range(20)]
+        until(lambda: sum(reply.done() for reply in replies) == 13, what="13 refusals")
+        h.upstream.wait(paused=7)
+        h.upstream.resume()
+    statuses = [reply.result().status for reply in replies]
+    assert sorted(statuses) == [200] * 7 + [402] * 13
     assert tenant.client.remaining_nano_usd() == EACH
     assert h.upstream.stats()["requests"] == 7
     assert h.verify()["ok"]

@@ -104,9 +104,11 @@ def test_processes_end_with_their_parent(h: House) -> None:
 
 def test_drain_finishes_what_is_in_flight_in_every_process(h: House) -> None:
     tenant = h.tenant()
-    sim = {"events": 20, "delay_event_ms": 50}
-    with tenant.client.begin_chat(stream=True, sim=sim) as call:
+    with tenant.client.begin_chat(stream=True, sim={"events": 20, "pause": 2}) as call:
         call.read_until(b"data:")
+        h.upstream.wait(paused=1)
         h.gateway.popen.send_signal(signal.SIGTERM)
+        until(lambda: readiness(h) == 503, what="the drain")
+        h.upstream.resume()
         call.read_until(b"data: [DONE]")
     assert h.gateway.wait() == 0

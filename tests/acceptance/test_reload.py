@@ -117,13 +117,13 @@ def test_bad_file_is_refused_as_a_whole_and_the_old_one_stays(h: House, tenant: 
 
 def test_stream_in_flight_is_not_touched(h: House, tenant: Tenant) -> None:
     """Its channel, its model and its price are gone when it ends; it ends as it began."""
-    sim = {"events": 60, "delay_event_ms": 10, "usage": {"input": 50, "output": 60}}
+    sim = {"events": 60, "usage": {"input": 50, "output": 60}}
     with (
-        tenant.client.begin_chat(model="passing", stream=True, sim=sim) as stream,
-        tenant.client.begin_chat(model="passing", sim={**sim, "delay_headers_ms": 300}) as plain,
+        tenant.client.begin_chat(model="passing", stream=True, sim={**sim, "pause": 3}) as stream,
+        tenant.client.begin_chat(model="passing", sim={**sim, "pause": "headers"}) as plain,
     ):
         stream.read_until(b'"content":"')
-        h.upstream.wait(active=2)
+        h.upstream.wait(paused=2)
         h.write(
             channels=[channel("two")],
             models=[model("sim-model", "two", price={"input": "9", "output": "9"})],
@@ -131,6 +131,7 @@ def test_stream_in_flight_is_not_touched(h: House, tenant: Tenant) -> None:
         reload(h)
         assert h.upstream.stats("one")["active"] == 2
         assert tenant.client.chat(model="passing").refusal[2] == "model_not_found"
+        h.upstream.resume()
         assert stream.read_until(b"data: [DONE]\n\n")
         assert plain.reply().status == 200
     assert tenant.client.remaining_nano_usd() == 10**9 - 2 * (50 * 1_000 + 60 * 10_000)

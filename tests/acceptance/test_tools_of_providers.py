@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import openai
@@ -167,8 +168,9 @@ def test_no_translation_takes_a_tool_along(
 
 
 @pytest.fixture
-def sdk(h: House, tenant: Tenant) -> OpenAI:
-    return OpenAI(base_url=f"{h.gateway.url}/v1", api_key=tenant.key, max_retries=0)
+def sdk(h: House, tenant: Tenant) -> Iterator[OpenAI]:
+    with OpenAI(base_url=f"{h.gateway.url}/v1", api_key=tenant.key, max_retries=0) as client:
+        yield client
 
 
 DRAW: Any = {"type": "image_generation", "size": "1024x1024", "partial_images": 1}

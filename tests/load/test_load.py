@@ -21,6 +21,7 @@ from tests.support.house import House, channel, complaints, house, model
 from tests.support.scrape import Admin, Page
 from tests.support.streams import unlimited
 from tests.support.tenants import Tenant
+from tests.support.waiting import until
 
 SEED = 20
 CLIENTS, ACCOUNTS = 64, 8
@@ -54,6 +55,7 @@ def reload(h: House) -> None:
         models=[model("sim-model", *CHANNELS, "late"), picture("picture", *CHANNELS, "late")],
     )
     h.gateway.popen.send_signal(signal.SIGHUP)
+    until(lambda: h.events("configuration_reloaded"), what="the reload")
 
 
 async def load(h: House, traffic: Traffic) -> float:

@@ -28,7 +28,7 @@ from gw.web.fronts import DEFAULT_FRONT, Front
 from tests.support.client import Client
 from tests.support.folders import temporary_folder
 from tests.support.postgres import PostgresForTests
-from tests.support.processes import GatewayProcess, SimulatorProcess, gw
+from tests.support.processes import GatewayProcess, ProcessDied, SimulatorProcess, gw
 from tests.support.tenants import Registrar, Tenant
 from tests.support.upstream import Upstream, key_of
 from tests.support.waiting import PATIENCE_SECONDS, until
@@ -70,7 +70,7 @@ def configuration(database_url: str) -> dict[str, Any]:
         "admin_listen": "127.0.0.1:0",
         "database_url": database_url,
         "secret": SECRET,
-        "drain_seconds": 5,
+        "drain_seconds": 60,
         "channels": [
             channel(name, priority=place)
             for place, name in enumerate(("one", "two", "three"), start=1)
@@ -125,7 +125,14 @@ class House:
         """Kill the simulator and start another one in its place."""
         port = self.simulator.url.rpartition(":")[2]
         self.simulator.close()
-        self.simulator = SimulatorProcess(port=int(port))
+
+        def started() -> SimulatorProcess | None:
+            try:
+                return SimulatorProcess(port=int(port))
+            except ProcessDied:
+                return None  # somebody else's connection has this port for the moment
+
+        self.simulator = until(started, what="the simulator on its old port")
 
     @property
     def account(self) -> str:

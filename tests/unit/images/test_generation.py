@@ -254,6 +254,30 @@ def test_attempt_that_takes_too_long_is_504_and_no_retry(where: Script) -> None:
     run(main())
 
 
+def test_time_of_one_attempt_is_not_that_of_the_next() -> None:
+    """Two attempts, together longer than one may take."""
+
+    async def main() -> None:
+        refuses, answers = asyncio.Event(), asyncio.Event()
+        refused: Script = (refuses, UpstreamUnreachable())
+        async with stage(a=[refused], b=[(answers, *answer(made(1)))]) as w:
+            call, writer = prepare(w), RecordingWriter()
+            w.begin(call, writer)
+            half = (ATTEMPT_SECONDS + TOTAL_SECONDS) / 4
+            await eventually(lambda: w.wire.tried == ["a"])
+            jump(half)
+            refuses.set()
+            await eventually(lambda: w.wire.tried == ["a", "b"])
+            jump(half)
+            for _ in range(3):
+                await asyncio.sleep(0)  # a time-out that is due would come now
+            answers.set()
+            told = await w.end(call, writer)
+            assert (told.error, told.cost) == (None, EACH)
+
+    run(main())
+
+
 def test_all_attempts_together_have_their_own_bound() -> None:
     async def main() -> None:
         gate = asyncio.Event()

@@ -204,7 +204,7 @@ def test_endless_stops_with_a_slow_reader_and_ends_with_the_client(
                 client.send(ask_bytes(protocol, stream=stream, sim={"endless": True}))
                 await client.read_some()
                 # nobody reads any more
-                await simulator.wait(held_back=1, timeout_seconds=20)
+                await simulator.wait(held_back=1, timeout_seconds=60)
                 sent = simulator.stats.bytes_sent
                 assert simulator.stats.active == 1
                 await client.read_some()

@@ -64,7 +64,7 @@ def test_client_that_trickles_is_closed(
         await listening.close()
 
     monkeypatch.setattr(listener, limit, PATIENCE_SECONDS)
-    run(scene(), timeout_seconds=20)
+    run(scene())
 
 
 def test_head_without_end_is_closed_when_it_is_far_too_large() -> None:
