@@ -53,6 +53,15 @@ class Actor(Generic[M]):
             self.close()
             raise
 
+    def catch_up(self) -> None:
+        """Handle what waits, now: for an actor that answers in its caller's turn of the loop.
+
+        Raises ActorStopped.
+        """
+        waiting = self.mailbox.take()
+        if waiting:
+            self.handle_all(waiting)
+
     def handle_all(self, batch: list[Envelope[M]]) -> None:
         """Handle a batch in order. An error in one message is its asker's, not the others'."""
         for envelope in batch:

@@ -1,5 +1,8 @@
 """The actor of one channel: it alone grants its slots and keeps its health.
 
+Asking for a slot and giving it back wait for nothing, so they are handled in the caller's turn of
+the loop, after whatever the mailbox holds: still one message at a time, in order.
+
 A lease is the right to make one attempt. It is given back once, on every way out, with a verdict;
 giving it back twice is harmless. What the router looks at (`load`, `leases_granted`) is read-only
 there: the actor's word at lease time decides.
@@ -7,11 +10,10 @@ there: the actor's word at lease time decides.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, Literal
 
 from msgspec import Struct
 
@@ -46,24 +48,13 @@ class Lease:
         if not self._released:
             self._released = True
             with suppress(ActorStopped):  # the process ends; nobody counts slots any more
-                self._actor.tell(Release(verdict=verdict, is_probe=self.is_probe))
-
-
-class Acquire(Struct, frozen=True):
-    """Ask for a lease. Answered with Lease or Denied."""
+                self._actor.take_back(verdict, is_probe=self.is_probe)
 
 
 class Denied(Struct, frozen=True):
     """No lease: every slot is taken, or the breaker is open."""
 
     reason: Literal["full", "open"]
-
-
-class Release(Struct, frozen=True, kw_only=True):
-    """A lease comes back."""
-
-    verdict: Verdict
-    is_probe: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +69,7 @@ class Retire:
     """Leave the metrics; leases that are out still come back."""
 
 
-ChannelMessage = Acquire | Release | Configure | Retire
+ChannelMessage = Configure | Retire
 
 
 class ChannelActor(Actor[ChannelMessage]):
@@ -90,7 +81,6 @@ class ChannelActor(Actor[ChannelMessage]):
         super().__init__(clock=clock, metrics=metrics)
         self.spec = spec
         self.in_use = 0
-        self._asking = 0
         self.health = Health()
         self.leases_granted = 0
         self._is_retired = False
@@ -105,70 +95,44 @@ class ChannelActor(Actor[ChannelMessage]):
 
     @property
     def load(self) -> int:
-        """Slots that are leased or asked for.
+        """Slots that are leased."""
+        return self.in_use
 
-        The asked-for ones count at once: calls whose holds were granted in one batch choose their
-        channels in one turn of the loop, before this actor has had its own.
-        """
-        return self.in_use + self._asking
-
-    async def acquire(self) -> Lease | Denied:
-        """Ask for a lease. A caller cancelled meanwhile leaves none behind."""
-        reply: asyncio.Future[Lease | Denied] = asyncio.get_running_loop().create_future()
-        self.mailbox.put(Acquire(), reply)
-        self._asking += 1
-        try:
-            return await reply
-        except asyncio.CancelledError:
-            # Answered and cancelled in the same turn of the loop: the lease never reached anyone.
-            if reply.done() and not reply.cancelled() and isinstance(reply.result(), Lease):
-                cast(Lease, reply.result()).release("abandoned")
-            raise
-
-    def handle(self, envelope: Envelope[ChannelMessage]) -> None:
-        message = envelope.message
-        if isinstance(message, Acquire):
-            self._asking -= 1
-            self._acquire(envelope)
-        elif isinstance(message, Release):
-            self._release(message)
-        elif isinstance(message, Configure):
-            self.spec = message.spec
-            self._is_retired = False
-        else:
-            self._is_retired = True
-            self.metrics.channel_removed(self.spec.id)
-        if not self._is_retired:
-            self._publish()
-
-    def _acquire(self, envelope: Envelope[ChannelMessage]) -> None:
+    def acquire(self) -> Lease | Denied:
+        """Ask for a lease. Raises ActorStopped."""
+        self.catch_up()
         now = self.clock.monotonic()
         if not self.health.may_lease(now):
-            envelope.answer(Denied("open"))
-            return
+            return Denied("open")
         if self.in_use >= self.spec.max_concurrency:
-            envelope.answer(Denied("full"))
-            return
+            return Denied("full")
         health, is_probe = leased(self.health, now)
         self.in_use += 1
         self.leases_granted += 1
         self._become(health)
-        if not envelope.answer(Lease(self, self.spec, is_probe=is_probe)):
-            # The asker left while waiting: what nobody accepted is free again.
-            self._release(Release(verdict="abandoned", is_probe=is_probe))
+        self._publish()
+        return Lease(self, self.spec, is_probe=is_probe)
 
-    def _release(self, message: Release) -> None:
+    def take_back(self, verdict: Verdict, *, is_probe: bool) -> None:
+        """A lease comes back; only it may say so, once. Raises ActorStopped."""
+        self.catch_up()
         assert self.in_use > 0, self
         self.in_use -= 1
+        now = self.clock.monotonic()
         self._become(
-            finished(
-                self.health,
-                message.verdict,
-                is_probe=message.is_probe,
-                spec=self.spec.health,
-                now=self.clock.monotonic(),
-            )
+            finished(self.health, verdict, is_probe=is_probe, spec=self.spec.health, now=now)
         )
+        self._publish()
+
+    def handle(self, envelope: Envelope[ChannelMessage]) -> None:
+        message = envelope.message
+        if isinstance(message, Configure):
+            self.spec = message.spec
+            self._is_retired = False
+            self._publish()
+        else:
+            self._is_retired = True
+            self.metrics.channel_removed(self.spec.id)
 
     def _become(self, health: Health) -> None:
         before, self.health = self.health, health
@@ -177,6 +141,8 @@ class ChannelActor(Actor[ChannelMessage]):
             self.log.warning(_MOVED[health.state], channel=self.spec.id, was=before.state)
 
     def _publish(self) -> None:
+        if self._is_retired:
+            return
         self.metrics.channel_slots(
             channel=self.spec.id, in_use=self.in_use, limit=self.spec.max_concurrency
         )

@@ -82,7 +82,7 @@ async def first_answer(
         if channel is None:  # removed by a reload since the candidates were chosen
             passed_over[candidate.channel_id] = "removed"
             continue
-        lease = await channel.acquire()
+        lease = channel.acquire()
         if isinstance(lease, Denied):
             passed_over[candidate.channel_id] = lease.reason
             continue

@@ -91,6 +91,12 @@ class Mailbox(Generic[M]):
                 await self._wake
             finally:
                 self._wake = None
+        return self.take()
+
+    def take(self) -> list[Envelope[M]]:
+        """Take what is here. Raises ActorStopped after `close`."""
+        if self._closed:
+            raise ActorStopped
         taken = list(self._waiting)
         self._waiting.clear()
         return taken

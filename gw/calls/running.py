@@ -17,7 +17,7 @@ from actors.directory import ChannelDirectory
 from actors.failover import Answered, FailedAttempt, NoAnswer, first_answer
 from actors.health import Verdict
 from actors.live import Delivered, LiveCalls
-from actors.mailbox import ActorStopped, MailboxFull
+from actors.mailbox import ActorStopped
 from actors.router import Candidate
 from actors.wallet.claims import ClaimEnd, Keep
 from actors.wallet.messages import LedgerUnavailable, Outcome
@@ -111,7 +111,7 @@ class Running(Generic[B]):
         except NoAnswer as failure:
             self.receipt.passed_over(failure.passed_over)
             raise
-        except (ActorStopped, MailboxFull) as error:
+        except ActorStopped as error:
             raise GatewayError(NO_CHANNEL_AVAILABLE, NO_CHANNEL) from error
         self._answered = answered
         self.receipt.passed_over(answered.passed_over)

@@ -1,4 +1,4 @@
-"""A channel under any sequence of leases, cancellations, verdicts and time, against a model."""
+"""A channel under any sequence of leases, verdicts, configurations and time, against a model."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class ChannelMachine(RuleBasedStateMachine):
     @rule()
     def acquire(self) -> None:
         expected = self.expected()
-        answer = self.runner.run(self.actor.acquire())
+        answer = self.actor.acquire()
         if expected == "lease":
             assert isinstance(answer, Lease)
             assert answer.is_probe == (self.open_until is not None)
@@ -89,23 +89,6 @@ class ChannelMachine(RuleBasedStateMachine):
                 self.probe = answer
         else:
             assert answer == Denied(expected)  # type: ignore[arg-type]
-
-    @rule(turns=st.integers(min_value=0, max_value=4), crowd=st.integers(0, 2))
-    def acquire_and_leave(self, turns: int, crowd: int) -> None:
-        """Whatever it was told when it left: nothing of it remains."""
-
-        async def main() -> None:
-            asking = [asyncio.ensure_future(self.actor.acquire()) for _ in range(1 + crowd)]
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            for one in asking:
-                one.cancel()
-            for answer in await asyncio.gather(*asking, return_exceptions=True):
-                if isinstance(answer, Lease):
-                    answer.release("abandoned")
-            await settle(self.actor)
-
-        self.runner.run(main())
 
     @precondition(lambda self: self.held)
     @rule(

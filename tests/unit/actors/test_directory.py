@@ -13,8 +13,8 @@ from tests.unit.actors.channels import channels, settle
 ExpectLog = Callable[..., None]
 
 
-async def lease(actor: ChannelActor) -> Lease:
-    answer = await actor.acquire()
+def lease(actor: ChannelActor) -> Lease:
+    answer = actor.acquire()
     assert isinstance(answer, Lease)
     return answer
 
@@ -28,7 +28,7 @@ def test_reload_adds_changes_and_removes_channels() -> None:
             assert made.directory["a"] is a
             await settle(a)
             assert a.spec.max_concurrency == 3
-            assert isinstance(await made.directory["c"].acquire(), Lease)
+            assert isinstance(made.directory["c"].acquire(), Lease)
 
     run(main())
 
@@ -46,7 +46,7 @@ def test_removed_channel_takes_back_the_leases_that_are_out() -> None:
     async def main() -> None:
         async with channels(make_channel("a"), make_channel("b")) as made:
             a = made.directory["a"]
-            held = await lease(a)
+            held = lease(a)
             made.configure(make_channel("b"))
             assert "a" not in made.directory
             held.release("success")
@@ -59,12 +59,12 @@ def test_removed_channel_takes_back_the_leases_that_are_out() -> None:
 def test_channel_that_comes_back_knows_the_slots_that_are_still_out() -> None:
     async def main() -> None:
         async with channels(make_channel("a", max_concurrency=1)) as made:
-            held = await lease(made.directory["a"])
+            held = lease(made.directory["a"])
             made.configure()
             made.configure(make_channel("a", max_concurrency=2))
             back = made.directory["a"]
-            second = await lease(back)
-            assert await back.acquire() == Denied("full")
+            second = lease(back)
+            assert back.acquire() == Denied("full")
             held.release("success")
             second.release("success")
             await settle(back)
@@ -79,11 +79,11 @@ def test_channel_that_comes_back_is_as_healthy_as_it_was(expect_log: ExpectLog) 
     async def main() -> None:
         spec = make_channel("a", health=HealthSpec(failures=1))
         async with channels(spec) as made:
-            (await lease(made.directory["a"])).release("failure")
+            (lease(made.directory["a"])).release("failure")
             await settle(made.directory["a"])
             made.configure()
             made.configure(spec)
-            assert await made.directory["a"].acquire() == Denied("open")
+            assert made.directory["a"].acquire() == Denied("open")
 
     run(main())
 
@@ -92,7 +92,7 @@ def test_removed_channel_leaves_the_metrics_whatever_its_mailbox_still_holds() -
     async def main() -> None:
         async with channels(make_channel("a")) as made:
             a = made.directory["a"]
-            held, other = await lease(a), await lease(a)
+            held, other = lease(a), lease(a)
             assert made.samples("gw_channel_slots_in_use", "a")
             held.release("success")  # still in the mailbox when the channel is removed
             made.configure()

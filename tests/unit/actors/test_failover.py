@@ -106,10 +106,10 @@ def test_full_open_and_removed_channels_are_passed_over_and_are_no_tries(
     async def main() -> None:
         async with scene(d=UpstreamError(), e=UpstreamError()) as s:
             full, opened = s.channels.directory["a"], s.channels.directory["b"]
-            held = await full.acquire()
+            held = full.acquire()
             assert isinstance(held, Lease)
             for _ in range(10):
-                lease = await opened.acquire()
+                lease = opened.acquire()
                 assert isinstance(lease, Lease)
                 lease.release("failure")
             failed, passed_over = await s.no_answer("a", "b", "gone", "d", "e")

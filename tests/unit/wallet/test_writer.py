@@ -12,6 +12,7 @@ import pytest
 from actors.store.database import StatementRefused
 from actors.wallet.messages import LedgerUnavailable
 from actors.wallet.wallets import HOLD_SECONDS, HoldRefused
+from actors.wallet.writer import CROWD, GATHER_MAX_SECONDS
 from tests.support.aio import eventually, jump, run
 from tests.unit.wallet.bank import ACCOUNT, bank, facts, hold, outcome
 
@@ -42,6 +43,23 @@ def test_messages_that_wait_share_a_transaction() -> None:
             b.ledger.gate.set()
             await asyncio.gather(*waiting)
             assert len(b.ledger.batches) <= 2
+
+    run(main())
+
+
+def test_after_a_large_batch_the_next_gathers_for_a_moment() -> None:
+    async def main() -> None:
+        async with bank(balance=10_000) as b:
+            await asyncio.gather(*(b.wallets.hold(hold(n)) for n in range(CROWD)))
+            for number in range(3):
+                b.wallets.settle(facts(number), outcome(10))
+                await asyncio.sleep(0)  # the writer has its turn, and waits all the same
+            applied = asyncio.ensure_future(b.wallets.settled(ACCOUNT))
+            await asyncio.sleep(0)
+            assert b.ledger.batches == [0]
+            b.clock.advance(GATHER_MAX_SECONDS)
+            await applied
+            assert b.ledger.batches == [0, 3]
 
     run(main())
 

@@ -13,6 +13,7 @@ from actors.wallet import writer
 from actors.wallet.claims import Claim, Keep
 from actors.wallet.messages import Hold, LedgerUnavailable
 from actors.wallet.wallets import KeyTaken
+from actors.wallet.writer import GATHER_MAX_SECONDS
 from tests.support.aio import eventually, run
 from tests.unit.wallet.bank import ACCOUNT, Bank, bank, facts, hold, outcome
 
@@ -40,6 +41,7 @@ def test_hundred_claims_of_one_key_hold_once() -> None:
             taken = [a.standing for a in answers if isinstance(a, KeyTaken)]
             assert taken == ["in_flight"] * 99
             assert b.ledger.held[ACCOUNT] == 100
+            b.clock.advance(GATHER_MAX_SECONDS)
             b.wallets.settle(facts(0), outcome(40), claim_end=kept())
             assert await standing(b, 100) == "stored"
             assert await standing(b, 101, fingerprint=b"two") == "reuse"
