@@ -20,9 +20,11 @@ SQL = load("actors", "changes.sql")
 CHANGES_CHANNEL = "gw_changes"
 HEARD_CHANNEL = "gw_heard"
 QUESTION = "heard?"
-# A process that has been silent for so long is not waited for; its own time to live must do.
+# A process without a heartbeat for so long is not waited for, or no longer; its own time to live
+# must do. A busy one is, because a change must be in force when its command ends (contract §1).
 RECENT_SECONDS = 5.0
-PATIENCE_SECONDS = 3.0
+LOOK_SECONDS = 1.0
+PATIENCE_SECONDS = 30.0
 
 
 class ChangeFeed:
@@ -74,7 +76,7 @@ async def heard_by_all(
 
     `token` tells this question from others'. Raises StoreUnavailable.
     """
-    silent = {row[0] for row in await database.fetch_all(SQL["alive"], (RECENT_SECONDS,))}
+    silent = await _alive(database)
     if not silent:
         return True
     all_heard = asyncio.Event()
@@ -90,9 +92,19 @@ async def heard_by_all(
     try:
         await database.fetch_one(SQL["ask"], (f"{QUESTION} {token}",))
         async with asyncio.timeout(patience_seconds):
-            await all_heard.wait()
+            while silent:
+                try:
+                    async with asyncio.timeout(LOOK_SECONDS):
+                        await all_heard.wait()
+                except TimeoutError:
+                    silent.intersection_update(await _alive(database))
     except TimeoutError:
         return False
     finally:
         await listener.close()
     return True
+
+
+async def _alive(database: Database) -> set[str]:
+    """The processes that have had a heartbeat lately."""
+    return {row[0] for row in await database.fetch_all(SQL["alive"], (RECENT_SECONDS,))}

@@ -13,9 +13,10 @@ from openai import AsyncOpenAI
 
 from tests.acceptance.common import MODELS
 from tests.acceptance.test_openai_sdk import HELLO, IN_BERLIN, WEATHER
-from tests.support.aio import eventually, run
+from tests.support.aio import run
 from tests.support.house import House
 from tests.support.tenants import Tenant
+from tests.support.waiting import until
 
 CALLS = 40
 USAGE = {"input": 50, "output": 20, "cached": 30}
@@ -164,11 +165,16 @@ def test_account_limit_is_a_rate_limit_error_that_names_itself(h: House) -> None
         with pytest.raises(openai.RateLimitError, match="concurrency") as caught:
             await sdk.with_options(max_retries=0).models.list()
         assert caught.value.response.headers["x-ratelimit-limit-concurrency"] == "1"
+        patient = sdk.with_options(max_retries=100)
         waiting = asyncio.create_task(
-            sdk.chat.completions.create(model="sim-model", messages=HELLO)
+            patient.chat.completions.create(model="sim-model", messages=HELLO)
         )
         # The model list has no row: this one is the call that is waiting now.
-        await eventually(lambda: any(row["status"] == "rejected" for row in h.rows(tenant)))
+        await asyncio.to_thread(
+            until,
+            lambda: any(row["status"] == "rejected" for row in h.rows(tenant)),
+            what="the refusal",
+        )
         holding.cancel()
         assert (await waiting).choices
 

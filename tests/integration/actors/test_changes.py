@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from actors.changes import ChangeFeed, heard_by_all
+from actors.changes import HEARD_CHANNEL, ChangeFeed, heard_by_all
 from actors.heartbeat import SQL as PROCESS_SQL
 from actors.store.database import Database
 from gw.accounts import store
@@ -59,6 +59,24 @@ def test_answer_comes_after_the_change_has_been_heard(database_url: str) -> None
                 assert await heard_by_all(database, token=f"t{number}", patience_seconds=30)
                 expected = [f"account:{account.id}"] * (number + 2)  # its making was the first
                 assert a == b == expected
+
+    run(main())
+
+
+def test_process_that_dies_meanwhile_is_waited_for_no_longer(database_url: str) -> None:
+    async def main() -> None:
+        async with Database(database_url) as database, gateway(database_url, "proc_a"):
+            await beat(database, "proc_that_dies")
+            answered = asyncio.Event()
+            listener = await database.listen(HEARD_CHANNEL, lambda _: answered.set(), lambda: None)
+            asked = asyncio.create_task(heard_by_all(database, token="t"))
+            await answered.wait()  # by the other
+            await database.execute(
+                "UPDATE processes SET heartbeat_at = now() - interval '1 minute'"
+                " WHERE id = 'proc_that_dies'"
+            )
+            assert await asked
+            await listener.close()
 
     run(main())
 
