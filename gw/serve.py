@@ -29,7 +29,7 @@ from actors.store.migrations import migrate
 from actors.supervisor import Supervisor
 from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
-from channels.wire.http import AioHttpWire
+from channels.wire.client import HttpWire
 from gw.app import make_application
 from gw.calls.billing import Billing
 from gw.calls.conversation import Conversation
@@ -269,7 +269,7 @@ class Gateway:
         config = self.current.config
         tracing = Tracing.from_environment(self._environ, random.random)
         self._stack.callback(tracing.shutdown)
-        wire = AioHttpWire(connect_seconds=config.timeouts.connect)
+        wire = HttpWire(connect_seconds=config.timeouts.connect)
         self._stack.push_async_callback(wire.close)
         billing = Billing(
             wallets=self._wallets,

@@ -1,18 +1,27 @@
-"""What the HTTP client does not say of its connections: was it new, did it answer, did it break.
+"""One connection to an upstream: one exchange after another, each with an answer of its own.
 
-The one place that leans on aiohttp's inner classes; `http.py` beside it is the interface. With
-another client this file goes.
+Reads with httptools' parser. Which connection carries a request is `pool.py`; what of an answer
+waits to be taken is `answer.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import struct
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
-import aiohttp
-from aiohttp.client_proto import ResponseHandler
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+from channels.errors import (
+    UpstreamCut,
+    UpstreamError,
+    UpstreamMalformed,
+    UpstreamUnreachable,
+)
+from channels.wire.answer import UpstreamAnswer
+
+if TYPE_CHECKING:
+    from channels.wire.pool import OriginPool
 
 try:
     import fcntl
@@ -20,93 +29,231 @@ try:
 except ImportError:  # not a Unix: what is unacknowledged cannot be asked
     fcntl = None  # type: ignore[assignment]
 
-DNS_CACHE_SECONDS = 60
-# Below the 60-75 s after which servers and balancers commonly close an idle connection.
-IDLE_SECONDS = 30.0
+# Reading stops when more of an answer waits to be taken; one read brings up to four times this.
+WAITING_BYTES_MAX = 64 * 1024
+# Of a whole head, interim answers included; common servers allow 8 to 32 KiB.
+HEAD_BYTES_MAX = 32 * 1024
+# A body up to this size is joined to its head: one copy is cheaper than a second buffer.
+JOINED_BODY_BYTES_MAX = 16 * 1024
 
 
-class ConnectionLost(aiohttp.ClientError):
-    """A connection went away before the head of its answer was complete.
+class StaleConnection(Exception):
+    """A kept connection was closed by the upstream before it had all of the request.
 
-    `was_stale`: it had been kept alive, and the upstream closed it before it had all of the
-    request; so the request was not carried out.
+    So the request was not carried out, and another connection may be tried.
     """
 
-    def __init__(self, cause: BaseException, *, was_stale: bool, had_answered: bool) -> None:
-        super().__init__(f"{type(cause).__name__}: {cause}")
-        self.was_stale = was_stale
-        self.had_answered = had_answered
 
+class UpstreamConnection(asyncio.Protocol):
+    """A connection, from its opening to its loss."""
 
-class UpstreamConnection(ResponseHandler):
-    """A connection that tells how it was lost, and that is gone at once when it is closed."""
+    __slots__ = (
+        "_answer",
+        "_exchanges",
+        "_feed",
+        "_head_room",
+        "_is_sending",
+        "_parser",
+        "_pool",
+        "_transport",
+        "is_held",
+        "loop",
+    )
 
-    _exchanges = 0
-    _is_written = False
-    _has_answered = False
-    _was_closed_on_request = False
+    _transport: asyncio.Transport
 
-    def set_response_params(self, **params: Any) -> None:
-        """Begin the next request and answer."""
+    def __init__(self, pool: OriginPool, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._pool = pool
+        self._answer: UpstreamAnswer | None = None  # that is under way
+        self._exchanges = 0
+        self._head_room = HEAD_BYTES_MAX  # what its head may still take
+        self.is_held = False  # reading has stopped
+        self._is_sending = False  # more of a request is buffered here than the system takes
+        self._parser = HttpResponseParser(self)
+        # Where lines end and a chunk's size begins is clear in these, too.
+        self._parser.set_dangerous_leniencies(
+            lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
+        )
+        self._feed = self._parser.feed_data
+
+    def __repr__(self) -> str:
+        state = "idle" if self._answer is None else repr(self._answer)
+        return f"<UpstreamConnection {self._exchanges} exchanges, {state}>"
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether nothing is known that speaks against another request."""
+        return not self._transport.is_closing()
+
+    def exchange(self, head: bytes, body: bytes) -> UpstreamAnswer:
+        """Send a request; its answer comes, or is lost, as soon as it does."""
+        assert self._answer is None
+        answer = self._answer = UpstreamAnswer(self)
         self._exchanges += 1
-        self._is_written = self._has_answered = False
-        super().set_response_params(**params)
-
-    def start_timeout(self) -> None:
-        """The request has been written to its end."""
-        self._is_written = True
-        super().start_timeout()
-
-    def eof_received(self) -> None:
-        """Note whether the upstream closed the connection without all of the request.
-
-        The end of its stream acknowledges what it had received by then. A reset does not, and so
-        proves nothing.
-        """
-        if self.transport is not None:
-            self._was_closed_on_request = not self._is_written or _has_unacknowledged(
-                self.transport
-            )
-        super().eof_received()
-
-    def data_received(self, data: bytes) -> None:
-        """Note that there was an answer; an empty piece is the parser being resumed."""
-        if data:
-            self._has_answered = True
-        super().data_received(data)
-
-    def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
-        """Pass on a loss with what is known of it. A malformed answer is another matter."""
-        if isinstance(exc, aiohttp.ClientConnectionError | OSError):
-            exc = ConnectionLost(
-                exc,
-                was_stale=self._exchanges > 1 and self._was_closed_on_request,
-                had_answered=self._has_answered,
-            )
+        self._head_room = HEAD_BYTES_MAX
+        if len(body) <= JOINED_BODY_BYTES_MAX:
+            self._transport.write(head + body)
         else:
-            # Broken within its body (a chunk's size): whoever reads that is not told otherwise.
-            self._fail_payload(f"Malformed answer: {exc}")
-        super().set_exception(exc, *cause)
+            self._transport.writelines((head, body))
+        return answer
 
-    def connection_lost(self, exc: BaseException | None) -> None:
-        """Let a reset fail an answer without a length, which would else count as its end."""
-        if exc is not None:
-            self._fail_payload(f"Connection lost: {exc!r}")
-        super().connection_lost(exc)
-
-    def close(self) -> None:
-        """Close without sending what is still buffered: the upstream stops working at once."""
-        self.abort()
+    def read_on(self) -> None:
+        """What waited has been taken, or nothing more is to come."""
+        self.is_held = False
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def abort(self) -> None:
-        """Tell whoever waits for more of the answer, which nobody else would."""
-        self._fail_payload("Connection closed.")
-        super().abort()
+        """Close now, without what is still buffered: the upstream stops working at once."""
+        self._answer = None
+        self._pool.forget(self)
+        self._transport.abort()
 
-    def _fail_payload(self, reason: str) -> None:
-        payload = self._payload
-        if payload is not None and not payload.is_eof() and payload.exception() is None:
-            payload.set_exception(aiohttp.ClientPayloadError(reason))
+    def break_off(self) -> None:
+        """Close now, and tell whoever waits for more."""
+        answer = self._answer
+        if answer is not None:
+            self._lose(answer, "closed by the gateway", is_stale=False)
+        self.abort()
+
+    # --- From the event loop ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self._transport = cast(asyncio.Transport, transport)
+        # Told of everything that is buffered, and of the moment when nothing is any more.
+        self._transport.set_write_buffer_limits(high=0)
+        self._pool.opened(self)
+
+    def pause_writing(self) -> None:
+        """The system takes no more for now."""
+        self._is_sending = True
+
+    def resume_writing(self) -> None:
+        """The system has all that was sent."""
+        self._is_sending = False
+
+    def data_received(self, data: bytes) -> None:
+        """Read on in the answer under way."""
+        answer = self._answer
+        if answer is not None and not answer.status:
+            self._head_room -= len(data)
+            if self._head_room < 0:
+                self._read_long_head(answer, data)
+                return
+        try:
+            self._feed(data)
+        except HttpParserError as error:
+            ours = error.__context__  # raised in one of the parser's calls below
+            self._stop(answer, ours.detail if isinstance(ours, UpstreamError) else str(error))
+            return
+        except HttpParserUpgrade:
+            self._stop(answer, "another protocol, which was not asked for")
+            return
+        if answer is not None:
+            if answer.waiting_bytes > WAITING_BYTES_MAX and self._answer is not None:
+                self._hold()
+            answer.arrived()
+
+    def eof_received(self) -> None:
+        """The upstream sends no more: the end of a body that has no other, or a loss."""
+        answer = self._answer
+        if answer is not None and answer.ends_with_connection:
+            answer.ended()
+        elif answer is not None:
+            # The end of its stream acknowledges what it had received by then.
+            is_stale = self._is_sending or _has_unacknowledged(self._transport)
+            self._lose(answer, "the upstream closed the connection", is_stale=is_stale)
+        self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone, by a reset or by ourselves."""
+        answer, self._answer = self._answer, None
+        if answer is not None:
+            # A reset acknowledges nothing; but what could not be written has not arrived.
+            is_stale = self._is_sending or isinstance(exc, BrokenPipeError)
+            self._lose(answer, f"connection lost: {exc!r}", is_stale=is_stale)
+        self._pool.lost(self)
+        del self._parser, self._feed  # which hold this object
+
+    # --- From the parser ---
+
+    def on_message_begin(self) -> None:
+        """An answer begins."""
+        if self._answer is None:
+            raise UpstreamMalformed("an answer that nobody has asked for")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One line of its head, or of what follows a body in chunks."""
+        answer = cast(UpstreamAnswer, self._answer)
+        if not answer.status:
+            answer.fields.setdefault(name.lower(), value)
+
+    def on_headers_complete(self) -> None:
+        """Its head is here, unless it is an interim one."""
+        answer = cast(UpstreamAnswer, self._answer)
+        status = self._parser.get_status_code()
+        if status < 200:
+            if status < 100:
+                raise UpstreamMalformed(f"status {status}")
+            answer.fields.clear()
+            return
+        coding = answer.fields.get(b"transfer-encoding")
+        if coding is not None and coding.lower() != b"chunked":
+            raise UpstreamMalformed(f"transfer-encoding {coding!r}")
+        answer.status = status
+
+    def on_body(self, data: bytes) -> None:
+        """A piece of its body."""
+        answer = cast(UpstreamAnswer, self._answer)
+        answer.pieces.append(data)
+        answer.waiting_bytes += len(data)
+
+    def on_message_complete(self) -> None:
+        """It has come to its end, and the connection may carry the next one."""
+        answer = cast(UpstreamAnswer, self._answer)
+        if not answer.status:  # an interim one
+            return
+        self._answer = None
+        keeps_alive = self._parser.should_keep_alive() and not self._is_sending
+        answer.ended()
+        if keeps_alive:
+            if self.is_held:
+                self.read_on()
+            self._pool.give_back(self)
+        else:
+            self.abort()
+
+    # --- What goes wrong ---
+
+    def _read_long_head(self, answer: UpstreamAnswer, data: bytes) -> None:
+        """Read the head only as far as it may go; wherever the data was cut, to the same byte."""
+        room = self._head_room = self._head_room + len(data)
+        self.data_received(data[:room])
+        if not answer.status and self._answer is answer:
+            self._stop(answer, f"a head of more than {HEAD_BYTES_MAX} bytes")
+        elif not self._transport.is_closing():
+            self.data_received(data[room:])
+
+    def _stop(self, answer: UpstreamAnswer | None, why: str) -> None:
+        """What comes is not an answer, and nothing behind it is read."""
+        if answer is not None and self._answer is answer:
+            answer.lost(UpstreamCut(why) if answer.status else UpstreamMalformed(why))
+        self.abort()
+
+    def _lose(self, answer: UpstreamAnswer, reason: str, *, is_stale: bool) -> None:
+        if self._head_room < HEAD_BYTES_MAX:
+            answer.lost(UpstreamCut(reason))
+        elif is_stale and self._exchanges > 1:
+            answer.lost(StaleConnection(reason))
+        else:
+            answer.lost(UpstreamUnreachable(reason))
+
+    def _hold(self) -> None:
+        if not self.is_held and not self._transport.is_closing():
+            self.is_held = True
+            self._transport.pause_reading()
 
 
 def _has_unacknowledged(transport: asyncio.BaseTransport) -> bool:
@@ -119,24 +266,3 @@ def _has_unacknowledged(transport: asyncio.BaseTransport) -> bool:
     except OSError:
         return False
     return any(answer)
-
-
-class Connector(aiohttp.TCPConnector):
-    """Pools connections without a limit of its own: the channels' slots are the limit."""
-
-    def __init__(self, *, is_pooling: bool) -> None:
-        keeping: dict[str, Any] = (
-            {"keepalive_timeout": IDLE_SECONDS} if is_pooling else {"force_close": True}
-        )
-        super().__init__(limit=0, ttl_dns_cache=DNS_CACHE_SECONDS, **keeping)
-        connection: type[ResponseHandler] = UpstreamConnection
-        self._factory = functools.partial(connection, loop=self._loop)
-
-
-class RequestBody(aiohttp.BytesPayload):
-    """A request body of any size as it is, without the client's warning about large ones."""
-
-    def __init__(self, value: bytes) -> None:
-        super().__init__(b"", content_type="application/json")
-        self._value = value
-        self._size = len(value)

@@ -12,12 +12,14 @@ import signal
 import socket
 import sys
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 
-import aiohttp
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from actors.clock import SystemClock
+from channels.errors import UpstreamError
+from channels.wire.client import HttpWire
+from channels.wire.http import UpstreamRequest
 from gw.config.config import Address, Config
 from gw.config.faults import ConfigFaults
 from gw.config.load import load
@@ -32,6 +34,8 @@ from metrics.fleet import FleetMetrics
 from metrics.logs import EventLog
 
 ASK_SECONDS = 3.0
+# Of one worker's page of metrics; far more than there are series for.
+PAGE_BYTES_MAX = 64 * 1024 * 1024
 
 
 class Parent:
@@ -50,7 +54,7 @@ class Parent:
         self._address = config.listen
         self.listen_url = ""
         self.admin_url = ""
-        self._session: aiohttp.ClientSession
+        self._wire = HttpWire(connect_seconds=ASK_SECONDS)
 
     async def start(self) -> None:
         """Start everything. Raises WorkerFailed or OSError, and nothing stays behind."""
@@ -60,8 +64,7 @@ class Parent:
             for sock in sockets:
                 self._stack.callback(sock.close)
             self._address = Address(self._config.listen.host, _port_of(sockets[0]))
-            self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=ASK_SECONDS))
-            self._stack.push_async_callback(self._session.close)
+            self._stack.push_async_callback(self._wire.close)
             application = make_admin_application(
                 render=self._render, readiness=self._why_not_ready, new_id=new_call_id
             )
@@ -124,9 +127,13 @@ class Parent:
         if worker is None:
             return 0, ""
         try:
-            async with self._session.get(worker.admin_url + path) as answer:
-                return answer.status, await answer.text()
-        except (aiohttp.ClientError, TimeoutError) as error:
+            async with asyncio.timeout(ASK_SECONDS):
+                answer = await self._wire.open(
+                    UpstreamRequest("GET", worker.admin_url + path, (), b"")
+                )
+                with closing(answer):
+                    return answer.status, (await answer.read(PAGE_BYTES_MAX)).decode()
+        except (UpstreamError, TimeoutError) as error:
             self._log.warning("process_silent", pid=worker.process.pid, path=path, why=repr(error))
             return 0, ""
 

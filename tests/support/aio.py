@@ -12,12 +12,19 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
+import uvloop
+
 from tests.support.waiting import PATIENCE_SECONDS
 
 T = TypeVar("T")
 
 
-def run(coroutine: Coroutine[Any, Any, T], *, timeout_seconds: float = 2 * PATIENCE_SECONDS) -> T:
+def run(
+    coroutine: Coroutine[Any, Any, T],
+    *,
+    timeout_seconds: float = 2 * PATIENCE_SECONDS,
+    new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
+) -> T:
     """Run `coroutine` on a fresh loop; raise AssertionError when the loop reports a stray error."""
     strays: list[str] = []
 
@@ -27,10 +34,17 @@ def run(coroutine: Coroutine[Any, Any, T], *, timeout_seconds: float = 2 * PATIE
         async with asyncio.timeout(timeout_seconds):
             return await coroutine
 
-    result = asyncio.run(main())
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        result = runner.run(main())
     gc.collect(1)  # a full one costs more than most tests; what they leave behind is young
     assert not strays, f"errors nobody retrieved: {strays}"
     return result
+
+
+def run_on_both_loops(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run it on asyncio's own loop and on uvloop's, whose transports differ in many a detail."""
+    run(scenario())
+    run(scenario(), new_loop=uvloop.new_event_loop)
 
 
 async def eventually(

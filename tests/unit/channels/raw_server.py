@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self
 
-from channels.wire.http import AioHttpWire, UpstreamRequest
+from channels.wire.client import HttpWire
+from channels.wire.http import UpstreamRequest
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -64,15 +66,16 @@ Script = Callable[[Peer], Awaitable[None]]
 class RawServer:
     """Runs `script` for every connection; a context manager."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Script, *, tls: ssl.SSLContext | None = None) -> None:
         self._script = script
+        self._tls = tls
         self.connections = 0
         self.requests: list[tuple[bytes, bytes]] = []
         self.errors: list[BaseException] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=self._tls)
         self.port: int = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -143,9 +146,9 @@ def once(answer: bytes) -> Script:
 
 
 @asynccontextmanager
-async def new_wire(connect_seconds: float = 5.0) -> AsyncIterator[AioHttpWire]:
+async def new_wire(connect_seconds: float = 5.0) -> AsyncIterator[HttpWire]:
     """A wire that is closed at the end."""
-    wire = AioHttpWire(connect_seconds=connect_seconds)
+    wire = HttpWire(connect_seconds=connect_seconds)
     try:
         yield wire
     finally:

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from channels.errors import UpstreamCut, UpstreamUnreachable
-from channels.wire.http import AioHttpWire
-from tests.support.aio import eventually, run
+from channels.wire.client import HttpWire
+from tests.support.aio import eventually, run_on_both_loops
 from tests.unit.channels.raw_server import (
     OK,
     STREAM,
@@ -38,7 +38,7 @@ def test_cancelled_wait_closes_the_connection_at_once() -> None:
                 await task
             await gone.wait()
 
-    run(scenario())
+    run_on_both_loops(scenario)
 
 
 def test_cancelled_upload_does_not_send_the_rest() -> None:
@@ -69,7 +69,7 @@ def test_cancelled_upload_does_not_send_the_rest() -> None:
             await gone.wait()
             assert received < 32 << 20
 
-    run(scenario())
+    run_on_both_loops(scenario)
 
 
 def test_deadline_of_the_caller_closes_the_connection() -> None:
@@ -87,7 +87,7 @@ def test_deadline_of_the_caller_closes_the_connection() -> None:
                     await wire.open(server.request())
             await gone.wait()
 
-    run(scenario())
+    run_on_both_loops(scenario)
 
 
 def test_close_breaks_the_connection_of_an_unread_answer_at_once() -> None:
@@ -110,7 +110,7 @@ def test_close_breaks_the_connection_of_an_unread_answer_at_once() -> None:
             with pytest.raises(UpstreamCut):
                 await anext(pieces)
 
-    run(scenario())
+    run_on_both_loops(scenario)
 
 
 def test_close_after_the_end_keeps_the_connection() -> None:
@@ -121,9 +121,9 @@ def test_close_after_the_end_keeps_the_connection() -> None:
                 assert [piece async for piece in response.chunks()] == [b"{}"]
                 response.close()
             assert server.connections == 1
-            assert repr(response) == "<AioHttpResponse 200 closed>"
+            assert repr(response) == "<UpstreamAnswer 200 closed 0 bytes waiting>"
 
-    run(scenario())
+    run_on_both_loops(scenario)
 
 
 def test_slow_reader_stops_the_upstream() -> None:
@@ -156,7 +156,7 @@ def test_slow_reader_stops_the_upstream() -> None:
             assert received == 64 << 20
             assert largest <= 512 * 1024
 
-    run(scenario())
+    run_on_both_loops(scenario)
 
 
 @pytest.mark.parametrize("is_head_sent", [True, False], ids=["in the body", "before the head"])
@@ -175,7 +175,7 @@ def test_closing_the_wire_wakes_whoever_waits(is_head_sent: bool) -> None:
             gone.set()
 
         async with RawServer(script) as server:
-            wire = AioHttpWire(connect_seconds=5)
+            wire = HttpWire(connect_seconds=5)
             await (await wire.open(server.request())).read(100)
 
             async def call() -> None:
@@ -185,14 +185,14 @@ def test_closing_the_wire_wakes_whoever_waits(is_head_sent: bool) -> None:
 
             task = asyncio.ensure_future(call())
             await (opened if is_head_sent else came).wait()
-            assert repr(wire) == "<AioHttpWire open connect_seconds=5>"
+            assert repr(wire) == "<HttpWire open [<OriginPool 1 connections, 0 idle>]>"
             await wire.close()
-            assert repr(wire) == "<AioHttpWire closed connect_seconds=5>"
+            assert repr(wire) == "<HttpWire closed [<OriginPool 0 connections, 0 idle>]>"
             with pytest.raises(UpstreamCut if is_head_sent else UpstreamUnreachable):
                 await task
             await eventually(gone.is_set, what="the connection's end")
 
-    run(scenario())
+    run_on_both_loops(scenario)
 
 
 def test_reading_resumes_after_a_cancelled_wait() -> None:
@@ -214,4 +214,4 @@ def test_reading_resumes_after_a_cancelled_wait() -> None:
             go_on.set()
             assert [piece async for piece in pieces] == [b"data: 1\n\n"]
 
-    run(scenario())
+    run_on_both_loops(scenario)

@@ -10,7 +10,7 @@ import pytest
 
 from channels.errors import UpstreamUnreachable
 from channels.wire.http import UpstreamRequest
-from tests.support.aio import run
+from tests.support.aio import run_on_both_loops
 from tests.unit.channels.raw_server import (
     OK,
     Peer,
@@ -47,7 +47,7 @@ def test_request_carries_headers_body_and_nothing_of_the_library() -> None:
         for unwanted in (b"aiohttp", b"accept: ", b"transfer-encoding", b"expect", b"cookie"):
             assert unwanted not in head
 
-    run(scenario())
+    run_on_both_loops(scenario)
 
 
 def test_consecutive_requests_share_one_connection() -> None:
@@ -59,7 +59,7 @@ def test_consecutive_requests_share_one_connection() -> None:
                 response.close()
             assert server.connections == 1
 
-    run(scenario())
+    run_on_both_loops(scenario)
 
 
 def test_concurrent_requests_are_not_limited_by_the_pool() -> None:
@@ -86,7 +86,7 @@ def test_concurrent_requests_are_not_limited_by_the_pool() -> None:
             await asyncio.gather(*(call() for _ in range(150)))
             assert server.connections == 150
 
-    run(scenario())
+    run_on_both_loops(scenario)
 
 
 class KeptConnections(threading.Thread):
@@ -142,7 +142,7 @@ def test_stale_connection_is_replaced(size: int) -> None:
         assert server.connections == 3
         server.join()
 
-    run(scenario())
+    run_on_both_loops(scenario)
 
 
 @pytest.mark.parametrize("is_reset", [False, True])
@@ -167,7 +167,7 @@ def test_request_that_has_arrived_is_not_sent_twice(is_reset: bool) -> None:
                 await wire.open(server.request())
             assert (server.connections, requests) == (1, 2)
 
-    run(scenario())
+    run_on_both_loops(scenario)
 
 
 @pytest.mark.parametrize("is_reset", [False, True])
@@ -183,7 +183,7 @@ def test_new_connection_lost_before_the_answer_is_not_retried(is_reset: bool) ->
             assert "127.0.0.1" not in str(caught.value)
             assert server.connections == 1
 
-    run(scenario())
+    run_on_both_loops(scenario)
 
 
 def test_large_body_arrives_whole_and_without_a_warning() -> None:
@@ -200,7 +200,7 @@ def test_large_body_arrives_whole_and_without_a_warning() -> None:
             assert await response.read(100) == b"{}"
             assert sizes == [5 << 20]
 
-    run(scenario())
+    run_on_both_loops(scenario)
 
 
 @pytest.mark.parametrize("size", [0, 9_000, 30_000])
@@ -212,7 +212,7 @@ def test_large_header_is_accepted_up_to_its_bound(size: int) -> None:
             assert len(response.header("x-big") or "") == size
             response.close()
 
-    run(scenario())
+    run_on_both_loops(scenario)
 
 
 def test_compressed_error_body_is_still_an_answer() -> None:
@@ -226,7 +226,7 @@ def test_compressed_error_body_is_still_an_answer() -> None:
             assert (response.status, response.header("Retry-After")) == (429, "7")
             assert await response.read(10) == b"\x1f\x8b"
 
-    run(scenario())
+    run_on_both_loops(scenario)
 
 
 def test_interim_answers_are_passed_over() -> None:
@@ -237,7 +237,7 @@ def test_interim_answers_are_passed_over() -> None:
             assert response.status == 200
             assert await response.read(100) == b"{}"
 
-    run(scenario())
+    run_on_both_loops(scenario)
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
@@ -250,7 +250,7 @@ def test_redirect_is_an_answer(status: int) -> None:
             assert await response.read(10) == b""
             assert server.connections == 1
 
-    run(scenario())
+    run_on_both_loops(scenario)
 
 
 def test_cookies_are_not_kept() -> None:
@@ -268,4 +268,4 @@ def test_cookies_are_not_kept() -> None:
                 await (await wire.open(server.request())).read(100)
         assert b"cookie" not in heads[1].lower()
 
-    run(scenario())
+    run_on_both_loops(scenario)

@@ -10,7 +10,7 @@ import pytest
 
 from channels.errors import UpstreamCut, UpstreamMalformed, UpstreamUnreachable
 from channels.wire.http import UpstreamRequest
-from tests.support.aio import run
+from tests.support.aio import run_on_both_loops
 from tests.unit.channels.raw_server import (
     OK,
     STREAM,
@@ -41,7 +41,7 @@ def test_connection_lost_within_the_head_is_a_cut_even_when_reused() -> None:
                 await wire.open(server.request())
             assert server.connections == 1
 
-    run(scenario())
+    run_on_both_loops(scenario)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_connection_lost_within_the_body_is_a_cut_after_what_came(answer: bytes)
             with pytest.raises(UpstreamCut):
                 await response.read(1000)
 
-    run(scenario())
+    run_on_both_loops(scenario)
 
 
 @pytest.mark.parametrize("ends", [True, False], ids=["and it ends", "and it stays"])
@@ -89,7 +89,7 @@ def test_body_that_is_broken_on_its_way_is_a_cut_after_what_came(ends: bool) -> 
                 with pytest.raises(UpstreamCut):
                     await anext(pieces)
 
-    run(scenario())
+    run_on_both_loops(scenario)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_reset_within_the_body_is_a_cut(head: bytes) -> None:
             with pytest.raises(UpstreamCut):
                 await anext(pieces)
 
-    run(scenario())
+    run_on_both_loops(scenario)
 
 
 def test_answer_without_a_length_ends_with_the_connection() -> None:
@@ -129,7 +129,7 @@ def test_answer_without_a_length_ends_with_the_connection() -> None:
                 assert await response.read(1000) == b"data: 1\n\ndata: [DONE]\n\n"
             assert server.connections == 2
 
-    run(scenario())
+    run_on_both_loops(scenario)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_answer_that_is_not_http_as_asked_is_malformed(answer: bytes) -> None:
             with pytest.raises(UpstreamMalformed):
                 await wire.open(server.request())
 
-    run(scenario())
+    run_on_both_loops(scenario)
 
 
 def test_refused_connection_is_unreachable() -> None:
@@ -165,7 +165,7 @@ def test_refused_connection_is_unreachable() -> None:
         assert str(port) not in str(caught.value)
         assert str(port) in caught.value.detail
 
-    run(scenario())
+    run_on_both_loops(scenario)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_address_that_leads_nowhere_is_unreachable(url: str) -> None:
             with pytest.raises(UpstreamUnreachable):
                 await wire.open(UpstreamRequest("POST", url, (), b"{}"))
 
-    run(scenario())
+    run_on_both_loops(scenario)
 
 
 def test_tls_to_a_plain_server_is_unreachable() -> None:
@@ -192,7 +192,7 @@ def test_tls_to_a_plain_server_is_unreachable() -> None:
             with pytest.raises(UpstreamUnreachable):
                 await wire.open(UpstreamRequest("POST", url, (), b"{}"))
 
-    run(scenario())
+    run_on_both_loops(scenario)
 
 
 def test_connect_time_out_is_unreachable() -> None:
@@ -215,7 +215,7 @@ def test_connect_time_out_is_unreachable() -> None:
                 for filler in fillers:
                     filler.close()
 
-    run(scenario())
+    run_on_both_loops(scenario)
 
 
 def test_body_above_the_limit_is_malformed_and_closes() -> None:
@@ -234,7 +234,7 @@ def test_body_above_the_limit_is_malformed_and_closes() -> None:
                 await response.read(1000)
             await gone.wait()
 
-    run(scenario())
+    run_on_both_loops(scenario)
 
 
 def test_answer_before_the_upload_ends_is_an_answer() -> None:
@@ -256,4 +256,4 @@ def test_answer_before_the_upload_ends_is_an_answer() -> None:
             assert server.connections == 2  # the half-sent one is not used again
             response.close()
 
-    run(scenario())
+    run_on_both_loops(scenario)

@@ -17,7 +17,7 @@ from tests.unit.metrics.worlds import Lines
 ExpectLog = Callable[..., None]
 
 
-@pytest.mark.parametrize("name", ["tornado.application", "aiohttp.client", "aiopg", "asyncio"])
+@pytest.mark.parametrize("name", ["tornado.application", "redis", "aiopg", "asyncio"])
 def test_library_logs_through_the_same_form(lines: Lines, expect_log: ExpectLog, name: str) -> None:
     expect_log(name)
     logging.getLogger(name).warning("lost %s at\n%d with Bearer %s", "it", 3, "abcdef")

@@ -1,0 +1,241 @@
+"""Which address is connected to, how often a name is looked up, how heads are written."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from channels.errors import UpstreamUnreachable
+from channels.wire.client import HttpWire
+from channels.wire.dialer import DNS_CACHE_SECONDS, SocketAddress, first_connected, in_turn
+from channels.wire.http import UpstreamRequest
+from channels.wire.origin import Address, Origin, address_of, head_of
+from channels.wire.pool import IDLE_SECONDS
+from tests.support.aio import eventually, jump, run, run_on_both_loops
+from tests.unit.channels.raw_server import OK, Peer, RawServer, answering, new_wire
+
+
+def ipv4(address: tuple[str, int]) -> SocketAddress:
+    return SocketAddress(socket.AF_INET, address)
+
+
+def refusing() -> SocketAddress:
+    """An address where nobody listens."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return ipv4(sock.getsockname())
+
+
+@contextmanager
+def silent() -> Iterator[SocketAddress]:
+    """An address that lets whoever comes wait: its queue is full."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        address = listener.getsockname()
+        fillers = [socket.socket() for _ in range(4)]
+        for filler in fillers:
+            filler.setblocking(False)
+            filler.connect_ex(address)
+        try:
+            yield ipv4(address)
+        finally:
+            for filler in fillers:
+                filler.close()
+
+
+def test_families_are_tried_in_turn() -> None:
+    four = [ipv4((f"10.0.0.{n}", 80)) for n in (1, 2, 3)]
+    six = [SocketAddress(socket.AF_INET6, ("::1", 80, 0, 0))]
+    assert in_turn([*six, *four]) == [six[0], *four]
+    assert in_turn([*four, *six]) == [four[0], six[0], four[1], four[2]]
+
+
+def test_address_that_refuses_or_is_silent_gives_way_to_the_next() -> None:
+    async def scenario() -> None:
+        with silent() as mute:
+            async with RawServer(answering) as server:
+                good = ipv4(("127.0.0.1", server.port))
+                for addresses in ([refusing(), good], [mute, good], [good, mute], [good, good]):
+                    with await first_connected(addresses) as sock:
+                        assert sock.getpeername() == good.address
+
+    run_on_both_loops(scenario)
+
+
+def test_last_refusal_is_the_one_told() -> None:
+    async def scenario() -> None:
+        with pytest.raises(ConnectionRefusedError):
+            await first_connected([refusing(), refusing()])
+        with pytest.raises(OSError, match="no address"):
+            await first_connected([])
+
+    run_on_both_loops(scenario)
+
+
+def test_cancelled_dialing_leaves_nothing_behind() -> None:
+    async def scenario() -> None:
+        with silent() as mute, silent() as mute2:
+            for addresses in ([mute], [mute, mute2]):
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(0.05):
+                        await first_connected(addresses)
+            # A socket that was left open would be a ResourceWarning, which fails the test.
+            await eventually(lambda: len(asyncio.all_tasks()) == 1, what="no task left")
+
+    run_on_both_loops(scenario)
+
+
+def test_name_is_looked_up_once_a_minute_and_again_after_a_failure() -> None:
+    async def scenario() -> None:
+        loop: Any = asyncio.get_running_loop()
+        asked: list[str] = []
+
+        async def getaddrinfo(host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
+            asked.append(host)
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+        loop.getaddrinfo = getaddrinfo
+
+        async def script(peer: Peer) -> None:  # one request a connection
+            await peer.request()
+            await peer.send(OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n", 1))
+
+        async with new_wire() as wire:
+            async with RawServer(script) as server:
+                there = UpstreamRequest("POST", f"http://up.example:{server.port}/", (), b"{}")
+
+                async def call() -> None:
+                    assert await (await wire.open(there)).read(10) == b"{}"
+
+                await asyncio.gather(*(call() for _ in range(20)))
+                assert len(asked) == 1
+                jump(DNS_CACHE_SECONDS + 1)
+                await call()
+                assert len(asked) == 2
+            for _ in range(2):
+                with pytest.raises(UpstreamUnreachable):
+                    await wire.open(there)
+            assert len(asked) == 3
+
+    run(scenario(), timeout_seconds=300)
+
+
+def test_idle_connection_is_closed_after_its_time() -> None:
+    async def scenario() -> None:
+        gone: list[int] = []
+
+        async def script(peer: Peer) -> None:
+            while not peer.reader.at_eof():
+                try:
+                    await peer.request()
+                except asyncio.IncompleteReadError:
+                    break
+                await peer.send(OK)
+            gone.append(peer.number)
+
+        async with RawServer(script) as server, new_wire() as wire:
+            await asyncio.gather(*(wire.open(server.request()) for _ in range(2)))
+            assert "2 connections, 2 idle" in repr(wire)
+            jump(IDLE_SECONDS / 2)
+            await (await wire.open(server.request())).read(10)  # on the one used last
+            jump(IDLE_SECONDS / 2 + 1)
+            await eventually(lambda: gone == [1], what="the end of the first connection")
+            assert "1 connections, 1 idle" in repr(wire)
+            assert server.connections == 2
+
+    run(scenario())
+
+
+def test_connection_that_the_upstream_closes_while_idle_is_not_used_again() -> None:
+    async def scenario() -> None:
+        async def script(peer: Peer) -> None:
+            await peer.request()
+            await peer.send(OK)
+            peer.close()
+
+        async with RawServer(script) as server, new_wire() as wire:
+            await (await wire.open(server.request())).read(10)
+            await eventually(lambda: "0 connections" in repr(wire), what="its end")
+            await (await wire.open(server.request())).read(10)
+            assert server.connections == 2
+
+    run_on_both_loops(scenario)
+
+
+@pytest.mark.parametrize(
+    ("url", "address", "host"),
+    [
+        ("http://a.example/v1", Address(Origin("http", "a.example", 80), "/v1"), "a.example"),
+        ("https://a.example", Address(Origin("https", "a.example", 443), "/"), "a.example"),
+        (
+            "https://A.example:8443/m%2F1:go?alt=sse",
+            Address(Origin("https", "a.example", 8443), "/m%2F1:go?alt=sse"),
+            "a.example:8443",
+        ),
+        ("http://[::1]:81/x", Address(Origin("http", "::1", 81), "/x"), "[::1]:81"),
+    ],
+)
+def test_url_becomes_origin_target_and_host(url: str, address: Address, host: str) -> None:
+    assert address_of(url) == address
+    head = head_of("POST", address, (("X-A", "b c"),), user_agent="gw/1")
+    assert head.startswith(
+        f"POST {address.target} HTTP/1.1\r\nHost: {host}\r\nX-A: b c\r\n".encode()
+    )
+    assert head.endswith(b"\r\n")
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://a.example/", "http:///x", "http://a.example/a b", "/v1", ""]
+)
+def test_url_that_leads_nowhere_is_unreachable(url: str) -> None:
+    with pytest.raises(UpstreamUnreachable):
+        address_of(url)
+
+
+@pytest.mark.parametrize(
+    "header", [("X-A", "b\r\nX-C: d"), ("X-A", "b\0"), ("X A", "b"), ("", "b"), ("X-A:", "b")]
+)
+def test_header_that_would_break_the_head_is_refused_without_its_value(
+    header: tuple[str, str],
+) -> None:
+    with pytest.raises(UpstreamUnreachable) as caught:
+        head_of("POST", address_of("http://a.example"), (header,), user_agent="gw/1")
+    assert header[1] not in caught.value.detail.removeprefix("header ")[len(header[0]) :]
+
+
+def test_request_without_a_body_says_so_unless_it_is_a_get() -> None:
+    async def scenario() -> None:
+        heads: list[bytes] = []
+
+        async def script(peer: Peer) -> None:
+            while True:
+                head, _ = await peer.request()
+                heads.append(head)
+                await peer.send(OK)
+
+        async with RawServer(script) as server, new_wire() as wire:
+            for method in ("GET", "POST"):
+                await (await wire.open(server.request(b"", method))).read(10)
+        assert b"Content-Length" not in heads[0]
+        assert b"\r\nContent-Length: 0\r\n" in heads[1]
+
+    run(scenario())
+
+
+def test_wire_closed_while_it_connects_is_unreachable() -> None:
+    async def scenario() -> None:
+        async with RawServer(answering) as server:
+            wire = HttpWire(connect_seconds=5)
+            opening = asyncio.ensure_future(wire.open(server.request()))
+            await asyncio.sleep(0)
+            await wire.close()
+            with pytest.raises(UpstreamUnreachable):
+                await opening
+
+    run_on_both_loops(scenario)

@@ -1,0 +1,169 @@
+"""An answer is the same answer wherever the network cuts it, and whatever is wrong with it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from channels.errors import UpstreamCut, UpstreamMalformed
+from channels.wire.connection import HEAD_BYTES_MAX, UpstreamConnection
+from channels.wire.pool import OriginPool
+from tests.unit.channels.raw_server import OK, STREAM, chunk
+
+EVENTS = chunk(b"data: 1\n\n") + chunk(b"data: \xc3\xa9\n\n")
+CHUNKED = STREAM + EVENTS + b"0\r\n\r\n"
+UNTIL_CLOSE = b"HTTP/1.1 200 OK\r\nServer: x\r\n\r\ndata: 1\n\ndata: [DONE]\n\n"
+LONG_HEAD = b"HTTP/1.1 200 OK\r\nX: %b\r\nContent-Length: 0\r\n\r\n"
+ANSWERS = (
+    OK,
+    CHUNKED,
+    UNTIL_CLOSE,
+    b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nLink: x\r\n\r\n" + OK,
+    b"HTTP/1.1 204 Nothing\r\nX-Empty:\r\nX-Two: a\r\nX-Two: b\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 3\r\n\r\nabc",
+    b"HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nabc",
+    STREAM + EVENTS + b"0\r\nX-Trailer: late\r\n\r\n",
+    STREAM + b"5;name=value\r\nhello\r\n0\r\n\r\n",
+    b"HTTP/1.1 200 OK\nContent-Length: 2\n\n{}",
+    OK + b"\r\n",
+)
+BROKEN = (
+    OK + OK,
+    OK[:-1],
+    STREAM + EVENTS + b"no size\r\n",
+    STREAM + EVENTS,
+    b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
+    STREAM.replace(b"\r\n\r\n", b"\r\nContent-Length: 3\r\n\r\n") + b"3\r\nabc\r\n0\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+    b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nabc",
+    b"HTTP/1.1 099 Less\r\nContent-Length: 0\r\n\r\n",
+    b"HTTP/2 200\r\n\r\n",
+    b"",
+)
+
+
+class Line(asyncio.Transport):
+    """What a connection sees of the network: it is there until it is aborted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_open = True
+
+    def is_closing(self) -> bool:
+        return not self.is_open
+
+    def abort(self) -> None:
+        self.is_open = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        assert self.is_open
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        return _NoSocket()
+
+
+class _NoSocket:
+    def fileno(self) -> int:
+        raise OSError("there is none")
+
+
+def outcome(pieces: list[bytes], *, ends: bool = True) -> tuple[object, ...]:
+    """What becomes of an answer that comes in these pieces, and of its connection."""
+    loop = cast(asyncio.AbstractEventLoop, _Still())
+    pool = OriginPool(loop)
+    connection = UpstreamConnection(pool, loop)
+    line = Line()
+    connection.connection_made(line)
+    answer = connection.exchange(b"GET / HTTP/1.1\r\n\r\n", b"")
+    for piece in pieces:
+        if line.is_open:
+            connection.data_received(piece)
+    is_kept = line.is_open and "idle" in repr(connection)
+    if line.is_open and ends:
+        connection.eof_received()
+    fault = answer.fault
+    return (
+        answer.status,
+        dict(answer.fields) if answer.status else None,  # before its end nobody sees a head
+        b"".join(answer.pieces),
+        type(fault),
+        fault.detail if isinstance(fault, UpstreamMalformed) else "",
+        is_kept,
+    )
+
+
+class _Still:
+    """As much of an event loop as a pool needs that never waits."""
+
+    def time(self) -> float:
+        return 0.0
+
+    def call_at(self, when: float, callback: object) -> None:
+        return None
+
+
+def cut(data: bytes, places: list[int]) -> list[bytes]:
+    edges = [0, *sorted({place for place in places if 0 < place < len(data)}), len(data)]
+    return [data[a:b] for a, b in itertools.pairwise(edges)]
+
+
+@pytest.mark.parametrize("answer", ANSWERS + BROKEN)
+def test_answer_byte_by_byte_is_the_answer_in_one_piece(answer: bytes) -> None:
+    assert outcome([answer[i : i + 1] for i in range(len(answer))]) == outcome([answer])
+
+
+@settings(max_examples=150)
+@given(
+    answer=st.sampled_from(ANSWERS + BROKEN),
+    damage=st.lists(st.tuples(st.integers(0, 200), st.binary(max_size=3)), max_size=2),
+    places=st.lists(st.integers(0, 250), max_size=6),
+)
+def test_damaged_answer_is_the_same_wherever_it_is_cut(
+    answer: bytes, damage: list[tuple[int, bytes]], places: list[int]
+) -> None:
+    for place, replacement in damage:
+        answer = answer[:place] + replacement + answer[place + 1 :]
+    assert outcome(cut(answer, places)) == outcome([answer])
+
+
+@pytest.mark.parametrize("size", range(HEAD_BYTES_MAX - 2, HEAD_BYTES_MAX + 3))
+def test_head_is_bounded_to_the_byte(size: int) -> None:
+    answer = LONG_HEAD % (b"x" * (size - len(LONG_HEAD % b"")))
+    assert len(answer) == size
+    whole = outcome([answer])
+    assert whole[3] is (type(None) if size <= HEAD_BYTES_MAX else UpstreamMalformed)
+    assert outcome([answer[:100], answer[100:20_000], answer[20_000:]]) == whole
+    assert outcome([answer[:HEAD_BYTES_MAX], answer[HEAD_BYTES_MAX:]]) == whole
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_sound_answer_ends_without_a_fault(answer: bytes) -> None:
+    status, _, body, fault, _, is_kept = outcome([answer])
+    assert (status, fault) == (204 if b" 204 " in answer else 200, type(None))
+    assert body or status == 204
+    assert is_kept == (
+        answer is not UNTIL_CLOSE and b"HTTP/1.0" not in answer and b": close" not in answer
+    )
+
+
+def test_long_body_behind_a_short_head_is_not_counted_as_head() -> None:
+    body = b"x" * (3 * HEAD_BYTES_MAX)
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    assert outcome([answer])[2:4] == (body, type(None))
+
+
+def test_head_that_is_here_is_an_answer_even_if_its_body_is_broken() -> None:
+    assert outcome([STREAM + EVENTS + b"no size\r\n"])[:4] == (
+        200,
+        {b"content-type": b"text/event-stream", b"transfer-encoding": b"chunked"},
+        b"data: 1\n\ndata: \xc3\xa9\n\n",
+        UpstreamCut,
+    )

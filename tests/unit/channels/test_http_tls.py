@@ -1,0 +1,93 @@
+"""The upstream wire over TLS: whom it trusts, and that everything else is as without it."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+
+import pytest
+
+from channels.errors import UpstreamUnreachable
+from channels.wire.client import HttpWire
+from channels.wire.http import UpstreamRequest
+from tests.support.aio import run_on_both_loops
+from tests.unit.channels.certificates import contexts
+from tests.unit.channels.raw_server import OK, STREAM, Peer, RawServer, answering, chunk
+
+NAME = "localhost"
+
+
+def request(server: RawServer, host: str = NAME, body: bytes = b"{}") -> UpstreamRequest:
+    return UpstreamRequest("POST", f"https://{host}:{server.port}/v1", (), body)
+
+
+def test_connection_is_kept_and_bodies_arrive_whole() -> None:
+    served, trusting = contexts(NAME)
+
+    async def scenario() -> None:
+        sizes: list[int] = []
+
+        async def script(peer: Peer) -> None:
+            while True:
+                _, body = await peer.request()
+                sizes.append(len(body))
+                await peer.send(OK)
+
+        async with RawServer(script, tls=served) as server:
+            wire = HttpWire(connect_seconds=5, tls=lambda: trusting)
+            for size in (2, 3 << 20, 2):
+                response = await wire.open(request(server, body=b"x" * size))
+                assert await response.read(100) == b"{}"
+            assert (sizes, server.connections) == ([2, 3 << 20, 2], 1)
+            await wire.close()
+
+    run_on_both_loops(scenario)
+
+
+def test_closing_a_stream_reaches_the_upstream() -> None:
+    served, trusting = contexts(NAME)
+
+    async def scenario() -> None:
+        gone = asyncio.Event()
+
+        async def script(peer: Peer) -> None:
+            await peer.request()
+            await peer.send(STREAM + chunk(b"data: 1\n\n"))
+            await peer.gone()
+            gone.set()
+
+        async with RawServer(script, tls=served) as server:
+            wire = HttpWire(connect_seconds=5, tls=lambda: trusting)
+            response = await wire.open(request(server))
+            assert await anext(response.chunks()) == b"data: 1\n\n"
+            response.close()
+            async with asyncio.timeout(10):
+                await gone.wait()
+            await wire.close()
+
+    run_on_both_loops(scenario)
+
+
+@pytest.mark.parametrize(
+    ("host", "tls"),
+    [("127.0.0.1", lambda: contexts(NAME)[1]), (NAME, None)],
+    ids=["another name", "nobody vouches for it"],
+)
+def test_server_that_is_not_the_one_named_gets_no_request(
+    host: str, tls: Callable[[], ssl.SSLContext] | None
+) -> None:
+    served, _ = contexts(NAME)
+
+    async def scenario() -> None:
+        # The server's side of a handshake that the client breaks off is no matter of this test.
+        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+        async with RawServer(answering, tls=served) as server:
+            wire = HttpWire(connect_seconds=5, tls=tls)
+            with pytest.raises(UpstreamUnreachable) as caught:
+                await wire.open(request(server, host))
+            assert "CERTIFICATE_VERIFY_FAILED" in caught.value.detail
+            assert server.connections == 0
+            await wire.close()
+
+    run_on_both_loops(scenario)
