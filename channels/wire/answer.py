@@ -26,6 +26,8 @@ class UpstreamAnswer:
 
     __slots__ = (
         "_connection",
+        "_keeps_up",
+        "_sink",
         "_waiter",
         "fault",
         "fields",
@@ -166,9 +168,10 @@ class UpstreamAnswer:
             try:
                 keeps_up = sink.take(self._take())
                 is_over = sink.is_over
-            except Exception as error:  # the sink's, for whoever pours
+            except Exception as error:
                 self._sink = None
                 self._waiter.set_exception(error)
+                self._waiter.exception()  # raised by `pour`, unless that is cancelled just now
                 return
             if keeps_up is not None or is_over:
                 self._sink = None

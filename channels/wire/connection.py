@@ -152,9 +152,9 @@ class UpstreamConnection(asyncio.Protocol):
             self._stop(answer, "another protocol, which was not asked for")
             return
         if answer is not None:
+            answer.arrived()
             if answer.waiting_bytes > WAITING_BYTES_MAX and self._answer is not None:
                 self._hold()
-            answer.arrived()
 
     def eof_received(self) -> None:
         """The upstream sends no more: the end of a body that has no other, or a loss."""

@@ -1,0 +1,165 @@
+"""A body poured into a sink: piece by piece as it is read, stopped by whoever does not keep up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from channels.errors import UpstreamCut
+from channels.wire.connection import WAITING_BYTES_MAX
+from channels.wire.http import Sink, UpstreamResponse
+from tests.support.aio import eventually, run_on_both_loops
+from tests.unit.channels.raw_server import STREAM, Peer, RawServer, chunk, new_wire
+
+END = b"0\r\n\r\n"
+
+
+class Bucket(Sink):
+    """Keeps what it is given; does with each piece what the test says."""
+
+    def __init__(self, holds: Callable[[bytes], asyncio.Future[None] | None]) -> None:
+        self._holds = holds
+        self.taken = b""
+        self.is_full = False
+
+    @property
+    def is_over(self) -> bool:
+        return self.is_full
+
+    def take(self, piece: bytes) -> asyncio.Future[None] | None:
+        self.taken += piece
+        return self._holds(piece)
+
+
+def pouring(
+    test: Callable[[UpstreamResponse, Peer], Awaitable[None]],
+) -> Callable[[], Awaitable[None]]:
+    """A scenario: the head of a stream is here, and its body is the test's to send."""
+
+    async def scenario() -> None:
+        there: asyncio.Future[Peer] = asyncio.get_running_loop().create_future()
+
+        async def script(peer: Peer) -> None:
+            await peer.request()
+            await peer.send(STREAM)
+            there.set_result(peer)
+            await peer.gone()
+
+        async with RawServer(script) as server, new_wire() as wire:
+            response = await wire.open(server.request())
+            await test(response, await there)
+            response.close()
+
+    return scenario
+
+
+def test_pieces_are_handed_over_without_waking_whoever_pours() -> None:
+    async def test(response: UpstreamResponse, peer: Peer) -> None:
+        bucket = Bucket(lambda _: None)
+        task = asyncio.ensure_future(response.pour(bucket))
+        for n in range(3):
+            await peer.send(chunk(b"data: %d\n\n" % n))
+            await eventually(lambda n=n: bucket.taken.endswith(b"%d\n\n" % n), what="the piece")
+            assert not task.done()
+        await peer.send(chunk(b"data: x\n\n") + END)
+        await task
+        assert bucket.taken == b"data: 0\n\ndata: 1\n\ndata: 2\n\ndata: x\n\n"
+
+    run_on_both_loops(pouring(test))
+
+
+def test_what_waits_already_comes_first_and_what_is_left_stays() -> None:
+    async def test(response: UpstreamResponse, peer: Peer) -> None:
+        bucket = Bucket(lambda _: None)
+        await peer.send(chunk(b"first"))
+        await eventually(lambda: "0 bytes" not in repr(response), what="the first piece")
+
+        def until_third(piece: bytes) -> None:
+            bucket.is_full = b"third" in bucket.taken
+
+        bucket = Bucket(until_third)
+        task = asyncio.ensure_future(response.pour(bucket))
+        await eventually(lambda: bucket.taken == b"first", what="the first piece")
+        await peer.send(chunk(b"second"))
+        await eventually(lambda: bucket.taken == b"firstsecond", what="the second piece")
+        await peer.send(chunk(b"third"))
+        await task
+        await peer.send(chunk(b"fourth") + END)
+        assert await response.read(100) == b"fourth"
+
+    run_on_both_loops(pouring(test))
+
+
+def test_sink_that_does_not_keep_up_stops_the_upstream() -> None:
+    async def test(response: UpstreamResponse, peer: Peer) -> None:
+        go_on: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        bucket = Bucket(lambda _: go_on)
+        task = asyncio.ensure_future(response.pour(bucket))
+        sent = 0
+
+        async def send() -> None:
+            nonlocal sent
+            for _ in range(400):
+                await peer.send(chunk(b"x" * 65536))
+                sent += 65536
+            await peer.send(END)
+
+        sending = asyncio.ensure_future(send())
+        before = -1
+        while before != sent or not bucket.taken:  # until there is no progress any more
+            before = sent
+            await asyncio.sleep(0.1)
+        assert sent < 400 * 65536
+        assert len(bucket.taken) <= 4 * WAITING_BYTES_MAX
+        go_on.set_result(None)
+        await task
+        await sending
+        assert len(bucket.taken) == 400 * 65536
+
+    run_on_both_loops(pouring(test))
+
+
+@pytest.mark.parametrize("is_waited_for", [False, True])
+def test_what_the_sink_raises_is_raised(is_waited_for: bool) -> None:
+    async def test(response: UpstreamResponse, peer: Peer) -> None:
+        def fail(_: bytes) -> asyncio.Future[None]:
+            if not is_waited_for:
+                raise ZeroDivisionError
+            late: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            asyncio.get_running_loop().call_soon(late.set_exception, ZeroDivisionError())
+            return late
+
+        task = asyncio.ensure_future(response.pour(Bucket(fail)))
+        await asyncio.sleep(0)
+        await peer.send(chunk(b"data"))
+        with pytest.raises(ZeroDivisionError):
+            await task
+
+    run_on_both_loops(pouring(test))
+
+
+def test_body_cut_short_is_a_cut_after_what_came() -> None:
+    async def test(response: UpstreamResponse, peer: Peer) -> None:
+        bucket = Bucket(lambda _: None)
+        await peer.send(chunk(b"data"))
+        peer.close()
+        with pytest.raises(UpstreamCut):
+            await response.pour(bucket)
+        assert bucket.taken == b"data"
+
+    run_on_both_loops(pouring(test))
+
+
+def test_nothing_is_handed_over_once_it_is_cancelled() -> None:
+    async def test(response: UpstreamResponse, peer: Peer) -> None:
+        bucket = Bucket(lambda _: None)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.02):
+                await response.pour(bucket)
+        await peer.send(chunk(b"late") + END)
+        assert await response.read(100) == b"late"
+        assert bucket.taken == b""
+
+    run_on_both_loops(pouring(test))
