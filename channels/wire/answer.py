@@ -168,10 +168,10 @@ class UpstreamAnswer:
             try:
                 keeps_up = sink.take(self._take())
                 is_over = sink.is_over
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is raised by `pour`
                 self._sink = None
                 self._waiter.set_exception(error)
-                self._waiter.exception()  # raised by `pour`, unless that is cancelled just now
+                self._waiter.exception()  # `pour` may be cancelled at this very moment
                 return
             if keeps_up is not None or is_over:
                 self._sink = None
