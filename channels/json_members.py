@@ -82,6 +82,13 @@ class JsonObject:
             self._outline = outline(self.body)
         return self._outline
 
+    def forget(self) -> None:
+        """Let go of the text, of which nothing is needed any more; an empty object is left."""
+        self.body = b"{}"
+        self.raw = {}
+        self._members = None
+        self._outline = None
+
     def span(self, name: str) -> tuple[int, int]:
         """Byte offsets of a member's value. Raises KeyError when there is no such member."""
         _, _, start, end = self._located()[name]

@@ -86,10 +86,14 @@ class TranslatedCall:
             raise UpstreamMalformed(_TOO_DEEP) from None
 
     def stream(self, *, id: str, created: int, model: str, include_usage: bool) -> TranslatedStream:
-        """The way back for a stream; `id` and `model` are for one that says neither of itself."""
+        """The way back for a stream; `id` and `model` are for one that says neither of itself.
+
+        It keeps nothing of the request but the names of its tools.
+        """
+        client = self._client
 
         def encoder(began: Began) -> StreamEncoder:
-            return self._client.StreamEncoder(
+            return client.StreamEncoder(
                 id=began.id or id,
                 created=created,
                 model=began.model or model,

@@ -102,6 +102,7 @@ class Conversation:
             writer.begin("application/json", answer.headers)
             writer.send(answer.body)
         else:
+            call.forget()  # it may be megabytes, and a stream lasts for minutes
             await self._relay(running, answer, writer, deadline)
 
     async def _relay(

@@ -69,6 +69,7 @@ class ConversationHandler(ModelCallHandler):
             pin=self._pin(),
             span=self._span(request, model),
             speak=lambda candidate, channel: self._speak(request, prepare, candidate, channel),
+            forget=lambda: self._forget(request),
             started=self.services.clock.monotonic(),
             tools=request.builtin_tools,
             tools_protocol=self.tools_protocol,
@@ -78,6 +79,10 @@ class ConversationHandler(ModelCallHandler):
         )
         conversation = cast(Conversation, self.settings["conversation"])
         await conversation.run(call, HandlerWriter(self))
+
+    def _forget(self, request: Asked) -> None:
+        self.body = b""
+        request.object.forget()
 
     def _refuse_tools(self, tools: Sequence[str], model: ModelSpec, reached: Sequence[str]) -> None:
         """A tool that no channel of the model has is refused before anything is held."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from channels.errors import UpstreamCut, UpstreamMalformed
 from gw.calls.running import LET_GO_SECONDS
@@ -91,6 +92,37 @@ def test_comments_and_unknown_fields_are_passed_on() -> None:
         async with world(a=[answer(*steps)]) as w:
             told = await w.call(stream=True)
             assert told.writer.sent == b"".join(steps)
+
+    run(main())
+
+
+def test_request_is_kept_until_the_first_event_and_no_longer() -> None:
+    """Until then another channel may have to be asked; a stream may last for minutes."""
+
+    async def main() -> None:
+        begins, ends = asyncio.Event(), asyncio.Event()
+        failed = answer(sse.error_body("later"), status=500)
+        good = answer(begins, HELLO, ends, sse.DONE)
+        async with world(a=[failed], b=[good]) as w:
+            prepared, writer = w.prepare(stream=True), RecordingWriter()
+            forgotten: list[bytes] = []
+
+            def forget() -> None:
+                forgotten.append(writer.sent)
+                prepared.forget()
+
+            call = replace(prepared, forget=forget)
+            w.begin(call, writer)
+            await eventually(lambda: w.wire.tried == ["a", "b"])
+            assert forgotten == []
+            begins.set()
+            await eventually(lambda: writer.sent == HELLO)
+            assert forgotten == [b""]
+            ends.set()
+            told = await w.end(call, writer)
+            assert told.status == ("success", None)
+            assert told.row is not None
+            assert told.row["detail"]["request"], "what it asked for is still told"
 
     run(main())
 

@@ -165,6 +165,7 @@ class World:
             pin=pin,
             span=UNSAMPLED,
             speak=lambda candidate, channel: speech(upstream(candidate, channel)),
+            forget=request.object.forget,
             framing=framing or SseFraming(),
             started=self.clock.monotonic(),
             detail={"request": request.parameters},

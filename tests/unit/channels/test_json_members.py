@@ -199,5 +199,14 @@ def test_too_many_members_are_refused() -> None:
         JsonObject.parse(b"{" + names + b"}")
 
 
+def test_object_that_is_forgotten_is_empty() -> None:
+    forgotten = JsonObject.parse(b'{"a": 1}')
+    forgotten.forget()
+    assert (forgotten.body, forgotten.raw, forgotten.outline) == (b"{}", {}, b"{}")
+    assert forgotten.edited(replace={}, add={"b": b"2"}) == JsonObject.parse(b"{}").edited(
+        replace={}, add={"b": b"2"}
+    )
+
+
 def test_repr_names_the_members() -> None:
     assert repr(JsonObject.parse(b'{"a":1,"b":2}')) == "<JsonObject 13 bytes: a, b>"
