@@ -14,6 +14,7 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
+from gw.allocator import keep_buffers
 from gw.config.config import Config
 from gw.config.faults import ConfigFaults
 from gw.open_files import raise_open_files
@@ -60,6 +61,7 @@ async def run_gateway(
     """
     log = EventLog("gw.run")
     raise_open_files()
+    keep_buffers()
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -30,6 +30,7 @@ from actors.supervisor import Supervisor
 from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
 from channels.wire.client import HttpWire
+from gw.allocator import QuietTimes
 from gw.app import make_application
 from gw.calls.billing import Billing
 from gw.calls.conversation import Conversation
@@ -264,6 +265,8 @@ class Gateway:
             self._keep("leases", self._shared_limits.beat)
         lag = LoopLag(metrics=self.metrics, clock=self._clock)
         self._keep("loop_lag", lag.run)
+        quiet = QuietTimes(self.in_flight, self._clock)
+        self._keep("quiet_times", quiet.run)
 
     async def _start_listeners(self) -> None:
         config = self.current.config

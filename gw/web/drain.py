@@ -28,6 +28,7 @@ class InFlight:
 
     def __init__(self) -> None:
         self._requests: set[Cuttable] = set()
+        self.entered = 0  # so many so far
         self._is_draining = False
         self._idle: asyncio.Event | None = None
 
@@ -45,6 +46,7 @@ class InFlight:
 
     def enter(self, request: Cuttable) -> None:
         """A request begins."""
+        self.entered += 1
         self._requests.add(request)
 
     def leave(self, request: Cuttable) -> None:
