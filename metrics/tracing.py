@@ -68,8 +68,13 @@ class Tracing:
     def __repr__(self) -> str:
         return f"<Tracing {'off' if self._source is None else f'ratio={self._ratio}'}>"
 
-    def start_call(self, *, name: str, traceparent: str | None, attributes: Attributes) -> CallSpan:
-        """Start the span of a call; `traceparent` is the client's header as it came."""
+    def start_call(
+        self, *, name: str, traceparent: str | None, attributes: Callable[[], Attributes]
+    ) -> CallSpan:
+        """Start the span of a call; `traceparent` is the client's header as it came.
+
+        `attributes` are asked for only when the call is sampled.
+        """
         source = self._source
         if source is None:
             return UNSAMPLED
@@ -77,7 +82,7 @@ class Tracing:
         is_sampled = parent.is_sampled if parent is not None else self._rng() < self._ratio
         if not is_sampled:
             return UNSAMPLED
-        return source.start(name=name, parent=parent, attributes=attributes)
+        return source.start(name=name, parent=parent, attributes=attributes())
 
     def shutdown(self) -> None:
         """Export what has ended and stop the exporter; blocks for a few seconds at most."""

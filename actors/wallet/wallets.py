@@ -11,6 +11,7 @@ from typing import Any
 
 from actors.clock import Clock
 from actors.mailbox import Envelope
+from actors.patience import Patience
 from actors.store.database import Database
 from actors.sweep import Sweep
 from actors.wallet.claims import ClaimEnd, Standing
@@ -74,6 +75,7 @@ class Wallets:
         self._sweep = Sweep(self._wallets)
         self._reads: dict[str, asyncio.Task[int]] = {}
         self._waiting = 0
+        self._patience = Patience(HOLD_SECONDS, LedgerUnavailable)
         self._log = EventLog("actors.wallet")
         writer.on_balance = self._on_balance
 
@@ -91,10 +93,7 @@ class Wallets:
             raise LedgerUnavailable
         self._waiting += 1
         try:
-            async with asyncio.timeout(HOLD_SECONDS):
-                answer = await self._ask(hold.facts.account_id, hold)
-        except TimeoutError as error:
-            raise LedgerUnavailable from error
+            answer = await self._ask(hold.facts.account_id, hold)
         finally:
             self._waiting -= 1
         if isinstance(answer, Refused):
@@ -158,6 +157,8 @@ class Wallets:
 
     async def _ask(self, account_id: str, message: Message) -> Any:
         reply = asyncio.get_running_loop().create_future()
+        if isinstance(message, Hold):
+            self._patience.watch(reply)
         self._writer.submit(
             self._wallet(account_id), Envelope(message, self._clock.monotonic(), reply)
         )

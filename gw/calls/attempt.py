@@ -8,8 +8,7 @@ event nothing has reached the client.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 from typing import Any
 
 from actors.channel import Lease
@@ -35,21 +34,30 @@ from gw.calls.tokens import TokenBill
 ERROR_BYTES_MAX = 256 * 1024
 
 
-@contextmanager
-def trying(running: Running[Any], candidate: Candidate) -> Iterator[None]:
+class Trying:
     """One attempt, measured; dropped when it raises. A TimeoutError becomes UpstreamTimedOut."""
-    running.begin_attempt(candidate)
-    try:
-        yield
-    except TimeoutError as error:
-        running.drop_attempt("timeout")
-        raise UpstreamTimedOut from error
-    except UpstreamError as error:
-        running.drop_attempt(_outcome(error))
-        raise
-    except BaseException:
-        running.drop_attempt("cancelled")
-        raise
+
+    __slots__ = ("_candidate", "_running")
+
+    def __init__(self, running: Running[Any], candidate: Candidate) -> None:
+        self._running = running
+        self._candidate = candidate
+
+    def __enter__(self) -> None:
+        self._running.begin_attempt(self._candidate)
+
+    def __exit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is None:
+            return
+        if isinstance(error, TimeoutError):
+            self._running.drop_attempt("timeout")
+            raise UpstreamTimedOut from error
+        self._running.drop_attempt(_outcome(error))
 
 
 class Upstream:
@@ -70,7 +78,7 @@ class Upstream:
         running: Running[TokenBill],
     ) -> Answer:
         """Try one channel until `deadline` (loop time). Raises UpstreamError."""
-        with trying(running, candidate):
+        with Trying(running, candidate):
             async with asyncio.timeout_at(deadline):
                 return await self._open(call, candidate, lease, running)
 
@@ -86,6 +94,7 @@ class Upstream:
         running.receipt.translated(speech)
         if not call.is_stream:
             body = await response.read(self._answer_bytes_max)
+            running.took_whole()
             meter.body(body)
             if speech.translated is not None:
                 body = speech.translated.answer(body, **self._names(call, meter))
@@ -140,10 +149,12 @@ async def _first_block(response: UpstreamResponse, blocks: EventBlocks) -> bytes
     return last
 
 
-def _outcome(error: UpstreamError) -> str:
+def _outcome(error: BaseException) -> str:
     """The attempt's outcome as the metrics name it."""
     if isinstance(error, UpstreamFailed):
         return "status_5xx"
     if isinstance(error, UpstreamUnreachable):
         return "unreachable"
-    return "malformed" if isinstance(error, UpstreamMalformed) else "cut"
+    if isinstance(error, UpstreamError):
+        return "malformed" if isinstance(error, UpstreamMalformed) else "cut"
+    return "cancelled"

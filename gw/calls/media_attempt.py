@@ -16,7 +16,7 @@ from channels.errors import UpstreamError, UpstreamMalformed
 from channels.protocols.error_body import error_message
 from channels.wire.http import UpstreamResponse, Wire
 from gw.calls.answers import ErrorBody, Refusal, UpstreamFailed
-from gw.calls.attempt import trying
+from gw.calls.attempt import Trying
 from gw.calls.ending import is_sendable
 from gw.calls.media import MediaBill, MediaCall
 from gw.calls.running import Running
@@ -55,7 +55,7 @@ class MediaUpstream:
     ) -> MediaAnswer | Refusal:
         """Try one channel, until `deadline` (loop time) at most. Raises UpstreamError."""
         until = min(deadline, asyncio.get_running_loop().time() + call.attempt_seconds)
-        with trying(running, candidate):
+        with Trying(running, candidate):
             async with asyncio.timeout_at(until):
                 request = call.prepare(candidate, lease.spec)
                 response = await self._wire.open(running.traced(request))

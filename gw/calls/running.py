@@ -148,6 +148,12 @@ class Running(Generic[B]):
         self._response = response
         self._status = response.status
 
+    def took_whole(self) -> None:
+        """The response was read to its end: nothing of it is left to wait for."""
+        if self._response is not None:
+            self._response.close()
+            self._response = None
+
     def drop_attempt(self, outcome: str) -> None:
         """The attempt gave no answer."""
         self.bill.discard()

@@ -31,7 +31,8 @@ from gw.web.errors import INVALID_REQUEST, TOOL_NOT_SUPPORTED, GatewayError
 from gw.web.model_call import ModelCallHandler
 from gw.web.writer import HandlerWriter
 from metrics import genai
-from metrics.tracing import CallSpan
+from metrics.spans import Attributes
+from metrics.tracing import AttributeValue, CallSpan
 
 # A pin is hashed and never stored; this bounds what is hashed.
 PIN_CHARACTERS_MAX = 512
@@ -57,7 +58,8 @@ class ConversationHandler(ModelCallHandler):
         """Serve the call. Raises GatewayError while nothing has been sent."""
         model = self._model
         reached = upstream_protocols(self.protocol, self.services.translations())
-        self._refuse_tools(request.builtin_tools, model, reached)
+        if request.builtin_tools:
+            self._refuse_tools(request.builtin_tools, model, reached)
         call = ChatCall(
             facts=self.facts(),
             model=model,
@@ -176,10 +178,8 @@ class ConversationHandler(ModelCallHandler):
         return f"{self.principal.account_id}/{session[:PIN_CHARACTERS_MAX]}"
 
     def _span(self, request: Asked, model: ModelSpec) -> CallSpan:
-        span = self.services.tracing.start_call(
-            name="gw.chat.complete",
-            traceparent=self.request.headers.get("traceparent"),
-            attributes={
+        def attributes() -> Attributes:
+            told: dict[str, AttributeValue] = {
                 genai.OPERATION_NAME: "chat",
                 genai.PROVIDER_NAME: model.owned_by,
                 genai.REQUEST_MODEL: model.id,
@@ -187,8 +187,13 @@ class ConversationHandler(ModelCallHandler):
                 "gw.protocol": self.protocol,
                 "gw.call": self.call_id.hex,
                 "gw.account": self.principal.account_id,
-            },
+            }
+            if request.max_tokens is not None:
+                told[genai.REQUEST_MAX_TOKENS] = request.max_tokens
+            return told
+
+        return self.services.tracing.start_call(
+            name="gw.chat.complete",
+            traceparent=self.request.headers.get("traceparent"),
+            attributes=attributes,
         )
-        if request.max_tokens is not None:
-            span.set({genai.REQUEST_MAX_TOKENS: request.max_tokens})
-        return span

@@ -65,7 +65,7 @@ class ImagesHandler(SubmitHandler):
         return self.services.tracing.start_call(
             name="gw.images.generate",
             traceparent=self.request.headers.get("traceparent"),
-            attributes={
+            attributes=lambda: {
                 genai.OPERATION_NAME: "generate_content",
                 genai.OUTPUT_TYPE: "image",
                 genai.PROVIDER_NAME: model.owned_by,

@@ -28,7 +28,7 @@ def trace_one(environ: dict[str, str]) -> str | None:
     call = tracing.start_call(
         name="gw.chat.complete",
         traceparent=f"00-{TRACE}-{CALLER}-01",
-        attributes={
+        attributes=lambda: {
             genai.OPERATION_NAME: "chat",
             genai.REQUEST_MODEL: "gpt-5",
             genai.REQUEST_STREAM: True,

@@ -44,7 +44,7 @@ def draws(*numbers: float) -> Callable[[], float]:
 
 
 def start(tracing: Tracing, traceparent: str | None = None) -> CallSpan:
-    return tracing.start_call(name="gw.chat.complete", traceparent=traceparent, attributes={})
+    return tracing.start_call(name="gw.chat.complete", traceparent=traceparent, attributes=dict)
 
 
 def test_share_of_the_calls_is_drawn() -> None:
