@@ -9,21 +9,19 @@ reread before moving to another.
 from __future__ import annotations
 
 import asyncio
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 from tornado.httputil import HTTPServerRequest
 from tornado.web import RequestHandler
 
 from gw.web.connection import ServerConnection
+from gw.web.names import spelled
 from gw.web.services import Services
 
 if TYPE_CHECKING:
     from gw.web.application import GatewayApplication
 
 _BODYLESS = (204, 304)
-# Our own names are few; an upstream's, which are passed on, could be many.
-_NAMES_KEPT = 256
 
 
 class AnswerHandler(RequestHandler):
@@ -36,7 +34,7 @@ class AnswerHandler(RequestHandler):
     _reason = "OK"
 
     application: GatewayApplication
-    _headers: dict[str, str]  # type: ignore[assignment]  # by names as `_spelled` spells them
+    _headers: dict[str, str]  # type: ignore[assignment]  # by names as `spelled` spells them
 
     def __init__(
         self, application: GatewayApplication, request: HTTPServerRequest, **options: Any
@@ -69,10 +67,10 @@ class AnswerHandler(RequestHandler):
         """Raises ValueError for a value that no header may have."""
         if type(value) is not str or not (value.isascii() and value.isprintable()):
             value = self._convert_header_value(value)  # the rare ones, which Tornado judges
-        self._headers[_spelled(name)] = value
+        self._headers[spelled(name)] = value
 
     def clear_header(self, name: str) -> None:
-        self._headers.pop(_spelled(name), None)
+        self._headers.pop(spelled(name), None)
 
     # --- Its body ---
 
@@ -127,8 +125,3 @@ class AnswerHandler(RequestHandler):
         chunk = buffer[0] if len(buffer) == 1 else b"".join(buffer)
         buffer.clear()
         return chunk
-
-
-@lru_cache(_NAMES_KEPT)
-def _spelled(name: str) -> str:
-    return "-".join(word.capitalize() for word in name.split("-"))

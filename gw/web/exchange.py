@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, ClassVar
 
 from tornado.iostream import StreamClosedError
+from tornado.web import RequestHandler
 
 from gw.web.answer import AnswerHandler
 from gw.web.body import LINGER_SECONDS, InboundBody, Leftover
@@ -21,6 +22,8 @@ from gw.web.errors import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_ALLOWED, G
 from gw.web.failures import ENDING_MESSAGE
 
 Endpoint = Callable[..., Awaitable[None]]
+
+_ENDPOINTS = {name: f"on_{name.lower()}" for name in RequestHandler.SUPPORTED_METHODS}
 
 CLIENT_CLOSED_REQUEST = 499  # nginx's number for a client that left before its answer
 # Bodies are bounded by `body.py`; Tornado's own bound would answer with a bare 400.
@@ -50,7 +53,7 @@ class Exchange(AnswerHandler):
     @classmethod
     def allowed_methods(cls) -> list[str]:
         """The methods that have an `on_<method>`."""
-        return [name for name in cls.SUPPORTED_METHODS if hasattr(cls, f"on_{name.lower()}")]
+        return [method for method, name in _ENDPOINTS.items() if hasattr(cls, name)]
 
     def refused_method(self) -> GatewayError:
         """The answer to any other method (contract §5)."""
@@ -149,7 +152,7 @@ class Exchange(AnswerHandler):
         self.clear()
         self.tell(error)
         # Servers disagree on whether a method that they do not know has a body.
-        is_known = self.request.method in self.SUPPORTED_METHODS
+        is_known = self.request.method in _ENDPOINTS
         if not (leftover.keeps_connection and is_known):
             self.set_header("Connection", "close")
         if leftover.is_held_back:
@@ -221,10 +224,8 @@ class Exchange(AnswerHandler):
             self.tell(error)
 
     def _endpoint(self) -> Endpoint | None:
-        method = self.request.method
-        if method not in self.SUPPORTED_METHODS:  # which could be the end of any name
-            return None
-        return getattr(self, f"on_{method.lower()}", None)
+        name = _ENDPOINTS.get(self.request.method or "")
+        return getattr(self, name, None) if name is not None else None
 
     # --- After it ---
 

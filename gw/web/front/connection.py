@@ -15,7 +15,6 @@ it for what it lets through. A connection has one deadline, moved by what it wai
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from typing import TYPE_CHECKING, cast
 
 from httptools import (
@@ -28,9 +27,10 @@ from httptools import (
 from tornado.httputil import RequestStartLine
 from tornado.web import RequestHandler
 
+from gw.web.connection import HEAD_BYTES_MAX, HEAD_LINES_MAX
 from gw.web.errors import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError
 from gw.web.front.faults import in_words
-from gw.web.front.head import TOO_LARGE, HeadFault, method_of
+from gw.web.front.head import TOO_LARGE, TOO_MANY, HeadFault, headers_of, method_of
 from gw.web.front.pace import PacedConnection
 from gw.web.front.request import FrontRequest
 
@@ -65,13 +65,16 @@ class FrontConnection(PacedConnection):
     __slots__ = (
         "_begun",
         "_current",
-        "_head_bytes",
+        "_handed_on",
         "_incoming",
         "_is_head",
         "_is_upgrading",
+        "_lines",
         "_listener",
         "_method",
         "_parser",
+        "_target",
+        "_unseen_bytes",
         "_waiting",
         "context",
     )
@@ -84,9 +87,12 @@ class FrontConnection(PacedConnection):
         self._parser = HttpRequestParser(self)
         self._incoming: FrontRequest | None = None  # being read
         self._current: FrontRequest | None = None  # being answered
-        self._waiting: deque[FrontRequest] = deque()  # read, or being read, behind it
+        self._waiting: list[FrontRequest] = []  # read, or being read, behind it; mostly none
         self._is_head = False
-        self._head_bytes = 0
+        self._target = b""
+        self._lines: list[tuple[bytes, bytes]] = []  # of the head, or the trailer, being read
+        self._handed_on = 0  # heads begun and pieces of bodies
+        self._unseen_bytes = 0  # which the parser has kept since
         self._begun = 0  # requests of which a part is in the last read
         self._method = ""  # of the request being read, when the parser does not know it
         self._is_upgrading = False  # the parser stops at its head, the body is still to be read
@@ -121,6 +127,7 @@ class FrontConnection(PacedConnection):
         if self._is_ending:
             return
         self._begun = 0 if self._incoming is None else 1
+        handed_on = self._handed_on
         fault = self._feed(data)
         if isinstance(fault, HttpParserUpgrade):
             self._ignore_upgrade(data[fault.args[0] :])
@@ -134,11 +141,13 @@ class FrontConnection(PacedConnection):
         if fault is not None:
             self._fail(in_words(fault))
             return
-        if self._is_head:
-            self._head_bytes += len(data)
-            incoming = self._incoming
-            if incoming is not None and incoming.head.is_larger(self._head_bytes):
-                self._fail(TOO_LARGE)
+        if self._incoming is None or self._handed_on != handed_on:
+            self._unseen_bytes = 0
+            return
+        # Nothing but a part of a head or of a trailer, which the parser keeps until it is whole.
+        self._unseen_bytes += len(data)
+        if self._unseen_bytes > HEAD_BYTES_MAX:
+            self._fail(TOO_LARGE)
 
     def _feed(self, data: bytes) -> HttpParserError | HttpParserUpgrade | HeadFault | None:
         """Have it parsed, and say what stopped that.
@@ -161,22 +170,23 @@ class FrontConnection(PacedConnection):
         if self._is_upgrading:
             return
         self._begun += 1
+        self._handed_on += 1
         self._is_head = True
-        self._head_bytes = 0
+        self._target = b""
+        self._lines = []
         self._incoming = FrontRequest(self)
         if self._current is None:
             self.arm(self._loop.time() + HEAD_SECONDS)
 
     def on_url(self, url: bytes) -> None:
         if self._is_head:
-            cast(FrontRequest, self._incoming).head.target += url
+            self._target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        incoming = cast(FrontRequest, self._incoming)
-        if self._is_head:
-            incoming.head.add(self._listener.names, name, value)
-        elif not self._is_upgrading:
-            incoming.head.count(name, value)
+        lines = self._lines
+        lines.append((name, value))
+        if len(lines) >= HEAD_LINES_MAX:  # with the request line
+            raise HeadFault(TOO_MANY)
 
     def on_headers_complete(self) -> None:
         incoming = cast(FrontRequest, self._incoming)
@@ -189,19 +199,19 @@ class FrontConnection(PacedConnection):
         version = parser.get_http_version()
         if version not in ("1.1", "1.0"):
             raise HeadFault(f"its request line names HTTP/{version}, a version not supported")
-        headers = incoming.head.headers
-        incoming.start_line = RequestStartLine(
-            self._method or parser.get_method().decode("latin-1"),
-            incoming.head.target.decode("latin-1"),
-            f"HTTP/{version}",
-        )
+        headers = headers_of(self._lines, self._listener.names, target_bytes=len(self._target))
+        self._lines = []
+        method = self._method or parser.get_method().decode("latin-1")
         self._method = ""
-        if incoming.start_line.method not in RequestHandler.SUPPORTED_METHODS:
+        incoming.headers = headers
+        incoming.start_line = RequestStartLine(
+            method, self._target.decode("latin-1"), f"HTTP/{version}"
+        )
+        said = headers.get("Connection", "").lower()
+        if method not in RequestHandler.SUPPORTED_METHODS:
             incoming.keeps_alive = False
-        elif version == "1.1":
-            incoming.keeps_alive = "close" not in headers.get("Connection", "").lower()
         else:
-            incoming.keeps_alive = "keep-alive" in headers.get("Connection", "").lower()
+            incoming.keeps_alive = "close" not in said if version == "1.1" else "keep-alive" in said
         self._is_head = False
         if parser.should_upgrade():
             self._is_upgrading = "Content-Length" in headers or "Transfer-Encoding" in headers
@@ -209,6 +219,7 @@ class FrontConnection(PacedConnection):
 
     def on_body(self, body: bytes) -> None:
         incoming = cast(FrontRequest, self._incoming)
+        self._handed_on += 1
         incoming.take(body)
         if incoming.pending_bytes > EARLY_BODY_BYTES_MAX:
             self.hold()
@@ -255,7 +266,7 @@ class FrontConnection(PacedConnection):
         elif not request.keeps_alive:
             self.stop()
         elif self._waiting:
-            self._begin(self._waiting.popleft())
+            self._begin(self._waiting.pop(0))
             if len(self._waiting) < PIPELINE_MAX:
                 self.resume()
         elif self._incoming is None:
@@ -323,7 +334,7 @@ class FrontConnection(PacedConnection):
         incoming = self._incoming
         if self._is_upgrading and incoming is not None:
             # It stopped before the body. Another one begins where the head has been read already.
-            headers = incoming.head.headers
+            headers = incoming.headers
             name = "Content-Length" if "Content-Length" in headers else "Transfer-Encoding"
             framing = f"POST / HTTP/1.1\r\n{name}: {headers[name]}\r\n\r\n".encode("latin-1")
             self._is_head = False

@@ -1,4 +1,4 @@
-"""The head of a request, as it comes from the parser: its fields, its bounds, its start line.
+"""The head of a request, as it comes from the parser: its fields, their bounds, its start line.
 
 Fields go straight into the dictionaries of Tornado's `HTTPHeaders`, because the parser has checked
 every character: written against Tornado 6.6.1, to be reread before moving to another.
@@ -7,10 +7,13 @@ every character: written against Tornado 6.6.1, to be reread before moving to an
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import Any
 
 from tornado.httputil import HTTPHeaders
 
 from gw.web.connection import HEAD_BYTES_MAX, HEAD_LINES_MAX
+from gw.web.names import spelled
 
 # Clients send the same few names again and again. Others are spelled anew each time.
 _NAMES_KEPT = 512
@@ -22,46 +25,38 @@ class HeadFault(Exception):
     """A head is refused; the text says why."""
 
 
-class Head:
-    """The head of one request while it is read."""
+class RequestHeaders(HTTPHeaders):
+    """The fields of one request, by their names as Tornado spells them."""
 
-    __slots__ = ("_bytes", "_combined", "_fields", "_lines", "headers", "target")
+    def __init__(self, fields: dict[str, list[str]]) -> None:
+        self._as_list = fields
+        self._combined_cache = {}
 
-    def __init__(self) -> None:
-        self.target = b""
-        self.headers = HTTPHeaders.__new__(HTTPHeaders)
-        self._fields: dict[str, list[str]] = {}
-        self._combined: dict[str, str] = {}
-        self.headers._as_list = self._fields
-        self.headers._combined_cache = self._combined
-        self._bytes = 0
-        self._lines = 1
+    def get(self, name: str, default: Any = None) -> Any:
+        # Most of what a request is asked for it does not have; Tornado's raises for each of them.
+        values = self._as_list.get(spelled(name))
+        if values is None:
+            return default
+        return values[0] if len(values) == 1 else ",".join(values)
 
-    def add(self, names: FieldNames, name: bytes, value: bytes) -> None:
-        """Take one field. Raises HeadFault."""
-        self.count(name, value)
-        spelled = names.spelled(name)
+
+def headers_of(
+    lines: Sequence[tuple[bytes, bytes]], names: FieldNames, *, target_bytes: int
+) -> RequestHeaders:
+    """The fields, name and value, as they came. Raises HeadFault when the head is too large."""
+    fields: dict[str, list[str]] = {}
+    size_bytes = target_bytes
+    for name, value in lines:
+        size_bytes += len(name) + len(value) + 4
+        field = names.spelled(name)
         text = value.rstrip(b" \t").decode("latin-1")
-        several = self._fields.get(spelled)
-        if several is None:
-            self._fields[spelled] = [text]
-            self._combined[spelled] = text
+        if field in fields:
+            fields[field].append(text)
         else:
-            several.append(text)
-            self._combined.pop(spelled, None)
-
-    def count(self, name: bytes, value: bytes) -> None:
-        """Count a field that is not kept (a trailer). Raises HeadFault."""
-        self._bytes += len(name) + len(value) + 4
-        self._lines += 1
-        if self._lines > HEAD_LINES_MAX:
-            raise HeadFault(f"it has more than {HEAD_LINES_MAX} header lines")
-        if self._bytes + len(self.target) > HEAD_BYTES_MAX:
-            raise HeadFault(TOO_LARGE)
-
-    def is_larger(self, received_bytes: int) -> bool:
-        """Whether so many bytes of an unfinished head are too many."""
-        return received_bytes > HEAD_BYTES_MAX
+            fields[field] = [text]
+    if size_bytes > HEAD_BYTES_MAX:
+        raise HeadFault(TOO_LARGE)
+    return RequestHeaders(fields)
 
 
 class FieldNames:
@@ -76,7 +71,7 @@ class FieldNames:
         """`content-TYPE` as `Content-Type`."""
         known = self._known.get(name)
         if known is None:
-            known = "-".join(word.capitalize() for word in name.decode("latin-1").split("-"))
+            known = spelled(name.decode("latin-1"))
             if len(self._known) < _NAMES_KEPT:
                 self._known[name] = known
         return known
@@ -89,3 +84,4 @@ def method_of(data: bytes) -> str | None:
 
 
 TOO_LARGE = f"its header is larger than {HEAD_BYTES_MAX // 1024} KB"
+TOO_MANY = f"it has more than {HEAD_LINES_MAX} header lines"

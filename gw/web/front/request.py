@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tornado.httputil import HTTPConnection, HTTPMessageDelegate, RequestStartLine
 
 from gw.web.errors import GatewayError
-from gw.web.front.head import Head
+from gw.web.front.head import RequestHeaders
 
 if TYPE_CHECKING:
     from gw.web.front.connection import FrontConnection
@@ -36,7 +36,7 @@ class FrontRequest(HTTPConnection):
         "_pending",
         "context",
         "fault",
-        "head",
+        "headers",
         "is_complete",
         "is_finished",
         "keeps_alive",
@@ -46,10 +46,10 @@ class FrontRequest(HTTPConnection):
     )
 
     start_line: RequestStartLine
+    headers: RequestHeaders
 
     def __init__(self, connection: FrontConnection) -> None:
         self.context = connection.context  # who asks; `HTTPServerRequest` looks here
-        self.head = Head()
         self.keeps_alive = True
         self.is_complete = False  # all of it has been read
         self.is_finished = False  # all of its answer has been written
@@ -74,7 +74,7 @@ class FrontRequest(HTTPConnection):
     def begin(self, delegate: HTTPMessageDelegate) -> None:
         """Its turn: hand it to the application."""
         self._delegate = delegate
-        prepared: Any = delegate.headers_received(self.start_line, self.head.headers)
+        prepared: Any = delegate.headers_received(self.start_line, self.headers)
         if prepared is None:
             self._ready()
         else:
@@ -133,7 +133,8 @@ class FrontRequest(HTTPConnection):
         self._connection.body_wanted()
 
     def _waits_for_word(self) -> bool:
-        return self.head.headers.get("Expect") == "100-continue"
+        said: str | None = self.headers.get("Expect")
+        return said == "100-continue"
 
     def _hand_over(self) -> None:
         if self._delegate is not None and not self.is_finished:

@@ -9,8 +9,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gw.config.config import Address
+from gw.web.connection import HEAD_BYTES_MAX
 from gw.web.front import FrontListener, connection
-from gw.web.front.connection import PIPELINE_MAX
+from gw.web.front.connection import PIPELINE_MAX, FrontConnection
 from tests.support.aio import eventually, run
 from tests.unit.web.fakes import World
 from tests.unit.web.handlers import Script, make_app
@@ -102,6 +103,79 @@ def test_trailers_without_end_are_refused() -> None:
             await one.send(echo(body, "Transfer-Encoding: chunked"))
             assert (await one.answer()).status == 400
             assert await one.ended()
+
+    run(scene())
+
+
+class Socket(asyncio.Transport):
+    """The connection's transport, of which only what is written counts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += data
+
+    def is_closing(self) -> bool:
+        return False
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        """The client may read its answer."""
+
+    def close(self) -> None:
+        """What comes next is the test's."""
+
+
+@asynccontextmanager
+async def connected(world: World) -> AsyncIterator[tuple[FrontConnection, Socket]]:
+    """A connection whose reads are cut where the test says."""
+    async with front(world) as (listener, _):
+        socket = Socket()
+        one = FrontConnection(listener, asyncio.get_running_loop())
+        one.connection_made(socket)
+        try:
+            yield one, socket
+        finally:
+            one.connection_lost(None)
+
+
+def test_head_that_begins_behind_a_large_body_is_not_taken_for_large() -> None:
+    async def scene() -> None:
+        async with connected(World()) as (one, socket):
+            one.data_received(echo(b"x" * 2 * HEAD_BYTES_MAX) + FREE[:10])
+            one.data_received(FREE[10:])
+            await eventually(lambda: socket.written.count(b"HTTP/1.1 200 ") == 2)
+
+    run(scene())
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        b"GET /v1/free?",
+        b"GET /v1/free HTTP/1.1\r\nHost: a\r\nX: ",
+        echo(b"5\r\nhello\r\n0\r\nX: ", "Transfer-Encoding: chunked"),
+        echo(b"5;", "Transfer-Encoding: chunked"),
+    ],
+    ids=["target", "field", "trailer", "extension"],
+)
+def test_no_more_is_kept_of_what_has_no_end_than_a_head_may_have(start: bytes) -> None:
+    async def scene() -> None:
+        world = World()
+        async with connected(world) as (one, socket):
+            one.data_received(start)
+            sent_bytes = 0
+            while not socket.written and sent_bytes <= HEAD_BYTES_MAX:
+                one.data_received(b"y" * 1000)
+                sent_bytes += 1000
+                await asyncio.sleep(0)  # where the head is whole, its handler hears of it
+            assert socket.written.startswith(b"HTTP/1.1 400 ")
+            assert b"is larger than 64 KB" in socket.written
+        assert len(world.in_flight) == 0
 
     run(scene())
 
