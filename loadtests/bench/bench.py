@@ -26,6 +26,7 @@ from loadtests.bench.rig import (
 from loadtests.bench.window import Rig, Subject, VoidWindow, measure
 
 GATEWAY = "gateway"
+PAUSES_IN_A_WINDOW = 2
 PAUSE_SECONDS = 0.2  # between windows, for the last settlements
 
 
@@ -186,7 +187,9 @@ class Bench:
     def window(self, subject: Subject) -> dict[str, float]:
         """One window of a subject. Raises VoidWindow."""
         scale = self.scale
-        return measure(subject, self.rig, seconds=scale.seconds, warm_seconds=scale.warm_seconds)
+        # Every stream has an event in it, or nothing could be said of one.
+        seconds = max(scale.seconds, PAUSES_IN_A_WINDOW * subject.pause_ms / 1000)
+        return measure(subject, self.rig, seconds=seconds, warm_seconds=scale.warm_seconds)
 
     @contextmanager
     def placed(self, placement: Placement) -> Iterator[Bench]:

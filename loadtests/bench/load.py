@@ -14,7 +14,7 @@ import multiprocessing
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.process import BaseProcess
@@ -108,7 +108,8 @@ class Crew:
     def close(self) -> None:
         """End the processes."""
         for pipe in self._pipes:
-            pipe.send(None)
+            with suppress(BrokenPipeError):  # told to end by a signal like this one, it is gone
+                pipe.send(None)
             pipe.close()
         for process in self._processes:
             process.join()

@@ -9,10 +9,13 @@ from __future__ import annotations
 import os
 import platform
 import resource
+import subprocess
 import time
 from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
+
+from actors.store.embedded.binaries import find
 
 _TICK = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -96,12 +99,23 @@ def allow_files(wanted: int) -> int:
 
 def description() -> list[str]:
     """The machine and the versions, one line each."""
+    server = _postgres_version()
     packages = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
     cores = len(os.sched_getaffinity(0))
     return [
         f"{_cpu_model()}, {cores} cores, {platform.system()} {platform.release()}",
-        f"{platform.python_implementation()} {platform.python_version()}; {packages}",
+        f"{platform.python_implementation()} {platform.python_version()}, {server}; {packages}",
     ]
+
+
+def _postgres_version() -> str:
+    done = subprocess.run(
+        [find(os.environ).path("postgres"), "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
 
 
 def _cpu_model() -> str:

@@ -7,6 +7,7 @@ called it. Samples without such a frame are the event loop's.
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
@@ -20,6 +21,9 @@ OTHER = "other"
 
 # The first that fits, by the beginning of a file's path inside of the project.
 ROOMS: Sequence[tuple[str, str]] = (
+    ("gw/__main__.py", LOOP),
+    ("gw/cli", LOOP),
+    ("gw/run.py", LOOP),
     ("gw/web/front", "front (HTTP server)"),
     ("gw/web", "web (handlers, key, errors)"),
     ("gw/chat", "chat endpoints"),
@@ -33,6 +37,9 @@ ROOMS: Sequence[tuple[str, str]] = (
     ("metrics", "metrics, traces, logs"),
 )
 FUNCTIONS = 25
+_PYTHONS = ("<frozen runpy>", "<string>")
+# A thread that waits for work looks busy from outside.
+_WAITING = "_worker (concurrent/futures/thread.py"
 
 
 def parse_stacks(text: str) -> dict[tuple[str, ...], int]:
@@ -40,7 +47,7 @@ def parse_stacks(text: str) -> dict[tuple[str, ...], int]:
     stacks: Counter[tuple[str, ...]] = Counter()
     for line in text.splitlines():
         frames, _, count = line.rpartition(" ")
-        if frames:
+        if frames and not frames.rpartition(";")[2].startswith(_WAITING):
             stacks[tuple(frames.split(";"))] += int(count)
     return stacks
 
@@ -73,12 +80,10 @@ def library_of(frame: str) -> str:
     found = _FRAME.match(frame)
     file = found["file"] if found is not None else frame
     _, is_package, rest = file.rpartition("site-packages/")
-    if is_package:
-        return PurePosixPath(rest).parts[0].removesuffix(".py")
-    first = PurePosixPath(file).parts[:1]
-    known = {"tornado", "uvloop", "httptools", "aiopg", "psycopg2", "prometheus_client"}
-    if first and first[0] in known:
-        return first[0]
+    # py-spy writes paths of modules without the folder that they were found in.
+    top = PurePosixPath(rest if is_package else file).parts[0].removesuffix(".py")
+    if is_package or not (top in sys.stdlib_module_names or top in _PYTHONS or file[:1] == "/"):
+        return top
     return "Python's library"
 
 

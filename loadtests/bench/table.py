@@ -13,6 +13,7 @@ from loadtests.bench.targets import TARGETS, written
 NOTHING = "–"
 # Above this share of its cores the rig is what is measured.
 RIG_BUSY_MAX = 0.9
+SERVED_MIN = 0.95
 
 # column: heading, factor, decimals
 COLUMNS: Mapping[str, tuple[str, float, int]] = MappingProxyType(
@@ -36,7 +37,7 @@ COLUMNS: Mapping[str, tuple[str, float, int]] = MappingProxyType(
         "after_mb": ("after MB", 1, 1),
         "above_idle": ("above idle %", 100, 0),
         "recovered_s": ("seconds waited", 1, 0),
-        "minutes": ("minutes", 1, 0),
+        "minutes": ("minutes", 1, 1),
         "first_mb": ("first MB", 1, 1),
         "last_mb": ("last MB", 1, 1),
         "mb_per_hour": ("MB/hour", 1, 1),
@@ -135,6 +136,12 @@ def _remarks(section: Section) -> Iterable[str]:
             yield f"{row.name}: every window is void ({reasons})"
         elif row.voids:
             yield f"{row.name}: {len(row.voids)} windows are void ({reasons})"
+    late = [row.name for row in section.rows if (row.get("served") or 1) < SERVED_MIN]
+    if late:
+        yield (
+            f"Less than {SERVED_MIN:.0%} of the events came in time through: {', '.join(late)}. "
+            "Late ones come several at a time, so one costs less than it would at its pace."
+        )
     limited = [row.name for row in section.rows if (row.get("rig_busy") or 0) > RIG_BUSY_MAX]
     if limited:
         yield f"The rig is at its limit in: {', '.join(limited)}."

@@ -100,6 +100,10 @@ TARGETS: tuple[Target, ...] = (
         Target(name, f"{work}, CPU of an event", 1.5, TIMES, to_reference("event_us"))
         for name, work in STREAMS
     ),
+    *(
+        Target(name, f"{work}, events served in time", 0.95, SHARE, own("served"), least=True)
+        for name, work in STREAMS
+    ),
     Target("paced500", "500 streams, first byte p99 added", 5, "{:.1f} ms",
            above_rig("first_p99_ms")),
     Target("paced500", "500 streams, gap p99 added", 5, "{:.1f} ms", above_rig("gap_p99_ms")),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
@@ -197,7 +196,7 @@ def processes(bench: Bench) -> Section:
             title = f"{count} processes beside one, {ask.connections} connections"
             section = wide.compare("processes", title, CALL_COLUMNS, subjects)
         section.notes.append(f"Here: {wide.placement.describe()}.")
-        if len(os.sched_getaffinity(0)) and not wide.placement.is_disjoint:
+        if not wide.placement.is_disjoint:
             section.notes.append(
                 "The rig competes with the gateway for the same cores, so the ratio of the rates "
                 "is less than the gateway's own; the CPU of a call is to be trusted."

@@ -17,6 +17,7 @@ SEND = "send (/usr/lib/python3.11/socket.py:10)"
     ("stack", "room"),
     [
         ([RUN], LOOP),
+        (["run_loop (gw/run.py:80)", RUN], LOOP),
         ([RUN, FRONT], "front (HTTP server)"),
         ([RUN, FRONT, EXECUTE], "front (HTTP server)"),
         ([RUN, FRONT, EXECUTE, WALLET, SEND], "wallet and ledger"),
@@ -28,18 +29,23 @@ def test_a_sample_belongs_to_the_innermost_frame_that_is_ours(stack: list[str], 
 
 
 def test_libraries_are_told_apart() -> None:
-    frames = (WALLET, EXECUTE, SEND, RUN)
+    frames = (WALLET, EXECUTE, SEND, RUN, "f (asyncio/base.py:1)", "f (six.py:1)")
     assert [library_of(frame) for frame in frames] == [
         "this project",
         "tornado",
         "Python's library",
         "uvloop",
+        "Python's library",
+        "six",
     ]
 
 
 def test_the_report_gives_shares() -> None:
     stacks = parse_stacks(f"{RUN};{FRONT} 30\n{RUN};{FRONT};{WALLET} 60\n{RUN} 10\n")
     assert sum(stacks.values()) == 100
+    assert not parse_stacks(
+        "_bootstrap (threading.py:1);_worker (concurrent/futures/thread.py:81) 9"
+    )
     text = report("plain", stacks)
     assert "  60.0%  wallet and ledger" in text
     assert "  90.0%  data_received (gw/web/front/connection.py)" in text

@@ -1,0 +1,109 @@
+"""What a window comes to, and what the operating system says meanwhile."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from array import array
+from typing import Any
+
+import pytest
+
+from loadtests.bench.canned import Answer
+from loadtests.bench.client import Tally
+from loadtests.bench.load import Plan, Seen
+from loadtests.bench.machine import cpu_seconds, tree, tree_cpu_seconds, tree_resident_mb
+from loadtests.bench.rig import Target
+from loadtests.bench.upstream import Stream, Wheel
+from loadtests.bench.window import Subject, from_tally
+
+SERVER = Target("gateway", "127.0.0.1", 1, 1, ["key"])
+PLAN = Plan("127.0.0.1", 1, (b"",), connections=10)
+
+
+def test_cpu_is_shared_among_the_answers() -> None:
+    tally = Tally(answers=100, seconds=array("d", [0.001] * 99 + [0.009]))
+    figures = from_tally(Subject("a", SERVER, PLAN), Seen(tally, Tally()), 2.0, (0.5, 0.1, 0.2), 2)
+    assert figures["rate"] == 50
+    assert figures["cpu_ms"] == pytest.approx(5)
+    assert figures["pg_ms"] == pytest.approx(1)
+    assert (figures["p50_ms"], figures["p99_ms"]) == (1, 1)
+    assert figures["server_busy"] == 0.25
+    assert figures["rig_busy"] == pytest.approx(0.075)
+    assert "event_us" not in figures
+
+
+def test_events_are_served_as_far_as_they_were_due() -> None:
+    tally = Tally(events=450, gaps=array("d", [0.02]))
+    subject = Subject("a", SERVER, PLAN, pause_ms=20)
+    figures = from_tally(subject, Seen(tally, Tally()), 1.0, (0.009, 0.0, 0.0), 1)
+    assert figures["served"] == pytest.approx(0.9)
+    assert figures["event_us"] == pytest.approx(20)
+    assert figures["gap_p99_ms"] == 20
+    assert "cpu_ms" not in figures
+
+
+def test_cpu_and_memory_are_those_of_the_whole_tree() -> None:
+    before = time.process_time()
+    assert cpu_seconds(os.getpid()) >= before
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        try:
+            assert child.pid in tree(os.getpid())
+            assert tree_cpu_seconds(os.getpid()) >= before
+            assert tree_resident_mb(os.getpid()) > tree_resident_mb(child.pid) > 0
+        finally:
+            child.kill()
+
+
+class Loop:
+    """A loop whose time is told."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1000
+        self.due: list[Any] = []
+
+    def time(self) -> float:
+        return self.now_ms / 1000
+
+    def call_later(self, seconds: float, call: Any) -> None:
+        self.due.append(call)
+
+    def turn(self, at_ms: int) -> None:
+        self.now_ms = at_ms
+        due, self.due = self.due, []
+        for call in due:
+            call()
+
+
+class Line:
+    """A connection that remembers when it was written to."""
+
+    def __init__(self, loop: Loop) -> None:
+        self.stream: Stream | None = None
+        self.written: list[tuple[int, bytes]] = []
+        self._loop = loop
+        self.transport = self
+
+    def write(self, data: bytes) -> None:
+        self.written.append((self._loop.now_ms, data))
+
+
+def test_the_wheel_paces_streams_and_catches_up_after_a_late_turn() -> None:
+    loop: Any = Loop()
+    wheel = Wheel(loop)
+    line: Any = Line(loop)
+    gone: Any = Line(loop)
+    for one in (line, gone):
+        one.stream = Stream(one, Answer((b"a", b"b", b"c"), 10))
+        wheel.add(one.stream, 10)
+    loop.turn(1009)
+    gone.stream = None
+    loop.turn(1010)
+    assert line.written == [(1010, b"a")]
+    loop.turn(1035)  # both that were due in between
+    assert line.written[1:] == [(1035, b"b"), (1035, b"c")]
+    assert line.stream is None
+    assert gone.written == []
+    assert loop.due == []  # nothing left to turn for
