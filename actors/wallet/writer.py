@@ -45,8 +45,8 @@ BATCH_MAX = 256
 # A transaction costs as much as some ten calls in it. After a large batch the next may therefore
 # gather for a moment, the longer the more came; where few come, nobody is kept waiting.
 CROWD = 20
-GATHER_PER_MESSAGE = 50e-6  # seconds
-GATHER_MAX_SECONDS = 0.002
+GATHER_PER_MESSAGE = 75e-6  # seconds
+GATHER_MAX_SECONDS = 0.003
 # Answers to be kept under idempotency keys make a batch heavy: past this, the next takes the rest.
 ANSWER_BYTES_MAX = 2 * 1024 * 1024
 BACKOFF_FIRST_SECONDS = 0.05
