@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
         scale,
         seconds=options.seconds or scale.seconds,
         windows=options.windows or scale.windows,
-    )
+    ).within(files)
     os.sched_setaffinity(0, placement.rig)
     with rig(placement) as surroundings:
         bench = Bench(

@@ -26,6 +26,7 @@ from loadtests.bench.rig import (
 from loadtests.bench.window import Rig, Subject, VoidWindow, measure
 
 GATEWAY = "gateway"
+FILES_BESIDE_STREAMS = 500
 PAUSES_IN_A_WINDOW = 2
 PAUSE_SECONDS = 0.2  # between windows, for the last settlements
 
@@ -41,6 +42,15 @@ class Scale:
     accounts: tuple[int, ...] = (1, 1_000, 10_000)
     burst_seconds: float = 10.0
     recover_seconds: float = 120.0
+
+    def within(self, files: int) -> Scale:
+        """The same with as many streams as processes of so many open files can carry.
+
+        A gateway has two connections for each.
+        """
+        most = (files - FILES_BESIDE_STREAMS) // 2
+        first, second, third = (min(count, most) for count in self.streams)
+        return replace(self, streams=(first, second, third))
 
 
 FULL = Scale()

@@ -75,7 +75,13 @@ def resident_mb(pid: int) -> float:
 
 def tree_resident_mb(pid: int) -> float:
     """Resident memory of a process and its living descendants in MB."""
-    return sum(resident_mb(one) for one in tree(pid))
+    total = 0.0
+    for one in tree(pid):
+        try:
+            total += resident_mb(one)
+        except FileNotFoundError:  # it has ended meanwhile
+            continue
+    return total
 
 
 def pin(pid: int, cores: Iterable[int]) -> None:

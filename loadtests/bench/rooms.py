@@ -37,7 +37,7 @@ ROOMS: Sequence[tuple[str, str]] = (
     ("metrics", "metrics, traces, logs"),
 )
 FUNCTIONS = 25
-_PYTHONS = ("<frozen runpy>", "<string>")
+_PYTHONS = ("<string>",)
 # A thread that waits for work looks busy from outside.
 _WAITING = "_worker (concurrent/futures/thread.py"
 
@@ -81,6 +81,8 @@ def library_of(frame: str) -> str:
     file = found["file"] if found is not None else frame
     _, is_package, rest = file.rpartition("site-packages/")
     # py-spy writes paths of modules without the folder that they were found in.
+    if file.startswith("<frozen "):
+        return "Python's library"
     top = PurePosixPath(rest if is_package else file).parts[0].removesuffix(".py")
     if is_package or not (top in sys.stdlib_module_names or top in _PYTHONS or file[:1] == "/"):
         return top

@@ -15,7 +15,7 @@ STREAM = Ask(connections=16, events=40)
 # Each number of streams gets about as many events a second as one core carries, so the more there
 # are the slower they are paced: 25,000, 20,000 and 20,000 a second.
 PAUSES_MS = (20, 100, 500)
-EVENTS = (100, 50, 40)
+EVENTS = (100, 50, 24)  # of a stream: each lasts some seconds
 STREAMS_A_SECOND = 2_000  # opened
 BODY = Ask(connections=4, image_bytes=750_000)  # a third more in base64
 DATABASE_CONNECTIONS = (16, 64, 256)

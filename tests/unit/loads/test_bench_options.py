@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from loadtests.bench.bench import FULL
 from loadtests.bench.options import chosen, others, parse
 from loadtests.bench.workloads import WORKLOADS
 
@@ -12,6 +13,11 @@ def test_everything_but_the_long_run_is_done_unless_told() -> None:
     assert chosen(parse([])) == [name for name in WORKLOADS if name != "soak"]
     assert chosen(parse(["--soak", "20"])) == list(WORKLOADS)
     assert chosen(parse(["--only", "stream", "plain"])) == ["plain", "stream"]
+
+
+def test_streams_are_as_many_as_files_may_be_open() -> None:
+    assert FULL.within(65_536) == FULL
+    assert FULL.within(20_000).streams == (500, 2_000, 9_750)
 
 
 def test_other_servers_have_a_name_or_their_address() -> None:

@@ -29,7 +29,7 @@ def test_a_sample_belongs_to_the_innermost_frame_that_is_ours(stack: list[str], 
 
 
 def test_libraries_are_told_apart() -> None:
-    frames = (WALLET, EXECUTE, SEND, RUN, "f (asyncio/base.py:1)", "f (six.py:1)")
+    frames = (WALLET, EXECUTE, SEND, RUN, "f (asyncio/base.py:1)", "f (six.py:1)", "<frozen abc>")
     assert [library_of(frame) for frame in frames] == [
         "this project",
         "tornado",
@@ -37,6 +37,7 @@ def test_libraries_are_told_apart() -> None:
         "uvloop",
         "Python's library",
         "six",
+        "Python's library",
     ]
 
 
