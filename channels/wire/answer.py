@@ -53,6 +53,11 @@ class UpstreamAnswer:
 
     # --- For whoever opened it ---
 
+    @property
+    def has_ended(self) -> bool:
+        """See UpstreamResponse."""
+        return self._connection is None
+
     def header(self, name: str) -> str | None:
         """See UpstreamResponse."""
         value = self.fields.get(name.lower().encode("latin-1"))

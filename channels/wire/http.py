@@ -38,6 +38,10 @@ class UpstreamResponse(Protocol):
     @property
     def status(self) -> int: ...
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more is to come, be it taken or not: there is nothing to wait for."""
+
     def header(self, name: str) -> str | None:
         """A header's value, by its name in any case."""
 

@@ -243,7 +243,7 @@ class Running(Generic[B]):
         if response is None:
             return
         try:
-            if self.bill.is_complete:
+            if self.bill.is_complete and not response.has_ended:
                 async with asyncio.timeout(LET_GO_SECONDS):
                     async for _ in response.chunks():
                         pass

@@ -59,11 +59,15 @@ class FakeResponse(UpstreamResponse):
         self._steps = list(steps)
         self._closing = asyncio.Event()
         self.pieces_taken = 0
-        self.has_ended = False
+        self._has_ended = False
 
     @property
     def status(self) -> int:
         return self._head.status
+
+    @property
+    def has_ended(self) -> bool:
+        return self._has_ended
 
     @property
     def is_closed(self) -> bool:
@@ -93,7 +97,7 @@ class FakeResponse(UpstreamResponse):
             if sent:
                 self.pieces_taken += 1
                 return sent
-        self.has_ended = True
+        self._has_ended = True
         raise StopAsyncIteration
 
     async def read(self, limit: int) -> bytes:

@@ -71,8 +71,10 @@ def test_pieces_are_handed_over_without_waking_whoever_pours() -> None:
             expected += event
             await eventually(partial(bucket.has, expected), what="the piece")
             assert not task.done()
+        assert not response.has_ended
         await peer.send(chunk(b"data: x\n\n") + END)
         await task
+        assert response.has_ended
         assert bucket.taken == b"data: 0\n\ndata: 1\n\ndata: 2\n\ndata: x\n\n"
 
     run_on_both_loops(pouring(test))
