@@ -69,7 +69,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._exchanges = 0
         self._head_room = HEAD_BYTES_MAX  # what its head may still take
         self.is_held = False  # reading has stopped
-        self._is_sending = False  # more of a request is buffered here than the system takes
+        self._is_sending = False  # not all of a request has been taken by the system
         self._parser = HttpResponseParser(self)
         # Where lines end and a chunk's size begins is clear in these, too.
         self._parser.set_dangerous_leniencies(
@@ -96,6 +96,8 @@ class UpstreamConnection(asyncio.Protocol):
             self._transport.write(head + body)
         else:
             self._transport.writelines((head, body))
+        if self._transport.is_closing():  # nothing of it could be written
+            self._is_sending = True
         return answer
 
     def read_on(self) -> None:
@@ -172,8 +174,7 @@ class UpstreamConnection(asyncio.Protocol):
         answer, self._answer = self._answer, None
         if answer is not None:
             # A reset acknowledges nothing; but what could not be written has not arrived.
-            is_stale = self._is_sending or isinstance(exc, BrokenPipeError)
-            self._lose(answer, f"connection lost: {exc!r}", is_stale=is_stale)
+            self._lose(answer, f"connection lost: {exc!r}", is_stale=self._is_sending)
         self._pool.lost(self)
         del self._parser, self._feed  # which hold this object
 

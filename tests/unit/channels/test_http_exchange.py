@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import struct
 import threading
 
 import pytest
@@ -96,8 +97,9 @@ class KeptConnections(threading.Thread):
     only when it is about to send, or has sent, the next request.
     """
 
-    def __init__(self, *, answers: int, body_bytes: int) -> None:
+    def __init__(self, *, answers: int, body_bytes: int, resets: bool) -> None:
         super().__init__(daemon=True)
+        self._resets = resets
         self._body_bytes = body_bytes
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}/"
@@ -118,6 +120,9 @@ class KeptConnections(threading.Thread):
                         request.read(self._body_bytes)
                     peer.sendall(OK)
                     self.may_close.wait(10)
+                    if self._resets:
+                        linger = struct.pack("ii", 1, 0)  # not at all
+                        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
                 self.may_close.clear()
                 self.is_closed.set()
 
@@ -128,10 +133,13 @@ class KeptConnections(threading.Thread):
         assert self.is_closed.wait(10)
 
 
-@pytest.mark.parametrize("size", [2, 200_000, 20_000_000])
-def test_stale_connection_is_replaced(size: int) -> None:
+@pytest.mark.parametrize(
+    ("size", "resets"),
+    [(2, False), (200_000, False), (20_000_000, False), (2, True), (200_000, True)],
+)
+def test_stale_connection_is_replaced(size: int, resets: bool) -> None:
     async def scenario() -> None:
-        server = KeptConnections(answers=3, body_bytes=size)
+        server = KeptConnections(answers=3, body_bytes=size, resets=resets)
         server.start()
         request = UpstreamRequest("POST", server.url, (), b"x" * size)
         async with new_wire() as wire:
