@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from msgspec import Struct
+
 from channels.usage import Usage
 
 Protocol = Literal["chat", "messages", "responses", "native"]
@@ -202,8 +204,7 @@ class Began:
     model: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class TextDelta:
+class TextDelta(Struct, frozen=True, gc=False):
     """More text; a change of kind ends what came before."""
 
     text: str
@@ -216,8 +217,7 @@ class RefusalDelta:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ThinkingDelta:
+class ThinkingDelta(Struct, frozen=True, gc=False):
     """More thinking, or its signature, or an opaque block of it."""
 
     text: str = ""
@@ -257,8 +257,7 @@ class CallBegan:
     signer: Protocol | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CallDelta:
+class CallDelta(Struct, frozen=True, gc=False):
     """More of the arguments of tool call number `index`; calls may be interleaved."""
 
     index: int
