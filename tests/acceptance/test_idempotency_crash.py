@@ -132,20 +132,29 @@ def test_answer_that_was_seen_is_replayed_after_a_kill(database_url: str, tmp_pa
         assert h.upstream.requested("one") == [1]
 
 
+BLOCK = """
+CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NEW; END $$;
+CREATE TRIGGER wait BEFORE INSERT ON call_logs FOR EACH ROW EXECUTE FUNCTION wait();
+SELECT pg_advisory_lock(1)
+"""
+
+
 @contextmanager
 def settlements_blocked(database_url: str) -> Iterator[Any]:
     """No row can be written to the call log, so holds are made and settlements wait."""
     connection = psycopg2.connect(database_url)
+    connection.autocommit = True
     try:
         with connection.cursor() as cursor:
-            cursor.execute("LOCK TABLE call_logs IN SHARE ROW EXCLUSIVE MODE")
+            cursor.execute(BLOCK)
         yield connection
     finally:
         connection.close()
 
 
-WAITING = """SELECT pid FROM pg_locks
-             WHERE NOT granted AND relation = 'call_logs'::regclass"""
+WAITING = """SELECT pid FROM pg_locks JOIN pg_database d ON d.oid = database
+             WHERE NOT granted AND locktype = 'advisory' AND d.datname = current_database()"""
 
 
 @pytest.mark.parametrize("statement", ["is lost", "arrives"])

@@ -230,11 +230,9 @@ def test_process_is_measured(seen: Seen) -> None:
     page = seen.page
     assert page.value("gw_database_up") == 1
     assert page.value("gw_loop_lag_seconds_count") > 0
-    for actor in ("channel", "ledger"):
-        assert page.value("gw_mailbox_wait_seconds_count", actor) > 0
-        assert page.value("gw_mailbox_depth_messages_sum", actor) >= page.value(
-            "gw_mailbox_depth_messages_count", actor
-        )
+    assert page.value("gw_mailbox_wait_seconds_count", "ledger") > 0
+    depth = "gw_mailbox_depth_messages"
+    assert page.value(f"{depth}_sum", "ledger") >= page.value(f"{depth}_count", "ledger")
     lookups = page.series("gw_cache_lookups_total")
     assert lookups["keys", "hit"] > lookups["keys", "miss"] > 0
 

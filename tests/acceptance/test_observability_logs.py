@@ -130,9 +130,11 @@ def live(h: House, record: Life, postgres: PostgresForTests, url: str) -> None:
     trouble_from_upstreams(tenant.client)
     with postgres.away(url):
         wait_ready(h, 503)
+        wait_database(h, is_up=False)
         record.look("without a database", h)
         record.failed = fresh.client.chat()
     wait_ready(h, 200)
+    wait_database(h, is_up=True)
     assert fresh.client.chat().status == 200
     record.look("with the database again", h)
     reload(h)
@@ -208,6 +210,13 @@ def hang_up(h: House, action: str, count: int) -> None:
 def wait_ready(h: House, status: int) -> None:
     admin = Admin(h.gateway.admin_url)
     until(lambda: admin.get("/readyz").status == status, what=f"readiness {status}")
+
+
+def wait_database(h: House, *, is_up: bool) -> None:
+    """Readiness asks the database itself; the gauge says what the last heartbeat found."""
+    Admin(h.gateway.admin_url).page_when(
+        lambda page: page.value("gw_database_up") == is_up, what=f"gw_database_up {is_up:d}"
+    )
 
 
 def is_listening(url: str) -> bool:

@@ -163,9 +163,9 @@ def test_message_made_to_be_slow_is_not(unit: str) -> None:
     # Just under what is read, and without a space that would let it be dropped.
     message = unit * (READ_CHARACTERS_MAX // len(unit))
     for adversary in (message, message[:-1] + "!", "!" + message[:-1]):
-        started = time.perf_counter()
+        started = time.process_time()
         REDACTOR.text(adversary)
-        assert time.perf_counter() - started < 1.0
+        assert time.process_time() - started < 1.0
 
 
 def test_body_keeps_everything_but_configured_keys_and_hosts() -> None:

@@ -227,7 +227,7 @@ def test_event_above_the_bound_is_malformed(end: bytes, is_one_piece: bool) -> N
 def test_line_of_many_megabytes_takes_linear_time(end: bytes) -> None:
     stream = b"data: " + b"x" * (16 << 20) + end
     splitter = SseSplitter()
-    started = time.perf_counter()
+    started = time.process_time()
     events = [
         event
         for at in range(0, len(stream), 1024)
@@ -235,4 +235,4 @@ def test_line_of_many_megabytes_takes_linear_time(end: bytes) -> None:
     ]
     assert [len(event.data or b"") for event in events] == [16 << 20]
     # About 0.05 s; copying what is held for each piece would move 137 GB.
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5

@@ -12,13 +12,13 @@ from gw.config.config import Address
 from gw.web.connection import HEAD_BYTES_MAX
 from gw.web.front import FrontListener, connection
 from gw.web.front.connection import PIPELINE_MAX, FrontConnection
-from tests.support.aio import eventually, run
+from tests.support.aio import eventually, jump, run
 from tests.unit.web.fakes import World
 from tests.unit.web.handlers import Script, make_app
 from tests.unit.web.wire import Client, request
 
 FREE = request("GET", "/v1/free").replace("\n", "\r\n").encode()
-PATIENCE_SECONDS = 0.05
+PATIENCE_SECONDS = 1.0
 
 
 def echo(body: bytes, *headers: str) -> bytes:
@@ -47,6 +47,15 @@ async def client(port: int) -> AsyncIterator[Client]:
         yield Client(reader, writer)
     finally:
         writer.close()
+
+
+async def silence(of: Client) -> bytes:
+    """What the client is sent while it says nothing for longer than anybody waits for it."""
+    ended = asyncio.ensure_future(of.reader.read())
+    while not ended.done():
+        jump(PATIENCE_SECONDS / 2)
+        await asyncio.sleep(0.01)
+    return await ended
 
 
 def test_requests_are_answered_in_their_order_however_they_were_cut() -> None:
@@ -214,7 +223,7 @@ def test_client_that_says_no_more_is_closed(
         world = World()
         async with front(world) as (_, port), client(port) as one:
             await one.send(start)
-            assert await one.reader.read() == b""
+            assert await silence(one) == b""
             await eventually(lambda: len(world.in_flight) == 0)
             assert world.limits.in_flight("acct_1") == 0
 
@@ -228,7 +237,7 @@ def test_kept_connection_that_falls_silent_is_closed(monkeypatch: pytest.MonkeyP
         async with front(World()) as (_, port), client(port) as one:
             await one.send(FREE)
             assert (await one.answer()).status == 200
-            assert await one.reader.read() == b""
+            assert await silence(one) == b""
 
     run(scene())
 
@@ -244,7 +253,7 @@ def test_call_is_not_cut_for_the_silence_of_its_client(monkeypatch: pytest.Monke
                 request("POST", "/v1/work", "Content-Length: 0").replace("\n", "\r\n").encode()
             )
             async with client(port) as other:  # has come later, and is closed for its silence
-                assert await other.reader.read() == b""
+                assert await silence(other) == b""
             script.go_on.set()
             assert (await one.answer()).status == 200
 
