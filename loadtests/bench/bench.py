@@ -189,6 +189,7 @@ class Bench:
                 try:
                     windows[subject.name].append(self.window(subject))
                 except VoidWindow as void:
+                    _say(f"{name}: void, {void}")
                     voids[subject.name].append(str(void))
                 time.sleep(PAUSE_SECONDS)
         rows = [Row(one.name, summarise(windows[one.name]), voids[one.name]) for one in subjects]
