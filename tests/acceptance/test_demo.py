@@ -17,20 +17,21 @@ from tests.support.waiting import PATIENCE_SECONDS
 
 def test_every_printed_line_works_and_a_second_demo_finds_the_same_key(data_dir: Path) -> None:
     config = data_dir / "demo" / "gw.yaml"
-    keys = []
+    keys, log = [], data_dir / "demo.log"
     for _ in range(2):
-        demo = subprocess.Popen(
-            [sys.executable, "-m", "gw", "demo", "--config", str(config)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+        with log.open("w") as told:
+            demo = subprocess.Popen(
+                [sys.executable, "-m", "gw", "demo", "--config", str(config)],
+                stdout=subprocess.PIPE,
+                stderr=told,
+                text=True,
+            )
         assert demo.stdout is not None
         try:
             text = ""
             while "gw ledger verify" not in text:
                 line = demo.stdout.readline()
-                assert line, text
+                assert line, log.read_text()
                 text += line
             keys.append(text.partition("Key ")[2].split()[0])
             for command in text.replace("\\\n", " ").splitlines():
