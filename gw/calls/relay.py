@@ -74,12 +74,13 @@ class Relay(Sink):
     async def run(self) -> None:
         """Pass on all that comes. Raises UpstreamError, TimeoutError and ClientGone."""
         answer = self._answer
+        if self.is_over:  # all of it came in one read: nothing is waited for
+            self._pass_on(answer.first_block)
+            return
         async with self._timer:
             keeps_up = self._pass_on(answer.first_block)
             if keeps_up is not None:
                 await keeps_up
-            if self.is_over:
-                return
             await answer.response.pour(self)
             if not self.is_over and (block := self._blocks.last()):
                 keeps_up = self._pass_on(block)
