@@ -7,7 +7,6 @@ waits to be taken is `answer.py`.
 from __future__ import annotations
 
 import asyncio
-import struct
 from typing import TYPE_CHECKING, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
@@ -19,20 +18,17 @@ from channels.errors import (
     UpstreamUnreachable,
 )
 from channels.wire.answer import UpstreamAnswer
+from channels.wire.unacknowledged import has_unacknowledged
 
 if TYPE_CHECKING:
     from channels.wire.pool import OriginPool
-
-try:
-    import fcntl
-    import termios
-except ImportError:  # not a Unix: what is unacknowledged cannot be asked
-    fcntl = None  # type: ignore[assignment]
 
 # Reading stops when more of an answer waits to be taken; one read brings up to four times this.
 WAITING_BYTES_MAX = 64 * 1024
 # Of a whole head, interim answers included; common servers allow 8 to 32 KiB.
 HEAD_BYTES_MAX = 32 * 1024
+# Of what brings nothing of the body, in a row: trailers, or what stands behind a chunk's size.
+BARE_BYTES_MAX = 64 * 1024
 # A body up to this size is joined to its head: one copy is cheaper than a second buffer.
 JOINED_BODY_BYTES_MAX = 16 * 1024
 
@@ -49,6 +45,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     __slots__ = (
         "_answer",
+        "_bare_bytes",
         "_exchanges",
         "_feed",
         "_head_room",
@@ -68,6 +65,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._answer: UpstreamAnswer | None = None  # that is under way
         self._exchanges = 0
         self._head_room = HEAD_BYTES_MAX  # what its head may still take
+        self._bare_bytes = 0  # since the last piece of a body
         self.is_held = False  # reading has stopped
         self._is_sending = False  # not all of a request has been taken by the system
         self._parser = HttpResponseParser(self)
@@ -139,11 +137,14 @@ class UpstreamConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Read on in the answer under way."""
         answer = self._answer
-        if answer is not None and not answer.status:
-            self._head_room -= len(data)
-            if self._head_room < 0:
-                self._read_long_head(answer, data)
-                return
+        waiting = 0
+        if answer is not None:
+            waiting = answer.waiting_bytes
+            if not answer.status:
+                self._head_room -= len(data)
+                if self._head_room < 0:
+                    self._read_long_head(answer, data)
+                    return
         try:
             self._feed(data)
         except HttpParserError as error:
@@ -153,10 +154,18 @@ class UpstreamConnection(asyncio.Protocol):
         except HttpParserUpgrade:
             self._stop(answer, "another protocol, which was not asked for")
             return
-        if answer is not None:
-            answer.arrived()
-            if answer.waiting_bytes > WAITING_BYTES_MAX and self._answer is not None:
-                self._hold()
+        if answer is None:
+            return
+        if answer.waiting_bytes != waiting or self._answer is None:
+            self._bare_bytes = 0
+        else:
+            self._bare_bytes += len(data)
+            if self._bare_bytes > BARE_BYTES_MAX:
+                self._stop(answer, "more and more between the pieces of its body")
+                return
+        answer.arrived()
+        if answer.waiting_bytes > WAITING_BYTES_MAX and self._answer is not None:
+            self._hold()
 
     def eof_received(self) -> None:
         """The upstream sends no more: the end of a body that has no other, or a loss."""
@@ -165,7 +174,7 @@ class UpstreamConnection(asyncio.Protocol):
             answer.ended()
         elif answer is not None:
             # The end of its stream acknowledges what it had received by then.
-            is_stale = self._is_sending or _has_unacknowledged(self._transport)
+            is_stale = self._is_sending or has_unacknowledged(self._transport)
             self._lose(answer, "the upstream closed the connection", is_stale=is_stale)
         self.abort()
 
@@ -255,15 +264,3 @@ class UpstreamConnection(asyncio.Protocol):
         if not self.is_held and not self._transport.is_closing():
             self.is_held = True
             self._transport.pause_reading()
-
-
-def _has_unacknowledged(transport: asyncio.BaseTransport) -> bool:
-    """Whether anything written is still on its way; False where that cannot be asked."""
-    if fcntl is None:
-        return False
-    sock = transport.get_extra_info("socket")
-    try:
-        answer = fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, struct.pack("i", 0))
-    except OSError:
-        return False
-    return any(answer)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channels.errors import UpstreamCut, UpstreamMalformed
-from channels.wire.connection import HEAD_BYTES_MAX, UpstreamConnection
+from channels.wire.connection import BARE_BYTES_MAX, HEAD_BYTES_MAX, UpstreamConnection
 from channels.wire.pool import OriginPool
 from tests.unit.channels.raw_server import OK, STREAM, chunk
 
@@ -158,6 +158,14 @@ def test_long_body_behind_a_short_head_is_not_counted_as_head() -> None:
     body = b"x" * (3 * HEAD_BYTES_MAX)
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
     assert outcome([answer])[2:4] == (body, type(None))
+
+
+@pytest.mark.parametrize("framing", [b"5;name=", b"0\r\nX-Trailer: "])
+def test_framing_without_end_is_a_cut(framing: bytes) -> None:
+    endless = [b"x" * 1000] * (BARE_BYTES_MAX // 1000)
+    begun = [STREAM + EVENTS, framing]
+    assert outcome([*begun, *endless[1:]], ends=False)[3] is type(None)
+    assert outcome([*begun, *endless, b"x" * 1000], ends=False)[3] is UpstreamCut
 
 
 def test_head_that_is_here_is_an_answer_even_if_its_body_is_broken() -> None:
