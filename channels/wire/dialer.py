@@ -56,27 +56,23 @@ class Dialer:
                 return await self._dial(new_connection)
         except TimeoutError as error:
             raise UpstreamUnreachable(f"{self._origin}: no connection in time") from error
-        except (
-            OSError,
-            UnicodeError,
-        ) as error:  # ssl.SSLError and socket.gaierror among them
+        except (OSError, UnicodeError) as error:
+            # Of TLS and of the look-up, too: both are an OSError; a name may be no name.
             self._good_until = 0.0  # it may have moved
             raise UpstreamUnreachable(f"{self._origin}: {type(error).__name__}: {error}") from error
 
     async def _dial(self, new_connection: Callable[[], UpstreamConnection]) -> UpstreamConnection:
         loop = asyncio.get_running_loop()
-        context = self._tls() if self._origin.is_secure else None
+        # Reading the system's certificates takes longer than the loop may be held up.
+        context = await asyncio.to_thread(self._tls) if self._origin.is_secure else None
         sock = await first_connected(await self._resolved())
-        try:
-            _, connection = await loop.create_connection(
-                new_connection,
-                sock=sock,
-                ssl=context,
-                server_hostname=self._origin.host if context is not None else None,
-            )
-        except BaseException:
-            sock.close()
-            raise
+        # From here on the socket is the transport's, which closes it when it comes to nothing.
+        _, connection = await loop.create_connection(
+            new_connection,
+            sock=sock,
+            ssl=context,
+            server_hostname=self._origin.host if context is not None else None,
+        )
         return connection
 
     async def _resolved(self) -> Sequence[SocketAddress]:
