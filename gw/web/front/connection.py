@@ -120,6 +120,7 @@ class FrontConnection(PacedConnection):
         current, self._current = self._current, None
         self._waiting.clear()
         self._incoming = None
+        del self._parser  # which holds this object: it would all wait for the collector
         if current is not None:
             current.lost()
 
