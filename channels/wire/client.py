@@ -74,6 +74,8 @@ class HttpWire(Wire):
         if self._is_closed:
             connection.abort()
             raise UpstreamUnreachable("closed by the gateway")
+        if not connection.is_usable:
+            raise UpstreamUnreachable("closed by the upstream as soon as it was made")
         answer = connection.exchange(head, request.body)
         await answer.opened()
         return answer

@@ -117,6 +117,10 @@ class UpstreamConnection(asyncio.Protocol):
             self._lose(answer, "closed by the gateway", is_stale=False)
         self.abort()
 
+    def given_up(self) -> None:
+        """Whoever had it made has left: uvloop may tell it that it was made, and no more."""
+        self._pool.lost(self)
+
     # --- From the event loop ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -66,13 +66,18 @@ class Dialer:
         # Reading the system's certificates takes longer than the loop may be held up.
         context = await asyncio.to_thread(self._tls) if self._origin.is_secure else None
         sock = await first_connected(await self._resolved())
-        # From here on the socket is the transport's, which closes it when it comes to nothing.
-        _, connection = await loop.create_connection(
-            new_connection,
-            sock=sock,
-            ssl=context,
-            server_hostname=self._origin.host if context is not None else None,
-        )
+        connection = new_connection()
+        try:
+            # From here on the socket is the transport's, which closes it when it comes to nothing.
+            await loop.create_connection(
+                lambda: connection,
+                sock=sock,
+                ssl=context,
+                server_hostname=self._origin.host if context is not None else None,
+            )
+        except BaseException:
+            connection.given_up()
+            raise
         return connection
 
     async def _resolved(self) -> Sequence[SocketAddress]:

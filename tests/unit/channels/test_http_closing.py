@@ -8,6 +8,7 @@ import pytest
 
 from channels.errors import UpstreamCut, UpstreamUnreachable
 from channels.wire.client import HttpWire
+from channels.wire.connection import UpstreamConnection
 from tests.support.aio import eventually, run_on_both_loops
 from tests.unit.channels.raw_server import (
     OK,
@@ -191,6 +192,35 @@ def test_closing_the_wire_wakes_whoever_waits(is_head_sent: bool) -> None:
             with pytest.raises(UpstreamCut if is_head_sent else UpstreamUnreachable):
                 await task
             await eventually(gone.is_set, what="the connection's end")
+
+    run_on_both_loops(scenario)
+
+
+def test_call_cancelled_as_its_connection_is_made_leaves_nothing_to_wait_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = UpstreamConnection.connection_made
+
+    async def scenario() -> None:
+        gone = asyncio.Event()
+
+        async def script(peer: Peer) -> None:
+            await peer.gone()
+            gone.set()
+
+        async with RawServer(script) as server:
+            wire = HttpWire(connect_seconds=5)
+            task = asyncio.ensure_future(wire.open(server.request()))
+
+            def cancelled(self: UpstreamConnection, transport: asyncio.BaseTransport) -> None:
+                made(self, transport)
+                task.cancel()
+
+            monkeypatch.setattr(UpstreamConnection, "connection_made", cancelled)
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await gone.wait()
+            await wire.close()
 
     run_on_both_loops(scenario)
 
