@@ -25,6 +25,9 @@ NOT_FOUND = (
     b'{"error":{"message":"no such model  "}}\n'
 )
 
+# Has no divisor in common with any usual pause, so that all parts of one are taken in turn.
+_STRIDE = 7919
+
 
 class Wheel:
     """Calls streams back at milliseconds they name, all that are due in one turn of one timer."""
@@ -34,6 +37,16 @@ class Wheel:
         self._slots: dict[int, list[Stream]] = {}
         self._at = 0
         self._is_turning = False
+        self._begun = 0
+
+    def first_pause_ms(self, pause_ms: int) -> int:
+        """A part of a pause, another one for each stream.
+
+        Else streams that a server has begun in one turn of its loop would stay in step, and those
+        they hold up fall in with them: no upstream's tokens come so.
+        """
+        self._begun += 1
+        return 1 + self._begun * _STRIDE % pause_ms
 
     def add(self, stream: Stream, after_ms: int) -> None:
         """Let a stream go on after so many milliseconds."""
@@ -131,7 +144,7 @@ class Connection(asyncio.Protocol):
             stream = self.stream = Stream(self, answer)
             stream.put()
             if stream.pause_ms:
-                self._wheel.add(stream, stream.pause_ms)
+                self._wheel.add(stream, self._wheel.first_pause_ms(stream.pause_ms))
             else:
                 self._loop.call_soon(self._hurry, stream)
 
