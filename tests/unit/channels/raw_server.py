@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -153,3 +154,21 @@ async def new_wire(connect_seconds: float = 5.0) -> AsyncIterator[HttpWire]:
         yield wire
     finally:
         await wire.close()
+
+
+@contextmanager
+def silent() -> Iterator[int]:
+    """A port of 127.0.0.1 that lets whoever comes wait: its queue is full."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        address = listener.getsockname()
+        fillers = [socket.socket() for _ in range(4)]
+        for filler in fillers:
+            filler.setblocking(False)
+            filler.connect_ex(address)
+        try:
+            yield address[1]
+        finally:
+            for filler in fillers:
+                filler.close()

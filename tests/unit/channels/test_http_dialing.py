@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -17,7 +15,7 @@ from channels.wire.http import UpstreamRequest
 from channels.wire.origin import Address, Origin, address_of, head_of
 from channels.wire.pool import IDLE_SECONDS
 from tests.support.aio import eventually, jump, run, run_on_both_loops
-from tests.unit.channels.raw_server import OK, Peer, RawServer, answering, new_wire
+from tests.unit.channels.raw_server import OK, Peer, RawServer, answering, new_wire, silent
 
 
 def ipv4(address: tuple[str, int]) -> SocketAddress:
@@ -31,24 +29,6 @@ def refusing() -> SocketAddress:
         return ipv4(sock.getsockname())
 
 
-@contextmanager
-def silent() -> Iterator[SocketAddress]:
-    """An address that lets whoever comes wait: its queue is full."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(0)
-        address = listener.getsockname()
-        fillers = [socket.socket() for _ in range(4)]
-        for filler in fillers:
-            filler.setblocking(False)
-            filler.connect_ex(address)
-        try:
-            yield ipv4(address)
-        finally:
-            for filler in fillers:
-                filler.close()
-
-
 def test_families_are_tried_in_turn() -> None:
     four = [ipv4((f"10.0.0.{n}", 80)) for n in (1, 2, 3)]
     six = [SocketAddress(socket.AF_INET6, ("::1", 80, 0, 0))]
@@ -58,7 +38,8 @@ def test_families_are_tried_in_turn() -> None:
 
 def test_address_that_refuses_or_is_silent_gives_way_to_the_next() -> None:
     async def scenario() -> None:
-        with silent() as mute:
+        with silent() as port:
+            mute = ipv4(("127.0.0.1", port))
             async with RawServer(answering) as server:
                 good = ipv4(("127.0.0.1", server.port))
                 for addresses in ([refusing(), good], [mute, good], [good, mute], [good, good]):
@@ -80,7 +61,8 @@ def test_last_refusal_is_the_one_told() -> None:
 
 def test_cancelled_dialing_leaves_nothing_behind() -> None:
     async def scenario() -> None:
-        with silent() as mute, silent() as mute2:
+        with silent() as one, silent() as other:
+            mute, mute2 = ipv4(("127.0.0.1", one)), ipv4(("127.0.0.1", other))
             for addresses in ([mute], [mute, mute2]):
                 with pytest.raises(TimeoutError):
                     async with asyncio.timeout(0.05):
