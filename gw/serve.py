@@ -226,7 +226,13 @@ class Gateway:
         self._secret = load_secret(config.secret, config.data_dir)
         # Under another secret every stored key would look unknown: better not to start at all.
         await check_secret(self._database, KeySealer(self._secret))
-        self._keys = KeyCache(self._database, KeyHasher(self._secret), self._clock, self.metrics)
+        self._keys = KeyCache(
+            self._database,
+            KeyHasher(self._secret),
+            self._clock,
+            self.metrics,
+            on_balance=self._wallets.note_balance,
+        )
         self._last_use = LastUse(keys=self._keys, database=self._database)
         expired_keys = ExpiredKeys(database=self._database, clock=self._clock)
         self._heartbeat = Heartbeat(

@@ -140,6 +140,18 @@ class Wallets:
         known = wallet.available_nano_usd if wallet is not None else None
         return known is not None and known > 0
 
+    def _knows(self, account_id: str) -> bool:
+        wallet = self._wallets.get(account_id)
+        return wallet is not None and wallet.available_nano_usd is not None
+
+    def note_balance(self, account_id: str, available_nano_usd: int) -> None:
+        """What an account had available when something of it was read.
+
+        Only for a wallet that knows nothing yet: what the ledger has said since is newer.
+        """
+        if available_nano_usd > 0 and not self._knows(account_id):
+            self._wallet(account_id).available_nano_usd = available_nano_usd
+
     async def settled(self, account_id: str) -> None:
         """Wait until everything said to this account's wallet so far has been applied."""
         wallet = self._wallets.get(account_id)

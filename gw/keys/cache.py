@@ -1,8 +1,9 @@
 """Answers every request's first question, whose key this is, mostly from memory.
 
 An entry is believed for a few seconds and dropped at once when the database pushes a change of its
-key or account. Texts of keys are not kept, only their hashes. The table is behind `store.py`; what
-a refusal says to the client is in `principal.py`.
+key or account. Keys that are missing together are read together (`reads.py`). Texts of keys are not
+kept, only their hashes. The table is behind `store.py`; what a refusal says to the client is in
+`principal.py`.
 
 Three rules keep a changed key from living on. A change drops the entry. A read that a change
 overtook is made again before anyone gets it. After a gap in the pushes nothing read before it
@@ -12,15 +13,15 @@ counts as fresh.
 from __future__ import annotations
 
 from collections import OrderedDict
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from actors.clock import Clock
 from actors.store.database import StoreUnavailable
 from gw.keys import store
-from gw.keys.flights import Flight, Flights
 from gw.keys.key_text import is_key_text, legacy_hash
 from gw.keys.principal import KeyRefused, Principal, RefusalReason
+from gw.keys.reads import Heard, SharedReads
 from gw.keys.store import FoundKey, Store
 
 __all__ = ["KeyCache", "KeyRefused", "Principal"]
@@ -60,7 +61,10 @@ class _Entry:
 
 
 class KeyCache:
-    """At most `capacity` keys, the least recently used leaving first."""
+    """At most `capacity` keys, the least recently used leaving first.
+
+    `on_balance` is told what an account had available, in nano-USD, whenever a key of it was read.
+    """
 
     def __init__(
         self,
@@ -71,6 +75,7 @@ class KeyCache:
         *,
         ttl_seconds: float = 5.0,
         capacity: int = 100_000,
+        on_balance: Callable[[str, int], None] = lambda _account, _available: None,
     ) -> None:
         self._database = database
         self._hasher = hasher
@@ -78,18 +83,19 @@ class KeyCache:
         self._metrics = metrics
         self._ttl_seconds = ttl_seconds
         self._capacity = capacity
+        self._on_balance = on_balance
         self._epoch = 0  # entries of an older one have to be read again
         self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
         self._unknown: OrderedDict[bytes, float] = OrderedDict()  # hash to when to ask again
         self._hash_of_key: dict[str, bytes] = {}
         self._hashes_of_account: dict[str, set[bytes]] = {}
-        self._flights: Flights[FoundKey | None] = Flights()
+        self._reads: SharedReads[str, FoundKey | None] = SharedReads(self._read)
         self._touched: dict[str, float] = {}
 
     def __repr__(self) -> str:
         return (
             f"<KeyCache {len(self._entries)}/{self._capacity} keys {len(self._unknown)} unknown"
-            f" {len(self._flights)} loading>"
+            f" {len(self._reads)} loading>"
         )
 
     async def authenticate(self, key_text: str, *, touch: bool = True) -> Principal:
@@ -132,7 +138,7 @@ class KeyCache:
         elif kind == "account":
             for key_hash in list(self._hashes_of_account.get(name, ())):
                 self._drop(key_hash)
-        self._flights.note(payload)
+        self._reads.note(payload)
 
     def clear(self) -> None:
         """Believe nothing read so far: pushes may have been lost.
@@ -141,7 +147,7 @@ class KeyCache:
         """
         self._epoch += 1
         self._unknown.clear()
-        self._flights.note(None)
+        self._reads.note(None)
 
     def touched(self) -> dict[str, float]:
         """Hand over which keys were used since the last time, key id to Unix seconds."""
@@ -168,40 +174,42 @@ class KeyCache:
         self._metrics.cache(cache="keys", hit=is_hit)
         if is_hit:
             raise KeyRefused("unknown")
-        found = await self._flights.join(
-            key_hash, lambda flight: self._load(flight, key_hash, key_text)
-        )
+        found = await self._reads.ask(key_hash, key_text)
         if found is None:
             raise KeyRefused("unknown")
         return found
 
-    async def _load(self, flight: Flight, key_hash: bytes, key_text: str) -> FoundKey | None:
-        while True:  # once, and again for each change that came in the middle of a read
-            flight.start()
-            read_at = self._clock.monotonic()
-            try:
-                found = await store.find(
-                    self._database, lookup_hash=key_hash, legacy_hash=legacy_hash(key_text)
-                )
-            except StoreUnavailable:
-                entry = self._in_grace(key_hash)
-                if entry is None:
-                    raise
-                return entry.found
-            if not flight.was_overtaken(partial(_concerns, found)):
-                break
-        self._keep(key_hash, found, read_at=read_at)
-        return found
+    async def _read(
+        self, texts: Mapping[bytes, str], heard: Heard
+    ) -> Mapping[bytes, FoundKey | Exception | None]:
+        """Read the keys of these texts by their hashes; without those that a change overtook."""
+        read_at = self._clock.monotonic()
+        hashes = {key_hash: legacy_hash(text) for key_hash, text in texts.items()}
+        try:
+            readings = await store.find(self._database, hashes)
+        except StoreUnavailable as away:
+            return {key_hash: self._in_grace(key_hash) or away for key_hash in texts}
+        answers: dict[bytes, FoundKey | Exception | None] = {}
+        for key_hash in texts:
+            reading = readings.get(key_hash)
+            found = reading.key if reading is not None else None
+            if _is_overtaken(found, heard):
+                continue
+            self._keep(key_hash, found, read_at=read_at)
+            if reading is not None:
+                self._on_balance(reading.key.principal.account_id, reading.available_nano_usd)
+            answers[key_hash] = found
+        return answers
 
-    def _in_grace(self, key_hash: bytes) -> _Entry | None:
-        """The entry that may be believed although the database cannot be asked."""
+    def _in_grace(self, key_hash: bytes) -> FoundKey | None:
+        """What may be believed of a key although the database cannot be asked."""
         entry = self._entries.get(key_hash)
         now = self._clock.monotonic()
         if entry is None or now >= entry.usable_until:
             return None
         entry.fresh_until = min(now + RETRY_SECONDS, entry.usable_until)
         entry.epoch = self._epoch
-        return entry
+        return entry.found
 
     def _keep(self, key_hash: bytes, found: FoundKey | None, *, read_at: float) -> None:
         fresh_until = read_at + self._ttl_seconds
@@ -251,9 +259,13 @@ def _refusal(found: FoundKey, now: float) -> RefusalReason | None:
     return "expired" if expires_at is not None and now >= expires_at else None
 
 
-def _concerns(found: FoundKey | None, change: str) -> bool:
-    """Whether a pushed change may have made what was read untrue."""
+def _is_overtaken(found: FoundKey | None, heard: Heard) -> bool:
+    """Whether a change heard since may have made what was read untrue."""
+    if heard.has_gap:
+        return True
+    changes = heard.changes
     if found is None:
-        return change.startswith("key:")  # the key may have come into being
+        # The key may have come into being.
+        return any(change.startswith("key:") for change in changes)
     principal = found.principal
-    return change in (f"key:{principal.key_id}", f"account:{principal.account_id}")
+    return f"key:{principal.key_id}" in changes or f"account:{principal.account_id}" in changes

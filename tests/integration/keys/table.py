@@ -25,6 +25,6 @@ async def issue(database: Database, account_id: str, **wish: Any) -> IssuedKey:
 
 
 async def found_by(database: Database, text: str) -> store.FoundKey | None:
-    return await store.find(
-        database, lookup_hash=HASHER.lookup_hash(text), legacy_hash=legacy_hash(text)
-    )
+    lookup_hash = HASHER.lookup_hash(text)
+    reading = (await store.find(database, {lookup_hash: legacy_hash(text)})).get(lookup_hash)
+    return reading.key if reading is not None else None

@@ -25,13 +25,15 @@ from gw.keys.key_text import legacy_hash, new_key_text
 from gw.keys.secret import KeyHasher, KeySealer, Secret, WrongSecret
 from gw.keys.store import HashIsTaken, KeyChanges, KeyIsRevoked, UnknownKey
 from gw.keys.views import Viewer
-from tests.integration.keys.table import SEALER, account_in, found_by, issue
+from tests.integration.keys.table import HASHER, SEALER, account_in, found_by, issue
 from tests.support.aio import run
 
 ME = Viewer("ann", "here")
 
 
-def test_issued_key_is_found_by_its_text_and_nowhere_in_the_clear(database_url: str) -> None:
+def test_issued_key_is_found_by_its_text_and_nowhere_in_the_clear(
+    database_url: str,
+) -> None:
     async def main() -> None:
         async with Database(database_url) as database:
             account_id = await account_in(database)
@@ -113,6 +115,30 @@ def test_imported_hash_works_and_cannot_be_revealed(database_url: str) -> None:
                 await reveal_key(database, key_id, SEALER, viewer=ME)
             with pytest.raises(HashIsTaken):
                 await import_hash(database, wish, sha256=digest)
+
+    run(main())
+
+
+def test_many_keys_are_found_at_once_each_by_its_text(database_url: str) -> None:
+    async def main() -> None:
+        async with Database(database_url) as database:
+            ids: dict[str, str | None] = {new_key_text(): None, new_key_text(): None}
+            for credit in (0, 7):
+                account = await accounts.create(database, "Bob", credit_nano_usd=credit)
+                for _ in range(3):
+                    issued = await issue(database, account.id)
+                    ids[issued.text] = issued.id
+                text = new_key_text()
+                wish = KeyWish(account_id=account.id, name=f"{credit}")
+                ids[text] = await import_hash(database, wish, sha256=legacy_hash(text))
+            hashes = {HASHER.lookup_hash(text): legacy_hash(text) for text in ids}
+            readings = await store.find(database, hashes)
+            assert {
+                text: reading.key.principal.key_id
+                for text in ids
+                if (reading := readings.get(HASHER.lookup_hash(text))) is not None
+            } == {text: key_id for text, key_id in ids.items() if key_id is not None}
+            assert sorted(one.available_nano_usd for one in readings.values()) == [0] * 4 + [7] * 4
 
     run(main())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -35,9 +36,24 @@ class Row:
     is_enabled: bool = True
     is_account_enabled: bool = True
     is_hash_only: bool = False
+    available_nano_usd: int = 1_000
+
+    @property
+    def hashes(self) -> tuple[bytes | None, bytes | None]:
+        """Its keyed hash, or its plain one when that is all that is known."""
+        if self.is_hash_only:
+            return None, legacy_hash(self.text)
+        return HASHER.lookup_hash(self.text), None
+
+    def has_hash(self, lookup: Collection[bytes], legacy: Collection[bytes]) -> bool:
+        """Whether it is one of those that are looked for."""
+        own_lookup, own_legacy = self.hashes
+        return own_lookup in lookup or own_legacy in legacy
 
     def columns(self) -> tuple[Any, ...]:
         return (
+            *self.hashes,
+            self.available_nano_usd,
             self.key_id,
             self.account_id,
             self.name,
@@ -78,11 +94,12 @@ class FakeKeyTable:
     def __init__(self, *rows: Row) -> None:
         self.rows = list(rows)
         self.reads = 0
+        self.read_sizes: list[int] = []
         self.is_down = False
         self.holds_reads = False
         self.held: list[HeldRead] = []
 
-    async def fetch_one(self, sql: str, params: Any = ()) -> tuple[Any, ...] | None:
+    async def fetch_all(self, sql: str, params: Any = ()) -> list[tuple[Any, ...]]:
         assert sql == SQL["find"]
         self.reads += 1
         held = HeldRead()
@@ -91,26 +108,24 @@ class FakeKeyTable:
             await held.may_look.wait()
         if self.is_down:
             raise StoreUnavailable("down")
-        found = self._find(params["lookup"], params["legacy"])
+        hashes = [_bytea_array(params[name]) for name in ("lookup", "legacy")]
+        assert len(hashes[0]) == len(hashes[1])
+        self.read_sizes.append(len(hashes[0]))
+        found = [row.columns() for row in self.rows if row.has_hash(*hashes)]
         if self.holds_reads:
             await held.may_answer.wait()
         return found
 
-    async def fetch_all(self, sql: str, params: Any = ()) -> list[tuple[Any, ...]]:
+    async def fetch_one(self, sql: str, params: Any = ()) -> tuple[Any, ...] | None:
         raise NotImplementedError
 
     async def execute(self, sql: str, params: Any = ()) -> int:
         raise NotImplementedError
 
-    def _find(self, lookup: bytes, legacy: bytes) -> tuple[Any, ...] | None:
-        for row in self.rows:
-            if row.is_hash_only:
-                is_it = legacy_hash(row.text) == legacy
-            else:
-                is_it = HASHER.lookup_hash(row.text) == lookup
-            if is_it:
-                return row.columns()
-        return None
+
+def _bytea_array(text: str) -> list[bytes]:
+    """Read an array of bytes as PostgreSQL does."""
+    return [bytes.fromhex(item.strip('"').removeprefix(r"\\x")) for item in text[1:-1].split(",")]
 
 
 class CacheCounter:

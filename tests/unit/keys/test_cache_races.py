@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from actors.store.errors import StoreUnavailable
 from gw.keys.cache import KeyRefused
+from gw.keys.key_text import new_key_text
 from tests.support.aio import eventually, run
 from tests.unit.keys.fakes import Row
 from tests.unit.keys.world import KEY, OTHER, World, in_world
@@ -33,6 +34,22 @@ async def test_many_who_ask_at_once_share_one_read(world: World) -> None:
     assert await asyncio.gather(*asked) == ["test"] * 100
     assert world.table.reads == 1
     assert repr(world.cache) == "<KeyCache 1/100000 keys 0 unknown 0 loading>"
+
+
+@in_world(Row("key_1", KEY, name="one"), Row("key_2", OTHER, name="two"))
+async def test_keys_that_are_missing_together_are_read_together(world: World) -> None:
+    stranger = new_key_text()
+    asked = [world.begin(text) for text in (KEY, OTHER, KEY)]
+    assert await world.reason_of(stranger) == "unknown"
+    assert await asyncio.gather(*asked) == ["one", "two", "one"]
+    assert world.table.read_sizes == [3]
+
+
+@in_world(Row("key_1", KEY), Row("key_2", OTHER, account_id="acct_2", available_nano_usd=-7))
+async def test_balance_comes_with_the_key_and_only_from_a_read(world: World) -> None:
+    for _ in range(2):
+        await asyncio.gather(world.begin(), world.begin(OTHER))
+    assert world.balances == [("acct_1", 1_000), ("acct_2", -7)]
 
 
 @in_world()
@@ -138,25 +155,28 @@ STEPS = st.lists(
 def test_whoever_asks_after_a_push_is_told_what_was_pushed(steps: list[tuple[str, object]]) -> None:
     """Any order of requests, changes, answers, departures: nobody sees what was before they asked.
 
-    The name of a key counts its changes, so that an answer tells how old it is.
+    The name of a key begins with its own and counts its changes, so that an answer tells whose it
+    is and how old.
     """
     run(_play(steps))
 
 
 async def _play(steps: list[tuple[str, object]]) -> None:
-    world = World(Row("key_1", KEY, name="0"), Row("key_2", OTHER, name="0"))
+    world = World(Row("key_1", KEY, name="1 0"), Row("key_2", OTHER, name="2 0"))
     world.table.holds_reads = True
     rows = {row.text: row for row in world.table.rows}
-    asked: list[tuple[asyncio.Task[str], int]] = []
+    asked: list[tuple[asyncio.Task[str], str, int]] = []
 
     def changed(row: Row) -> None:
-        row.name = str(int(row.name) + 1)
+        own, _, count = row.name.partition(" ")
+        row.name = f"{own} {int(count) + 1}"
 
     for step, argument in steps:
         waiting = [held for held in world.table.held if not held.is_released]
         match step, argument:
             case "ask", str(text):
-                asked.append((world.begin(text), int(rows[text].name)))
+                own, _, count = rows[text].name.partition(" ")
+                asked.append((world.begin(text), own, int(count)))
             case "change", int(index):
                 changed(world.table.rows[index])
                 world.cache.invalidate(f"key:key_{index + 1}")
@@ -180,9 +200,11 @@ async def _play(steps: list[tuple[str, object]]) -> None:
     for held in world.table.held:
         held.release()
         held.release()
-    for task, oldest in asked:
+    for task, own, oldest in asked:
         try:
-            assert int(await task) >= oldest
+            told, _, count = (await task).partition(" ")
+            assert told == own
+            assert int(count) >= oldest
         except asyncio.CancelledError:
             assert task.cancelled()
     assert world.table.reads <= len(steps) + 1

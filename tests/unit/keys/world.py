@@ -24,7 +24,15 @@ class World:
         self.table = FakeKeyTable(*(rows or (Row("key_1", KEY),)))
         self.clock = FakeClock()
         self.counter = CacheCounter()
-        self.cache = KeyCache(self.table, HASHER, self.clock, self.counter, **options)
+        self.balances: list[tuple[str, int]] = []
+        self.cache = KeyCache(
+            self.table,
+            HASHER,
+            self.clock,
+            self.counter,
+            on_balance=lambda *told: self.balances.append(told),
+            **options,
+        )
 
     @property
     def row(self) -> Row:

@@ -39,6 +39,21 @@ def test_account_is_funded_as_far_as_its_wallet_has_seen() -> None:
     run(main())
 
 
+def test_balance_seen_elsewhere_is_for_a_wallet_that_knows_nothing() -> None:
+    async def main() -> None:
+        async with bank(balance=100) as b:
+            b.wallets.note_balance(ACCOUNT, 0)
+            assert repr(b.wallets) == "<Wallets 0 accounts 0 waiting>"
+            b.wallets.note_balance(ACCOUNT, 100)
+            assert b.wallets.is_funded(ACCOUNT)
+            await b.wallets.hold(hold(1))  # takes all of it
+            b.wallets.note_balance(ACCOUNT, 100)  # was read before
+            assert not b.wallets.is_funded(ACCOUNT)
+            assert await b.wallets.available(ACCOUNT) == 0
+
+    run(main())
+
+
 def test_wallet_that_waits_for_its_ledger_stays() -> None:
     async def main() -> None:
         async with bank(balance=1000) as b:

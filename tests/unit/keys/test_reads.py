@@ -1,0 +1,214 @@
+"""Reads that many share: who gets which answer, whatever else happens meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gw.keys.reads import READ_MAX, Answers, Heard, SharedReads
+from tests.support.aio import eventually, run
+
+
+class Broken(Exception):
+    """The read failed."""
+
+
+class Reader:
+    """Answers each question with its number and the read's; holds each read until it is let go."""
+
+    def __init__(self) -> None:
+        self.reads = SharedReads(self._read)
+        self.rounds: list[list[bytes]] = []
+        self.let_go: list[asyncio.Future[bool]] = []  # to whether it fails
+
+    async def _read(self, texts: Mapping[bytes, int], heard: Heard) -> Answers[tuple[int, int]]:
+        number = len(self.rounds)
+        self.rounds.append(list(texts))
+        self.let_go.append(asyncio.get_running_loop().create_future())
+        if await self.let_go[number]:
+            raise Broken
+        if heard.has_gap:
+            return {}
+        return {
+            name: (text, number) for name, text in texts.items() if str(text) not in heard.changes
+        }
+
+    def ask(self, number: int) -> asyncio.Task[tuple[int, int]]:
+        return asyncio.create_task(self.reads.ask(b"%d" % number, number))
+
+    async def begun(self, count: int) -> None:
+        await eventually(lambda: len(self.rounds) == count)
+
+
+def test_what_is_asked_meanwhile_is_one_read_afterwards() -> None:
+    async def main() -> None:
+        reader = Reader()
+        asked = [reader.ask(number) for number in (1, 2, 1)]
+        await reader.begun(1)
+        asked += [reader.ask(number) for number in (3, 1, 4, 3)]
+        await asyncio.sleep(0)
+        assert repr(reader.reads) == "<SharedReads 2 under way 2 waiting>"
+        reader.let_go[0].set_result(False)
+        await reader.begun(2)
+        reader.let_go[1].set_result(False)
+        assert await asyncio.gather(*asked) == [
+            (1, 0), (2, 0), (1, 0), (3, 1), (1, 0), (4, 1), (3, 1)
+        ]  # fmt: skip
+        assert reader.rounds == [[b"1", b"2"], [b"3", b"4"]]
+        await eventually(lambda: repr(reader.reads) == "<SharedReads 0 under way 0 waiting>")
+
+    run(main())
+
+
+def test_read_has_a_largest_size() -> None:
+    async def main() -> None:
+        reader = Reader()
+        asked = [reader.ask(number) for number in range(READ_MAX + 3)]
+        for number in range(2):
+            await reader.begun(number + 1)
+            reader.let_go[number].set_result(False)
+        await asyncio.gather(*asked)
+        assert [len(names) for names in reader.rounds] == [READ_MAX, 3]
+
+    run(main())
+
+
+def test_only_what_a_change_overtook_is_read_again() -> None:
+    async def main() -> None:
+        reader = Reader()
+        asked = [reader.ask(number) for number in (1, 2, 3)]
+        await reader.begun(1)
+        reader.reads.note("2")
+        reader.let_go[0].set_result(False)
+        await reader.begun(2)
+        assert asked[0].done()
+        reader.let_go[1].set_result(False)
+        assert await asyncio.gather(*asked) == [(1, 0), (2, 1), (3, 0)]
+        assert reader.rounds[1] == [b"2"]
+
+    run(main())
+
+
+def test_change_before_the_read_costs_nothing() -> None:
+    async def main() -> None:
+        reader = Reader()
+        asked = reader.ask(1)
+        await asyncio.sleep(0)
+        reader.reads.note("1")
+        reader.reads.note(None)
+        await reader.begun(1)
+        reader.let_go[0].set_result(False)
+        assert await asked == (1, 0)
+
+    run(main())
+
+
+def test_failed_read_is_for_all_of_it_and_no_other() -> None:
+    async def main() -> None:
+        reader = Reader()
+        first = [reader.ask(number) for number in (1, 2, 1)]
+        await reader.begun(1)
+        later = reader.ask(3)
+        await asyncio.sleep(0)
+        reader.let_go[0].set_result(True)
+        outcomes = await asyncio.gather(*first, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [Broken] * 3
+        await reader.begun(2)
+        reader.let_go[1].set_result(False)
+        assert await later == (3, 1)
+
+    run(main())
+
+
+def test_nobody_is_left_waiting_when_the_loop_ends() -> None:
+    asked: list[asyncio.Task[tuple[int, int]]] = []
+
+    async def main() -> None:
+        reader = Reader()
+        asked.extend(reader.ask(number) for number in (1, 2))
+        await reader.begun(1)
+
+    asyncio.run(main())
+    assert all(task.cancelled() for task in asked)
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("ask"), st.integers(0, 4)),
+        st.tuples(st.just("leave"), st.integers(0, 9)),
+        st.tuples(st.just("change"), st.integers(0, 4)),
+        st.tuples(st.just("gap"), st.just(0)),
+        st.tuples(st.just("answer"), st.just(0)),
+        st.tuples(st.just("fail"), st.just(0)),
+    ),
+    max_size=30,
+)
+
+
+@given(STEPS)
+def test_everyone_gets_the_answer_to_their_own_question(
+    steps: list[tuple[str, int]],
+) -> None:
+    """In any order: an answer is the asker's own, and from a read begun after the last change."""
+
+    async def main() -> None:
+        reader = Reader()
+        asked: list[asyncio.Task[tuple[int, int]]] = []
+        number_of: dict[asyncio.Task[tuple[int, int]], int] = {}
+        oldest: dict[asyncio.Task[tuple[int, int]], int] = {}
+
+        def changed(numbers: range) -> None:
+            for task in asked:
+                if number_of[task] in numbers and not task.done():
+                    oldest[task] = len(reader.rounds)
+
+        for step, number in steps:
+            match step:
+                case "ask":
+                    task = reader.ask(number)
+                    asked.append(task)
+                    number_of[task] = number
+                    oldest[task] = 0
+                case "leave" if number < len(asked):
+                    asked[number].cancel()
+                case "change":
+                    reader.reads.note(str(number))
+                    changed(range(number, number + 1))
+                case "gap":
+                    reader.reads.note(None)
+                    changed(range(5))
+                case "answer" | "fail" if reader.let_go and not reader.let_go[-1].done():
+                    reader.let_go[-1].set_result(step == "fail")
+            for _ in range(4):
+                await asyncio.sleep(0)
+        while len(reader.reads):
+            if not reader.let_go[-1].done():
+                reader.let_go[-1].set_result(False)
+            await asyncio.sleep(0)
+        await asyncio.gather(*asked, return_exceptions=True)
+        for task in asked:
+            if not task.cancelled() and not isinstance(task.exception(), Broken):
+                own, read = task.result()
+                assert own == number_of[task]
+                assert read >= oldest[task]
+
+    run(main())
+
+
+def test_error_of_one_answer_is_its_askers_alone() -> None:
+    async def read(texts: Mapping[bytes, int], _heard: Heard) -> Answers[int]:
+        return {name: Broken() if text == 2 else text for name, text in texts.items()}
+
+    async def main() -> None:
+        reads = SharedReads(read)
+        asked = [reads.ask(b"%d" % number, number) for number in (1, 2, 2, 3)]
+        outcomes = await asyncio.gather(*asked, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [int, Broken, Broken, int]
+        with pytest.raises(Broken):
+            await reads.ask(b"2", 2)
+
+    run(main())
