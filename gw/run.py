@@ -51,15 +51,13 @@ async def run_gateway(
     shares_port: bool = False,
     announce: Callable[[Gateway], None] = print_ready,
     on_ready: Callable[[Gateway], Awaitable[None]] | None = None,
-    on_reload: Callable[[bool], None] | None = None,
-    lifeline: Awaitable[object] | None = None,
+    lifeline: Callable[[Gateway], Awaitable[object]] | None = None,
 ) -> int:
     """Serve until SIGTERM or SIGINT, or until `lifeline` ends; return the exit code.
 
-    SIGHUP puts in force what `read_again` gives; `on_reload` is told whether it was accepted. A
-    second SIGTERM or SIGINT does not hurry the drain.
+    SIGHUP puts in force what `read_again` gives. A second SIGTERM or SIGINT does not hurry the
+    drain.
     """
-    log = EventLog("gw.run")
     raise_open_files()
     keep_buffers()
     loop = asyncio.get_running_loop()
@@ -69,14 +67,8 @@ async def run_gateway(
     gateway = Gateway(config, os.environ, front=front, shares_port=shares_port)
     await gateway.start()
 
-    def reload() -> None:
-        assert read_again is not None
-        is_accepted = _reload(gateway, read_again, log)
-        if on_reload is not None:
-            on_reload(is_accepted)
-
     if read_again is not None and hasattr(signal, "SIGHUP"):
-        loop.add_signal_handler(signal.SIGHUP, reload)
+        loop.add_signal_handler(signal.SIGHUP, reload, gateway, read_again)
     # What is alive now stays alive: keep the collector from walking it again and again.
     gc.collect()
     gc.freeze()
@@ -87,7 +79,7 @@ async def run_gateway(
             await on_ready(gateway)
         gateway.failed.add_done_callback(lambda _: stopping.set())
         if lifeline is not None:
-            holding = asyncio.ensure_future(lifeline)
+            holding = asyncio.ensure_future(lifeline(gateway))
             holding.add_done_callback(lambda _: stopping.set())
         await stopping.wait()
     finally:
@@ -95,12 +87,12 @@ async def run_gateway(
     return EXIT_FAILED if gateway.failed.done() else EXIT_OK
 
 
-def _reload(gateway: Gateway, read_again: Callable[[], Config], log: EventLog) -> bool:
+def reload(gateway: Gateway, read_again: Callable[[], Config]) -> bool:
     """A bad file is refused as a whole and the old configuration stays (contract §1)."""
     try:
         config = read_again()
     except ConfigFaults as faults:
-        log.error("reload_refused", faults=[str(fault) for fault in faults.faults])
+        EventLog("gw.run").error("reload_refused", faults=[str(fault) for fault in faults.faults])
         return False
     gateway.reload(config)
     return True

@@ -66,8 +66,12 @@ def with_database(work: Work, *, check: Check | None = None) -> Callable[[Namesp
 
 def read_config(options: Namespace) -> Config:
     """Find and read the configuration file. Raises ConfigFaults."""
-    named = getattr(options, "config", None)
-    return load(find(named, os.environ, Path.cwd()), os.environ)
+    return load(find_config(options), os.environ)
+
+
+def find_config(options: Namespace) -> Path:
+    """Where the configuration file is (contract §1). Raises ConfigFaults."""
+    return find(getattr(options, "config", None), os.environ, Path.cwd())
 
 
 @asynccontextmanager

@@ -9,12 +9,14 @@ import os
 import sys
 from argparse import SUPPRESS, Namespace
 from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gw.cli.arguments import add_command, count
-from gw.cli.context import read_config
+from gw.cli.context import find_config
 from gw.cli.failures import CommandRefused
 from gw.cli.output import print_line, to_json
+from gw.config.load import load, load_text, read_text
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers
@@ -48,26 +50,27 @@ def add(nouns: Subparsers) -> None:
 
 
 def serve(options: Namespace) -> int:
-    config = read_config(options)
+    serving = _serving(options)
     from gw.run import run_loop
     from metrics.logs import configure
 
     configure(sys.stderr)
     try:
-        return run_loop(_serving(config, options))
+        return run_loop(serving)
     except OSError as error:
         raise CommandRefused(f"the gateway cannot run: {error}", "cannot_serve") from error
 
 
-def _serving(config: Config, options: Namespace) -> Coroutine[Any, Any, int]:
+def _serving(options: Namespace) -> Coroutine[Any, Any, int]:
+    """What to run; everything that the configuration has against it is raised here."""
     if options.worker is not None:
-        from gw.processes.serve import run_worker
-
-        return run_worker(config, address=options.worker, front=options.front)
+        return _worker(options)
+    source = find_config(options)
+    text = read_text(source)
+    config = load_text(text, os.environ, source=source)
     on_ready = _announce if getattr(options, "json", False) else None
     if options.processes > 1:
-        return _parent(config, options, on_ready)
-    from gw.config.load import load
+        return _parent(config, text, options, on_ready)
     from gw.run import run_gateway
 
     return run_gateway(
@@ -78,13 +81,23 @@ def _serving(config: Config, options: Namespace) -> Coroutine[Any, Any, int]:
     )
 
 
-async def _parent(config: Config, options: Namespace, on_ready: OnReady | None) -> int:
+def _worker(options: Namespace) -> Coroutine[Any, Any, int]:
+    from gw.processes.serve import ParentGone, first_config, run_worker
+
+    try:
+        config = first_config(Path(options.config))
+    except ParentGone:
+        raise CommandRefused("the parent of this process has ended", "cannot_serve") from None
+    return run_worker(config, address=options.worker, front=options.front)
+
+
+async def _parent(config: Config, text: str, options: Namespace, on_ready: OnReady | None) -> int:
     from gw.processes.run import run_parent
     from gw.processes.worker import WorkerFailed
 
     try:
         return await run_parent(
-            config, count=options.processes, front=options.front, on_ready=on_ready
+            config, text, count=options.processes, front=options.front, on_ready=on_ready
         )
     except WorkerFailed as failed:
         raise CommandRefused(f"the gateway cannot run: {failed}", "cannot_serve") from failed

@@ -31,12 +31,17 @@ MAX_FILE_BYTES = 4 * 1024 * 1024
 
 def load(path: Path, environ: Mapping[str, str]) -> Config:
     """Read the file at `path`. Raises ConfigFaults, with all faults, and nothing else."""
+    return load_text(read_text(path), environ, source=path)
+
+
+def read_text(path: Path) -> str:
+    """What the file at `path` says, of which nothing was looked at yet. Raises ConfigFaults."""
     report = Report(str(path))
     content = _read(path, report)
     report.raise_if_any()
     text = _decoded(content, report)
     report.raise_if_any()
-    return load_text(text, environ, source=path)
+    return text
 
 
 def load_text(text: str, environ: Mapping[str, str], *, source: Path) -> Config:

@@ -17,23 +17,24 @@ SETTLED_SECONDS = 60.0
 
 
 class Fleet:
-    """The workers of one gateway, by their places 0 … N-1."""
+    """The workers of one gateway, by their places 0 … N-1; `text` is their configuration."""
 
     def __init__(
         self,
+        text: str,
         *,
         count: int,
-        start: Callable[[], Awaitable[Worker]],
+        start: Callable[[str], Awaitable[Worker]],
         clock: Clock,
         metrics: FleetMetrics,
     ) -> None:
+        self._text = text  # in force, whatever the file says by now
         self._start = start
         self._clock = clock
         self._metrics = metrics
         self._log = EventLog("gw.processes")
         self._workers: list[Worker | None] = [None] * count
         self._keepers: list[asyncio.Task[None]] = []
-        self._is_stopping = False
 
     def __repr__(self) -> str:
         return f"<Fleet {self._workers}>"
@@ -47,8 +48,7 @@ class Fleet:
         """Start all. Raises WorkerFailed, and leaves none behind, when one does not serve."""
         try:
             # The first one prepares the database and the secret for the others.
-            first = await self._start()
-            self._workers[0] = first
+            await self._start_at(0)
             rest = [self._start_at(place) for place in range(1, len(self._workers))]
             results = await asyncio.gather(*rest, return_exceptions=True)
             for result in results:
@@ -62,13 +62,14 @@ class Fleet:
         ]
         self._count()
 
-    async def reload(self) -> bool:
+    async def reload(self, text: str) -> bool:
         """Reload one after the other; False, and the rest left alone, when one refuses."""
+        self._text = text
         for place, worker in enumerate(list(self._workers)):
             if worker is None:
-                continue  # it will start with what the file says then
+                continue  # `_start_at` sees to it
             try:
-                if not await worker.reload():
+                if not await worker.reload(text):
                     return False
             except WorkerFailed as failed:
                 self._log.warning("reload_unanswered", place=place, why=str(failed))
@@ -76,18 +77,28 @@ class Fleet:
 
     async def stop(self) -> None:
         """Let all drain at the same time, and wait for one after the other."""
-        self._is_stopping = True
+        # First those who would stand another one in the place of a worker that ends.
+        for keeper in self._keepers:
+            keeper.cancel()
+        await asyncio.gather(*self._keepers, return_exceptions=True)
         workers = [worker for worker in self._workers if worker is not None]
         for worker in workers:
             worker.stop()
         for worker in workers:
             await worker.ended()
-        for keeper in self._keepers:
-            keeper.cancel()
-        await asyncio.gather(*self._keepers, return_exceptions=True)
 
     async def _start_at(self, place: int) -> None:
-        self._workers[place] = await self._start()
+        text = self._text
+        worker = await self._start(text)
+        try:
+            while text != self._text:  # a reload has passed it by
+                text = self._text
+                await worker.reload(text)
+        except BaseException:
+            worker.kill()
+            await worker.ended()
+            raise
+        self._workers[place] = worker
 
     async def _keep(self, place: int) -> None:
         """Stand another one in the place of a worker that has ended, for as long as we run."""
@@ -97,8 +108,6 @@ class Fleet:
             assert worker is not None
             began = self._clock.monotonic()
             code = await worker.ended()
-            if self._is_stopping:
-                return
             self._workers[place] = None
             self._count()
             self._log.error("process_died", place=place, pid=worker.process.pid, code=code)

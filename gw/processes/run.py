@@ -22,7 +22,7 @@ from channels.wire.client import HttpWire
 from channels.wire.http import UpstreamRequest
 from gw.config.config import Address, Config
 from gw.config.faults import ConfigFaults
-from gw.config.load import load
+from gw.config.load import load_text, read_text
 from gw.ids import new_call_id
 from gw.processes.fleet import Fleet
 from gw.processes.merge import merged
@@ -39,16 +39,21 @@ PAGE_BYTES_MAX = 64 * 1024 * 1024
 
 
 class Parent:
-    """The fleet with its port and its admin listener."""
+    """The fleet with its port and its admin listener. `config` is what `text` says."""
 
-    def __init__(self, config: Config, *, count: int, front: Front) -> None:
+    def __init__(self, config: Config, text: str, *, count: int, front: Front) -> None:
         self._config = config
+        self._reloading = asyncio.Lock()
         self._front = front
         self._stack = AsyncExitStack()
         self._log = EventLog("gw.processes")
         self._metrics = FleetMetrics()
         self._fleet = Fleet(
-            count=count, start=self._start_worker, clock=SystemClock(), metrics=self._metrics
+            text,
+            count=count,
+            start=self._start_worker,
+            clock=SystemClock(),
+            metrics=self._metrics,
         )
         self._is_draining = False
         self._address = config.listen
@@ -81,13 +86,16 @@ class Parent:
 
     async def reload(self) -> None:
         """Reload the workers one after the other, unless the file has a fault (contract §1)."""
-        try:
-            load(self._config.source, os.environ)
-        except ConfigFaults as faults:
-            self._log.error("reload_refused", faults=[str(fault) for fault in faults.faults])
-            return
-        if await self._fleet.reload():
-            self._log.info("configuration_reloaded")
+        async with self._reloading:
+            source = self._config.source
+            try:
+                text = read_text(source)
+                load_text(text, os.environ, source=source)
+            except ConfigFaults as faults:
+                self._log.error("reload_refused", faults=[str(fault) for fault in faults.faults])
+                return
+            if await self._fleet.reload(text):
+                self._log.info("configuration_reloaded")
 
     async def stop(self) -> None:
         """Drain all workers and end."""
@@ -96,12 +104,13 @@ class Parent:
         await self._stack.aclose()
         self._log.info("stopped")
 
-    async def _start_worker(self) -> Worker:
+    async def _start_worker(self, text: str) -> Worker:
         return await Worker.start(
             [
                 *("--config", str(self._config.source), "--front", self._front),
                 *("--worker", str(self._address)),
-            ]
+            ],
+            text=text,
         )
 
     # The admin listener
@@ -140,6 +149,7 @@ class Parent:
 
 async def run_parent(
     config: Config,
+    text: str,
     *,
     count: int,
     front: Front,
@@ -150,7 +160,7 @@ async def run_parent(
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    parent = Parent(config, count=count, front=front)
+    parent = Parent(config, text, count=count, front=front)
     starting = asyncio.create_task(parent.start())
     waiting = asyncio.create_task(stopping.wait())
     await asyncio.wait((starting, waiting), return_when=asyncio.FIRST_COMPLETED)

@@ -5,15 +5,33 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from gw.config.config import Address, Config
-from gw.config.load import load
-from gw.run import run_gateway
+from gw.config.load import MAX_FILE_BYTES, load_text
+from gw.run import reload, run_gateway
 from gw.serve import Gateway
 from gw.web.fronts import Front
+
+# JSON writes a character that is not ASCII, of two bytes or more, as six.
+LINE_BYTES_MAX = 3 * MAX_FILE_BYTES + 1024
+
+
+class ParentGone(Exception):
+    """The parent ended before it said what to serve."""
+
+
+def first_config(source: Path) -> Config:
+    """Wait for the configuration that the parent says first. Raises ParentGone, ConfigFaults."""
+    line = sys.stdin.buffer.readline()  # and no more: the parent waits until we serve
+    if not line:
+        raise ParentGone
+    return _told(line, source)
 
 
 async def run_worker(config: Config, *, address: Address, front: Front) -> int:
@@ -23,31 +41,40 @@ async def run_worker(config: Config, *, address: Address, front: Front) -> int:
         # Metrics and readiness are asked for by the parent alone.
         return replace(read, listen=address, admin_listen=Address("127.0.0.1", 0))
 
+    def told(line: bytes) -> Config:
+        return placed(_told(line, config.source))
+
+    async def listen_to_parent(gateway: Gateway) -> None:
+        reader = asyncio.StreamReader(limit=LINE_BYTES_MAX)
+        loop = asyncio.get_running_loop()
+        # For the parent alone: whoever signals the whole group means the same, and not twice.
+        loop.add_signal_handler(signal.SIGHUP, lambda: None)
+        transport, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
+        )
+        try:
+            while line := await reader.readline():
+                is_accepted = reload(gateway, partial(told, line))
+                _say({"reloaded": is_accepted})
+        finally:
+            transport.close()
+
     def announce(gateway: Gateway) -> None:
         _say({"admin": gateway.admin_url})
 
     return await run_gateway(
         placed(config),
-        read_again=lambda: placed(load(config.source, os.environ)),
+        read_again=None,
         front=front,
         shares_port=True,
         announce=announce,
-        on_reload=lambda is_accepted: _say({"reloaded": is_accepted}),
-        lifeline=_parent_is_gone(),
+        lifeline=listen_to_parent,
     )
+
+
+def _told(line: bytes, source: Path) -> Config:
+    return load_text(json.loads(line)["config"], os.environ, source=source)
 
 
 def _say(reply: dict[str, Any]) -> None:
     print(json.dumps(reply), flush=True)
-
-
-async def _parent_is_gone() -> None:
-    reader = asyncio.StreamReader()
-    loop = asyncio.get_running_loop()
-    transport, _ = await loop.connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
-    )
-    try:
-        await reader.read()
-    finally:
-        transport.close()

@@ -1,8 +1,9 @@
 """One worker process as its parent sees it: a `gw serve` of its own on the shared port.
 
-Parent and worker talk in lines of JSON on the worker's standard output: `{"admin": …}` when it
-serves, `{"reloaded": …}` after each SIGHUP. A worker whose standard input ends has lost its parent,
-and drains.
+Parent and worker talk in lines of JSON. The parent says `{"config": TEXT}`, at the start and for
+each reload: the text that it has accepted, because the file may say something else by the time that
+a worker has to be replaced. The worker says `{"admin": …}` when it serves and `{"reloaded": …}`
+after each reload. A worker whose standard input ends has lost its parent, and drains.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from metrics.logs import EventLog
 
 READY_SECONDS = 120.0
 RELOAD_SECONDS = 30.0
@@ -31,13 +34,17 @@ class Worker:
     admin_url: str = ""
     _replies: asyncio.Queue[dict[str, Any]] = field(default_factory=asyncio.Queue)
     _reading: asyncio.Task[None] | None = None
+    _log: EventLog = field(default_factory=lambda: EventLog("gw.processes"))
 
     def __repr__(self) -> str:
         return f"<Worker {self.process.pid} {self.admin_url or 'starting'}>"
 
     @classmethod
-    async def start(cls, arguments: Sequence[str]) -> Worker:
-        """Start `gw serve` with these arguments and wait until it serves. Raises WorkerFailed."""
+    async def start(cls, arguments: Sequence[str], *, text: str) -> Worker:
+        """Start `gw serve` on the configuration `text` and wait until it serves.
+
+        Raises WorkerFailed.
+        """
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "gw", "serve", *arguments),
             stdin=asyncio.subprocess.PIPE,
@@ -48,6 +55,7 @@ class Worker:
         worker = cls(process)
         worker._reading = asyncio.create_task(worker._read())
         try:
+            worker._tell(text)
             reply = await worker._reply(READY_SECONDS)
         except BaseException:
             worker.kill()
@@ -56,9 +64,9 @@ class Worker:
         worker.admin_url = reply["admin"]
         return worker
 
-    async def reload(self) -> bool:
-        """Let it read its configuration again; False when it refused. Raises WorkerFailed."""
-        self._signal(signal.SIGHUP)
+    async def reload(self, text: str) -> bool:
+        """Put another configuration in force; False when it refused. Raises WorkerFailed."""
+        self._tell(text)
         return bool((await self._reply(RELOAD_SECONDS))["reloaded"])
 
     def stop(self) -> None:
@@ -73,8 +81,13 @@ class Worker:
         """Wait for its end; return its exit code."""
         code = await self.process.wait()
         if self._reading is not None:
-            await self._reading
+            await asyncio.wait([self._reading])  # which goes on when whoever waits is cancelled
         return code
+
+    def _tell(self, text: str) -> None:
+        assert self.process.stdin is not None
+        if self.process.returncode is None:
+            self.process.stdin.write(json.dumps({"config": text}).encode() + b"\n")
 
     def _signal(self, number: signal.Signals) -> None:
         if self.process.returncode is None:
@@ -96,5 +109,9 @@ class Worker:
     async def _read(self) -> None:
         assert self.process.stdout is not None
         async for line in self.process.stdout:
-            self._replies.put_nowait(json.loads(line))
+            try:
+                self._replies.put_nowait(json.loads(line))
+            except ValueError:  # not from us: some library prints
+                said = line.decode(errors="replace").strip()
+                self._log.warning("process_printed", pid=self.process.pid, line=said)
         self._replies.put_nowait({})

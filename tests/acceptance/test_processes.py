@@ -87,10 +87,15 @@ def test_reload_reaches_every_process(h: House) -> None:
         assert "newcomer" in [one["id"] for one in listed["data"]]
 
 
-def test_bad_file_is_refused_by_all(h: House) -> None:
+def test_bad_file_is_refused_for_all(h: House) -> None:
     h.config.write_text("listen: nowhere", encoding="utf-8")
     h.gateway.popen.send_signal(signal.SIGHUP)
     h.gateway.wait_for_line('"reload_refused"')
+    # Nor does one that starts later hear of it.
+    before = workers(h)
+    os.kill(min(before), signal.SIGKILL)
+    until(lambda: len(workers(h) - before) == 1, what="its replacement")
+    until(lambda: readiness(h) == 200, what="ready again")
     tenant = h.tenant()
     assert tenant.client.chat().status == 200
     h.write()

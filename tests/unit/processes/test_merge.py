@@ -36,10 +36,12 @@ def test_every_sample_says_whose_it_is() -> None:
         ("up 1", 'up{process="3"} 1'),
         ("up{} 1", 'up{process="3"} 1'),
         ('up{a="{b} c"} 1', 'up{process="3",a="{b} c"} 1'),
+        ('up{a="b\u2028c"} 1', 'up{process="3",a="b\u2028c"} 1'),
     ],
 )
 def test_label_stands_first_in_any_sample(sample: str, expected: str) -> None:
     assert labelled(sample, "3") == expected
+    assert merged([("3", f"# TYPE up gauge\n{sample}\n")]) == f"# TYPE up gauge\n{expected}\n"
 
 
 def test_page_of_real_metrics_keeps_every_sample() -> None:

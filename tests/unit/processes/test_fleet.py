@@ -1,0 +1,99 @@
+"""Workers that end, start and are reloaded while something else is going on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import cast
+
+from gw.processes.fleet import Fleet
+from gw.processes.worker import Worker
+from metrics.fleet import FleetMetrics
+from tests.support.aio import eventually, run
+from tests.support.clock import FakeClock
+
+
+class FakeWorker:
+    """A worker that says what it was told, and ends when it is told to."""
+
+    def __init__(self, text: str) -> None:
+        self.texts = [text]
+        self.end = asyncio.Event()
+        self.process = SimpleNamespace(pid=0)
+
+    async def reload(self, text: str) -> bool:
+        self.texts.append(text)
+        return True
+
+    def stop(self) -> None:
+        self.end.set()
+
+    kill = stop
+
+    async def ended(self) -> int:
+        await self.end.wait()
+        return 0
+
+
+class World:
+    """A fleet of two, started; workers started later wait for `gate`."""
+
+    def __init__(self) -> None:
+        self.started: list[FakeWorker] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.clock = FakeClock()
+        self.fleet = Fleet(
+            "old", count=2, start=self._start, clock=self.clock, metrics=FleetMetrics()
+        )
+
+    async def _start(self, text: str) -> Worker:
+        worker = FakeWorker(text)
+        self.started.append(worker)
+        await self.gate.wait()
+        return cast(Worker, worker)
+
+    async def lose_one(self) -> FakeWorker:
+        """One ends, and another one is on its way to its place."""
+        self.gate.clear()
+        self.started[0].end.set()
+        await eventually(lambda: self.clock.sleepers == 1, what="a moment before its replacement")
+        self.clock.advance(0.0)
+        await eventually(lambda: len(self.started) == 3, what="its replacement")
+        return self.started[2]
+
+
+def test_reload_reaches_a_worker_that_was_starting(expect_log: Callable[..., None]) -> None:
+    expect_log("process_died")
+
+    async def scenario() -> None:
+        world = World()
+        await world.fleet.start()
+        late = await world.lose_one()
+        assert await world.fleet.reload("new")
+        assert late.texts == ["old"]
+        world.gate.set()
+        await eventually(lambda: late.texts == ["old", "new"], what="the reload")
+        await eventually(lambda: None not in world.fleet.workers, what="all in their places")
+        assert world.started[1].texts == ["old", "new"]
+        await world.fleet.stop()
+
+    run(scenario())
+
+
+def test_stop_leaves_nobody_who_starts_another(expect_log: Callable[..., None]) -> None:
+    expect_log("process_died")
+
+    async def scenario() -> None:
+        world = World()
+        await world.fleet.start()
+        await world.lose_one()
+        stopping = asyncio.create_task(world.fleet.stop())
+        await eventually(world.started[1].end.is_set, what="the other one told to end")
+        world.gate.set()
+        await stopping
+        assert world.fleet.workers[0] is None
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    run(scenario())
