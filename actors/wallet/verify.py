@@ -34,6 +34,8 @@ INVARIANTS: Mapping[str, Sequence[str]] = {
         "entries_spent_nano_usd",
         "entries_held_nano_usd",
     ),
+    "entry_is_sound": ("entry", "kind", "call", "amount_nano_usd", "held_nano_usd"),
+    "row_is_sound": ("call", "status", "cost_nano_usd"),
     "call_is_settled_once": ("call", "holds", "settlements"),
     "hold_is_open_or_resolved": ("call", "is_open", "is_resolved"),
     "settlement_has_its_row": ("call", "entry_nano_usd", "row_nano_usd"),

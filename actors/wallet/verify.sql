@@ -32,6 +32,20 @@ GROUP BY k.key_id
 HAVING k.spent_nano_usd <> -coalesce(sum(e.amount_nano_usd), 0)
     OR k.held_nano_usd <> coalesce(sum(e.held_nano_usd), 0)
 
+-- entry_is_sound --
+-- Every entry does to balance and held what its kind may do, and belongs to a call unless it is a credit.
+SELECT id, kind, call_id::text, amount_nano_usd, held_nano_usd FROM entries
+WHERE (kind IN ('topup', 'trial')) <> (call_id IS NULL) OR NOT CASE kind
+    WHEN 'hold' THEN amount_nano_usd = 0 AND held_nano_usd >= 0
+    WHEN 'settle' THEN amount_nano_usd <= 0 AND held_nano_usd <= 0
+    WHEN 'refund' THEN amount_nano_usd = 0 AND held_nano_usd <= 0
+    ELSE amount_nano_usd > 0 AND held_nano_usd = 0 END
+
+-- row_is_sound --
+-- Every row of the call log has a known status, and one that was refused cost nothing.
+SELECT request_id::text, status, cost_nano_usd FROM call_logs
+WHERE status NOT IN ('success', 'error', 'interrupted', 'rejected') OR status = 'rejected' AND cost_nano_usd <> 0
+
 -- call_is_settled_once --
 -- No call was settled or refunded twice, and none without a hold before it.
 SELECT call_id::text, count(*) FILTER (WHERE kind = 'hold'), count(*) FILTER (WHERE kind <> 'hold')

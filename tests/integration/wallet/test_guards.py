@@ -1,0 +1,131 @@
+"""What the database refuses by itself, what `gw ledger verify` finds, and an older database."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from actors.store.database import ConstraintViolated, Database
+from actors.store.migrations import FOLDER, migrate, read
+from actors.wallet import ledger
+from actors.wallet.ledger import Batch
+from actors.wallet.messages import CallFacts, Hold, Outcome, Settle
+from actors.wallet.verify import verify
+from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
+from tests.support.aio import run
+
+BEFORE_DOMAINS = "0007_key_views"
+
+
+def facts(number: int) -> CallFacts:
+    return CallFacts(
+        call_id=UUID(int=number),
+        account_id=ACCOUNT,
+        key_id=KEY,
+        protocol="chat",
+        model="m",
+        submitted_at=1_790_000_000.0,
+    )
+
+
+def settled(number: int, status: str = "success", cost: int = 7) -> Settle:
+    outcome = Outcome(status=status, cost_nano_usd=cost, created_at=1_790_000_001.0, latency_ms=1)  # type: ignore[arg-type]
+    return Settle(facts=facts(number), outcome=outcome)
+
+
+def holds(*numbers: int, amount: int = 100) -> Batch:
+    return Batch(holds=[Hold(facts=facts(number), amount_nano_usd=amount) for number in numbers])
+
+
+REFUSED = {
+    "held of an account": "UPDATE accounts SET held_nano_usd = -1",
+    "held of a key": "UPDATE key_spend SET held_nano_usd = -1",
+    "account without a name": "UPDATE accounts SET name = ''",
+    "limit of nothing": "UPDATE accounts SET rpm_limit = 0",
+    "the other limit": "UPDATE accounts SET concurrency_limit = 0",
+}
+
+
+def test_values_that_can_never_be_are_refused(database_url: str) -> None:
+    async def main() -> None:
+        async with Database(database_url) as database:
+            await open_account(database, 1000)
+            await ledger.apply(database, PROCESS, holds(1))
+            for statement in REFUSED.values():
+                with pytest.raises(ConstraintViolated):
+                    await database.execute(statement)
+            for batch in (
+                holds(2, amount=-1),
+                Batch(settlements=[settled(1, status="odd")]),
+            ):
+                with pytest.raises(ConstraintViolated):
+                    await ledger.apply(database, PROCESS, batch)
+            assert (await ledger.read_balance(database, ACCOUNT)) == (1000, 100)
+            assert (await verify(database)).faults == []
+
+    run(main())
+
+
+WRONG_ENTRIES = {
+    "hold that pays": ("'hold', -1, 1", "gen_random_uuid()"),
+    "hold that releases": ("'hold', 0, -1", "gen_random_uuid()"),
+    "settlement that gives": ("'settle', 1, -1", "gen_random_uuid()"),
+    "refund that takes": ("'refund', -1, 0", "gen_random_uuid()"),
+    "credit of nothing": ("'topup', 0, 0", "NULL"),
+    "credit for a call": ("'topup', 1, 0", "gen_random_uuid()"),
+    "hold without a call": ("'hold', 0, 1", "NULL"),
+}
+
+
+def test_entries_and_rows_that_can_never_be_are_found(database_url: str) -> None:
+    async def main() -> None:
+        async with Database(database_url) as database:
+            await open_account(database, 1000)
+            await ledger.apply(database, PROCESS, holds(1))
+            await ledger.apply(database, PROCESS, Batch(settlements=[settled(1)]))
+            for number, (effects, call) in enumerate(WRONG_ENTRIES.values(), start=1):
+                await database.execute(
+                    "INSERT INTO entries"
+                    " (account_id, kind, amount_nano_usd, held_nano_usd, call_id)"
+                    f" VALUES ('{ACCOUNT}', {effects}, {call})"
+                )
+                found = [f["invariant"] for f in (await verify(database)).faults]
+                assert found.count("entry_is_sound") == number
+            for status in ("rejected", "odd"):
+                await database.execute("UPDATE call_logs SET status = %s", (status,))
+                found = [f["invariant"] for f in (await verify(database)).faults]
+                assert found.count("row_is_sound") == 1
+
+    run(main())
+
+
+def test_database_of_before_goes_on_with_its_open_holds(empty_url: str, tmp_path: Path) -> None:
+    for migration in read(FOLDER):
+        if migration.name <= BEFORE_DOMAINS:
+            shutil.copy(FOLDER / f"{migration.name}.sql", tmp_path)
+
+    async def main() -> None:
+        async with Database(empty_url) as database:
+            assert (await migrate(database, tmp_path))[-1] == BEFORE_DOMAINS
+            await database.execute("SELECT call_logs_make_partitions('2026-09-01', 1)")
+            await open_account(database, 1000)
+            await ledger.apply(database, PROCESS, holds(1, 2))
+            await ledger.apply(database, PROCESS, Batch(settlements=[settled(1)]))
+
+            assert await migrate(database)
+            assert (await verify(database)).faults == []
+            again = Batch(settlements=[settled(1), settled(2)], holds=holds(3).holds)
+            applied = await ledger.apply(database, PROCESS, again)
+            assert applied.settled == {UUID(int=2)}
+            assert applied.balances == {ACCOUNT: (986, 100)}
+            assert (await verify(database)).faults == []
+            checked = await database.fetch_all(
+                "SELECT DISTINCT relname FROM pg_constraint JOIN pg_class c ON c.oid = conrelid"
+                " WHERE contype = 'c' AND relname ~ '^(entries|holds|accounts|key_spend|call_log)'"
+            )
+            assert checked == []
+
+    run(main())
