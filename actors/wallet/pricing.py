@@ -86,17 +86,12 @@ class TokenPrice:
     def estimate_nano_usd(self, *, input_tokens: int, output_tokens: int) -> int:
         """Price what a call may cost at most: all input fresh (spec: Chat pre-charge)."""
         return div_round_half_up(
-            self.fresh_input * input_tokens + self.output * output_tokens,
-            self.denominator,
+            self.fresh_input * input_tokens + self.output * output_tokens, self.denominator
         )
 
 
 def _stated(
-    fresh: Decimal,
-    cached: Decimal,
-    write: Decimal,
-    output: Decimal,
-    multiplier: Decimal,
+    fresh: Decimal, cached: Decimal, write: Decimal, output: Decimal, multiplier: Decimal
 ) -> Mapping[str, str]:
     """Plain decimals, USD per 1M tokens; what equals the input price, or 1, is left out."""
     stated = {"input": f"{fresh:f}", "output": f"{output:f}"}

@@ -11,12 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from actors.wallet.money import (
-    MAX_NANO_USD,
-    NANO_PER_USD,
-    div_round_half_up,
-    format_usd,
-)
+from actors.wallet.money import MAX_NANO_USD, NANO_PER_USD, div_round_half_up, format_usd
 
 TOKENS_PER_PRICE = 1_000_000
 
@@ -53,11 +48,7 @@ def token_lines(
     counts = (
         ("input_uncached", fresh, price["input"]),
         ("input_cached", cached_tokens, price.get("cached_input", price["input"])),
-        (
-            "input_cache_write",
-            cache_write_tokens,
-            price.get("cache_write", price["input"]),
-        ),
+        ("input_cache_write", cache_write_tokens, price.get("cache_write", price["input"])),
         ("output", output_tokens, price["output"]),
     )
     return [Line(name, count, usd, TOKENS_PER_PRICE) for name, count, usd in counts]

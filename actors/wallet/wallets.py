@@ -65,12 +65,7 @@ class Wallets:
     """Finds or makes the wallet of an account and speaks with the writer for it."""
 
     def __init__(
-        self,
-        *,
-        writer: LedgerWriter,
-        database: Database,
-        clock: Clock,
-        metrics: Metrics,
+        self, *, writer: LedgerWriter, database: Database, clock: Clock, metrics: Metrics
     ) -> None:
         self._writer = writer
         self._database = database

@@ -156,10 +156,7 @@ class LedgerWriter:
             except Exception as error:  # noqa: BLE001 - one bad message must not stop the others
                 await self._drop_session()
                 self._log.error(
-                    "ledger_batch_failed",
-                    exc_info=True,
-                    error=repr(error),
-                    size=len(work),
+                    "ledger_batch_failed", exc_info=True, error=repr(error), size=len(work)
                 )
                 if len(work) == 1:
                     wallet, envelope = work[0]
@@ -235,10 +232,7 @@ class LedgerWriter:
             message = envelope.message
             if isinstance(message, Hold) and envelope.put_at <= limit:
                 envelope.fail(LedgerUnavailable())
-                work[place] = (
-                    wallet,
-                    Envelope(_void_of(message), envelope.put_at, None),
-                )
+                work[place] = (wallet, Envelope(_void_of(message), envelope.put_at, None))
             elif isinstance(message, Barrier) and envelope.put_at <= limit:
                 envelope.fail(LedgerUnavailable())
         for wallet in self._ready:
