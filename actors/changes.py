@@ -4,6 +4,9 @@ The database itself pushes a change, in the transaction that makes it (triggers 
 command that must not return before the change is in force everywhere, such as the one that revokes
 a key, asks afterwards: pushes arrive in the order of their commits, so whoever answers the question
 has heard the change before it (contract §1: refused by the next request, in every process).
+
+By the same order a process knows how much it has heard: it says something itself every second, and
+when that comes back, so has every change committed before it was said.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from actors.clock import Clock
 from actors.store.database import Database, StoreUnavailable
 from actors.store.queries import load
 from metrics.logs import EventLog
@@ -20,6 +24,7 @@ SQL = load("actors", "changes.sql")
 CHANGES_CHANNEL = "gw_changes"
 HEARD_CHANNEL = "gw_heard"
 QUESTION = "heard?"
+ECHO = "echo"
 # A process without a heartbeat for so long is not waited for, or no longer; its own time to live
 # must do. A busy one is, because a change must be in force when its command ends (contract §1).
 RECENT_SECONDS = 5.0
@@ -28,20 +33,27 @@ PATIENCE_SECONDS = 30.0
 
 
 class ChangeFeed:
-    """Hands changes on as they come in, and answers whoever asks whether they have."""
+    """Hands changes on as they come in, and answers whoever asks whether they have.
+
+    `on_heard` gets a moment of the monotonic clock: whatever was committed before has been heard.
+    """
 
     def __init__(
         self,
         *,
         database: Database,
         process_id: str,
+        clock: Clock,
         on_change: Callable[[str], None],
         on_gap: Callable[[], None],
+        on_heard: Callable[[float], None],
     ) -> None:
         self._database = database
         self._process_id = process_id
+        self._clock = clock
         self._on_change = on_change
         self._on_gap = on_gap
+        self._on_heard = on_heard
         self._questions: asyncio.Queue[str] = asyncio.Queue()
         self._log = EventLog("actors.changes")
 
@@ -61,10 +73,22 @@ class ChangeFeed:
             except StoreUnavailable as error:  # who asks gives up by itself
                 self._log.warning("question_unanswered", error=str(error))
 
+    async def say(self) -> None:
+        """Say what comes back when all changes until now have; to be called every second.
+
+        Raises StoreUnavailable.
+        """
+        said = f"{ECHO} {self._process_id} {self._clock.monotonic()!r}"
+        await self._database.fetch_one(SQL["say"], (said,))
+
     def _take(self, payload: str) -> None:
-        question, _, token = payload.partition(" ")
-        if question == QUESTION:
-            self._questions.put_nowait(token)
+        kind, _, rest = payload.partition(" ")
+        if kind == QUESTION:
+            self._questions.put_nowait(rest)
+        elif kind == ECHO:
+            process_id, _, said_at = rest.partition(" ")
+            if process_id == self._process_id:
+                self._on_heard(float(said_at))
         else:
             self._on_change(payload)
 

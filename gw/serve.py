@@ -107,6 +107,7 @@ class Gateway:
         self._log_database: Database
         self._secret: Secret
         self._keys: KeyCache
+        self._feed: ChangeFeed
         self._last_use: LastUse
         self._writer: LedgerWriter
         self._wallets: Wallets
@@ -233,6 +234,14 @@ class Gateway:
             self.metrics,
             on_balance=self._wallets.note_balance,
         )
+        self._feed = ChangeFeed(
+            database=self._database,
+            process_id=self._identity.id,
+            clock=self._clock,
+            on_change=self._on_change,
+            on_gap=self._on_gap,
+            on_heard=self._keys.vouch,
+        )
         self._last_use = LastUse(keys=self._keys, database=self._database)
         expired_keys = ExpiredKeys(database=self._database, clock=self._clock)
         self._heartbeat = Heartbeat(
@@ -241,7 +250,12 @@ class Gateway:
             live=self._live,
             clock=self._clock,
             metrics=self.metrics,
-            chores=(self._last_use.write, self._forget_idle, expired_keys.forget),
+            chores=(
+                self._feed.say,
+                self._last_use.write,
+                self._forget_idle,
+                expired_keys.forget,
+            ),
         )
         await self._heartbeat.beat()
         recovery = Recovery(
@@ -258,14 +272,8 @@ class Gateway:
         self._keep("recovery", recovery.run)
 
     async def _start_watchers(self) -> None:
-        feed = ChangeFeed(
-            database=self._database,
-            process_id=self._identity.id,
-            on_change=self._on_change,
-            on_gap=self._on_gap,
-        )
-        await feed.start()
-        self._keep("changes", feed.run)
+        await self._feed.start()
+        self._keep("changes", self._feed.run)
         if self._shared_limits is not None:
             self._keep("limits", self._shared_limits.run)
             self._keep("leases", self._shared_limits.beat)

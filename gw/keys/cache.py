@@ -1,17 +1,20 @@
 """Answers every request's first question, whose key this is, mostly from memory.
 
-An entry is believed for a few seconds and dropped at once when the database pushes a change of its
-key or account. Keys that are missing together are read together (`reads.py`). Texts of keys are not
-kept, only their hashes. The table is behind `store.py`; what a refusal says to the client is in
-`principal.py`.
+An entry is believed for a few seconds after the database has vouched for it, and dropped at once
+when the database pushes a change of its key or account. A read vouches for what was read. An echo
+vouches for all that no push has touched when it is heard, because it comes after the pushes of all
+changes before it (`actors/changes.py`). Keys that are missing together are read together
+(`reads.py`). Texts of keys are not kept, only their hashes. The table is behind `store.py`; what a
+refusal says to the client is in `principal.py`.
 
 Three rules keep a changed key from living on. A change drops the entry. A read that a change
 overtook is made again before anyone gets it. After a gap in the pushes nothing read before it
-counts as fresh.
+counts as fresh, whatever is heard then.
 """
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -30,6 +33,8 @@ __all__ = ["KeyCache", "KeyRefused", "Principal"]
 GRACE_SECONDS = 30.0
 # While it is away, an entry in grace is not asked for again for this long.
 RETRY_SECONDS = 1.0
+# However often it is vouched for: pushes come from triggers, which an operator can go round.
+REREAD_SECONDS = 60.0
 # Good-looking texts that are no keys; bounded apart, so that guessing cannot push good keys out.
 UNKNOWN_CAPACITY = 10_000
 
@@ -49,15 +54,20 @@ class CacheMetrics(Protocol):
 class _Entry:
     """What the database said of one key, and how long that is believed (monotonic seconds)."""
 
-    __slots__ = ("epoch", "found", "fresh_until", "usable_until")
+    __slots__ = ("epoch", "found", "fresh_until", "reread_at", "usable_until")
 
     def __init__(
-        self, found: FoundKey, *, epoch: int, fresh_until: float, usable_until: float
+        self, found: FoundKey, *, epoch: int, fresh_until: float, reread_at: float
     ) -> None:
         self.found = found
         self.epoch = epoch
-        self.fresh_until = fresh_until
-        self.usable_until = usable_until
+        self.reread_at = reread_at  # no echo vouches for it from then on
+        self.believe(fresh_until)
+
+    def believe(self, until: float) -> None:
+        """It has been vouched for."""
+        self.fresh_until = until
+        self.usable_until = until + GRACE_SECONDS
 
 
 class KeyCache:
@@ -85,6 +95,7 @@ class KeyCache:
         self._capacity = capacity
         self._on_balance = on_balance
         self._epoch = 0  # entries of an older one have to be read again
+        self._heard_at = -math.inf  # every change before this moment has been pushed
         self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
         self._unknown: OrderedDict[bytes, float] = OrderedDict()  # hash to when to ask again
         self._hash_of_key: dict[str, bytes] = {}
@@ -149,6 +160,10 @@ class KeyCache:
         self._unknown.clear()
         self._reads.note(None)
 
+    def vouch(self, heard_at: float) -> None:
+        """Every change committed before this moment (monotonic seconds) has been pushed here."""
+        self._heard_at = heard_at
+
     def touched(self) -> dict[str, float]:
         """Hand over which keys were used since the last time, key id to Unix seconds."""
         touched, self._touched = self._touched, {}
@@ -157,12 +172,14 @@ class KeyCache:
     def _fresh(self, key_hash: bytes) -> FoundKey | None:
         """What the database has said of a key, while that is believed."""
         entry = self._entries.get(key_hash)
-        if (
-            entry is None
-            or self._clock.monotonic() >= entry.fresh_until
-            or entry.epoch != self._epoch
-        ):
+        if entry is None or entry.epoch != self._epoch:
             return None
+        now = self._clock.monotonic()
+        if now >= entry.fresh_until:
+            vouched_until = min(self._heard_at + self._ttl_seconds, entry.reread_at)
+            if now >= vouched_until:
+                return None
+            entry.believe(vouched_until)
         self._entries.move_to_end(key_hash)
         return entry.found
 
@@ -208,6 +225,7 @@ class KeyCache:
         if entry is None or now >= entry.usable_until:
             return None
         entry.fresh_until = min(now + RETRY_SECONDS, entry.usable_until)
+        entry.reread_at = now  # its changes may have come in a gap, before what is heard now
         entry.epoch = self._epoch
         return entry.found
 
@@ -224,7 +242,7 @@ class KeyCache:
             found,
             epoch=self._epoch,
             fresh_until=fresh_until,
-            usable_until=fresh_until + GRACE_SECONDS,
+            reread_at=read_at + REREAD_SECONDS,
         )
         principal = found.principal
         self._hash_of_key[principal.key_id] = key_hash

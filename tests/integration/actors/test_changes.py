@@ -10,7 +10,8 @@ from actors.changes import HEARD_CHANNEL, ChangeFeed, heard_by_all
 from actors.heartbeat import SQL as PROCESS_SQL
 from actors.store.database import Database
 from gw.accounts import store
-from tests.support.aio import run
+from tests.support.aio import eventually, run
+from tests.support.clock import FakeClock
 
 
 async def beat(database: Database, process_id: str) -> None:
@@ -18,16 +19,22 @@ async def beat(database: Database, process_id: str) -> None:
 
 
 @asynccontextmanager
-async def gateway(url: str, process_id: str) -> AsyncIterator[list[str]]:
+async def gateway(
+    url: str, process_id: str, *, feeds: list[ChangeFeed] | None = None
+) -> AsyncIterator[list[str]]:
     """A process that lives and listens; yields what it has heard."""
     heard: list[str] = []
     async with Database(url) as database:
         feed = ChangeFeed(
             database=database,
             process_id=process_id,
+            clock=FakeClock(),
             on_change=heard.append,
             on_gap=lambda: heard.append("gap"),
+            on_heard=lambda at: heard.append(f"heard {at}"),
         )
+        if feeds is not None:
+            feeds.append(feed)
         await feed.start()
         await beat(database, process_id)
         answering = asyncio.create_task(feed.run())
@@ -59,6 +66,24 @@ def test_answer_comes_after_the_change_has_been_heard(database_url: str) -> None
                 assert await heard_by_all(database, token=f"t{number}", patience_seconds=30)
                 expected = [f"account:{account.id}"] * (number + 2)  # its making was the first
                 assert a == b == expected
+
+    run(main())
+
+
+def test_echo_comes_back_to_its_process_alone_after_the_changes_before(database_url: str) -> None:
+    async def main() -> None:
+        feeds: list[ChangeFeed] = []
+        async with (
+            Database(database_url) as database,
+            gateway(database_url, "proc_a", feeds=feeds) as a,
+            gateway(database_url, "proc_b", feeds=feeds) as b,
+        ):
+            account = await store.create(database, "tests")
+            said_at = FakeClock().monotonic()
+            for feed in feeds:
+                await feed.say()
+            expected = [f"account:{account.id}", f"heard {said_at}"]
+            await eventually(lambda: a == b == expected)
 
     run(main())
 

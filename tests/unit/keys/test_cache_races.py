@@ -146,6 +146,7 @@ STEPS = st.lists(
         st.tuples(st.just("gap"), st.just(0)),
         st.tuples(st.just("leave"), st.integers(min_value=0, max_value=5)),
         st.tuples(st.just("time"), st.just(3)),
+        st.tuples(st.just("echo"), st.just(0)),
     ),
     max_size=40,
 )
@@ -194,6 +195,8 @@ async def _play(steps: list[tuple[str, object]]) -> None:
                 asked[index][0].cancel()
             case "time", int(seconds):
                 world.clock.advance(seconds)
+            case "echo", _:
+                world.cache.vouch(world.clock.monotonic())
         for _ in range(4):
             await asyncio.sleep(0)
     world.table.holds_reads = False

@@ -1,0 +1,120 @@
+"""How long the cache believes what the database vouches for, without reading it again."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from actors.store.errors import StoreUnavailable
+from gw.keys.cache import GRACE_SECONDS, REREAD_SECONDS, RETRY_SECONDS
+from tests.support.aio import eventually
+from tests.unit.keys.world import World, in_world
+
+TTL_SECONDS = 5.0
+
+
+def is_known(world: World) -> bool:
+    return world.cache.recall(world.row.text) is not None
+
+
+@in_world()
+async def test_echo_vouches_for_an_entry_from_when_it_was_said(world: World) -> None:
+    await world.name_of()
+    world.clock.advance(3)
+    said_at = world.clock.monotonic()
+    world.clock.advance(1)
+    world.cache.vouch(said_at)
+    world.clock.advance(3.9)
+    assert is_known(world)
+    world.clock.advance(0.1)
+    assert not is_known(world)
+    assert world.table.reads == 1
+
+
+@in_world()
+async def test_entry_that_is_out_of_date_is_good_again_with_the_next_echo(world: World) -> None:
+    await world.name_of()
+    world.clock.advance(TTL_SECONDS)
+    assert not is_known(world)
+    world.cache.vouch(world.clock.monotonic())
+    assert is_known(world)
+
+
+@in_world()
+async def test_echo_does_not_bring_a_changed_key_back(world: World) -> None:
+    await world.name_of()
+    world.row.is_revoked = True
+    world.cache.invalidate("key:key_1")
+    world.cache.vouch(world.clock.monotonic())
+    assert not is_known(world)
+    assert await world.reason_of() == "revoked"
+
+
+@in_world()
+async def test_echo_says_nothing_of_what_was_before_a_gap(world: World) -> None:
+    await world.name_of()
+    world.row.is_revoked = True
+    world.cache.clear()
+    world.cache.vouch(world.clock.monotonic())
+    assert not is_known(world)
+    assert await world.reason_of() == "revoked"
+
+
+@in_world()
+async def test_echo_says_nothing_of_an_entry_in_grace(world: World) -> None:
+    """Its change may have been pushed in a gap, before what is heard now."""
+    await world.name_of()
+    world.table.is_down = True
+    world.cache.clear()
+    assert await world.name_of() == "test"
+    world.table.is_down = False
+    world.row.is_revoked = True
+    world.clock.advance(RETRY_SECONDS)
+    world.cache.vouch(world.clock.monotonic())
+    assert await world.reason_of() == "revoked"
+
+
+@in_world()
+async def test_entry_is_read_again_at_last_however_often_it_is_vouched_for(world: World) -> None:
+    await world.name_of()
+    world.row.name = "changed behind the triggers"
+    passed = 0.0
+    while passed < REREAD_SECONDS:
+        world.cache.vouch(world.clock.monotonic())
+        assert await world.name_of() == "test"
+        world.clock.advance(1)
+        passed += 1
+    world.cache.vouch(world.clock.monotonic())
+    assert await world.name_of() == "changed behind the triggers"
+
+
+@in_world()
+async def test_grace_counts_from_the_last_that_was_heard(world: World) -> None:
+    await world.name_of()
+    world.clock.advance(20)
+    world.cache.vouch(world.clock.monotonic())
+    assert await world.name_of() == "test"
+    world.table.is_down = True
+    world.clock.advance(TTL_SECONDS + GRACE_SECONDS - 0.5)
+    assert await world.name_of() == "test"
+    world.clock.advance(0.5)
+    with pytest.raises(StoreUnavailable):
+        await world.name_of()
+
+
+@in_world()
+async def test_echo_heard_during_a_read_does_not_lengthen_it(world: World) -> None:
+    world.table.holds_reads = True
+    asked = world.begin()
+    await eventually(lambda: len(world.table.held) == 1)
+    world.table.held[0].release()
+    await asyncio.sleep(0)
+    world.row.is_revoked = True
+    world.cache.invalidate("key:key_1")
+    world.cache.vouch(world.clock.monotonic())
+    world.table.holds_reads = False
+    world.table.held[0].release()
+    outcome = (await asyncio.gather(asked, return_exceptions=True))[0]
+    assert "revoked" in str(outcome)
+    assert world.table.reads == 2
