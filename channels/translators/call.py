@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from channels.errors import UpstreamMalformed
-from channels.translators.canonical import Began, Event, Failed, Request
+from channels.protocols.alike import Run
+from channels.translators.canonical import Began, Event, Failed, Request, TextDelta
 from channels.translators.chat import closing_failure
 from channels.translators.identifiers import answer_renamed, event_renamed
 from channels.translators.report import Report
@@ -163,6 +164,17 @@ class TranslatedStream:
             return b"".join([self._write(one) for one in events])
         except RecursionError:
             return self._write(Failed(None, f"The upstream sent {_TOO_DEEP}."))
+
+    def texts(self, run: Run) -> bytes | None:
+        """The client's bytes for a run of the upstream's texts; None where each is to be fed."""
+        if self._encoder is None or self.failed is not None or b"" in run.texts:
+            return None
+        return self._encoder.encode_texts(run)
+
+    def says_only(self, data: bytes, text: str) -> bool:
+        """Whether an event of the upstream, wherever it stands, says this text and no more."""
+        events = type(self._decoder)().feed(SseEvent(b"", data))
+        return [event for event in events if not isinstance(event, Began)] == [TextDelta(text)]
 
     @property
     def keep_alive(self) -> bytes:

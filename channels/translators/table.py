@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 from typing import Protocol as Interface
 
+from channels.protocols.alike import Run
 from channels.translators import chat, messages, native, responses
 from channels.translators.canonical import Answer, Event, Protocol, Request
 from channels.translators.report import Report
@@ -31,9 +32,15 @@ class StreamDecoder(Interface):
 
 
 class StreamEncoder(Interface):
-    """Writes a client's stream. Without `Ended` there is no terminator and no finish."""
+    """Writes a client's stream. Without `Ended` there is no terminator and no finish.
+
+    `encode_texts` writes each of some texts as `encode` does where more of the same text follows;
+    they are given as they stand between quotation marks in JSON. None where that is not the case.
+    """
 
     def encode(self, event: Event) -> bytes: ...
+
+    def encode_texts(self, run: Run) -> bytes | None: ...
 
 
 class MakesDecoder(Interface):

@@ -6,12 +6,16 @@ come out (`attempt.py` reads the first of them, `relay.py` all others).
 
 from __future__ import annotations
 
+from channels.protocols.alike import AlikeEvents
 from channels.protocols.dialect import Meter
 from channels.wire.sse import SseEvent, SseSplitter
 from gw.calls.answers import UpstreamFailed
 from gw.calls.call import Framing
 from gw.calls.speech import Speech, TranslatedFraming
 
+# Of what one read brought so many events, or runs of alike ones, are looked at one by one before
+# the rest is taken as it comes: the beginning of a stream, one long run, and its end.
+STEPS_MAX = 8
 # Comments that are kept back until the first event comes.
 EARLY_BYTES_MAX = 64 * 1024
 
@@ -24,6 +28,7 @@ class EventBlocks:
     """
 
     __slots__ = (
+        "_alike",
         "_dialect",
         "_early",
         "_forwards_usage",
@@ -33,6 +38,7 @@ class EventBlocks:
         "_is_verbatim",
         "_meter",
         "_splitter",
+        "_translated",
     )
 
     def __init__(
@@ -42,11 +48,13 @@ class EventBlocks:
         self._meter = meter
         self._dialect = speech.dialect
         self._framing = framing
+        self._translated = framing if isinstance(framing, TranslatedFraming) else None
         # A translation decides by itself what a client that did not ask for usage is sent.
-        self._forwards_usage = forwards_usage or speech.translated is not None
+        self._forwards_usage = forwards_usage or self._translated is not None
         self._has_terminator = speech.dialect.has_terminator
         # Server-sent events that leave as they came need not be taken apart.
-        self._is_verbatim = framing.keeps_events and speech.translated is None
+        self._is_verbatim = framing.keeps_events and self._translated is None
+        self._alike = AlikeEvents(speech.dialect.text_mark) if speech.dialect.text_mark else None
         self._has_begun = False
         self._early: list[bytes] = []
 
@@ -60,10 +68,62 @@ class EventBlocks:
 
         Raises UpstreamError.
         """
-        if self._is_verbatim and not self._early:
+        if self._alike is None or self._alike.has_given_up:
+            return self._taken(piece)
+        blocks: list[bytes] = []
+        for _ in range(STEPS_MAX):
+            block, taken = self._step(piece, self._alike)
+            if taken == len(piece) and not blocks:
+                return block
+            blocks.append(block)
+            piece = piece[taken:]
+            if not piece or self.is_over:
+                break
+        else:
+            blocks.append(self._taken(piece))
+        return b"".join(blocks)
+
+    def _step(self, piece: bytes, alike: AlikeEvents) -> tuple[bytes, int]:
+        """The block of what a piece begins with, a run of alike events or one other, and its size.
+
+        Runs come after the first event: a translation must have begun, and comments are out.
+        """
+        begins_event = self._splitter.is_between_events
+        if begins_event and self._has_begun:
+            run = alike.run(piece)
+            if run is not None:
+                translated = self._translated
+                block = piece[: run.size] if translated is None else translated.texts(run)
+                if block is not None:
+                    self._meter.text(run.characters)
+                    return block, run.size
+        size = piece.find(b"\n\n") + 2
+        if size == 1:
+            return self._taken(piece), len(piece)
+        event = piece[:size]
+        block = self._taken(event)
+        if begins_event:
+            alike.learn(event, piece[size:], self._is_text)
+        return block, size
+
+    def _is_text(self, event: bytes, text: str) -> bool:
+        """Whether an event says this text and does nothing else, whatever was said before."""
+        datas = self._splitter.whole_events(event)
+        if datas is None or len(datas) != 1:
+            return False
+        meter = self._dialect.new_meter()
+        if not meter.event(datas[0]) or not meter.says_only(text):
+            return False
+        return self._translated is None or self._translated.says_only(datas[0], text)
+
+    def _taken(self, piece: bytes) -> bytes:
+        """The block of a piece whose events are read one by one."""
+        if (self._is_verbatim or self._translated is not None) and not self._early:
             datas = self._splitter.whole_events(piece)
-            if datas is not None:
+            if datas is not None and self._is_verbatim:
                 return self._passed_on(piece, datas)
+            if datas is not None:  # a translation reads nothing but the data
+                return self._block([SseEvent(b"", data) for data in datas])
         return self._block(self._splitter.feed(piece))
 
     def last(self) -> bytes | None:
@@ -122,7 +182,7 @@ class EventBlocks:
 
     def _refuse_failure(self) -> None:
         """A translated stream that begins with an error has sent nothing: try elsewhere."""
-        if isinstance(self._framing, TranslatedFraming):
-            message = self._framing.failed_at_once
+        if self._translated is not None:
+            message = self._translated.failed_at_once
             if message is not None:
                 raise UpstreamFailed(502, message)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from channels.protocols.alike import Run
 from channels.translators.canonical import (
     CallBegan,
     CallDelta,
@@ -99,6 +100,15 @@ class StreamEncoder:
         if type(event) is CallBegan:
             return self._call_began(event)
         return self._encode_rarer(event)
+
+    def encode_texts(self, run: Run) -> bytes | None:
+        """The same for texts that go on with the text under way; None where none is."""
+        if self._is_over or self._arguments is None or self._thought:
+            return None
+        self._text += run.characters
+        head = self._head + b'{"index":0,"delta":{"content":"'
+        tail = b'"}' + self._ends
+        return head + (tail + head).join(run.texts) + tail
 
     def _encode_rarer(self, event: Event) -> bytes:
         if isinstance(event, UsageStated):

@@ -36,7 +36,16 @@ class WireEvent(Struct, gc=False):
     error: msgspec.Raw = NOTHING
 
 
+class Start(Struct, gc=False):
+    """The message that a stream begins with, as far as it is said again."""
+
+    id: str | None = None
+    model: str | None = None
+    usage: msgspec.Raw = NOTHING
+
+
 _DECODER = msgspec.json.Decoder(WireEvent)
+_START = msgspec.json.Decoder(Start)
 
 
 def read_event(data: bytes) -> WireEvent | None:
@@ -46,6 +55,21 @@ def read_event(data: bytes) -> WireEvent | None:
     except UNREADABLE:
         value = read_loosely(data)
         return _loose_event(value) if isinstance(value, dict) else None
+
+
+def read_start(raw: msgspec.Raw) -> Start:
+    """What a `message_start` says, as far as it can be read. Never raises."""
+    try:
+        return _START.decode(raw)
+    except UNREADABLE:
+        value = read_loosely(bytes(raw))
+        if not isinstance(value, dict):
+            return Start()
+        return Start(
+            text_of(value.get("id")),
+            text_of(value.get("model")),
+            raw_of(value.get("usage")),
+        )
 
 
 def _loose_event(value: dict[str, Any]) -> WireEvent:

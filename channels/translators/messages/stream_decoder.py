@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from channels.protocols.error_body import message_in
-from channels.protocols.loose import NOTHING, raw_of, read_loosely, text_of
+from channels.protocols.loose import NOTHING, read_loosely, text_of
 from channels.translators.canonical import (
     Began,
     CallBegan,
@@ -28,8 +28,9 @@ from channels.translators.canonical import (
 )
 from channels.translators.envelope import opened
 from channels.translators.identifiers import made_id
+from channels.translators.json_text import read_json
 from channels.translators.messages.blocks import arguments_of
-from channels.translators.messages.event import WireEvent, read_event
+from channels.translators.messages.event import WireEvent, read_event, read_start
 from channels.translators.messages.finish import read_explanation, read_finish
 from channels.translators.messages.usage import UsageReader
 from channels.wire.sse import SseEvent
@@ -116,20 +117,18 @@ class StreamDecoder:
         return []
 
     def _start(self, raw: msgspec.Raw) -> list[Event]:
-        message = read_loosely(bytes(raw))
-        if not isinstance(message, dict):
-            message = {}
-        self._usage.take(raw_of(message.get("usage")), is_start=True)
+        message = read_start(raw)
+        self._usage.take(message.usage, is_start=True)
         # A second start belongs to an answer begun anew: its blocks are others.
         events = self._close()
         if not self._began:
             self._began = True
-            self._id = text_of(message.get("id")) or ""
-            events.append(Began(text_of(message.get("id")), text_of(message.get("model"))))
+            self._id = message.id or ""
+            events.append(Began(message.id, message.model))
         return events
 
     def _start_block(self, read: WireEvent) -> list[Event]:
-        block = read_loosely(bytes(read.content_block))
+        block = read_json(bytes(read.content_block))
         if not isinstance(block, dict):
             return []
         kind = block.get("type")
@@ -155,7 +154,7 @@ class StreamDecoder:
         delta = read.delta
         if delta is not None and delta.stop_reason:
             details = None if delta.stop_details is NOTHING else delta.stop_details
-            explanation = None if details is None else read_loosely(bytes(details))
+            explanation = None if details is None else read_json(bytes(details))
             events.extend(self._close())
             events.append(
                 Finished(
