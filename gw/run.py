@@ -90,9 +90,8 @@ async def run_gateway(
 def reload(gateway: Gateway, read_again: Callable[[], Config]) -> bool:
     """A bad file is refused as a whole and the old configuration stays (contract §1)."""
     try:
-        config = read_again()
+        gateway.reload(read_again())
     except ConfigFaults as faults:
         EventLog("gw.run").error("reload_refused", faults=[str(fault) for fault in faults.faults])
         return False
-    gateway.reload(config)
     return True

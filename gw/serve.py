@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import ssl
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
@@ -36,6 +37,7 @@ from gw.calls.billing import Billing
 from gw.calls.conversation import Conversation
 from gw.calls.media_attempt import MediaUpstream
 from gw.calls.sync_media import SyncMedia
+from gw.config.certificate import renew, server_context
 from gw.config.config import Config
 from gw.current import Current
 from gw.idempotency.guard import IdempotencyGuard
@@ -112,6 +114,7 @@ class Gateway:
         self._writer: LedgerWriter
         self._wallets: Wallets
         self._heartbeat: Heartbeat
+        self._tls: ssl.SSLContext | None
         self._public: PublicListener
         self._admin: Listener
 
@@ -157,7 +160,12 @@ class Gateway:
             raise
 
     def reload(self, config: Config) -> None:
-        """Put other channels and models in force; streams in flight are not touched."""
+        """Put other channels and models in force; streams in flight are not touched.
+
+        Raises ConfigFaults, and changes nothing, when the certificate will not do.
+        """
+        if self._tls is not None:
+            renew(self._tls, config)
         self.current.swap(config)
         self._channels.configure(config.registry.channels)
         self._log.info("configuration_reloaded", current=repr(self.current))
@@ -355,7 +363,10 @@ class Gateway:
             render=self._render_metrics, readiness=self._why_not_ready, new_id=new_call_id
         )
         self._admin = Listener(admin, config.admin_listen)
-        self._public = self._front(application, config.listen, shares_port=self._shares_port)
+        self._tls = server_context(config)
+        self._public = self._front(
+            application, config.listen, tls=self._tls, shares_port=self._shares_port
+        )
         for listener in (self._admin, self._public):
             self._stack.push_async_callback(listener.close)
             await listener.start()

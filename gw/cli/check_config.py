@@ -1,6 +1,7 @@
 """`gw check-config`: read the configuration and say every fault at once (contract §1, §2).
 
-Nothing is opened or made. The faults and their wording are `gw/config/faults.py`.
+Nothing is made, and nothing opened but the certificate. The faults and their wording are
+`gw/config/faults.py`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from gw.cli.arguments import add_command
 from gw.cli.context import read_config
 from gw.cli.output import Answer, sheet
+from gw.config.certificate import server_context
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers
@@ -24,6 +26,7 @@ def add(nouns: Subparsers) -> None:
 
 def check_config(options: Namespace) -> Answer:
     config = read_config(options)
+    server_context(config)
     record = {
         "ok": True,
         "file": str(config.source),

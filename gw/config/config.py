@@ -26,6 +26,14 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
+class Certificate:
+    """What the public listener shows its clients: two PEM files, the whole chain and its key."""
+
+    chain: Path
+    key: Path
+
+
+@dataclass(frozen=True, slots=True)
 class Timeouts:
     """How long to wait for an upstream, in seconds (spec: Limits)."""
 
@@ -43,6 +51,7 @@ class Config:
 
     listen: Address
     admin_listen: Address
+    tls: Certificate | None  # of the public listener; None: plain HTTP
     data_dir: Path
     database_url: str = field(repr=False)  # empty: the embedded database under data_dir
     redis_url: str = field(repr=False)  # empty: shared state stays in this process

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from channels.registry import Binding, ChannelSpec, HealthSpec, ModelSpec, PriceSpec, Registry
-from gw.config.config import Config, Timeouts
+from gw.config.config import Certificate, Config, Timeouts
 from gw.config.faults import Mark, Place, Report
 from gw.config.nodes import Unreadable
 from gw.config.relations import (
     check_bindings,
+    check_certificate,
     check_channel_ids,
     check_listeners,
     check_model_names,
@@ -86,6 +87,7 @@ def _decoded(content: bytes, report: Report) -> str:
 def _check(top: Section) -> None:
     channels, models = top.get("channels"), top.get("models") or ()
     check_listeners(top)
+    check_certificate(top)
     check_channel_ids(channels or ())
     check_model_names(models)
     check_bindings(models, channels)
@@ -93,9 +95,11 @@ def _check(top: Section) -> None:
 
 
 def _config(values: Mapping[str, Any], source: Path) -> Config:
+    chain, key = values["tls"].values["certificate"], values["tls"].values["key"]
     return Config(
         listen=values["listen"],
         admin_listen=values["admin_listen"],
+        tls=Certificate(source.parent / chain, source.parent / key) if chain else None,
         data_dir=source.parent / values["data_dir"],
         database_url=values["database_url"],
         redis_url=values["redis_url"],

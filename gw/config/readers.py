@@ -97,14 +97,23 @@ def name(what: str) -> Reader[str]:
 
 def folder() -> Reader[str]:
     """Read the path of a folder."""
-    read_text = text("a folder")
+    return _path("a folder", may_be_empty=False)
+
+
+def file() -> Reader[str]:
+    """Read the path of a file, or an empty text for none."""
+    return _path("a file", may_be_empty=True)
+
+
+def _path(what: str, *, may_be_empty: bool) -> Reader[str]:
+    read_text = text(what, may_be_empty=may_be_empty)
 
     def read(node: Node, at: Place) -> str:
         value = read_text(node, at)
         if value.startswith("~"):
-            # Taken as it is, this would make a folder of that name beside the file.
+            # Taken as it is, this would be something of that name beside the file.
             raise Refused(
-                found=described(node), allowed="a folder, without ~", hint="write ${HOME} for it"
+                found=described(node), allowed=f"{what}, without ~", hint="write ${HOME} for it"
             )
         return value
 

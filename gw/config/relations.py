@@ -46,6 +46,16 @@ def check_listeners(top: Section) -> None:
         )
 
 
+def check_certificate(top: Section) -> None:
+    """A certificate needs its key, and a key its certificate."""
+    tls = top.get("tls")
+    if tls is None:
+        return
+    for name, other in (("certificate", "key"), ("key", "certificate")):
+        if tls.get(name) == "" and tls.get(other):
+            tls.place(name).blame(found="nothing", allowed=f"a file, where there is a {other}")
+
+
 def check_channel_ids(channels: Sequence[Section]) -> None:
     """No two channels share an id."""
     first: dict[str, Place] = {}

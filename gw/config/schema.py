@@ -28,6 +28,7 @@ from gw.config.readers import (
     binary_size,
     choice,
     decimal,
+    file,
     flag,
     folder,
     header_text,
@@ -71,6 +72,11 @@ TIMEOUTS: Schema = {
     "image_total": Key(seconds(), 280.0),
     "video_submit": Key(seconds(), 60.0),
     "transcript": Key(seconds(), 55.0),
+}
+
+TLS: Schema = {
+    "certificate": Key(file(), ""),
+    "key": Key(file(), ""),
 }
 
 CHANNEL: Schema = {
@@ -123,6 +129,7 @@ MODEL: Schema = {
 TOP: Schema = {
     "listen": Key(listen_address(), Address("127.0.0.1", 8080)),
     "admin_listen": Key(listen_address(), Address("127.0.0.1", 9090)),
+    "tls": section(TLS),
     "data_dir": Key(folder(), "./var"),
     "database_url": Key(engine_url(["postgresql", "postgres"]), ""),
     "redis_url": Key(redis_url(), ""),

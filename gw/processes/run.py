@@ -20,6 +20,7 @@ from actors.clock import SystemClock
 from channels.errors import UpstreamError
 from channels.wire.client import HttpWire
 from channels.wire.http import UpstreamRequest
+from gw.config.certificate import server_context
 from gw.config.config import Address, Config
 from gw.config.faults import ConfigFaults
 from gw.config.load import load_text, read_text
@@ -65,7 +66,10 @@ class Parent:
         """Start everything. Raises WorkerFailed or OSError, and nothing stays behind."""
         try:
             # Bound and never listening: the number is ours, the connections are the workers'.
-            sockets, self.listen_url = bind(self._config.listen, shares_port=True, is_open=False)
+            scheme = "http" if self._config.tls is None else "https"
+            sockets, self.listen_url = bind(
+                self._config.listen, scheme=scheme, shares_port=True, is_open=False
+            )
             for sock in sockets:
                 self._stack.callback(sock.close)
             self._address = Address(self._config.listen.host, _port_of(sockets[0]))
@@ -90,7 +94,7 @@ class Parent:
             source = self._config.source
             try:
                 text = read_text(source)
-                load_text(text, os.environ, source=source)
+                server_context(load_text(text, os.environ, source=source))
             except ConfigFaults as faults:
                 self._log.error("reload_refused", faults=[str(fault) for fault in faults.faults])
                 return

@@ -6,6 +6,7 @@ what it is held against.
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, Protocol
@@ -24,7 +25,12 @@ class MakesListener(Protocol):
     """One of the servers."""
 
     def __call__(
-        self, application: GatewayApplication, address: Address, *, shares_port: bool = False
+        self,
+        application: GatewayApplication,
+        address: Address,
+        *,
+        tls: ssl.SSLContext | None = None,
+        shares_port: bool = False,
     ) -> PublicListener: ...
 
 

@@ -8,6 +8,7 @@ limit on headers; bodies are bounded by `body.py`.
 from __future__ import annotations
 
 import socket
+import ssl
 from typing import Protocol
 
 from tornado.httpserver import HTTPServer
@@ -42,7 +43,7 @@ class PublicListener(Protocol):
 
 
 def bind(
-    address: Address, *, shares_port: bool = False, is_open: bool = True
+    address: Address, *, scheme: str = "http", shares_port: bool = False, is_open: bool = True
 ) -> tuple[list[socket.socket], str]:
     """Sockets of the address, and how a client writes it.
 
@@ -60,18 +61,25 @@ def bind(
         sockets[0].bind(place)
     for sock in sockets:  # what is accepted has it too: an event of a stream must not wait
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return sockets, f"http://{Address(address.host, sockets[0].getsockname()[1])}"
+    return sockets, f"{scheme}://{Address(address.host, sockets[0].getsockname()[1])}"
 
 
 class Listener:
     """An application on an address; port 0 takes any free port, `url` says which."""
 
     def __init__(
-        self, application: Application, address: Address, *, shares_port: bool = False
+        self,
+        application: Application,
+        address: Address,
+        *,
+        tls: ssl.SSLContext | None = None,
+        shares_port: bool = False,
     ) -> None:
-        self._sockets, self.url = bind(address, shares_port=shares_port)
+        scheme = "http" if tls is None else "https"
+        self._sockets, self.url = bind(address, scheme=scheme, shares_port=shares_port)
         self._server = HTTPServer(
             application,
+            ssl_options=tls,
             idle_connection_timeout=IDLE_SECONDS,
             body_timeout=BODY_SECONDS,
             max_header_size=HEADER_BYTES_MAX,

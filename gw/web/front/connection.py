@@ -54,9 +54,9 @@ class PeerContext:
 
     __slots__ = ("protocol", "remote_ip")
 
-    def __init__(self, remote_ip: str) -> None:
+    def __init__(self, remote_ip: str, scheme: str) -> None:
         self.remote_ip = remote_ip
-        self.protocol = "http"
+        self.protocol = scheme
 
 
 class FrontConnection(PacedConnection):
@@ -109,7 +109,8 @@ class FrontConnection(PacedConnection):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         peer = transport.get_extra_info("peername")
-        self.context = PeerContext(peer[0] if isinstance(peer, tuple) else "")
+        remote_ip = peer[0] if isinstance(peer, tuple) else ""
+        self.context = PeerContext(remote_ip, self._listener.scheme)
         if not self._listener.admits(self):
             full = GatewayError(NO_CHANNEL_AVAILABLE, _FULL, headers={"Retry-After": "1"})
             self._refuse(FrontRequest(self), full)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import ssl
 from asyncio import Future
 from typing import TYPE_CHECKING
 
 from gw.config.config import Address
 from gw.web.errors import GatewayError
-from gw.web.front.connection import FrontConnection
+from gw.web.front.connection import HEAD_SECONDS, FrontConnection
 from gw.web.front.head import FieldNames
+from gw.web.front.pace import LINGER_SECONDS
 from gw.web.front.request import FrontRequest
 from gw.web.listener import BACKLOG, bind
 
@@ -32,6 +34,7 @@ class FrontListener:
         application: GatewayApplication,
         address: Address,
         *,
+        tls: ssl.SSLContext | None = None,
         shares_port: bool = False,
         connections_max: int | None = None,
     ) -> None:
@@ -44,7 +47,9 @@ class FrontListener:
         self._connections_max = connections_max or connections_bound()
         self._connections: set[FrontConnection] = set()
         self._emptied: Future[None] | None = None
-        self._sockets, self.url = bind(address, shares_port=shares_port)
+        self._tls = tls
+        self.scheme = "http" if tls is None else "https"
+        self._sockets, self.url = bind(address, scheme=self.scheme, shares_port=shares_port)
         self._servers: list[asyncio.Server] = []
 
     def __repr__(self) -> str:
@@ -55,7 +60,13 @@ class FrontListener:
         for sock in self._sockets:
             self._servers.append(
                 await self._loop.create_server(
-                    lambda: FrontConnection(self, self._loop), sock=sock, backlog=BACKLOG
+                    lambda: FrontConnection(self, self._loop),
+                    sock=sock,
+                    backlog=BACKLOG,
+                    ssl=self._tls,
+                    # A handshake is bounded like a head, a farewell like what comes before it.
+                    ssl_handshake_timeout=HEAD_SECONDS if self._tls is not None else None,
+                    ssl_shutdown_timeout=LINGER_SECONDS if self._tls is not None else None,
                 )
             )
 

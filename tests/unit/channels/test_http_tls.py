@@ -12,7 +12,7 @@ from channels.errors import UpstreamUnreachable
 from channels.wire.client import HttpWire
 from channels.wire.http import UpstreamRequest
 from tests.support.aio import run_on_both_loops
-from tests.unit.channels.certificates import contexts
+from tests.support.certificates import contexts
 from tests.unit.channels.raw_server import OK, STREAM, Peer, RawServer, answering, chunk
 
 NAME = "localhost"

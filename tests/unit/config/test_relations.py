@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from channels.registry import ENDPOINT_TYPES
+from gw.config.config import Certificate
 from gw.config.relations import UNIT_PRICES
-from tests.unit.config.reading import channel, fault_of, faults_of, model, places_of, read
+from tests.unit.config.reading import SOURCE, channel, fault_of, faults_of, model, places_of, read
+
+
+def test_certificate_and_key_go_together() -> None:
+    folder = SOURCE.parent
+    read_back = read("tls: {certificate: a.pem, key: /srv/b.pem}").tls
+    assert read_back == Certificate(folder / "a.pem", Path("/srv/b.pem"))
+    fault = fault_of("tls:\n  certificate: a.pem\n")
+    assert (fault.path, fault.allowed) == ("tls.key", "a file, where there is a certificate")
+    fault = fault_of("tls: {key: b.pem, certificate: ''}")
+    assert (fault.line, fault.path) == (1, "tls.certificate")
 
 
 def test_two_channels_with_one_id_are_a_fault() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -84,10 +85,14 @@ class Client:
 @dataclass(frozen=True)
 class Address:
     port: int
+    trust: ssl.SSLContext | None = None  # of a server that speaks TLS and is called `gateway`
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        name = None if self.trust is None else "gateway"
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", self.port, ssl=self.trust, server_hostname=name
+        )
         try:
             yield Client(reader, writer)
         finally:
@@ -104,12 +109,18 @@ FRONT: ContextVar[Front] = ContextVar("FRONT", default=DEFAULT_FRONT)
 
 
 @asynccontextmanager
-async def served(application: GatewayApplication) -> AsyncIterator[Address]:
-    """Serve on a free port until the block ends."""
-    listener = FRONTS[FRONT.get()](application, config.Address("127.0.0.1", 0))
+async def served(
+    application: GatewayApplication,
+    *,
+    tls: ssl.SSLContext | None = None,
+    trust: ssl.SSLContext | None = None,
+) -> AsyncIterator[Address]:
+    """Serve on a free port until the block ends, with `tls` to clients that `trust` it."""
+    listener = FRONTS[FRONT.get()](application, config.Address("127.0.0.1", 0), tls=tls)
+    assert listener.url.startswith("http:" if tls is None else "https:")
     await listener.start()
     try:
-        yield Address(int(listener.url.rpartition(":")[2]))
+        yield Address(int(listener.url.rpartition(":")[2]), trust)
     finally:
         await listener.close()
 

@@ -14,9 +14,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 
-@cache
-def contexts(name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """For a server called `name`, and for a client that trusts it and checks the name."""
+def pem_files(name: str) -> tuple[bytes, bytes]:
+    """The certificate of a server called `name`, and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.datetime.now(datetime.UTC)
@@ -31,17 +30,25 @@ def contexts(name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
         .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
         .sign(key, hashes.SHA256())
     )
-    pem = certificate.public_bytes(serialization.Encoding.PEM)
+    return certificate.public_bytes(serialization.Encoding.PEM), key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+
+
+def trusting(certificate: bytes) -> ssl.SSLContext:
+    """A client that trusts this certificate alone, and checks the name."""
+    return ssl.create_default_context(cadata=certificate.decode())
+
+
+@cache
+def contexts(name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """For a server called `name`, and for a client that trusts it and checks the name."""
+    certificate, key = pem_files(name)
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with TemporaryDirectory() as folder:
         path = Path(folder, "server.pem")
-        path.write_bytes(
-            key.private_bytes(
-                serialization.Encoding.PEM,
-                serialization.PrivateFormat.PKCS8,
-                serialization.NoEncryption(),
-            )
-            + pem
-        )
+        path.write_bytes(key + certificate)
         server.load_cert_chain(path)
-    return server, ssl.create_default_context(cadata=pem.decode())
+    return server, trusting(certificate)
