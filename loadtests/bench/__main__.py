@@ -11,18 +11,18 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from loadtests.bench.bench import FULL, QUICK, Bench, rig
-from loadtests.bench.figures import Section
-from loadtests.bench.machine import allow_files, description
+from loadtests.bench.machine import allow_files, description, go_first
 from loadtests.bench.options import chosen, others, parse
 from loadtests.bench.placement import available_cores, place
 from loadtests.bench.profile import write_profiles
+from loadtests.bench.record import Measured, Record, begin, keep
 from loadtests.bench.rig import VerifyFailed
-from loadtests.bench.table import Run, render
+from loadtests.bench.table import all_void, render
 from loadtests.bench.window import VoidWindow
 from loadtests.bench.workloads import WORKLOADS
 
@@ -46,11 +46,13 @@ def main(arguments: Sequence[str]) -> int:
         windows=options.windows or scale.windows,
     ).within(files)
     os.sched_setaffinity(0, placement.rig)
+    is_first = not options.quick and go_first([os.getpid()])
     with rig(placement) as surroundings:
         bench = Bench(
             placement=placement,
             scale=scale,
             rig=surroundings,
+            is_first=is_first,
             fronts=options.front,
             others=others(options),
             processes=options.processes,
@@ -59,49 +61,41 @@ def main(arguments: Sequence[str]) -> int:
         if options.profile:
             write_profiles(bench)
             return 0
-        run = Run(
-            command=shlex.join(["ops/bench", *arguments]),
-            date=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
-            machine=[*machine, f"a process may open {files:,} files"],
-            placement=placement.describe(),
-            windows=scale.windows,
-            seconds=scale.seconds,
-            is_full=not options.quick,
+        lines = (
+            *machine,
+            f"a process may open {files:,} files",
+            placement.describe(),
+            "the run goes before other work" if is_first else "no priority over other work",
         )
-        return _measure(bench, run, chosen(options), options.write)
+        record = begin(options.write, lines, is_full=not options.quick)
+        command = shlex.join(["ops/bench", *arguments])
+        return _measure(bench, record, chosen(options), options.write, command)
 
 
-def _measure(bench: Bench, run: Run, names: Sequence[str], path: Path) -> int:
+def _measure(
+    bench: Bench, record: Record, names: Sequence[str], path: Path | None, command: str
+) -> int:
     """Write the table anew after each piece of work; one that fails does not end the others."""
-    sections: list[Section] = []
-    problems: list[str] = []
-    text = ""
+    others = {other.name for other in bench.others}
+    has_problem, text = False, ""
     for name in names:
+        verified = bench.verified
+        measured = Measured(
+            date=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), command=command
+        )
         try:
-            section = WORKLOADS[name](bench)
+            measured.section = WORKLOADS[name](bench)
         except (VerifyFailed, VoidWindow) as failed:
-            problems.append(f"**{name}: {type(failed).__name__}: {failed}**")
-        else:
-            sections.append(section)
-            problems += _voids(section, {other.name for other in bench.others})
-        notes = [
-            f"`gw ledger verify` found nothing after {bench.verified} gateways",
-            *problems,
-        ]
-        text = render(replace(run, notes=notes), sections)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+            measured.fault = f"{type(failed).__name__}: {failed}"
+        measured.verified = bench.verified - verified
+        section = measured.section
+        has_problem |= section is None or bool(set(all_void(section)) - others)
+        record.put(name, measured, list(WORKLOADS))
+        text = render(record)
+        if path is not None:
+            keep(record, path, text)
     print(text)
-    return 1 if problems else 0
-
-
-def _voids(section: Section, others: Set[str]) -> list[str]:
-    """Of what nothing is known; another server that fails is its own affair."""
-    return [
-        f"**{section.name}: every window of {row.name} is void**"
-        for row in section.rows
-        if row.voids and not row.figures and row.name not in others
-    ]
+    return 1 if has_problem else 0
 
 
 def _end(number: int, frame: object) -> None:

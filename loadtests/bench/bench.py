@@ -7,12 +7,14 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from statistics import median
 
 from gw.web.fronts import DEFAULT_FRONT, Front
 from loadtests.bench.canned import FIRST_EVENTS, model_name
-from loadtests.bench.figures import Row, Section, Window, summarise
-from loadtests.bench.load import Plan, crew
-from loadtests.bench.machine import tree_resident_mb
+from loadtests.bench.crew import crew
+from loadtests.bench.figures import Row, Section, Window
+from loadtests.bench.load import Plan
+from loadtests.bench.machine import go_first, tree, tree_resident_mb
 from loadtests.bench.placement import Placement
 from loadtests.bench.requests import CHANNELS, MESSAGES, chat_body, models, requests
 from loadtests.bench.rig import (
@@ -23,11 +25,11 @@ from loadtests.bench.rig import (
     other_server,
     reference,
 )
-from loadtests.bench.window import Rig, Subject, VoidWindow, measure
+from loadtests.bench.window import Rig, Subject, VoidWindow, measure, measure_pass
 
 GATEWAY = "gateway"
-FILES_BESIDE_STREAMS = 500
-PAUSES_IN_A_WINDOW = 2
+FILES_BESIDE_STREAMS = 200
+RATE_WINDOWS = 3  # when only the rate is asked
 PAUSE_SECONDS = 0.2  # between windows, for the last settlements
 
 
@@ -35,13 +37,14 @@ PAUSE_SECONDS = 0.2  # between windows, for the last settlements
 class Scale:
     """How long and how large. The figures to keep are those of the full scale."""
 
-    seconds: float = 3.0
-    warm_seconds: float = 0.7
-    windows: int = 5
+    seconds: float = 1.0
+    warm_seconds: float = 0.5
+    windows: int = 7
     streams: tuple[int, int, int] = (500, 2_000, 10_000)
     accounts: tuple[int, ...] = (1, 1_000, 10_000)
     burst_seconds: float = 10.0
     recover_seconds: float = 120.0
+    settle_seconds: float = 3.0
 
     def within(self, files: int) -> Scale:
         """The same with as many streams as processes of so many open files can carry.
@@ -62,6 +65,7 @@ QUICK = Scale(
     accounts=(1, 10, 40),
     burst_seconds=0.5,
     recover_seconds=5.0,
+    settle_seconds=0.2,
 )
 
 
@@ -75,7 +79,11 @@ class Ask:
     image_bytes: int = 0
     is_translated: bool = False
     rate: float | None = None
-    opening_seconds: float = 0.0
+    opening_seconds: float = 0.0  # over which the connections begin
+    in_a_row: int = 1  # windows of one opening
+    window_seconds: float | None = None  # None: as the scale says
+    is_opening_told: bool = False
+    wants_inside: bool = False
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -102,6 +110,7 @@ class Bench:
     soak_minutes: float = 0.0
     plain_rate: float | None = None  # calls a second of the gateway, saturated
     verified: int = 0
+    is_first: bool = False  # before other work of the machine
 
     @contextmanager
     def gateway(
@@ -133,7 +142,7 @@ class Bench:
         self.verified += 1
 
     @contextmanager
-    def servers(self, ask: Ask) -> Iterator[list[Target]]:
+    def servers(self, *asks: Ask) -> Iterator[list[Target]]:
         """The rig alone, the reference, a gateway for each front, and the others."""
         upstream = self.rig.upstream
         url = f"http://{upstream.host}:{upstream.port}"
@@ -142,10 +151,19 @@ class Bench:
             targets.append(stack.enter_context(other_server(reference(), url, self.placement)))
             for front in self.fronts:
                 name = GATEWAY if front == self.fronts[0] else f"{GATEWAY} --front {front}"
-                targets.append(stack.enter_context(self.gateway([ask], front=front, name=name)))
+                targets.append(stack.enter_context(self.gateway(asks, front=front, name=name)))
             for against in self.others:
                 targets.append(stack.enter_context(other_server(against, url, self.placement)))
             yield targets
+
+    def _prefer(self, target: Target) -> None:
+        """Give a server and its database the priority of the run.
+
+        Each connection of PostgreSQL is a session of its own, and new ones are made under load.
+        """
+        if self.is_first:
+            for root in (target.pid, target.database_pid):
+                go_first([] if root is None else tree(root))
 
     def subject(
         self,
@@ -174,33 +192,74 @@ class Bench:
             plan=plan,
             pause_ms=ask.pause_ms,
             idle_mb=tree_resident_mb(target.pid),
-            wants_lag=bool(ask.image_bytes),
+            in_a_row=ask.in_a_row,
+            seconds=ask.window_seconds or self.scale.seconds,
+            is_opening_told=ask.is_opening_told,
+            wants_inside=ask.wants_inside,
         )
 
     def compare(
         self, name: str, title: str, columns: Sequence[str], subjects: Sequence[Subject]
     ) -> Section:
         """Windows of the subjects by turns, and what they come to."""
-        windows: dict[str, list[Window]] = {subject.name: [] for subject in subjects}
-        voids: dict[str, list[str]] = {subject.name: [] for subject in subjects}
-        for number in range(self.scale.windows):
+        rows = {subject.name: Row(subject.name) for subject in subjects}
+        turns = max(-(-self.scale.windows // subject.in_a_row) for subject in subjects)
+        for turn in range(turns):
             for subject in subjects:
-                _say(f"{name}: window {number + 1} of {self.scale.windows}, {subject.name}")
-                try:
-                    windows[subject.name].append(self.window(subject))
-                except VoidWindow as void:
-                    _say(f"{name}: void, {void}")
-                    voids[subject.name].append(str(void))
+                _say(f"{name}: turn {turn + 1} of {turns}, {subject.name}")
+                self._add(rows[subject.name], subject, turn)
                 time.sleep(PAUSE_SECONDS)
-        rows = [Row(one.name, summarise(windows[one.name]), voids[one.name]) for one in subjects]
-        return Section(name, title, columns, rows)
+        return Section(name, title, columns, list(rows.values()))
 
-    def window(self, subject: Subject) -> dict[str, float]:
-        """One window of a subject. Raises VoidWindow."""
-        scale = self.scale
-        # Every stream has an event in it, or nothing could be said of one.
-        seconds = max(scale.seconds, PAUSES_IN_A_WINDOW * subject.pause_ms / 1000)
-        return measure(subject, self.rig, seconds=seconds, warm_seconds=scale.warm_seconds)
+    def _add(self, row: Row, subject: Subject, turn: int) -> None:
+        plan = subject.plan
+        # Each turn goes on with the keys where the last one may have stopped.
+        skipped = turn * len(plan.requests) // max(1, self.scale.windows)
+        try:
+            row.windows += self.measure(replace(subject, plan=replace(plan, skipped=skipped)))
+        except VoidWindow as void:
+            _say(f"void: {void}")
+            row.windows += [None] * subject.in_a_row
+            row.voids += [str(void)] * subject.in_a_row
+
+    def measure(self, subject: Subject) -> list[Window]:
+        """The windows of one opening. Raises VoidWindow."""
+        self._prefer(subject.target)
+        return measure(subject, self.rig, warm_seconds=self.scale.warm_seconds)
+
+    def half_rate(self, target: Target, ask: Ask) -> float:
+        """Half of the calls a second of a gateway that has as many as it can take.
+
+        Measured once in a run. Raises VoidWindow.
+        """
+        if self.plain_rate is None:
+            subject = self.subject(target, ask)
+            rates = [self.measure(subject)[0]["rate"] for _ in range(RATE_WINDOWS)]
+            self.plain_rate = median(rates)
+        return self.plain_rate / 2
+
+    def warm(self, targets: Sequence[Target], *asks: Ask) -> None:
+        """Let every server do each of these once by each connection, so that it is at home in it.
+
+        What is made once, whatever the load, is no growth under load. Raises VoidWindow.
+        """
+        for target in targets:
+            for ask in asks:
+                subject = self.subject(target, ask)
+                plan = replace(subject.plan, calls=ask.connections)
+                measure_pass(replace(subject, plan=plan), self.rig)
+
+    def every_key_once(self, subject: Subject) -> Row:
+        """One call by each key of a subject, as a row: what a key costs that is new."""
+        row = Row(f"{subject.name}, the first call of each")
+        _say(row.name)
+        plan = replace(subject.plan, calls=len(subject.plan.requests))
+        try:
+            row.windows.append(measure_pass(replace(subject, plan=plan), self.rig))
+        except VoidWindow as void:
+            row.windows.append(None)
+            row.voids.append(str(void))
+        return row
 
     @contextmanager
     def placed(self, placement: Placement) -> Iterator[Bench]:

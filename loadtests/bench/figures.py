@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-Window = Mapping[str, float]
+Window = dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -21,15 +21,27 @@ class Figure:
 
 @dataclass
 class Row:
-    """What one server did in one piece of work."""
+    """What one server did in one piece of work: its windows by turn, None where one is void."""
 
     name: str
-    figures: dict[str, Figure] = field(default_factory=dict)
+    windows: list[Window | None] = field(default_factory=list)
     voids: list[str] = field(default_factory=list)  # why windows do not count
+
+    @property
+    def valid(self) -> list[Window]:
+        """The windows that count."""
+        return [window for window in self.windows if window is not None]
+
+    def figure(self, column: str) -> Figure | None:
+        """A column's figure, None when not every window that counts has it."""
+        values = [window[column] for window in self.valid if column in window]
+        if not values or len(values) < len(self.valid):
+            return None
+        return Figure(median(values), min(values), max(values), len(values))
 
     def get(self, column: str) -> float | None:
         """The median of a column, None when there is none."""
-        figure = self.figures.get(column)
+        figure = self.figure(column)
         return None if figure is None else figure.median
 
 
@@ -48,18 +60,6 @@ class Section:
         return next((row for row in self.rows if row.name == name), None)
 
 
-def summarise(windows: Sequence[Window]) -> dict[str, Figure]:
-    """A figure for each column that every window has."""
-    if not windows:
-        return {}
-    shared = [name for name in windows[0] if all(name in window for window in windows)]
-    made = {}
-    for name in shared:
-        values = [window[name] for window in windows]
-        made[name] = Figure(median(values), min(values), max(values), len(values))
-    return made
-
-
 def percentile(values: Iterable[float], share: float) -> float:
     """The smallest value that at least `share` of them do not exceed. There must be some."""
     ordered = sorted(values)
@@ -68,19 +68,34 @@ def percentile(values: Iterable[float], share: float) -> float:
 
 
 def ratio(row: Row | None, base: Row | None, column: str) -> float | None:
-    """By how much a server's figure is that of another, None when either lacks it."""
-    above = row.get(column) if row is not None else None
-    below = base.get(column) if base is not None else None
-    if above is None or not below:
-        return None
-    return above / below
+    """By how much a server's figure is that of another, None when either lacks it.
+
+    The median of the ratios of the windows of the same turn: what drifts from turn to turn on a
+    machine with other work is in both of them.
+    """
+    return _paired(row, base, column, lambda above, below: above / below if below else None)
 
 
 def added(row: Row | None, floor: Row | None, column: str) -> float | None:
-    """By how much a server's figure exceeds that of the rig alone, None when either lacks it."""
-    above = row.get(column) if row is not None else None
-    below = floor.get(column) if floor is not None else None
-    return None if above is None or below is None else above - below
+    """By how much a server's figure exceeds that of the rig alone, turn by turn as in `ratio`."""
+    return _paired(row, floor, column, lambda above, below: above - below)
+
+
+def _paired(
+    row: Row | None,
+    base: Row | None,
+    column: str,
+    compare: Callable[[float, float], float | None],
+) -> float | None:
+    if row is None or base is None:
+        return None
+    compared = [
+        compare(mine[column], its[column])
+        for mine, its in zip(row.windows, base.windows, strict=False)
+        if mine is not None and its is not None and column in mine and column in its
+    ]
+    known = [value for value in compared if value is not None]
+    return median(known) if known else None
 
 
 def slope(points: Sequence[tuple[float, float]]) -> float:

@@ -1,8 +1,7 @@
-"""The load processes: each keeps its share of the connections busy and reports what it saw.
+"""What a load process does: it keeps its share of the connections busy and counts what it sees.
 
-They are processes of their own, so that what they cost is known apart and, where there are cores,
-several can share the work. A run is opened, warmed, measured between two moments that all of them
-are told, and drained: what goes wrong outside of the window makes it as void as what does inside.
+A run is opened, measured in windows between moments that all load processes are told, and drained:
+what goes wrong outside of the windows makes them as void as what does inside.
 """
 
 from __future__ import annotations
@@ -13,11 +12,9 @@ import itertools
 import multiprocessing
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection as Pipe
-from multiprocessing.process import BaseProcess
 
 import uvloop
 
@@ -26,8 +23,9 @@ from loadtests.bench.machine import pin
 from loadtests.bench.placement import Cores
 
 OPENING_AT_ONCE = 128
+# The loop's clock counts milliseconds: a timer of less turns it without a rest.
+TICK_SECONDS = 0.001
 DRAIN_SECONDS = 120.0
-ANSWER_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,9 @@ class Plan:
     connections: int
     events: int = 0
     rate: float | None = None  # requests a second as they come; None: each answer asks again
-    opening_seconds: float = 0.0  # over which the connections begin
+    opening_seconds: float = 0.0  # over which the connections begin, evenly
+    skipped: int = 0  # requests of the round that others have made
+    calls: int | None = None  # after so many nothing more is asked
 
     def share(self, number: int, of: int) -> Plan:
         """What one of several load processes does of it."""
@@ -49,88 +49,33 @@ class Plan:
             connections=len(range(number, self.connections, of)),
             requests=self.requests[number::of] or self.requests,
             rate=None if self.rate is None else self.rate / of,
+            skipped=self.skipped // of,
+            calls=None if self.calls is None else len(range(number, self.calls, of)),
         )
 
 
-@dataclass(frozen=True)
+@dataclass
 class Seen:
-    """What came of a run: inside of the window, and all that failed before and after it."""
+    """What came of a run: before the windows, in each of them, and after."""
 
-    window: Tally
-    outside: Tally
-
-
-class LoadFailed(Exception):
-    """A load process could not do what it was asked."""
-
-
-class Crew:
-    """The load processes, told what to do in step."""
-
-    def __init__(self, cores: Sequence[Cores]) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._pipes: list[Pipe] = []
-        self._processes: list[BaseProcess] = []
-        for own in cores:
-            here, there = context.Pipe()
-            process = context.Process(target=work, args=(there, own), daemon=True)
-            process.start()
-            there.close()
-            self._pipes.append(here)
-            self._processes.append(process)
+    before: Tally = field(default_factory=Tally)
+    windows: list[Tally] = field(default_factory=list)
+    after: Tally = field(default_factory=Tally)
 
     @property
-    def pids(self) -> list[int]:
-        return [process.pid for process in self._processes if process.pid is not None]
+    def faults(self) -> dict[str, int]:
+        """All that went wrong, wherever it was."""
+        total = Tally()
+        for one in (self.before, *self.windows, self.after):
+            total.add(one)
+        return total.faults
 
-    def open(self, plan: Plan) -> None:
-        """Connect and begin; returns when every connection is busy. Raises LoadFailed."""
-        for number, pipe in enumerate(self._pipes):
-            pipe.send(plan.share(number, len(self._pipes)))
-        for pipe in self._pipes:
-            self._receive(pipe)
-
-    def measure(self, begin: float, end: float) -> None:
-        """Let the window be between these moments of `time.perf_counter`."""
-        for pipe in self._pipes:
-            pipe.send((begin, end))
-
-    def collect(self) -> Seen:
-        """Return what came of it, when all connections are closed. Raises LoadFailed."""
-        window, outside = Tally(), Tally()
-        for pipe in self._pipes:
-            seen = self._receive(pipe)
-            assert isinstance(seen, Seen)
-            window.add(seen.window)
-            outside.add(seen.outside)
-        return Seen(window, outside)
-
-    def close(self) -> None:
-        """End the processes."""
-        for pipe in self._pipes:
-            with suppress(BrokenPipeError):  # told to end by a signal like this one, it is gone
-                pipe.send(None)
-            pipe.close()
-        for process in self._processes:
-            process.join()
-
-    def _receive(self, pipe: Pipe) -> object:
-        if not pipe.poll(ANSWER_SECONDS):
-            raise LoadFailed("a load process is silent")
-        answer = pipe.recv()
-        if isinstance(answer, str):
-            raise LoadFailed(answer)
-        return answer
-
-
-@contextmanager
-def crew(cores: Sequence[Cores]) -> Iterator[Crew]:
-    """Load processes, one for each set of cores."""
-    made = Crew(cores)
-    try:
-        yield made
-    finally:
-        made.close()
+    def add(self, other: Seen) -> None:
+        """Take in what another load process saw of the same windows."""
+        self.before.add(other.before)
+        self.after.add(other.after)
+        for mine, its in zip(self.windows, other.windows, strict=True):
+            mine.add(its)
 
 
 def work(pipe: Pipe, cores: Cores) -> None:
@@ -148,20 +93,23 @@ def work(pipe: Pipe, cores: Cores) -> None:
 
 async def _run(plan: Plan, pipe: Pipe) -> Seen:
     loop = asyncio.get_running_loop()
-    load = Load(plan)
+    load, seen = Load(plan), Seen()
     try:
         await load.open()
         pipe.send(True)
-        begin, end = await loop.run_in_executor(None, pipe.recv)
-        await asyncio.sleep(begin - time.perf_counter())
-        outside = load.swap(Tally())
-        await asyncio.sleep(end - time.perf_counter())
-        window = load.swap(Tally())
+        moments: Sequence[float] = await loop.run_in_executor(None, pipe.recv)
+        for number, moment in enumerate(moments):
+            await asyncio.sleep(moment - time.perf_counter())
+            last = load.swap(Tally())
+            if number:
+                seen.windows.append(last)
+            else:
+                seen.before = last
         await load.close()
     finally:
         load.abort()
-    outside.add(load.swap(Tally()))
-    return Seen(window, outside)
+    seen.after.add(load.swap(Tally()))
+    return seen
 
 
 class Load:
@@ -170,7 +118,9 @@ class Load:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._tally = Tally()
-        self._requests = itertools.cycle(plan.requests)
+        first = plan.skipped % len(plan.requests)
+        self._requests = itertools.cycle(plan.requests[first:] + plan.requests[:first])
+        self._left = plan.calls
         self._connections: list[Connection] = []
         self._arrivals = Arrivals(self._send) if plan.rate is not None else None
         self._random = random.Random(7)
@@ -178,14 +128,24 @@ class Load:
         self._timer: asyncio.TimerHandle | None = None
 
     async def open(self) -> None:
-        """Open all connections, a few at a time; each asks at once unless requests arrive."""
+        """Open all connections, evenly; each asks at once unless requests arrive.
+
+        Raises OSError.
+        """
         count = self._plan.connections
-        pause = self._plan.opening_seconds / count * OPENING_AT_ONCE
-        for first in range(0, count, OPENING_AT_ONCE):
-            some = [self._connect() for _ in range(first, min(count, first + OPENING_AT_ONCE))]
-            await asyncio.gather(*some)
-            if pause:
-                await asyncio.sleep(pause)
+        step = self._plan.opening_seconds / count
+        begun = time.perf_counter()
+        opening = set[asyncio.Task[None]]()
+        for number in range(count):
+            wait = begun + number * step - time.perf_counter()
+            if wait >= TICK_SECONDS:
+                await asyncio.sleep(wait)
+            opening.add(asyncio.create_task(self._connect()))
+            if len(opening) >= OPENING_AT_ONCE:
+                opened, opening = await asyncio.wait(opening, return_when=asyncio.FIRST_COMPLETED)
+                for task in opened:
+                    task.result()
+        await asyncio.gather(*opening)
         if self._arrivals is not None:
             self._next_at = time.perf_counter()
             self._arrive()
@@ -200,8 +160,9 @@ class Load:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        for connection in self._connections:
-            connection.close()
+        if self._plan.calls is None:
+            for connection in self._connections:
+                connection.close()
         if self._connections:
             _, open_still = await asyncio.wait(
                 [connection.closed for connection in self._connections],
@@ -231,6 +192,11 @@ class Load:
         on_idle(connection)
 
     def _ask_again(self, connection: Connection) -> None:
+        if self._left is not None:
+            if not self._left:
+                connection.close()
+                return
+            self._left -= 1
         self._send(connection, time.perf_counter())
 
     def _send(self, connection: Connection, at: float) -> None:
@@ -244,5 +210,4 @@ class Load:
         while self._next_at <= now:
             self._arrivals.arrive(now)
             self._next_at += self._random.expovariate(self._plan.rate)
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self._next_at - now, self._arrive)
+        self._timer = asyncio.get_running_loop().call_later(TICK_SECONDS, self._arrive)

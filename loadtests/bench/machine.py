@@ -21,6 +21,8 @@ _TICK = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _CPUCLOCK_SCHED = 2  # the clock of a process in its number, as clock_getcpuclockid(3) makes it
 
+NICE = -10
+
 PACKAGES = (
     "tornado",
     "uvloop",
@@ -58,13 +60,17 @@ def tree(pid: int) -> list[int]:
     """A process and its living descendants."""
     found = [pid]
     for one in found:
-        try:
-            tasks = list(Path(f"/proc/{one}/task").iterdir())
-            children = [child for t in tasks for child in (t / "children").read_text().split()]
-        except FileNotFoundError:
-            continue
-        found.extend(map(int, children))
+        found.extend(children(one))
     return found
+
+
+def children(pid: int) -> list[int]:
+    """The living children of a process; none when it has ended."""
+    try:
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
+        return [int(one) for task in tasks for one in (task / "children").read_text().split()]
+    except FileNotFoundError:
+        return []
 
 
 def resident_mb(pid: int) -> float:
@@ -101,6 +107,25 @@ def allow_files(wanted: int) -> int:
         except (ValueError, OSError):  # only a privileged process may go above
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def go_first(pids: Iterable[int]) -> bool:
+    """Let processes, and what they start, go before other work; returns whether they may.
+
+    All of a run alike, so that its parts compete among themselves as they would alone. Linux may
+    weigh sessions first and processes only within one: then each session is told, too.
+    """
+    for pid in pids:
+        session = Path(f"/proc/{pid}/autogroup")
+        try:
+            os.setpriority(os.PRIO_PROCESS, pid, NICE)
+            if session.exists():
+                session.write_text(str(NICE))
+        except ProcessLookupError:  # it has ended meanwhile
+            continue
+        except PermissionError:
+            return False
+    return True
 
 
 def description() -> list[str]:

@@ -45,9 +45,14 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         action="store_true",
         help="short and small: whether it works, not how fast",
     )
-    add("--windows", type=_count, help="for each figure (5)")
-    add("--seconds", type=float, help="of a window (3)")
-    add("--write", type=Path, default=TABLE, metavar="FILE", help=f"the table ({TABLE})")
+    add("--windows", type=_count, help="for each figure (7)")
+    add("--seconds", type=float, help="of a window (1)")
+    add(
+        "--write",
+        type=Path,
+        metavar="FILE.md",
+        help=f"the table ({TABLE}, with --quick none); what else it holds already stays in it",
+    )
     add(
         "--against",
         nargs=2,
@@ -84,6 +89,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         if urlsplit(url).port is None:
             parser.error(f"{url} is no http://HOST:PORT")
     options.front = options.front or [DEFAULT_FRONT]
+    if options.write is None and not options.quick:
+        options.write = TABLE
     return options
 
 

@@ -33,10 +33,10 @@ def write_profiles(bench: Bench) -> None:
             load.open(bench.subject(target, ask).plan)
             time.sleep(bench.scale.warm_seconds)
             begin = time.perf_counter()
-            load.measure(begin, begin + SECONDS)
+            load.measure((begin, begin + SECONDS))
             stacks = _record(program, target.pid)
             seen = load.collect()
-        rate = seen.window.answers / SECONDS
+        rate = seen.windows[0].answers / SECONDS
         title = f"{name}: {ask.connections} connections, {rate:,.0f} calls/s while sampled"
         text = report(title, stacks)
         (FOLDER / f"{name}.txt").write_text(text, encoding="utf-8")

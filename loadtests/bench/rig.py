@@ -27,7 +27,7 @@ from urllib.parse import urlsplit
 
 from gw.web.fronts import DEFAULT_FRONT, Front
 from loadtests.bench.accounts import make_keys
-from loadtests.bench.machine import pin, tree
+from loadtests.bench.machine import children, pin, tree
 from loadtests.bench.placement import Placement, available_cores, place
 
 READY_SECONDS = 60.0
@@ -35,6 +35,7 @@ STOP_SECONDS = 60
 SIMULATOR = "loadtests.simulator"
 LIGHT_UPSTREAM = "loadtests.bench.upstream"
 REFERENCE = "bare proxy"
+RIG = "rig alone"
 MAX_CONCURRENCY = 20_000
 
 
@@ -58,6 +59,8 @@ class Target:
     keys: Sequence[str]
     database_pid: int | None = None
     admin_url: str | None = None
+    workers: Sequence[int] = ()  # its processes, where it is several
+    is_rig: bool = False  # it surrounds the servers, and is asked to know what it costs itself
 
     @property
     def key(self) -> str:
@@ -127,7 +130,7 @@ def light_upstream(placement: Placement) -> Iterator[Target]:
     """The upstream of canned bytes, as a target: asked without a server between."""
     with _upstream(LIGHT_UPSTREAM, (), set(placement.upstream)) as (process, url):
         host, port = _host_and_port(url)
-        yield Target("rig alone", host, port, process.pid, ["bench"])
+        yield Target(RIG, host, port, process.pid, ["bench"], is_rig=True)
 
 
 @contextmanager
@@ -175,7 +178,8 @@ def gateway(
             keys = asyncio.run(make_keys(config, accounts))
             host, port = _host_and_port(_word(ready, "listen"))
             admin_url = _word(ready, "admin")
-            yield Target(name, host, port, process.pid, keys, database, admin_url)
+            workers = children(process.pid) if processes > 1 else ()
+            yield Target(name, host, port, process.pid, keys, database, admin_url, workers)
         finally:
             stop(process)
         verify(config)

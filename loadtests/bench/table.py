@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from loadtests.bench.figures import Figure, Row, Section, ratio
-from loadtests.bench.rig import REFERENCE
-from loadtests.bench.targets import TARGETS, written
+from loadtests.bench.record import Measured, Record
+from loadtests.bench.rig import REFERENCE, RIG
+from loadtests.bench.targets import BARE_PLAIN_MS, TARGETS, slowness, written
 
 NOTHING = "–"
 # Above this share of its cores the rig is what is measured.
@@ -20,9 +20,15 @@ COLUMNS: Mapping[str, tuple[str, float, int]] = MappingProxyType(
     {
         "rate": ("calls/s", 1, 0),
         "cpu_ms": ("CPU ms/call", 1, 3),
+        "per_core": ("calls/s by CPU", 1, 0),
+        "busiest": ("busiest process's share %", 100, 0),
         "pg_ms": ("PostgreSQL ms/call", 1, 3),
         "p50_ms": ("p50 ms", 1, 2),
         "p99_ms": ("p99 ms", 1, 2),
+        "hold_ms": ("hold ms", 1, 2),
+        "batch_ms": ("transaction ms", 1, 2),
+        "batch_messages": ("messages in one", 1, 1),
+        "openings": ("openings/s", 1, 0),
         "event_us": ("CPU µs/event", 1, 1),
         "served": ("served %", 100, 0),
         "first_p50_ms": ("first byte p50 ms", 1, 1),
@@ -50,76 +56,81 @@ Figures are medians of the windows that count, with the lowest and the highest i
 the operating system's count for the whole process tree, PostgreSQL apart.
 
 `× {REFERENCE}` compares CPU with the project's own bare proxy (`loadtests/bench/reference`: the
-same stack without keys, money, log or limits), in windows by turns.
+same stack without keys, money, log or limits), in windows by turns. Wherever two servers are
+compared, here and beside the targets, it is the median of what comes out turn by turn, because the
+machine's own speed drifts by more than what is to be seen; it is not the quotient of the medians.
 
-`rig alone` is the load generator straight at the upstream: what of a latency is not the server's.
+`{RIG}` is the load generator straight at the upstream: what of a latency is not the server's.
 Its CPU column is the upstream's. Where the rig's cores are busy above {RIG_BUSY_MAX:.0%}, the rig
 is what limits the calls a second; CPU still says what a call costs.
 """
 
 
-@dataclass(frozen=True)
-class Run:
-    """What the table says about the run itself."""
-
-    command: str
-    date: str
-    machine: Sequence[str]
-    placement: str
-    windows: int
-    seconds: float
-    is_full: bool
-    notes: Sequence[str] = field(default_factory=tuple)
-
-
-def render(run: Run, sections: Sequence[Section]) -> str:
+def render(record: Record) -> str:
     """The whole file."""
     lines = ["# What a call costs", ""]
-    lines += [f"    {run.command}", ""]
-    if not run.is_full:
+    if not record.is_full:
         lines += [
             "A quick run: it shows that the benchmark works; its figures say nothing.",
             "",
         ]
-    lines += [f"- {run.date}; {run.windows} windows of {run.seconds:g} s for each figure"]
-    lines += [f"- {line}" for line in (*run.machine, run.placement)]
-    lines += [f"- {note}" for note in run.notes]
-    if run.is_full:
-        lines += ["", "## Beside the targets", "", *_targets(sections)]
-    lines += ["", "## Every piece of work", ""]
-    lines += [EXPLANATIONS]
-    for section in sections:
-        lines += [*_section(section), ""]
+    verified = sum(one.verified for one in record.work.values())
+    lines += [f"- {line}" for line in record.surroundings]
+    lines += [f"- `gw ledger verify` found nothing after {verified} gateways"]
+    for name, measured in record.work.items():
+        if measured.section is None:
+            lines.append(f"- **{name}: {measured.fault}**")
+        else:
+            voids = all_void(measured.section)
+            lines += [f"- **{name}: every window of {row} is void**" for row in voids]
+    if record.is_full:
+        lines += ["", "## Beside the targets", "", *_targets(record.sections)]
+    lines += ["", "## Every piece of work", "", EXPLANATIONS]
+    for measured in record.work.values():
+        if measured.section is not None:
+            lines += [*_section(measured, measured.section), ""]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def all_void(section: Section | None) -> list[str]:
+    """The servers of which nothing is known because of every window something failed."""
+    return [row.name for row in section.rows if row.voids and not row.valid] if section else []
 
 
 def _targets(sections: Sequence[Section]) -> Iterable[str]:
     by_name = {section.name: section for section in sections}
+    slower = slowness(by_name)
     rows = []
     for target in TARGETS:
         judged = target.judge(by_name)
         bound = ("≥ " if target.least else "≤ ") + written(target, target.bound)
         if judged is None:
-            rows.append([target.work, bound, NOTHING, "not measured"])
-        else:
-            value, is_met = judged
-            rows.append(
-                [
-                    target.work,
-                    bound,
-                    written(target, value),
-                    "yes" if is_met else "**no**",
-                ]
-            )
-    return _grid(["Work", "Target", "Measured", "Met"], rows)
+            rows.append([target.work, bound, NOTHING, "", "not measured"])
+            continue
+        value, is_met = judged
+        scaled = written(target, value / slower) if slower and target.is_cpu_time else ""
+        met = "yes" if is_met else "**no**"
+        rows.append([target.work, bound, written(target, value), scaled, met])
+    yield from _grid(["Work", "Target", "Measured", "At the targets' speed", "Met"], rows)
+    if slower:
+        yield ""
+        yield (
+            f"A plain call takes the bare proxy {slower * BARE_PLAIN_MS:.3f} ms of CPU here, and "
+            f"{BARE_PLAIN_MS:.3f} where the targets in milliseconds of CPU were set: this machine "
+            f"is {slower:.2f} times as slow. The fourth column is the measured time divided by "
+            "that; the last one judges the time as it was measured."
+        )
 
 
-def _section(section: Section) -> Iterable[str]:
+def _section(measured: Measured, section: Section) -> Iterable[str]:
     has_reference = section.row(REFERENCE) is not None
     columns = [name for name in section.columns if name != RATIO or has_reference]
     headings = [f"× {REFERENCE}" if name == RATIO else COLUMNS[name][0] for name in columns]
     rows = [[row.name, *(_cell(section, row, name) for name in columns)] for row in section.rows]
     yield f"### {section.title}"
+    yield ""
+    windows = max(len(row.windows) for row in section.rows)
+    yield f"{measured.date}, `{measured.command}`; windows: {windows}"
     yield ""
     yield from _grid(["", *headings], rows)
     notes = [*section.notes, *_remarks(section)]
@@ -132,7 +143,7 @@ def _remarks(section: Section) -> Iterable[str]:
     """What a reader has to know before comparing: void windows, and a rig at its limit."""
     for row in section.rows:
         reasons = "; ".join(sorted(set(row.voids)))
-        if row.voids and not row.figures:
+        if row.voids and not row.valid:
             yield f"{row.name}: every window is void ({reasons})"
         elif row.voids:
             yield f"{row.name}: {len(row.voids)} windows are void ({reasons})"
@@ -154,7 +165,7 @@ def _cell(section: Section, row: Row, column: str) -> str:
             if name in section.columns:
                 value = ratio(row, base, name)
                 return NOTHING if value is None else f"{value:.2f}"
-    figure = row.figures.get(column)
+    figure = row.figure(column)
     return NOTHING if figure is None else _written(figure, column)
 
 

@@ -163,6 +163,7 @@ async def _serve(host: str, port: int) -> None:
     server = await loop.create_server(lambda: Connection(wheel), host, port, backlog=BACKLOG)
     gc.collect()
     gc.freeze()
+    gc.disable()  # a collection would be a gap in every stream; what is left lasts for one run
     bound = server.sockets[0].getsockname()[1]
     print(f"ready listen=http://{host}:{bound}", file=sys.stderr, flush=True)
     await stopped.wait()

@@ -8,22 +8,38 @@ from types import MappingProxyType
 from loadtests.bench.bench import GATEWAY, Ask, Bench
 from loadtests.bench.endurance import burst, soak
 from loadtests.bench.figures import Section
+from loadtests.bench.paced import open10000, paced500, paced2000
 from loadtests.bench.placement import available_cores, place
 
 PLAIN = Ask(connections=64)
 STREAM = Ask(connections=16, events=40)
-# Each number of streams gets about as many events a second as one core carries, so the more there
-# are the slower they are paced: 25,000, 20,000 and 20,000 a second.
-PAUSES_MS = (20, 100, 500)
-EVENTS = (100, 50, 24)  # of a stream: each lasts some seconds
-# Opened so many a second, over five seconds at most: in a crowd that arrives at once each waits for
-# the others, which says nothing of a stream.
-STREAMS_A_SECOND = 250
-OPENING_SECONDS_MAX = 5.0
-BODY = Ask(connections=4, image_bytes=750_000)  # a third more in base64
+BODY = Ask(connections=4, image_bytes=750_000, wants_inside=True)  # a third more in base64
 DATABASE_CONNECTIONS = (16, 64, 256)
 HALF_CONNECTIONS = 256
 
+PROCESSES_COLUMNS = (
+    "rate",
+    "cpu_ms",
+    "per_core",
+    "busiest",
+    "pg_ms",
+    "p50_ms",
+    "p99_ms",
+    "server_busy",
+    "rig_busy",
+)
+HALF_COLUMNS = (
+    "rate",
+    "cpu_ms",
+    "pg_ms",
+    "p50_ms",
+    "p99_ms",
+    "hold_ms",
+    "batch_ms",
+    "batch_messages",
+    "server_busy",
+    "rig_busy",
+)
 CALL_COLUMNS = (
     "rate",
     "cpu_ms",
@@ -31,17 +47,6 @@ CALL_COLUMNS = (
     "pg_ms",
     "p50_ms",
     "p99_ms",
-    "server_busy",
-    "rig_busy",
-)
-PACED_COLUMNS = (
-    "event_us",
-    "ratio",
-    "served",
-    "first_p50_ms",
-    "first_p99_ms",
-    "gap_p99_ms",
-    "kb_stream",
     "server_busy",
     "rig_busy",
 )
@@ -80,46 +85,6 @@ def _by_server(
         return bench.compare(name, title, columns, subjects)
 
 
-def _paced(bench: Bench, number: int) -> Section:
-    streams, pause_ms = bench.scale.streams[number], PAUSES_MS[number]
-    ask = Ask(
-        connections=streams,
-        events=EVENTS[number],
-        pause_ms=pause_ms,
-        opening_seconds=min(OPENING_SECONDS_MAX, streams / STREAMS_A_SECOND),
-    )
-    title = f"{streams:,} streams open, an event each every {pause_ms} ms"
-    with bench.servers(ask) as targets:
-        # The upstream keeps a connection for each stream of every server that has had its turn: the
-        # largest number leaves no files for the load's own.
-        asked = [one for one in targets if number < 2 or one is not bench.rig.upstream]
-        subjects = [bench.subject(target, ask) for target in asked]
-        section = bench.compare(PACED[number], title, PACED_COLUMNS, subjects)
-    section.notes.append(
-        f"Each stream has {ask.events} events and is asked for again; "
-        f"{streams * 1000 // pause_ms:,} events are due a second."
-    )
-    return section
-
-
-PACED = ("paced500", "paced2000", "open10000")
-
-
-def paced500(bench: Bench) -> Section:
-    """Streams paced at 20 ms."""
-    return _paced(bench, 0)
-
-
-def paced2000(bench: Bench) -> Section:
-    """More streams, paced more slowly."""
-    return _paced(bench, 1)
-
-
-def open10000(bench: Bench) -> Section:
-    """Many open streams, paced slowly."""
-    return _paced(bench, 2)
-
-
 def translated(bench: Bench) -> Section:
     """Chat-completions said in messages, plain, beside the native call."""
     return _translated(bench, "translated", "Translated plain call (chat → messages)", PLAIN)
@@ -144,40 +109,38 @@ def _translated(bench: Bench, name: str, title: str, ask: Ask) -> Section:
 def half(bench: Bench) -> Section:
     """Latency at half of saturation."""
     with bench.gateway([PLAIN]) as target:
-        rate = half_rate(bench, lambda: bench.window(bench.subject(target, PLAIN))["rate"])
-        ask = Ask(connections=HALF_CONNECTIONS, rate=rate)
+        rate = bench.half_rate(target, PLAIN)
+        ask = Ask(connections=HALF_CONNECTIONS, rate=rate, wants_inside=True)
         subjects = [bench.subject(one, ask) for one in (bench.rig.upstream, target)]
-        columns = (
-            "rate",
-            "cpu_ms",
-            "pg_ms",
-            "p50_ms",
-            "p99_ms",
-            "server_busy",
-            "rig_busy",
-        )
         title = f"Latency at half of saturation: {rate:,.0f} plain calls a second as they come"
-        return bench.compare("half", title, columns, subjects)
-
-
-def half_rate(bench: Bench, saturated: Callable[[], float]) -> float:
-    """Half of the plain calls a second that the gateway served when it was saturated."""
-    if bench.plain_rate is None:
-        bench.plain_rate = saturated()
-    return bench.plain_rate / 2
+        section = bench.compare("half", title, HALF_COLUMNS, subjects)
+    section.notes.append(
+        "A call counts from when it came, also while it waits for a connection. Hold, transaction "
+        "and messages (holds and settlements) of one are means of the gateway's own metrics; the "
+        "hold is what of the latency is money's."
+    )
+    return section
 
 
 def accounts(bench: Bench) -> Section:
     """One hot account beside many."""
     counts = bench.scale.accounts
     with bench.gateway([PLAIN], accounts=sum(counts)) as target:
-        subjects, keys = [], list(target.keys)
+        subjects, keys, first = [], list(target.keys), []
         for count in counts:
             some, keys = keys[:count], keys[count:]
             name = f"{count:,} accounts" if count > 1 else "1 account"
-            subjects.append(bench.subject(target, PLAIN, name=name, keys=some))
+            subject = bench.subject(target, PLAIN, name=name, keys=some)
+            subjects.append(subject)
+            first.append(bench.every_key_once(subject))
         title = f"Plain call, {PLAIN.connections} connections, by number of accounts"
-        return bench.compare("accounts", title, CALL_COLUMNS, subjects)
+        section = bench.compare("accounts", title, CALL_COLUMNS, subjects)
+    section.rows += first[1:]  # of one key it would be one call
+    section.notes.append(
+        "Before the windows each key has been used once, in the rows below; the windows go round "
+        "all of them, so that at ten thousand each comes again after ten thousand calls."
+    )
+    return section
 
 
 def database(bench: Bench) -> Section:
@@ -201,13 +164,18 @@ def processes(bench: Bench) -> Section:
             ask = Ask(connections=PLAIN.connections * count)
             subjects = [wide.subject(target, ask) for target in (one, several)]
             title = f"{count} processes beside one, {ask.connections} connections"
-            section = wide.compare("processes", title, CALL_COLUMNS, subjects)
+            section = wide.compare("processes", title, PROCESSES_COLUMNS, subjects)
         section.notes.append(f"Here: {wide.placement.describe()}.")
         if not wide.placement.is_disjoint:
             section.notes.append(
                 "The rig competes with the gateway for the same cores, so the ratio of the rates "
-                "is less than the gateway's own; the CPU of a call is to be trusted."
+                "is less than the gateway's own; the CPU of a call is to be trusted, and what a "
+                "core of its own for each process would serve is the second figure of calls."
             )
+        section.notes.append(
+            "`calls/s by CPU` is the number of processes divided by the CPU of a call: what they "
+            "serve with a core each, as long as none has more to do than the others."
+        )
         return section
 
 

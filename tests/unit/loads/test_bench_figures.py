@@ -6,20 +6,12 @@ import math
 
 import pytest
 
-from loadtests.bench.figures import (
-    Figure,
-    Row,
-    Section,
-    added,
-    percentile,
-    ratio,
-    slope,
-    summarise,
-)
-from loadtests.bench.lag import longest_seconds, parse_buckets
+from loadtests.bench.figures import Figure, Row, Section, added, percentile, ratio, slope
+from loadtests.bench.inside import differences, longest_seconds, parse_inside
+from loadtests.bench.record import Measured, Record
 from loadtests.bench.rig import REFERENCE
-from loadtests.bench.table import Run, render
-from loadtests.bench.targets import TARGETS, Target, furthest, own, to_reference
+from loadtests.bench.table import render
+from loadtests.bench.targets import TARGETS, Target, furthest, own, slowness, to_reference
 
 PAGE = """\
 gw_loop_lag_seconds_bucket{le="0.001"} 10.0
@@ -27,11 +19,13 @@ gw_loop_lag_seconds_bucket{le="0.005"} 12.0
 gw_loop_lag_seconds_bucket{le="0.05"} 12.0
 gw_loop_lag_seconds_bucket{le="+Inf"} 12.0
 gw_loop_lag_seconds_count 12.0
+gw_hold_latency_seconds_sum 0.5
+gw_hold_latency_seconds_count 100.0
 """
 
 
 def row(name: str, **values: float) -> Row:
-    return Row(name, {key: Figure(one, one, one, 1) for key, one in values.items()})
+    return Row(name, [values])
 
 
 def section(*rows: Row, name: str = "plain", columns: tuple[str, ...] = ("cpu_ms",)) -> Section:
@@ -39,9 +33,18 @@ def section(*rows: Row, name: str = "plain", columns: tuple[str, ...] = ("cpu_ms
 
 
 def test_a_figure_is_the_median_with_its_spread() -> None:
-    figures = summarise([{"a": 3.0, "b": 1.0}, {"a": 9.0}, {"a": 4.0}])
-    assert figures == {"a": Figure(4.0, 3.0, 9.0, 3)}
-    assert summarise([]) == {}
+    some = Row("one", [{"a": 3.0, "b": 1.0}, None, {"a": 9.0}, {"a": 4.0}], ["1 failed: cut"])
+    assert some.figure("a") == Figure(4.0, 3.0, 9.0, 3)
+    assert some.figure("b") is None
+    assert Row("none").figure("a") is None
+
+
+def test_servers_are_compared_turn_by_turn() -> None:
+    mine = Row("gateway", [{"ms": 2.0}, None, {"ms": 8.0}, {"ms": 30.0}])
+    base = Row(REFERENCE, [{"ms": 1.0}, {"ms": 9.0}, {"ms": 2.0}, {"ms": 10.0}])
+    assert ratio(mine, base, "ms") == 3.0
+    assert added(mine, base, "ms") == 6.0
+    assert ratio(mine, Row(REFERENCE, [None, {"ms": 1.0}]), "ms") is None
 
 
 @pytest.mark.parametrize(("share", "expected"), [(0.5, 50), (0.99, 99), (1.0, 100), (0.001, 1)])
@@ -65,10 +68,18 @@ def test_comparisons_need_both_sides() -> None:
 
 def test_the_longest_lag_is_the_highest_bucket_that_grew() -> None:
     before = {0.001: 10.0, 0.005: 10.0, 0.05: 10.0, math.inf: 10.0}
-    assert longest_seconds(before, parse_buckets(PAGE)) == 0.005
-    assert longest_seconds(parse_buckets(PAGE), parse_buckets(PAGE)) == 0.0
-    two = parse_buckets(PAGE.replace("{le", '{process="1",le') + PAGE)
-    assert two[0.005] == 24.0
+    page = parse_inside(PAGE)
+    assert longest_seconds(before, page.lag) == 0.005
+    assert longest_seconds(page.lag, page.lag) == 0.0
+    two = parse_inside(PAGE.replace("{le", '{process="1",le') + PAGE)
+    assert two.lag[0.005] == 24.0
+
+
+def test_what_the_gateway_says_is_a_mean_of_what_came_between() -> None:
+    later = PAGE.replace("sum 0.5", "sum 0.9").replace("count 100.0", "count 300.0")
+    said = differences(parse_inside(PAGE), parse_inside(later))
+    assert said == {"lag_ms": 0.0, "hold_ms": pytest.approx(2)}
+    assert differences(None, parse_inside(PAGE)) == {}
 
 
 def test_targets_are_judged_where_they_were_measured() -> None:
@@ -93,26 +104,44 @@ def test_targets_are_judged_where_they_were_measured() -> None:
 def test_rows_apart_need_every_row() -> None:
     both = section(row("one", rate=100), row("many", rate=80))
     assert furthest("rate")(both) == pytest.approx(0.25)
-    assert furthest("rate")(section(row("one", rate=100), Row("void"))) is None
+    assert furthest("rate")(section(row("one", rate=100), Row("void", [None]))) is None
+    one_pass = Row("first calls", [{"rate": 5.0}])
+    many = [Row(name, [{"rate": rate}] * 3) for name, rate in (("one", 100.0), ("two", 80.0))]
+    assert furthest("rate")(section(*many, one_pass)) == pytest.approx(0.25)
+
+
+def recorded(*sections: Section, is_full: bool = True) -> Record:
+    work = {one.name: Measured("today", "ops/bench", 1, one) for one in sections}
+    return Record(["a machine"], is_full, work)
 
 
 def test_the_table_shows_spread_ratio_voids_and_targets() -> None:
-    mine = Row("gateway", {"cpu_ms": Figure(0.3, 0.25, 0.4, 4)}, ["1 failed: cut"])
-    lost = Row("other", {}, ["no answer", "no answer"])
-    measured = section(mine, row(REFERENCE, cpu_ms=0.1), lost, columns=("cpu_ms", "ratio"))
-    run = Run("ops/bench", "today", ["a machine"], "all over", 5, 3.0, is_full=True)
-    text = render(run, [measured])
+    windows = [{"cpu_ms": one} for one in (0.25, 0.3, 0.4)]
+    mine = Row("gateway", [*windows, None], ["1 failed: cut"])
+    base = Row(REFERENCE, [{"cpu_ms": 0.1} for _ in range(4)])
+    lost = Row("other", [None, None], ["no answer", "no answer"])
+    measured = section(mine, base, lost, columns=("cpu_ms", "ratio"))
+    text = render(recorded(measured))
     assert "| gateway | 0.300 (0.250–0.400) | 3.00 |" in text
     assert "| other | – | – |" in text
     assert "- gateway: 1 windows are void (1 failed: cut)" in text
     assert "- other: every window is void (no answer)" in text
-    assert f"| {TARGETS[0].work} | ≤ 2.00 × | 3.00 × | **no** |" in text
+    assert "- **plain: every window of other is void**" in text
+    assert f"| {TARGETS[0].work} | ≤ 2.00 × | 3.00 × |  | **no** |" in text
     assert text.count("not measured") == len(TARGETS) - 1
+
+
+def test_times_of_cpu_stand_beside_what_they_were_where_the_targets_were_set() -> None:
+    plain = section(row("gateway", cpu_ms=0.3, pg_ms=0.05), row(REFERENCE, cpu_ms=0.14))
+    assert slowness({"plain": plain}) == pytest.approx(2)
+    text = render(recorded(plain))
+    assert "| ≤ 0.040 ms | 0.050 ms | 0.025 ms | **no** |" in text
+    assert "this machine is 2.00 times as slow" in text
+    assert slowness({}) is None
 
 
 def test_a_quick_table_judges_nothing_and_a_busy_rig_is_named() -> None:
     busy = section(row("gateway", cpu_ms=0.3, rig_busy=0.95))
-    run = Run("ops/bench --quick", "today", [], "all over", 2, 0.4, is_full=False)
-    text = render(run, [busy])
+    text = render(recorded(busy, is_full=False))
     assert "Beside the targets" not in text
     assert "The rig is at its limit in: gateway." in text

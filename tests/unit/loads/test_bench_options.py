@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from loadtests.bench.bench import FULL
-from loadtests.bench.options import chosen, others, parse
+from loadtests.bench.options import TABLE, chosen, others, parse
 from loadtests.bench.workloads import WORKLOADS
 
 
@@ -15,9 +15,15 @@ def test_everything_but_the_long_run_is_done_unless_told() -> None:
     assert chosen(parse(["--only", "stream", "plain"])) == ["plain", "stream"]
 
 
+def test_a_quick_run_leaves_the_table_alone_unless_told() -> None:
+    assert parse([]).write == TABLE
+    assert parse(["--quick"]).write is None
+    assert parse(["--quick", "--write", "mine.md"]).write.name == "mine.md"
+
+
 def test_streams_are_as_many_as_files_may_be_open() -> None:
     assert FULL.within(65_536) == FULL
-    assert FULL.within(20_000).streams == (500, 2_000, 9_750)
+    assert FULL.within(20_000).streams == (500, 2_000, 9_900)
 
 
 def test_other_servers_have_a_name_or_their_address() -> None:

@@ -13,11 +13,11 @@ import pytest
 
 from loadtests.bench.canned import Answer
 from loadtests.bench.client import Tally
-from loadtests.bench.load import Plan, Seen
+from loadtests.bench.load import Plan
 from loadtests.bench.machine import cpu_seconds, tree, tree_cpu_seconds, tree_resident_mb
 from loadtests.bench.rig import Target
 from loadtests.bench.upstream import Stream, Wheel
-from loadtests.bench.window import Subject, from_tally
+from loadtests.bench.window import Spent, Subject, from_tally
 
 SERVER = Target("gateway", "127.0.0.1", 1, 1, ["key"])
 PLAN = Plan("127.0.0.1", 1, (b"",), connections=10)
@@ -25,7 +25,7 @@ PLAN = Plan("127.0.0.1", 1, (b"",), connections=10)
 
 def test_cpu_is_shared_among_the_answers() -> None:
     tally = Tally(answers=100, seconds=array("d", [0.001] * 99 + [0.009]))
-    figures = from_tally(Subject("a", SERVER, PLAN), Seen(tally, Tally()), 2.0, (0.5, 0.1, 0.2), 2)
+    figures = from_tally(Subject("a", SERVER, PLAN), tally, 2.0, Spent(0.5, 0.1, 0.2), 2)
     assert figures["rate"] == 50
     assert figures["cpu_ms"] == pytest.approx(5)
     assert figures["pg_ms"] == pytest.approx(1)
@@ -38,11 +38,20 @@ def test_cpu_is_shared_among_the_answers() -> None:
 def test_events_are_served_as_far_as_they_were_due() -> None:
     tally = Tally(events=450, gaps=array("d", [0.02]))
     subject = Subject("a", SERVER, PLAN, pause_ms=20)
-    figures = from_tally(subject, Seen(tally, Tally()), 1.0, (0.009, 0.0, 0.0), 1)
+    figures = from_tally(subject, tally, 1.0, Spent(0.009, 0.0, 0.0), 1)
     assert figures["served"] == pytest.approx(0.9)
     assert figures["event_us"] == pytest.approx(20)
     assert figures["gap_p99_ms"] == 20
     assert "cpu_ms" not in figures
+
+
+def test_of_several_processes_is_said_what_they_serve_with_a_core_each() -> None:
+    earlier, later = Spent(1.0, 0.0, 0.0, (0.4, 0.6)), Spent(2.0, 0.1, 0.2, (0.8, 1.2))
+    tally = Tally(answers=100, seconds=array("d", [0.001] * 100))
+    subject = Subject("a", SERVER, PLAN)
+    figures = from_tally(subject, tally, 1.0, later.since(earlier), 1)
+    assert figures["per_core"] == 200
+    assert figures["busiest"] == pytest.approx(0.6)
 
 
 def test_cpu_and_memory_are_those_of_the_whole_tree() -> None:
