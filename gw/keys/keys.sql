@@ -1,11 +1,6 @@
 -- find --
 -- The keys of some hashes, each with its account and what that has available now.
-SELECT k.lookup_hash, k.legacy_hash, a.balance_nano_usd - a.held_nano_usd,
-       k.id, k.account_id, k.name, k.prefix, k.kind, k.agent_id, k.allowed_models, k.expires_at,
-       k.account_logs, k.spend_cap_nano_usd, a.rpm_limit, a.concurrency_limit,
-       k.revoked_at IS NOT NULL, k.enabled, a.enabled
-FROM keys k JOIN accounts a ON a.id = k.account_id
-WHERE k.lookup_hash = ANY (%(lookup)s::bytea[]) OR k.legacy_hash = ANY (%(legacy)s::bytea[])
+SELECT * FROM find_keys(%(lookup)s::bytea[], %(legacy)s::bytea[])
 
 -- insert --
 -- A new key, found by its keyed hash or, when imported, by its plain one.

@@ -83,9 +83,28 @@ async def disable_account(world: Running) -> None:
     await accounts.set_enabled(world.other, world.account_id, enabled=False)
 
 
+async def remove(world: Running) -> None:
+    async with world.other.transaction() as session:
+        await session.execute("DELETE FROM key_spend WHERE key_id = %s", (world.key_id,))
+        await session.execute("DELETE FROM keys WHERE id = %s", (world.key_id,))
+
+
+async def move(world: Running) -> None:
+    closed = await accounts.create(world.other, "Bob")
+    await accounts.set_enabled(world.other, closed.id, enabled=False)
+    moved = "UPDATE keys SET account_id = %s WHERE id = %s"
+    await world.other.execute(moved, (closed.id, world.key_id))
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
-    [(revoke, "revoked"), (disable, "disabled"), (disable_account, "account_inactive")],
+    [
+        (revoke, "revoked"),
+        (disable, "disabled"),
+        (disable_account, "account_inactive"),
+        (remove, "unknown"),
+        (move, "account_inactive"),
+    ],
 )
 def test_key_refused_elsewhere_is_refused_here(
     database_url: str, change: Change, reason: str
