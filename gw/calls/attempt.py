@@ -7,7 +7,6 @@ event nothing has reached the client.
 
 from __future__ import annotations
 
-import asyncio
 from types import TracebackType
 from typing import Any
 
@@ -28,6 +27,7 @@ from gw.calls.blocks import EventBlocks
 from gw.calls.call import ChatCall
 from gw.calls.running import Running
 from gw.calls.speech import Speech, TranslatedFraming
+from gw.calls.time_limit import TimeLimit
 from gw.calls.tokens import TokenBill
 
 # Of an error body only the message is used.
@@ -74,13 +74,12 @@ class Upstream:
         candidate: Candidate,
         lease: Lease,
         *,
-        deadline: float,
+        limit: TimeLimit,
         running: Running[TokenBill],
     ) -> Answer:
-        """Try one channel until `deadline` (loop time). Raises UpstreamError."""
-        with Trying(running, candidate):
-            async with asyncio.timeout_at(deadline):
-                return await self._open(call, candidate, lease, running)
+        """Try one channel, within the time of the call. Raises UpstreamError."""
+        with Trying(running, candidate), limit:
+            return await self._open(call, candidate, lease, running)
 
     async def _open(
         self, call: ChatCall, candidate: Candidate, lease: Lease, running: Running[TokenBill]

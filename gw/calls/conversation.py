@@ -6,7 +6,6 @@ The heart of the gateway, and the same for every chat protocol. The money on the
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from actors.clock import Clock
@@ -27,12 +26,13 @@ from gw.calls.ending import Ending, ending_of_failure, ending_of_refusal
 from gw.calls.estimate import estimate
 from gw.calls.relay import Relay
 from gw.calls.running import Running
+from gw.calls.time_limit import TimeLimits
 from gw.calls.tokens import TokenBill
 from gw.calls.tools import channels_for
 
 
 class Conversation:
-    """Runs chat calls. One per process; holds no state of its own."""
+    """Runs chat calls. One per process; of its own it has the time of its calls."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Conversation:
         self._upstream = Upstream(wire=wire, clock=clock, answer_bytes_max=answer_bytes_max)
         self._redactor = redactor
         self._price_of = price_of
-        self._timeout_seconds = timeout_seconds
+        self._limits = TimeLimits(timeout_seconds)
 
     async def run(self, call: ChatCall, writer: AnswerWriter) -> None:
         """Serve one call to its end.
@@ -78,20 +78,22 @@ class Conversation:
     async def _serve(
         self, call: ChatCall, running: Running[TokenBill], writer: AnswerWriter
     ) -> None:
-        deadline = asyncio.get_running_loop().time() + self._timeout_seconds
         order, able = channels_for(call, self._channels)
         running.receipt.considered(order, is_pinned=call.pin is not None)
         running.receipt.passed_over({c.channel_id: "tool" for c in order if c not in able})
+        limit = self._limits.begin()
         try:
             answer = await running.first_answer(
                 able,
                 self._channels,
                 lambda candidate, lease: self._upstream.attempt(
-                    call, candidate, lease, deadline=deadline, running=running
+                    call, candidate, lease, limit=limit, running=running
                 ),
             )
         except NoAnswer as failure:
             running.fail(ending_of_failure(failure, self._redactor()))
+        finally:
+            limit.end()
         if isinstance(answer, Refusal):
             running.finish_attempt("success", f"status_{answer.status // 100}xx")
             running.fail(ending_of_refusal(answer, self._redactor()))
@@ -103,7 +105,7 @@ class Conversation:
             writer.send(answer.body)
         else:
             call.forget()  # it may be megabytes, and a stream lasts for minutes
-            await self._relay(running, answer, writer, deadline)
+            await self._relay(running, answer, writer, limit.deadline)
 
     async def _relay(
         self,
