@@ -27,11 +27,9 @@ class Clock(Protocol):
 class SystemClock:
     """The operating system's time."""
 
-    def now(self) -> float:
-        return time.time()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
+    # As they are: a call asks for the time twenty times.
+    now = staticmethod(time.time)
+    monotonic = staticmethod(time.monotonic)
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -7,7 +7,6 @@ a time-out ends the call. A channel that is full or open is passed over and is n
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from msgspec import Struct
@@ -42,8 +41,7 @@ class NoAnswer(Exception):
         self.passed_over = passed_over
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answered(Generic[T]):
+class Answered(Struct, Generic[T], frozen=True, kw_only=True):
     """The first answer, the lease it came by, and what had failed before."""
 
     answer: T

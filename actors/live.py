@@ -48,7 +48,8 @@ class LiveCalls:
     def leave(self, call_id: UUID) -> None:
         """A call ends. Leaving twice is harmless."""
         self._calls.pop(call_id, None)
-        self._reported.pop(call_id, None)
+        if self._reported:  # mostly there is none: a call is over before it could be reported
+            self._reported.pop(call_id, None)
 
     def changed(self, *, at_once: int) -> Iterator[list[tuple[UUID, Delivered]]]:
         """Calls that have delivered more since they were last listed here.

@@ -8,7 +8,7 @@ ones share by least load, or, for a pinned conversation, by a hash that every pr
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -72,8 +72,10 @@ def candidates(
 
 
 def _ordered(
-    found: Iterable[tuple[Binding, ChannelView, str]], pin: str | None
+    found: list[tuple[Binding, ChannelView, str]], pin: str | None
 ) -> list[tuple[Binding, ChannelView, str]]:
+    if len(found) < 2:
+        return found
     second: Callable[[ChannelView], tuple[float, int]]
     if pin is None:
         second = _load

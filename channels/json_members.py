@@ -145,7 +145,7 @@ def _is_every_byte_accounted_for(body: bytes, raw: dict[str, msgspec.Raw]) -> bo
     Then no name is there twice: the second member's bytes would be left over. The usual, compact
     body needs no walk.
     """
-    size = 2 + sum([4 + len(memoryview(value)) for value in raw.values()]) - bool(raw)
+    size = 2 + sum([4 + len(value) for value in raw.values()]) - bool(raw)
     return size + len("".join(raw)) == len(body)
 
 
@@ -176,7 +176,7 @@ def _locate(body: bytes, raw: dict[str, msgspec.Raw]) -> dict[str, _Span]:
             start = _past_space(body, name_end) + 1
         if body[start] <= _SPACE and body[start := start + 1] <= _SPACE:
             start = _past_space(body, start)
-        end = after = start + len(memoryview(value))
+        end = after = start + len(value)
         if body[after] <= _SPACE:
             after = _past_space(body, after)
         # A number can be the beginning of another one, 1 of 12: then no separator follows.

@@ -10,8 +10,9 @@ the client's protocol is the router's part.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 from typing import Protocol as Interface
@@ -144,7 +145,8 @@ _CODECS: Mapping[Protocol, Codec] = MappingProxyType(
 _PREFERRED: tuple[Protocol, ...] = ("native", "chat", "messages", "responses")
 
 
-def upstream_protocols(client: str, enabled: Collection[str]) -> tuple[str, ...]:
+@cache
+def upstream_protocols(client: str, enabled: frozenset[str]) -> tuple[str, ...]:
     """The protocols that a client's may be translated to, the preferred first.
 
     `enabled` are settings, as in the configuration's `translations`.

@@ -200,13 +200,15 @@ class UpstreamConnection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """One line of its head, or of what follows a body in chunks."""
-        answer = cast(UpstreamAnswer, self._answer)
+        answer = self._answer
+        assert answer is not None
         if not answer.status:
             answer.fields.setdefault(name.lower(), value)
 
     def on_headers_complete(self) -> None:
         """Its head is here, unless it is an interim one."""
-        answer = cast(UpstreamAnswer, self._answer)
+        answer = self._answer
+        assert answer is not None
         status = self._parser.get_status_code()
         if status < 200:
             if status < 100:
@@ -220,13 +222,15 @@ class UpstreamConnection(asyncio.Protocol):
 
     def on_body(self, data: bytes) -> None:
         """A piece of its body."""
-        answer = cast(UpstreamAnswer, self._answer)
+        answer = self._answer
+        assert answer is not None
         answer.pieces.append(data)
         answer.waiting_bytes += len(data)
 
     def on_message_complete(self) -> None:
         """It has come to its end, and the connection may carry the next one."""
-        answer = cast(UpstreamAnswer, self._answer)
+        answer = self._answer
+        assert answer is not None
         if not answer.status:  # an interim one
             return
         self._answer = None

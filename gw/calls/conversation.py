@@ -22,7 +22,7 @@ from gw.calls.answers import Refusal, StreamAnswer, WholeAnswer
 from gw.calls.attempt import Upstream
 from gw.calls.billing import Billing
 from gw.calls.call import AnswerWriter, ChatCall
-from gw.calls.ending import Ending, ending_of_failure, ending_of_refusal
+from gw.calls.ending import SUCCESS, Ending, ending_of_failure, ending_of_refusal
 from gw.calls.estimate import estimate
 from gw.calls.relay import Relay
 from gw.calls.running import Running
@@ -80,7 +80,8 @@ class Conversation:
     ) -> None:
         order, able = channels_for(call, self._channels)
         running.receipt.considered(order, is_pinned=call.pin is not None)
-        running.receipt.passed_over({c.channel_id: "tool" for c in order if c not in able})
+        if able is not order:
+            running.receipt.passed_over({c.channel_id: "tool" for c in order if c not in able})
         limit = self._limits.begin()
         try:
             answer = await running.first_answer(
@@ -151,7 +152,7 @@ class Conversation:
             running.end(Ending("error", "upstream_error", _ERROR_EVENT))
         else:
             running.finish_attempt("success", "ok")
-            running.end(Ending("success", None, None))
+            running.end(SUCCESS)
 
 
 _CUT = "The upstream ended the stream before it was complete."

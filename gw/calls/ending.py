@@ -32,6 +32,7 @@ class Ending:
     error: GatewayError | None = field(default=None, compare=False)
 
 
+SUCCESS = Ending("success", None, None)
 CLIENT_GONE = Ending("interrupted", "client_disconnected", "The client closed its connection.")
 STOPPING = Ending("interrupted", "gateway_stopping", "The gateway was stopped.")
 

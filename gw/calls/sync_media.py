@@ -17,7 +17,7 @@ from channels.redact import Redactor
 from gw.calls.answers import ErrorBody, Refusal, UpstreamFailed
 from gw.calls.billing import Billing
 from gw.calls.call import AnswerWriter
-from gw.calls.ending import Ending, ending_of_failure, ending_of_refusal
+from gw.calls.ending import SUCCESS, Ending, ending_of_failure, ending_of_refusal
 from gw.calls.media import MediaBill, MediaCall
 from gw.calls.media_attempt import MediaAnswer, MediaUpstream
 from gw.calls.running import Running
@@ -87,7 +87,7 @@ class SyncMedia:
         """Settled before the answer goes out: whoever reads it finds the balance moved."""
         if answer.failed is None:
             running.finish_attempt("success", "ok")
-            running.end(Ending("success", None, None))
+            running.end(SUCCESS)
         else:
             # Its way of refusing this prompt, say: no sign that the channel is ill.
             running.finish_attempt("success", "error_event")

@@ -69,7 +69,7 @@ def compatibility(registry: Registry, translations: Collection[str]) -> list[Row
 def _cell(
     model: ModelSpec, protocol: str, views: dict[str, _Idle], translations: Collection[str]
 ) -> Cell:
-    spoken = upstream_protocols(protocol, translations)
+    spoken = upstream_protocols(protocol, frozenset(translations))
     found = candidates(model, protocol, views, translations=spoken)
     headers = dict.fromkeys(
         TRANSLATIONS[cast(Protocol, protocol), cast(Protocol, one.protocol)].header

@@ -29,8 +29,8 @@ def find_key(
     if mode == "models":
         return _header(headers, "x-api-key") or _bearer(headers)
     for name in _KEY_HEADERS:
-        key = _header(headers, name)
-        if key:
+        field = headers.get(name)
+        if field and (key := field.strip()):
             return key
     for value in query.get("key", ()):
         key = value.decode("utf-8", "replace").strip()

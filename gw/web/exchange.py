@@ -182,7 +182,9 @@ class Exchange(AnswerHandler):
         assert self._inbound is not None
         self.body = self._inbound.take()
         self._inbound = None
-        asyncio.create_task(self._serve())  # noqa: RUF006  the loop holds it until it begins
+        # The loop holds it until it begins. `create_task` would make up a name for it, which is a
+        # good part of what a task costs.
+        asyncio.Task(self._serve(), loop=asyncio.get_running_loop(), name="request")
 
     async def _serve(self) -> None:
         """Run the endpoint, and finish the answer or what there is of it.

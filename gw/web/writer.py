@@ -33,10 +33,12 @@ class HandlerWriter:
     def begin(
         self, content_type: str, headers: Mapping[str, str], *, http_status: int = 200
     ) -> None:
-        self._handler.set_status(http_status)
-        self._handler.set_header("Content-Type", content_type)
+        handler = self._handler
+        if http_status != 200:  # which it is already
+            handler.set_status(http_status)
+        handler.set_header("Content-Type", content_type)
         for name, value in headers.items():
-            self._handler.set_header(name, value)
+            handler.set_header(name, value)
 
     def write(self, block: bytes) -> Future[None] | None:
         handler = self._handler

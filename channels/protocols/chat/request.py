@@ -75,7 +75,7 @@ def read_request(body: bytes) -> ChatRequest:
         chat.model,
         chat.stream is True,
         options is not None and options.include_usage is True,
-        len(memoryview(raw["messages"])),
+        len(raw["messages"]),
         _max_tokens(chat),
         _builtin_tools(chat) if chat.tools else (),
         _INCLUDE_USAGE if options is None else _asking_for_usage(raw["stream_options"]),

@@ -65,7 +65,7 @@ def read_request(body: bytes) -> MessagesRequest:
         members,
         check_model(read.model),
         read.stream is True,
-        len(memoryview(members.raw["messages"])),
+        len(members.raw["messages"]),
         read.max_tokens,
         _builtin_tools(read.tools) if read.tools else (),
         parameters(members.raw, read),

@@ -85,7 +85,7 @@ def read_request(body: bytes, *, model: str, stream: bool) -> NativeRequest:
         members,
         model,
         stream,
-        len(memoryview(members.raw["contents"])),
+        len(members.raw["contents"]),
         _max_tokens(read.generation_config or read.generation_config_spelled),
         tools,
         config_name,

@@ -54,7 +54,7 @@ def read_request(body: bytes) -> ResponsesRequest:
         members,
         check_model(read.model),
         read.stream is True,
-        len(memoryview(members.raw["input"])),
+        len(members.raw["input"]),
         read.max_output_tokens,
         _builtin_tools(read.tools) if read.tools else (),
         parameters(members.raw, read),

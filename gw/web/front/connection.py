@@ -15,7 +15,7 @@ it for what it lets through. A connection has one deadline, moved by what it wai
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from httptools import (
     HttpParserCallbackError,
@@ -131,17 +131,8 @@ class FrontConnection(PacedConnection):
         self._begun = 0 if self._incoming is None else 1
         handed_on = self._handed_on
         fault = self._feed(data)
-        if isinstance(fault, HttpParserUpgrade):
-            self._ignore_upgrade(data[fault.args[0] :])
-            return
-        if isinstance(fault, HttpParserInvalidMethodError):
-            self._unknown_method(data, fault)
-            return
-        if isinstance(fault, HeadFault):
-            self._fail(str(fault))
-            return
         if fault is not None:
-            self._fail(in_words(fault))
+            self._stopped(fault, data)
             return
         if self._incoming is None or self._handed_on != handed_on:
             self._unseen_bytes = 0
@@ -150,6 +141,17 @@ class FrontConnection(PacedConnection):
         self._unseen_bytes += len(data)
         if self._unseen_bytes > HEAD_BYTES_MAX:
             self._fail(TOO_LARGE)
+
+    def _stopped(self, fault: HttpParserError | HttpParserUpgrade | HeadFault, data: bytes) -> None:
+        """The parser went no further in what was read."""
+        if isinstance(fault, HttpParserUpgrade):
+            self._ignore_upgrade(data[fault.args[0] :])
+        elif isinstance(fault, HttpParserInvalidMethodError):
+            self._unknown_method(data, fault)
+        elif isinstance(fault, HeadFault):
+            self._fail(str(fault))
+        else:
+            self._fail(in_words(fault))
 
     def _feed(self, data: bytes) -> HttpParserError | HttpParserUpgrade | HeadFault | None:
         """Have it parsed, and say what stopped that.
@@ -191,7 +193,8 @@ class FrontConnection(PacedConnection):
             raise HeadFault(TOO_MANY)
 
     def on_headers_complete(self) -> None:
-        incoming = cast(FrontRequest, self._incoming)
+        incoming = self._incoming
+        assert incoming is not None
         if not self._is_head:
             self._is_upgrading = False  # the second parser has come to where the first stopped
             return
@@ -220,7 +223,8 @@ class FrontConnection(PacedConnection):
         self._arrived(incoming)
 
     def on_body(self, body: bytes) -> None:
-        incoming = cast(FrontRequest, self._incoming)
+        incoming = self._incoming
+        assert incoming is not None
         self._handed_on += 1
         incoming.take(body)
         if incoming.pending_bytes > EARLY_BODY_BYTES_MAX:
@@ -229,7 +233,8 @@ class FrontConnection(PacedConnection):
     def on_message_complete(self) -> None:
         if self._is_upgrading:
             return
-        incoming, self._incoming = cast(FrontRequest, self._incoming), None
+        incoming, self._incoming = self._incoming, None
+        assert incoming is not None
         if incoming is self._current:
             self.disarm()
         incoming.completed()

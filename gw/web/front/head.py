@@ -32,6 +32,9 @@ class RequestHeaders(HTTPHeaders):
         self._as_list = fields
         self._combined_cache = {}
 
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and spelled(name) in self._as_list
+
     def get(self, name: str, default: Any = None) -> Any:
         # Most of what a request is asked for it does not have; Tornado's raises for each of them.
         values = self._as_list.get(spelled(name))

@@ -134,9 +134,9 @@ def test_failure_amid_the_answer_is_said_in_the_clients_words() -> None:
 
 
 def test_protocols_a_client_is_translated_to_are_those_switched_on_the_preferred_first() -> None:
-    everything = [row.setting for row in TRANSLATIONS.values()]
+    everything = frozenset(row.setting for row in TRANSLATIONS.values())
     assert upstream_protocols("chat", everything) == ("native", "messages")
     assert upstream_protocols("native", everything) == ("chat", "messages")
     assert upstream_protocols("messages", everything) == ("chat",)
     assert upstream_protocols("responses", everything) == ()
-    assert upstream_protocols("chat", ["chat_to_messages"]) == ("messages",)
+    assert upstream_protocols("chat", frozenset({"chat_to_messages"})) == ("messages",)
