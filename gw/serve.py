@@ -28,6 +28,7 @@ from actors.store.database import Database, StoreUnavailable
 from actors.store.embedded import EmbeddedPostgres
 from actors.store.migrations import migrate
 from actors.supervisor import Supervisor
+from actors.wallet.neighbours import Neighbours
 from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
 from channels.wire.client import HttpWire
@@ -113,6 +114,7 @@ class Gateway:
         self._last_use: LastUse
         self._writer: LedgerWriter
         self._wallets: Wallets
+        self._neighbours: Neighbours
         self._heartbeat: Heartbeat
         self._tls: ssl.SSLContext | None
         self._public: PublicListener
@@ -282,6 +284,13 @@ class Gateway:
     async def _start_watchers(self) -> None:
         await self._feed.start()
         self._keep("changes", self._feed.run)
+        self._neighbours = Neighbours(
+            database=self._database,
+            process_id=self._identity.id,
+            settled=self._wallets.settled,
+        )
+        await self._neighbours.start()
+        self._keep("neighbours", self._neighbours.run)
         if self._shared_limits is not None:
             self._keep("limits", self._shared_limits.run)
             self._keep("leases", self._shared_limits.beat)
@@ -325,6 +334,7 @@ class Gateway:
             Services(
                 keys=self._keys,
                 wallets=self._wallets,
+                settled=self._neighbours.settled,
                 limits=AccountLimits(limiter=self._limiter, metrics=self.metrics),
                 registry=self.current.registry,
                 metrics=self.metrics,

@@ -1,7 +1,7 @@
 """`GET /v1/key/balance` and the two billing endpoints (spec: Balance).
 
 Free, exempt from the account's limits, answered at any balance, and no use of the key. They always
-tell the latest: what this process has still to write is waited for first.
+tell the latest: what any process has still to write is waited for first.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ class _FundsHandler(BaseHandler):
     async def funds(self) -> Funds:
         """Read the key's money. Raises StoreUnavailable."""
         principal = self.principal
-        wallets = self.services.wallets
-        await until_settled(wallets, principal.account_id)
-        spending = await wallets.spending(principal.key_id, principal.account_id)
+        await until_settled(self.services, principal.account_id)
+        spending = await self.services.wallets.spending(principal.key_id, principal.account_id)
         return Funds.of(spending, principal.spend_cap_nano_usd)
 
 

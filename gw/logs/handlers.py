@@ -1,6 +1,6 @@
 """`GET /v1/logs` and `GET /v1/logs/summary` (spec: Call logs).
 
-A client that has seen a call end finds its row: what this process has still to write of the account
+A client that has seen a call end finds its row: what any process has still to write of the account
 is waited for first.
 """
 
@@ -34,7 +34,7 @@ class LogListHandler(LogsHandler):
             seal=logs.cursors,
             now=_now(self.services.clock),
         )
-        await until_settled(self.services.wallets, query.visibility.account_id)
+        await until_settled(self.services, query.visibility.account_id)
         # Jobs first: one that settles in between is shown twice rather than not at all.
         jobs = await read_in_flight(logs.database, query) if query.with_in_flight else None
         found = await read_page(logs.database, query)
@@ -76,7 +76,7 @@ class SummaryHandler(LogsHandler):
 
     async def _answer(self, query: SummaryQuery, now: datetime) -> bytes:
         logs = self.logs
-        await until_settled(self.services.wallets, query.visibility.account_id)
+        await until_settled(self.services, query.visibility.account_id)
         sums = await read_sums(logs.database, query.visibility, query.window, now)
         return dumps(show_summary(query, sums, logs.credits_per_usd))
 

@@ -6,7 +6,7 @@ real ones: `gw/keys`, `actors/wallet`, `actors/limits`, `metrics/`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 from uuid import UUID
@@ -40,9 +40,6 @@ class Money(Protocol):
 
     def is_funded(self, account_id: str) -> bool:
         """True when memory says that something is available; False says nothing."""
-
-    async def settled(self, account_id: str) -> None:
-        """Wait until everything this process has queued for the account is applied."""
 
     async def spending(self, key_id: str, account_id: str) -> Spending:
         """The account's money and the key's part in it, read fresh."""
@@ -110,6 +107,8 @@ class Services:
 
     keys: Keys
     wallets: Money
+    # Done when what any process has to write of the account is written. As `Money`'s.
+    settled: Callable[[str], Awaitable[None]]
     limits: Limits
     registry: Callable[[], Registry]  # the current one; a reload swaps it
     metrics: Metrics

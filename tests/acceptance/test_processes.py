@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -46,14 +47,19 @@ def calls_by_process(h: House) -> dict[str, float]:
 
 def test_processes_share_the_port_and_the_wallet(h: House) -> None:
     tenant = h.tenant()
-    asked = 0
+    left = [tenant.client.remaining_nano_usd()]
     while len(calls_by_process(h)) < COUNT:  # the kernel deals out connections by their hash
         for _ in range(5):
-            assert tenant.client.chat().status == 200
-            asked += 1
-        assert asked < 500
+            reply = tenant.client.chat()
+            assert reply.status == 200
+            # Whichever process is asked knows of it.
+            left.append(tenant.client.remaining_nano_usd())
+            assert len(tenant.client.get(f"/v1/logs?ref={reply.trace}").json["data"]) == 1
+        assert len(left) < 500
+    assert len({before - after for before, after in pairwise(left)}) == 1
+    asked = len(left) - 1
     until(lambda: sum(calls_by_process(h).values()) == asked, what="every call counted once")
-    until(lambda: len(h.rows(tenant)) == asked, what="a row each")
+    assert len(h.rows(tenant)) == asked
     assert readiness(h) == 200
 
 

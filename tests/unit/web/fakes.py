@@ -181,6 +181,7 @@ class World:
         self.services = Services(
             keys=self.keys,
             wallets=self.money,
+            settled=self.money.settled,
             limits=self.limits,
             registry=lambda: self.registry,
             metrics=cast(Any, self.metrics),

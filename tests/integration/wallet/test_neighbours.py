@@ -1,0 +1,91 @@
+"""Processes that wait for each other's settlements, on a real database."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from actors.heartbeat import SQL as PROCESS_SQL
+from actors.store.database import Database
+from actors.wallet.neighbours import PATIENCE_SECONDS, Neighbours
+from tests.support.aio import eventually, jump, run
+
+
+@dataclass
+class Process:
+    """A process that lives; what it knows of any account is written once `written` is set."""
+
+    neighbours: Neighbours
+    asked: list[str]
+    written: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@asynccontextmanager
+async def process(url: str, process_id: str, *, answers: bool = True) -> AsyncIterator[Process]:
+    async with Database(url) as database:
+
+        async def settled(account_id: str) -> None:
+            found.asked.append(account_id)
+            await found.written.wait()
+
+        found = Process(Neighbours(database=database, process_id=process_id, settled=settled), [])
+        await found.neighbours.start()
+        await database.execute(PROCESS_SQL["beat"], (process_id, "host", "boot", 1))
+        answering = asyncio.create_task(found.neighbours.run() if answers else asyncio.sleep(0))
+        try:
+            yield found
+        finally:
+            answering.cancel()
+            await asyncio.wait([answering])
+
+
+def test_every_process_is_waited_for(database_url: str) -> None:
+    async def main() -> None:
+        async with (
+            process(database_url, "proc_a") as a,
+            process(database_url, "proc_b") as b,
+            process(database_url, "proc_c") as c,
+        ):
+            a.written.set()
+            waiting = [
+                asyncio.create_task(a.neighbours.settled(name)) for name in ("one", "two", "one")
+            ]
+            await eventually(lambda: bool(b.asked and c.asked), what="both asked")
+            c.written.set()
+            await eventually(lambda: set(c.asked) == {"one", "two"}, what="all asked")
+            assert not any(task.done() for task in waiting)
+            b.written.set()
+            await asyncio.gather(*waiting)
+            assert sorted(a.asked) == ["one", "one", "two"]  # for itself; nobody asks itself
+
+    run(main())
+
+
+def test_one_process_alone_waits_for_itself_only(database_url: str) -> None:
+    async def main() -> None:
+        async with process(database_url, "proc_a") as a:
+            waiting = asyncio.create_task(a.neighbours.settled("one"))
+            await eventually(lambda: a.asked == ["one"], what="its own")
+            assert not waiting.done()
+            a.written.set()
+            await waiting
+
+    run(main())
+
+
+def test_one_that_has_just_died_is_waited_for_a_moment(database_url: str) -> None:
+    async def main() -> None:
+        async with (
+            process(database_url, "proc_a") as a,
+            process(database_url, "proc_b", answers=False),
+        ):
+            a.written.set()
+            waiting = asyncio.create_task(a.neighbours.settled("one"))
+            await eventually(lambda: "1 asked" in repr(a.neighbours), what="the question")
+            jump(PATIENCE_SECONDS)
+            await waiting
+            assert "0 asked" in repr(a.neighbours)
+
+    run(main())
