@@ -16,6 +16,9 @@ COLUMNS = (
     "first_p50_ms",
     "first_p99_ms",
     "gap_p99_ms",
+    "hold_ms",
+    "batch_ms",
+    "lag_ms",
     "kb_stream",
     "server_busy",
     "rig_busy",
@@ -47,6 +50,7 @@ class Pace:
             in_a_row=self.in_a_row,
             window_seconds=self.window_seconds,
             is_opening_told=self.openings is not None,
+            wants_inside=True,
         )
 
 
