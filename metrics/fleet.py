@@ -20,11 +20,20 @@ class FleetMetrics:
         self._running = Gauge(
             "gw_processes_running", "Worker processes that serve.", registry=self._registry
         )
+        self._configured = Gauge(
+            "gw_processes_configured",
+            "Worker processes that there should be.",
+            registry=self._registry,
+        )
         self._restarts = Counter(
             "gw_process_restarts",
             "Worker processes started in place of one that died.",
             registry=self._registry,
         )
+
+    def configured(self, count: int) -> None:
+        """So many workers there should be."""
+        self._configured.set(count)
 
     def running(self, count: int) -> None:
         """So many workers serve."""

@@ -35,6 +35,7 @@ class Fleet:
         self._log = EventLog("gw.processes")
         self._workers: list[Worker | None] = [None] * count
         self._keepers: list[asyncio.Task[None]] = []
+        metrics.configured(count)
 
     def __repr__(self) -> str:
         return f"<Fleet {self._workers}>"

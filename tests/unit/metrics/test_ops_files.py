@@ -13,6 +13,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry, ProcessCollector
 
+from metrics.fleet import FleetMetrics
 from metrics.prometheus import CHANNEL_STATES
 from metrics.series import SERIES
 
@@ -40,7 +41,11 @@ def process_metrics() -> set[str]:
     return {sample.name for metric in registry.collect() for sample in metric.samples}
 
 
-LABELS.update(dict.fromkeys(process_metrics(), SCRAPE_LABELS))
+# Of the parent of several processes, which is scraped for all of them.
+FLEET = {
+    line.split(" ")[0] for line in FleetMetrics().render().splitlines() if line.startswith("gw_pro")
+}
+LABELS.update(dict.fromkeys(process_metrics() | FLEET, SCRAPE_LABELS))
 
 NAME = re.compile(r"\b(?:gw|process)_[a-z_]+\b|\bup\b")
 SELECTOR = re.compile(r"\b([a-z_]+)\{([^}]*)\}")
@@ -168,6 +173,6 @@ def test_every_runbook_has_an_alert() -> None:
 def test_runbook_names_metrics_and_neighbours_that_exist(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     for name in re.findall(r"`(gw_[a-z_]+)`", text):
-        assert name in {series.name for series in SERIES}
+        assert name in {series.name for series in SERIES} | FLEET
     for target in re.findall(r"\]\(([^)]+)\)", text):
         assert (RUNBOOKS / target).is_file()

@@ -44,8 +44,9 @@ class World:
         self.gate = asyncio.Event()
         self.gate.set()
         self.clock = FakeClock()
+        self.metrics = FleetMetrics()
         self.fleet = Fleet(
-            "old", count=2, start=self._start, clock=self.clock, metrics=FleetMetrics()
+            "old", count=2, start=self._start, clock=self.clock, metrics=self.metrics
         )
 
     async def _start(self, text: str) -> Worker:
@@ -71,12 +72,15 @@ def test_reload_reaches_a_worker_that_was_starting(expect_log: Callable[..., Non
         world = World()
         await world.fleet.start()
         late = await world.lose_one()
+        assert "gw_processes_running 1.0" in world.metrics.render()
+        assert "gw_processes_configured 2.0" in world.metrics.render()
         assert await world.fleet.reload("new")
         assert late.texts == ["old"]
         world.gate.set()
         await eventually(lambda: late.texts == ["old", "new"], what="the reload")
         await eventually(lambda: None not in world.fleet.workers, what="all in their places")
         assert world.started[1].texts == ["old", "new"]
+        assert "gw_processes_running 2.0" in world.metrics.render()
         await world.fleet.stop()
 
     run(scenario())
