@@ -397,6 +397,7 @@ class Gateway:
         self._limiter.share_all()
 
     async def _forget_idle(self) -> None:
+        self._keys.forget_idle()
         self._wallets.forget_idle()
         self._limiter.forget_idle()
 

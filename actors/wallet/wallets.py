@@ -39,7 +39,8 @@ from metrics.prometheus import Metrics
 # Holds and records beyond this many wait for a database that is not keeping up: refuse the rest.
 # Settlements are not counted; there are never more of them than holds.
 WAITING_MAX = 50_000
-IDLE_SECONDS = 600.0
+# No key of an account that rests for so long is remembered either: reading one tells the balance.
+IDLE_SECONDS = 60.0
 # The writer gives holds up when it meets a database that is away; one that hangs keeps the writer
 # itself waiting, but not those who ask.
 HOLD_SECONDS = 10.0

@@ -35,6 +35,8 @@ GRACE_SECONDS = 30.0
 RETRY_SECONDS = 1.0
 # However often it is vouched for: pushes come from triggers, which an operator can go round.
 REREAD_SECONDS = 60.0
+# So many idle entries leave in one turn of the loop: about a millisecond.
+FORGET_MAX = 1_000
 # Good-looking texts that are no keys; bounded apart, so that guessing cannot push good keys out.
 UNKNOWN_CAPACITY = 10_000
 
@@ -163,6 +165,18 @@ class KeyCache:
     def vouch(self, heard_at: float) -> None:
         """Every change committed before this moment (monotonic seconds) has been pushed here."""
         self._heard_at = heard_at
+
+    def forget_idle(self) -> None:
+        """Drop what can be believed no more, nor kept for an outage; to be called every second.
+
+        From the end of the least recently used: what was read again since stands behind it.
+        """
+        limit = self._clock.monotonic() - self._ttl_seconds - GRACE_SECONDS
+        for _ in range(FORGET_MAX):
+            key_hash = next(iter(self._entries), None)
+            if key_hash is None or self._entries[key_hash].reread_at > limit:
+                return
+            self._drop(key_hash)
 
     def touched(self) -> dict[str, float]:
         """Hand over which keys were used since the last time, key id to Unix seconds."""

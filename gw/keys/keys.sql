@@ -53,15 +53,8 @@ SELECT sealed FROM keys WHERE id = %s
 SELECT id, sealed FROM keys WHERE sealed IS NOT NULL ORDER BY created_at LIMIT 1
 
 -- write_last_use --
--- When keys were last used. Rows are locked in the order of their ids, so that two processes do not wait on each other.
-WITH used AS MATERIALIZED (
-    SELECT k.id, t.at FROM keys k
-    JOIN unnest(%(ids)s::text[], %(seconds)s::float8[]) AS x(id, seconds) USING (id)
-    CROSS JOIN LATERAL (SELECT to_timestamp(x.seconds) AS at) t
-    WHERE k.last_used_at IS NULL OR k.last_used_at < t.at
-    ORDER BY k.id FOR NO KEY UPDATE OF k
-)
-UPDATE keys SET last_used_at = used.at FROM used WHERE keys.id = used.id
+-- When keys were last used.
+SELECT write_last_uses(%(ids)s::text[], %(seconds)s::float8[])
 
 -- note_view --
 -- Somebody is about to be shown the text of a key.

@@ -8,8 +8,10 @@ import pytest
 
 from actors.store.errors import StoreUnavailable
 from gw.keys.cache import GRACE_SECONDS, REREAD_SECONDS, RETRY_SECONDS
-from tests.support.aio import eventually
-from tests.unit.keys.world import World, in_world
+from gw.keys.key_text import new_key_text
+from tests.support.aio import eventually, run
+from tests.unit.keys.fakes import Row
+from tests.unit.keys.world import KEY, OTHER, World, in_world
 
 TTL_SECONDS = 5.0
 
@@ -118,3 +120,52 @@ async def test_echo_heard_during_a_read_does_not_lengthen_it(world: World) -> No
     outcome = (await asyncio.gather(asked, return_exceptions=True))[0]
     assert "revoked" in str(outcome)
     assert world.table.reads == 2
+
+
+@in_world(Row("key_1", KEY), Row("key_2", OTHER))
+async def test_entry_leaves_when_nothing_can_make_it_good_again(world: World) -> None:
+    for text in (KEY, OTHER):
+        await world.name_of(text)
+    last = REREAD_SECONDS + TTL_SECONDS + GRACE_SECONDS
+    world.clock.advance(last - 1)
+    world.cache.forget_idle()
+    assert "2/100000 keys" in repr(world.cache)
+    await world.name_of(KEY)
+    world.clock.advance(1)
+    world.cache.forget_idle()
+    assert "1/100000 keys" in repr(world.cache)
+    assert is_known(world)
+    world.cache.invalidate("account:acct_1")
+    assert "0/100000 keys" in repr(world.cache)
+
+
+@in_world()
+async def test_entry_that_an_outage_may_still_need_stays(world: World) -> None:
+    """However late it was vouched for, and with or without the database."""
+    await world.name_of()
+    world.clock.advance(REREAD_SECONDS - 1)
+    world.cache.vouch(world.clock.monotonic())
+    assert is_known(world)
+    world.table.is_down = True
+    passed = 0.0
+    while passed < GRACE_SECONDS:
+        world.cache.forget_idle()
+        assert await world.name_of() == "test"
+        world.clock.advance(0.5)
+        passed += 0.5
+
+
+def test_entries_leave_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gw.keys.cache.FORGET_MAX", 3)
+
+    async def main() -> None:
+        rows = [Row(f"key_{number}", new_key_text()) for number in range(5)]
+        world = World(*rows)
+        for row in rows:
+            await world.name_of(row.text)
+        world.clock.advance(1_000)
+        for left in (2, 0, 0):
+            world.cache.forget_idle()
+            assert f"<KeyCache {left}/100000 keys" in repr(world.cache)
+
+    run(main())
