@@ -1,6 +1,6 @@
 -- apply --
 -- One batch of settlements, holds and refused rows in one transaction (see the migration that defines it).
-SELECT ledger_apply(%s, %s, %s, %s, %s, %s, %s, %s, %s)
+SELECT ledger_apply(%s, %s, %s, %s, %s, %s, %s, %s, %s)::text
 
 -- balance --
 -- Balance and held of one account.

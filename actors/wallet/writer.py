@@ -1,9 +1,9 @@
 """The ledger writer of a process: one connection, one transaction at a time, many wallets in each.
 
 While a transaction is under way the next batch gathers, and under load for a moment longer, so the
-cost of a call falls as load rises (group commit). Money SQL runs here and nowhere else, in this
-coroutine, which no client's disconnect can cancel: cancelling a running statement would close the
-connection and leave its outcome unknown.
+cost of a call falls as load rises (group commit). What nobody waits for rides along with what
+somebody does. Money SQL runs here and nowhere else, in this coroutine, which no client's disconnect
+can cancel: cancelling a running statement would close the connection and leave its outcome unknown.
 
 When the database goes away the batch is sent again until it is back; applying it twice changes
 nothing. Holds do not wait for that: after `patience_seconds` their callers are told, and what may
@@ -47,6 +47,8 @@ BATCH_MAX = 256
 CROWD = 20
 GATHER_PER_MESSAGE = 75e-6  # seconds
 GATHER_MAX_SECONDS = 0.003
+# Nobody waits for a settlement or a row: it goes with the next hold, by itself after so long.
+COMPANY_SECONDS = 0.005
 # Answers to be kept under idempotency keys make a batch heavy: past this, the next takes the rest.
 ANSWER_BYTES_MAX = 2 * 1024 * 1024
 BACKOFF_FIRST_SECONDS = 0.05
@@ -75,7 +77,8 @@ class LedgerWriter:
         self._log = EventLog("actors.wallet.writer")
         self._ready: deque[Wallet] = deque()
         self._batch: list[Work] = []  # under way
-        self._wake = asyncio.Event()
+        self._wake = asyncio.Event()  # something shall be applied now
+        self._departure: asyncio.TimerHandle | None = None  # of what waits for company
         self._session: Session | None = None
         self.on_balance: Callable[[str, int], None] = lambda _account, _available: None
 
@@ -91,6 +94,15 @@ class LedgerWriter:
         if not wallet.is_ready:
             wallet.is_ready = True
             self._ready.append(wallet)
+        if envelope.reply is not None:
+            self._wake.set()
+        elif self._departure is None and not self._wake.is_set():
+            loop = asyncio.get_running_loop()
+            self._departure = loop.call_later(COMPANY_SECONDS, self._depart)
+
+    def _depart(self) -> None:
+        self._departure = None
+        if self._ready:
             self._wake.set()
 
     @property
@@ -115,7 +127,7 @@ class LedgerWriter:
                         await self._clock.sleep(min(size * GATHER_PER_MESSAGE, GATHER_MAX_SECONDS))
                 await self._wake.wait()
                 self._batch = self._gather()
-                if not self._batch:
+                if not self._ready:
                     self._wake.clear()
         finally:
             await self._drop_session()

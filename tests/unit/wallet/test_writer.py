@@ -64,6 +64,34 @@ def test_after_a_large_batch_the_next_gathers_for_a_moment() -> None:
     run(main())
 
 
+def test_settlement_goes_with_the_next_hold() -> None:
+    async def main() -> None:
+        async with bank() as b:
+            await b.wallets.hold(hold(1))
+            b.wallets.settle(facts(1), outcome(250))
+            await asyncio.sleep(0)  # the writer has its turn, and leaves it
+            await b.wallets.hold(hold(2))
+            assert b.ledger.batches == [0, 1]
+            assert b.ledger.balances[ACCOUNT] == 750
+            assert b.writer.is_idle
+
+    run(main())
+
+
+def test_settlement_that_nothing_follows_goes_by_itself() -> None:
+    async def main() -> None:
+        async with bank() as b:
+            for number in (1, 2):
+                await b.wallets.hold(hold(number))
+                b.wallets.settle(facts(number), outcome(250))
+                assert not b.writer.is_idle
+                await eventually(lambda: b.writer.is_idle)
+            assert b.ledger.balances[ACCOUNT] == 500
+            assert b.ledger.batches == [0, 1, 0, 1]
+
+    run(main())
+
+
 def test_settlement_moves_the_balance_once(expect_log: Callable[..., None]) -> None:
     expect_log("settled_already")
 
