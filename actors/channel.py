@@ -110,7 +110,8 @@ class ChannelActor(Actor[ChannelMessage]):
         health, is_probe = leased(self.health, now)
         self.in_use += 1
         self.leases_granted += 1
-        self._become(health)
+        if health is not self.health:
+            self._become(health)
         self._publish()
         return Lease(self, self.spec, is_probe=is_probe)
 
@@ -120,9 +121,9 @@ class ChannelActor(Actor[ChannelMessage]):
         assert self.in_use > 0, self
         self.in_use -= 1
         now = self.clock.monotonic()
-        self._become(
-            finished(self.health, verdict, is_probe=is_probe, spec=self.spec.health, now=now)
-        )
+        health = finished(self.health, verdict, is_probe=is_probe, spec=self.spec.health, now=now)
+        if health is not self.health:
+            self._become(health)
         self._publish()
 
     def handle(self, envelope: Envelope[ChannelMessage]) -> None:

@@ -97,6 +97,8 @@ class Mailbox(Generic[M]):
         """Take what is here. Raises ActorStopped after `close`."""
         if self._closed:
             raise ActorStopped
+        if not self._waiting:
+            return []
         taken = list(self._waiting)
         self._waiting.clear()
         return taken

@@ -59,15 +59,17 @@ def candidates(
         channel = channels.get(binding.channel_id)
         if channel is None:
             continue
-        for spoken in (protocol, *translations):
-            if spoken in channel.spec.protocols:
-                found = native if spoken == protocol else translated
-                found.append((binding, channel, spoken))
+        spoken = channel.spec.protocols
+        if protocol in spoken:
+            native.append((binding, channel, protocol))
+            continue
+        for other in translations:
+            if other in spoken:
+                translated.append((binding, channel, other))
                 break
     return [
         Candidate(binding.channel_id, binding.upstream_model or model.id, spoken)
-        for group in (native, translated)
-        for binding, _, spoken in _ordered(group, pin)
+        for binding, _, spoken in _ordered(native, pin) + _ordered(translated, pin)
     ]
 
 

@@ -6,7 +6,8 @@ The heart of the gateway, and the same for every chat protocol. The money on the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from actors.clock import Clock
 from actors.directory import ChannelDirectory
@@ -53,8 +54,8 @@ class Conversation:
         self._price_of = price_of
         self._limits = TimeLimits(timeout_seconds)
 
-    async def run(self, call: ChatCall, writer: AnswerWriter) -> None:
-        """Serve one call to its end.
+    def run(self, call: ChatCall, writer: AnswerWriter) -> Coroutine[Any, Any, None]:
+        """Serve one call to its end, once it is awaited.
 
         Raises GatewayError while nothing has been sent. Once something has been, a failure ends
         the stream early, without a terminator (spec: Stream failure behaviour).
@@ -66,7 +67,7 @@ class Conversation:
             model_max_output_tokens=call.model.max_output_tokens,
             price=price,
         )
-        await self._billing.run(
+        return self._billing.run(
             call,
             TokenBill(price=price, expected=expected, is_stream=call.is_stream),
             lambda running: self._serve(call, running, writer),

@@ -6,8 +6,8 @@ or waits is the conversation's (`gw/calls/conversation.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import ClassVar, cast
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, ClassVar, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -47,15 +47,15 @@ class ConversationHandler(ModelCallHandler):
     tools_protocol: ClassVar[str | None] = None  # what built-in tools run over, if not this one
     own_headers: tuple[tuple[str, str], ...] = ()  # which go to channels of this protocol only
 
-    async def converse(
+    def converse(
         self,
         request: Asked,
         prepare: Prepare,
         *,
         forwards_usage: bool = True,
         framing: Framing | None = None,
-    ) -> None:
-        """Serve the call. Raises GatewayError while nothing has been sent."""
+    ) -> Coroutine[Any, Any, None]:
+        """Serve the call, once it is awaited. Raises GatewayError while nothing has been sent."""
         model = self._model
         reached = upstream_protocols(self.protocol, self.services.translations())
         if request.builtin_tools:
@@ -80,7 +80,7 @@ class ConversationHandler(ModelCallHandler):
             detail=self._detail,
         )
         conversation = cast(Conversation, self.settings["conversation"])
-        await conversation.run(call, HandlerWriter(self))
+        return conversation.run(call, HandlerWriter(self))
 
     def _forget(self, request: Asked) -> None:
         self.body = b""

@@ -29,8 +29,8 @@ class InboundBody:
         self._chunks: list[bytes] = []
         self._limit_bytes = limit_bytes
         self._received_bytes = 0
-        encoding = headers.get("Content-Encoding", "").strip().lower()
-        if encoding not in ("", "identity"):
+        encoding = headers.get("Content-Encoding")
+        if encoding is not None and encoding.strip().lower() not in ("", "identity"):
             # Unpacking would let a few bytes on the wire become many in memory, and the byte count
             # of the pre-charge would no longer be what the client sent.
             raise GatewayError(
