@@ -6,6 +6,10 @@ import os
 import time
 from uuid import UUID
 
+# The bits that say how the id was made, and what they say.
+_FIXED = 0xF << 76 | 0x3 << 62
+_VERSION_AND_VARIANT = 0x7 << 76 | 0x2 << 62
+
 
 def new_call_id() -> UUID:
     """A fresh call id; shown as 32 lower-case hex digits."""
@@ -15,8 +19,5 @@ def new_call_id() -> UUID:
 def make_call_id(*, milliseconds: int, random_bytes: bytes) -> UUID:
     """Put a time and ten random bytes together as version 7, variant 10."""
     assert len(random_bytes) == 10
-    tail = int.from_bytes(random_bytes)
-    value = (milliseconds & 0xFFFF_FFFF_FFFF) << 80 | tail
-    value = value & ~(0xF << 76) | 0x7 << 76
-    value = value & ~(0x3 << 62) | 0x2 << 62
-    return UUID(int=value)
+    value = (milliseconds & 0xFFFF_FFFF_FFFF) << 80 | int.from_bytes(random_bytes)
+    return UUID(int=value & ~_FIXED | _VERSION_AND_VARIANT)
