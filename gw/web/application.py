@@ -14,7 +14,7 @@ from gw.web.base import NotFoundHandler
 from gw.web.connection import Connection, ServerConnection
 from gw.web.dates import HttpDate
 from gw.web.errors import INVALID_REQUEST, GatewayError
-from gw.web.render import render
+from gw.web.render import Shape, render
 from gw.web.routing import Routes, Target
 from gw.web.services import Services
 from metrics.masks import redact
@@ -37,12 +37,16 @@ class GatewayApplication(Application):
             Connection.adopt(request_conn, self.refuse_framing)
         return Arrival(self, request_conn)
 
-    def refuse(self, connection: HTTPConnection, error: GatewayError) -> None:
-        """Answer a request that never reaches a handler, and end its connection."""
+    def refuse(self, connection: HTTPConnection, error: GatewayError, target: str) -> None:
+        """Answer a request that never reaches its handler, and end its connection.
+
+        `target` is what it asked for, as far as its head was read: whose errors have which shape.
+        """
         services = self.services
         status = error.kind.http_status
         # What is quoted of the request may be its key.
-        body = render("chat", GatewayError(error.kind, redact(error.message)))
+        shape: Shape = self.routes.handler_at(target).shape
+        body = render(shape, GatewayError(error.kind, redact(error.message)))
         headers = {
             "Content-Type": "application/json",
             "Content-Length": str(len(body)),
@@ -56,6 +60,6 @@ class GatewayApplication(Application):
         connection.finish()
         services.metrics.http_response(route="malformed", status=status)
 
-    def refuse_framing(self, connection: HTTPConnection, message: str) -> None:
+    def refuse_framing(self, connection: HTTPConnection, message: str, target: str) -> None:
         """Answer a request whose head will not do, and end its connection."""
-        self.refuse(connection, GatewayError(INVALID_REQUEST, message))
+        self.refuse(connection, GatewayError(INVALID_REQUEST, message), target)

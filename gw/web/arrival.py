@@ -61,7 +61,9 @@ class Arrival(HTTPMessageDelegate):
         # which it would complain a second time, on the wire.
         for name in ("Content-Length", "Transfer-Encoding"):
             headers.pop(name, None)
-        application.refuse_framing(self._connection, f"The request is malformed: {fault}")
+        application.refuse_framing(
+            self._connection, f"The request is malformed: {fault}", in_origin_form(start_line).path
+        )
         return None
 
     def data_received(self, chunk: bytes) -> None:

@@ -94,7 +94,9 @@ class Connection(HTTP1Connection):
             # What an answer is written by; there is nothing better known of the request.
             self._request_start_line = RequestStartLine("GET", "/", "HTTP/1.1")
             self._request_headers = HTTPHeaders()
-            self.refuse_head(self, f"The request is malformed: {str(error)[:200]}.")
+            _, _, rest = data.partition(b" ")
+            target = rest.partition(b" ")[0].decode("latin-1")
+            self.refuse_head(self, f"The request is malformed: {str(error)[:200]}.", target)
             raise StreamClosedError(error) from None
         return start_line, headers
 

@@ -15,7 +15,7 @@ LENGTH_DIGITS_MAX = 18
 
 _ABSOLUTE_FORM = re.compile(r"https?://[^/?#@]+", re.IGNORECASE)
 
-Refuse = Callable[[HTTPConnection, str], None]
+Refuse = Callable[[HTTPConnection, str, str], None]  # why, and what it asked for
 
 
 def framing_fault(version: str, headers: Mapping[str, str]) -> str | None:

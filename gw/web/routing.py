@@ -48,6 +48,14 @@ class Routes:
                 return Target(rule.target, rule.target_kwargs, found.get("path_args", ()))
         return self._otherwise
 
+    def handler_at(self, target: str) -> Any:
+        """The handler's class of a request line's target, as far as that can be told."""
+        path = target.partition("?")[0]
+        for rule in self._rules:
+            if _pattern(rule).match(path):
+                return rule.target
+        return self._otherwise.handler
+
     def _first(self, path: str) -> Rule:
         return next(rule for rule in self._rules if _pattern(rule).match(path))
 

@@ -113,7 +113,7 @@ class FrontConnection(PacedConnection):
         self.context = PeerContext(remote_ip, self._listener.scheme)
         if not self._listener.admits(self):
             full = GatewayError(NO_CHANNEL_AVAILABLE, _FULL, headers={"Retry-After": "1"})
-            self._refuse(FrontRequest(self), full)
+            self._refuse(FrontRequest(self), full, "")
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -295,8 +295,10 @@ class FrontConnection(PacedConnection):
         incoming, self._incoming = self._incoming, None
         self._is_ending = True
         self.resume()
+        target = self._target.decode("latin-1")
         if incoming is None:
             incoming = FrontRequest(self)
+            target = ""  # that was of the one before
         elif not self._is_head:  # in the middle of a body
             if incoming is not self._current:
                 self._waiting.remove(incoming)
@@ -304,13 +306,13 @@ class FrontConnection(PacedConnection):
                 incoming.body_fault(fault)
                 return
         message = f"The request is malformed: {fault[:200]}."
-        self._refuse(incoming, GatewayError(INVALID_REQUEST, message))
+        self._refuse(incoming, GatewayError(INVALID_REQUEST, message), target)
 
-    def _refuse(self, request: FrontRequest, fault: GatewayError) -> None:
+    def _refuse(self, request: FrontRequest, fault: GatewayError, target: str) -> None:
         """Answer a request that has no handler, when it is its turn."""
         self._is_ending = True
         request.fault = fault
-        request.start_line = RequestStartLine("GET", "/", "HTTP/1.1")
+        request.start_line = RequestStartLine("GET", target, "HTTP/1.1")
         request.keeps_alive = False
         request.is_complete = True
         if self._current is None:

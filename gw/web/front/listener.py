@@ -106,7 +106,7 @@ class FrontListener:
 
     def refuse(self, request: FrontRequest, fault: GatewayError) -> None:
         """Answer a request that never reaches its handler."""
-        self.application.refuse(request, fault)
+        self.application.refuse(request, fault, request.start_line.path)
 
 
 def connections_bound() -> int:

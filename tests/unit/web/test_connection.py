@@ -51,6 +51,28 @@ def test_head_that_cannot_be_read_is_answered_in_our_shape(wire: bytes) -> None:
     assert world.keys.uses == []
 
 
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "X: \x01\r\n",
+        "X: y\r\n" * 300,
+        "X: y\n",
+        "X: " + "y" * 70_000 + "\r\n",
+        "Host: b\r\n",
+        f"Content-Length: 2\r\n{CHUNKED}\r\n",
+    ],
+)
+def test_head_that_will_not_do_is_answered_in_the_shape_of_what_it_asked_for(lines: str) -> None:
+    for path, members in (
+        ("/v1/messages", {"type", "message"}),
+        ("/v1beta/native?a=b", {"code", "message", "status"}),
+    ):
+        head = f"POST {path} HTTP/1.1\r\nHost: a\r\n{lines}\r\n"
+        answer, is_ended, _ = run(sent(head.encode()))
+        assert (answer.status, is_ended) == (400, True)
+        assert set(answer.json()["error"]) == members
+
+
 def test_key_in_a_head_that_cannot_be_read_is_not_repeated() -> None:
     wire = f"GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {KEY}\0\r\n\r\n"
     answer, _, _ = run(sent(wire.encode()))

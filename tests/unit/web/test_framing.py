@@ -100,7 +100,7 @@ def test_the_connection_is_left_nothing_to_complain_about_again() -> None:
     told: list[str] = []
 
     class Deaf(GatewayApplication):
-        def refuse_framing(self, connection: HTTPConnection, message: str) -> None:
+        def refuse_framing(self, connection: HTTPConnection, message: str, target: str) -> None:
             told.append(message)
 
     arrival = Arrival(Deaf([], services=World().services), HTTPConnection())
