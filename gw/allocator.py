@@ -9,6 +9,7 @@ until somebody asks for it. Other C libraries are left as they are.
 from __future__ import annotations
 
 import ctypes
+import gc
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
@@ -38,7 +39,8 @@ def keep_buffers() -> bool:
 
 
 def give_back() -> None:
-    """Return every free page to the system, where the C library can."""
+    """Free what refers to itself, and return every free page to the system, where that can be."""
+    gc.collect()
     with suppress(AttributeError, OSError):  # another C library has its own way
         ctypes.CDLL(None).malloc_trim(0)
 

@@ -7,13 +7,13 @@ What the process is made of is `serve.py`; the commands that end up here are `gw
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
+from gw import collector
 from gw.allocator import keep_buffers
 from gw.config.config import Config
 from gw.config.faults import ConfigFaults
@@ -69,10 +69,7 @@ async def run_gateway(
 
     if read_again is not None and hasattr(signal, "SIGHUP"):
         loop.add_signal_handler(signal.SIGHUP, reload, gateway, read_again)
-    # What is alive now stays alive: keep the collector from walking it again and again.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
+    collector.begin()
     try:
         announce(gateway)
         if on_ready is not None:

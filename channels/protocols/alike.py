@@ -61,6 +61,12 @@ class AlikeEvents:
         head, tail = self._head, self._tail
         if not head or not data.startswith(head):
             return None
+        if data.endswith(tail):  # one event, as a read of a stream at its pace brings
+            text = data[len(head) : -len(tail)]
+            said = _plain([text]) if len(data) >= len(self._between) else None
+            if said is not None:
+                self._misses = 0
+                return Run([text], len(data), len(said))
         texts = data[len(head) :].split(self._between)
         # A text has no quotation mark, and the tail begins with one.
         texts[-1], tail_found, _ = texts[-1].partition(tail)
