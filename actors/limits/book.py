@@ -7,22 +7,34 @@ judges alone where there is no Redis or while that is away, and keeps the books 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from actors.limits.standing import WINDOW_SECONDS, Dimension, Standing
 from actors.sweep import Sweep
 
 
 class _Usage:
-    __slots__ = ("admitted", "flying")
+    __slots__ = ("_admitted", "flying")
 
     def __init__(self) -> None:
-        self.admitted: deque[tuple[float, int]] = deque()  # when, and whose place; oldest first
+        # When, and whose place; oldest first. None before the first: an empty one takes as much
+        # memory as all else that is remembered of an account without limits.
+        self._admitted: deque[tuple[float, int]] | None = None
         self.flying: set[int] = set()
 
+    @property
+    def admitted(self) -> Sequence[tuple[float, int]]:
+        return self._admitted or ()
+
+    def admit(self, now: float, place: int) -> None:
+        if self._admitted is None:
+            self._admitted = deque()
+        self._admitted.append((now, place))
+
     def trim(self, now: float) -> None:
-        while self.admitted and now - self.admitted[0][0] >= WINDOW_SECONDS:
-            self.admitted.popleft()
+        admitted = self._admitted
+        while admitted and now - admitted[0][0] >= WINDOW_SECONDS:
+            admitted.popleft()
 
     def is_idle(self, now: float) -> bool:
         return not self.flying and (
@@ -58,7 +70,7 @@ class Book:
             refused = "concurrency"
         else:
             if rpm is not None:
-                usage.admitted.append((now, place))
+                usage.admit(now, place)
             usage.flying.add(place)
         oldest_seconds = now - usage.admitted[0][0] if usage.admitted else WINDOW_SECONDS
         return Standing(
@@ -78,7 +90,7 @@ class Book:
         usage = self._of(name)
         usage.trim(now)
         if in_window:
-            usage.admitted.append((now, place))
+            usage.admit(now, place)
         usage.flying.add(place)
 
     def leave(self, name: str, place: int) -> None:
