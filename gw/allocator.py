@@ -24,6 +24,9 @@ KEPT_BYTES = 8 * 1024 * 1024
 LARGE_BYTES = 4 * 1024 * 1024
 # Giving back takes some milliseconds, in which nobody is to wait: not before so long a silence.
 QUIET_SECONDS = 15.0
+# After so many of them memory is given back: at first, and once every connection that was kept has
+# expired, those of clients last (75 s).
+QUIET_TIMES = (1, 6)
 
 
 def keep_buffers() -> bool:
@@ -39,7 +42,11 @@ def keep_buffers() -> bool:
 
 
 def give_back() -> None:
-    """Free what refers to itself, and return every free page to the system, where that can be."""
+    """Free what refers to itself, and return every free page to the system, where that can be.
+
+    The collector also empties the interpreter's free lists, of which every small object keeps a
+    page from being free.
+    """
     gc.collect()
     with suppress(AttributeError, OSError):  # another C library has its own way
         ctypes.CDLL(None).malloc_trim(0)
@@ -61,7 +68,7 @@ class Sleeper(Protocol):
 
 
 class QuietTimes:
-    """Gives memory back once nothing has been asked for a while; once for each such time."""
+    """Gives memory back once nothing has been asked for a while, and once more after longer."""
 
     def __init__(
         self, requests: Requests, clock: Sleeper, *, give_back: Callable[[], None] = give_back
@@ -75,12 +82,12 @@ class QuietTimes:
 
     async def run(self) -> None:
         """Look until cancelled."""
-        seen = given_back = 0  # of the requests that have entered
+        seen = 0  # of the requests that have entered
+        quiet = 0  # looks in a row that found nothing new and nobody waiting
         while True:
             await self._clock.sleep(QUIET_SECONDS)
             entered = self._requests.entered
-            if entered != seen:
-                seen = entered
-            elif entered != given_back and len(self._requests) == 0:
+            quiet = quiet + 1 if entered == seen and len(self._requests) == 0 else 0
+            seen = entered
+            if entered and quiet in QUIET_TIMES:
                 self._give_back()
-                given_back = entered

@@ -1,13 +1,17 @@
-"""Memory goes back to the system in quiet times: once for each, and never while anybody waits."""
+"""Memory goes back to the system in quiet times, and never while anybody waits."""
 
 from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
+import weakref
 
 from gw import allocator
-from gw.allocator import QuietTimes
+from gw.allocator import QUIET_SECONDS, QUIET_TIMES, QuietTimes
+from gw.web import listener
 from gw.web.drain import InFlight
+from gw.web.front import connection
 
 
 class Request:
@@ -48,8 +52,14 @@ class Looks:
         raise AssertionError("it ends by being cancelled only")
 
 
-def test_memory_goes_back_once_for_each_quiet_time() -> None:
+def test_memory_goes_back_once_in_a_short_quiet_time() -> None:
     assert Looks("passes", "", "", "", "passes", "passes", "", "").run() == [2, 7]
+
+
+def test_memory_goes_back_once_more_when_kept_connections_are_gone() -> None:
+    assert Looks("passes", *[""] * 20).run() == [2, 7]
+    idle_seconds = max(connection.IDLE_SECONDS, listener.IDLE_SECONDS)
+    assert QUIET_TIMES[-1] * QUIET_SECONDS > idle_seconds
 
 
 def test_memory_is_not_touched_while_a_request_is_in_flight() -> None:
@@ -63,3 +73,18 @@ def test_process_that_was_asked_nothing_keeps_what_it_has() -> None:
 def test_allocator_is_told_where_it_can_be() -> None:
     assert allocator.keep_buffers() is hasattr(ctypes.CDLL(None), "mallopt")
     allocator.give_back()
+
+
+def test_what_only_refers_to_itself_is_given_back_too() -> None:
+    class Knot:
+        def __init__(self) -> None:
+            self.itself = self
+
+    gc.disable()  # the test's own collection, and no other
+    try:
+        gone = weakref.ref(Knot())
+        assert gone() is not None
+        allocator.give_back()
+        assert gone() is None
+    finally:
+        gc.enable()
