@@ -7,7 +7,6 @@ here is an InvalidRequest. The messages are `conversation.py`'s part, the way ba
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, cast, get_args
 
 from channels.errors import InvalidRequest
@@ -30,7 +29,7 @@ def decode_request(body: Mapping[str, Any]) -> Request:
     maximum = members.integer("max_completion_tokens")
     other_maximum = members.integer("max_tokens")
     _read_stream_options(members, left_over)
-    request = Request(
+    return Request(
         origin="chat",
         system=tuple(conversation.system),
         turns=conversation.merged_turns(),
@@ -49,8 +48,9 @@ def decode_request(body: Mapping[str, Any]) -> Request:
         format=_read_format(members, left_over),
         reasoning=_read_effort(members, left_over),
         user=members.text("user"),
+        # Behind all others, for it is what none of them has read.
+        extras={**left_over, **members.rest()},
     )
-    return replace(request, extras={**left_over, **members.rest()})
 
 
 def _read_stream_options(members: Members, left_over: dict[str, Any]) -> None:

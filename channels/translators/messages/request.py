@@ -40,7 +40,7 @@ def decode_request(body: Mapping[str, Any]) -> Request:
     turns = _read_turns(members, reader, system)
     choice, parallel = _read_tool_choice(members, left_over)
     effort, form = _read_output(members, left_over)
-    request = Request(
+    return Request(
         origin="messages",
         system=tuple(system),
         turns=turns,
@@ -55,8 +55,9 @@ def decode_request(body: Mapping[str, Any]) -> Request:
         format=form,
         reasoning=_read_reasoning(members, effort, left_over),
         user=_read_user(members, left_over),
+        # Behind all others, for it is what none of them has read.
+        extras={**left_over, **members.rest()},
     )
-    return replace(request, extras={**left_over, **members.rest()})
 
 
 def _read_turns(members: Members, reader: BlockReader, system: list[Text]) -> tuple[Turn, ...]:
