@@ -35,10 +35,7 @@ def sockets_bytes() -> int:
 
     Send and receive buffers of both connections, as large as this machine lets them grow by themselves.
     """
-    settings = [
-        Path(f"/proc/sys/net/ipv4/{name}").read_text()
-        for name in ("tcp_rmem", "tcp_wmem")
-    ]
+    settings = [Path(f"/proc/sys/net/ipv4/{name}").read_text() for name in ("tcp_rmem", "tcp_wmem")]
     return 2 * sum(int(line.split()[2]) for line in settings)
 
 
@@ -80,9 +77,7 @@ def test_client_that_leaves_a_plain_call_cancels_it_at_once(
     assert h.upstream.requested("one", "two") == [1, 0]
 
 
-def test_client_that_leaves_before_the_first_event_pays_nothing(
-    h: House, tenant: Tenant
-) -> None:
+def test_client_that_leaves_before_the_first_event_pays_nothing(h: House, tenant: Tenant) -> None:
     with tenant.client.begin_chat(stream=True, sim={"hang": 0}) as call:
         h.upstream.wait(active=1)
         call.leave()
@@ -90,9 +85,7 @@ def test_client_that_leaves_before_the_first_event_pays_nothing(
     assert_interrupted(h, tenant, is_charged=False)
 
 
-def test_client_that_leaves_while_its_money_is_held_holds_nothing(
-    h: House, tenant: Tenant
-) -> None:
+def test_client_that_leaves_while_its_money_is_held_holds_nothing(h: House, tenant: Tenant) -> None:
     """Somebody has locked the account's row, so that the ledger has to wait."""
     connection = psycopg2.connect(h.settings["database_url"])
     try:
@@ -128,9 +121,7 @@ def test_client_that_leaves_a_stream_cancels_it_at_once_and_pays_for_what_it_got
     assert row["detail"]["basis"] == "estimated"
 
 
-def test_client_that_leaves_with_the_terminator_has_had_it_all(
-    h: House, tenant: Tenant
-) -> None:
+def test_client_that_leaves_with_the_terminator_has_had_it_all(h: House, tenant: Tenant) -> None:
     """The upstream has more to say after it, which nobody waits for."""
     usage = {"input": 9, "output": 8}
     for _ in range(5):
@@ -151,9 +142,7 @@ def stalled(h: House) -> int:
     """Wait until the upstream writes no more, for nobody reads; how much it had written."""
     seen = [0, 1, 2]
     while len(set(seen)) > 1:
-        time.sleep(
-            0.05
-        )  # a pause in which a writer that is not held back writes megabytes
+        time.sleep(0.05)  # a pause in which a writer that is not held back writes megabytes
         seen = [*seen[1:], h.upstream.stats()["bytes_sent"]]
     return seen[0]
 
@@ -163,14 +152,10 @@ def begin_flood(client: Client) -> Call:
     return client.begin_chat(stream=True, sim=sim, receive_buffer_bytes=16_384)
 
 
-def test_slow_reader_slows_the_upstream_and_takes_no_memory(
-    h: House, tenant: Tenant
-) -> None:
+def test_slow_reader_slows_the_upstream_and_takes_no_memory(h: House, tenant: Tenant) -> None:
     readers, rounds, gulp = 5, 3, 512 << 10
     with ExitStack() as stack:
-        calls = [
-            stack.enter_context(begin_flood(tenant.client)) for _ in range(readers)
-        ]
+        calls = [stack.enter_context(begin_flood(tenant.client)) for _ in range(readers)]
         read_slowly(calls[0], gulp)
         before = resident_bytes(h)
         # Nobody reads: the upstream comes to a stand with what the sockets hold.
@@ -181,9 +166,7 @@ def test_slow_reader_slows_the_upstream_and_takes_no_memory(
         # It has gone on as fast as it was read, and no faster.
         assert stalled(h) < readers * (sockets_bytes() + 2 * (rounds + 1) * gulp)
         grown = resident_bytes(h) - before
-        assert grown < readers * (1 << 20), (
-            f"{grown >> 10} KiB for {readers} slow readers"
-        )
+        assert grown < readers * (1 << 20), f"{grown >> 10} KiB for {readers} slow readers"
         stack.close()
         h.upstream.wait(cancelled=readers, active=0)
     until(lambda: h.held_nano_usd(tenant) == 0, what="no open hold")
@@ -195,6 +178,4 @@ def test_slow_readers_keep_nobody_else_waiting(h: House, tenant: Tenant) -> None
         for _ in range(4):
             stack.enter_context(begin_flood(tenant.client)).begun()
         stalled(h)
-        assert (
-            tenant.client.chat().status == 200
-        )  # they stay for longer than a client waits
+        assert tenant.client.chat().status == 200  # they stay for longer than a client waits
