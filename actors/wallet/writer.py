@@ -48,7 +48,7 @@ CROWD = 20
 GATHER_PER_MESSAGE = 75e-6  # seconds
 GATHER_MAX_SECONDS = 0.003
 # Nobody waits for a settlement or a row: it goes with the next hold, by itself after so long.
-COMPANY_SECONDS = 0.005
+COMPANY_SECONDS = 0.002
 # Answers to be kept under idempotency keys make a batch heavy: past this, the next takes the rest.
 ANSWER_BYTES_MAX = 2 * 1024 * 1024
 BACKOFF_FIRST_SECONDS = 0.05
