@@ -33,7 +33,7 @@ HELLO_TOKENS = -(-len(json.dumps([HELLO], separators=(",", ":"))) // 4)
 def sockets_bytes() -> int:
     """What the sockets between an upstream and a client that does not read may hold, at most.
 
-    Send and receive buffers of both connections, as large as this machine lets them grow by themselves.
+    Send and receive buffers of both connections, as large as this machine lets them grow.
     """
     settings = [Path(f"/proc/sys/net/ipv4/{name}").read_text() for name in ("tcp_rmem", "tcp_wmem")]
     return 2 * sum(int(line.split()[2]) for line in settings)
