@@ -30,6 +30,9 @@ from loadtests.bench.window import Rig, Subject, VoidWindow, measure, measure_pa
 GATEWAY = "gateway"
 FILES_BESIDE_STREAMS = 200
 RATE_WINDOWS = 3  # when only the rate is asked
+# Where other guests of the host took more than this share of the cores, it is measured again.
+STOLEN_MAX = 0.02
+ATTEMPTS_MAX = 3
 PAUSE_SECONDS = 0.2  # between windows, for the last settlements
 
 
@@ -216,11 +219,22 @@ class Bench:
         # Each turn goes on with the keys where the last one may have stopped.
         skipped = turn * len(plan.requests) // max(1, self.scale.windows)
         try:
-            row.windows += self.measure(replace(subject, plan=replace(plan, skipped=skipped)))
+            row.windows += self._undisturbed(replace(subject, plan=replace(plan, skipped=skipped)))
         except VoidWindow as void:
             _say(f"void: {void}")
             row.windows += [None] * subject.in_a_row
             row.voids += [str(void)] * subject.in_a_row
+
+    def _undisturbed(self, subject: Subject) -> list[Window]:
+        """The windows of the opening of which other guests of the host took the least.
+
+        Raises VoidWindow.
+        """
+        attempts = [self.measure(subject)]
+        while _stolen(attempts[-1]) > STOLEN_MAX and len(attempts) < ATTEMPTS_MAX:
+            _say(f"{_stolen(attempts[-1]):.1%} of the cores were taken: once more")
+            attempts.append(self.measure(subject))
+        return min(attempts, key=_stolen)
 
     def measure(self, subject: Subject) -> list[Window]:
         """The windows of one opening. Raises VoidWindow."""
@@ -276,6 +290,11 @@ def rig(placement: Placement) -> Iterator[Rig]:
     """Upstream and load."""
     with light_upstream(placement) as upstream, crew(placement.load) as load:
         yield Rig(load, upstream, len(placement.rig))
+
+
+def _stolen(windows: Sequence[Window]) -> float:
+    """The largest share of the cores that others took in one of them."""
+    return max(window["stolen"] for window in windows)
 
 
 def _say(text: str) -> None:

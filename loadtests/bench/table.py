@@ -130,13 +130,19 @@ def _section(measured: Measured, section: Section) -> Iterable[str]:
     yield f"### {section.title}"
     yield ""
     windows = max(len(row.windows) for row in section.rows)
-    yield f"{measured.date}, `{measured.command}`; windows: {windows}"
+    yield f"{measured.date}, `{measured.command}`; windows: {windows}{_stolen(section)}"
     yield ""
     yield from _grid(["", *headings], rows)
     notes = [*section.notes, *_remarks(section)]
     if notes:
         yield ""
     yield from (f"- {note}" for note in notes)
+
+
+def _stolen(section: Section) -> str:
+    """What other guests of the host took of the cores in a window, where that is known."""
+    shares = [one.get("stolen", 0.0) for row in section.rows for one in row.valid]
+    return f"; other guests of the host took up to {max(shares, default=0.0):.1%} of the cores"
 
 
 def _remarks(section: Section) -> Iterable[str]:

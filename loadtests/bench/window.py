@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
 
@@ -10,7 +11,12 @@ from loadtests.bench.crew import Crew, LoadFailed
 from loadtests.bench.figures import Window, percentile
 from loadtests.bench.inside import Inside, differences, read_inside
 from loadtests.bench.load import Plan, Seen
-from loadtests.bench.machine import cpu_seconds, tree_cpu_seconds, tree_resident_mb
+from loadtests.bench.machine import (
+    cpu_seconds,
+    stolen_seconds,
+    tree_cpu_seconds,
+    tree_resident_mb,
+)
 from loadtests.bench.rig import Target
 
 LEAD_SECONDS = 0.03  # for the load processes to hear of a window before it begins
@@ -43,12 +49,16 @@ class Rig:
 
 @dataclass(frozen=True)
 class Spent:
-    """CPU in seconds, so far or in a window; `processes` are those of the server, one by one."""
+    """CPU in seconds, so far or in a window; `processes` are those of the server, one by one.
+
+    `stolen` is what other guests of the host took of all cores.
+    """
 
     server: float
     database: float
     rig: float
     processes: tuple[float, ...] = ()
+    stolen: float = 0.0
 
     def since(self, earlier: Spent) -> Spent:
         """What was spent between the two."""
@@ -58,6 +68,7 @@ class Spent:
             self.database - earlier.database,
             self.rig - earlier.rig,
             tuple(late - early for late, early in parts),
+            self.stolen - earlier.stolen,
         )
 
 
@@ -131,6 +142,7 @@ def from_tally(
         "rate": tally.answers / seconds,
         "server_busy": spent.server / seconds,
         "rig_busy": (spent.rig + spent.database) / seconds / rig_cores,
+        "stolen": spent.stolen / seconds / (os.cpu_count() or 1),
     }
     if tally.answers:
         figures["cpu_ms"] = spent.server / tally.answers * 1000
@@ -181,6 +193,7 @@ def _spent(target: Target, rig: Rig) -> Spent:
         database=database,
         rig=sum(map(tree_cpu_seconds, around)),
         processes=tuple(cpu_seconds(pid) for pid in target.workers),
+        stolen=stolen_seconds(),
     )
 
 

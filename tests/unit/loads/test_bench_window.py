@@ -14,7 +14,13 @@ import pytest
 from loadtests.bench.canned import Answer
 from loadtests.bench.client import Tally
 from loadtests.bench.load import Plan
-from loadtests.bench.machine import cpu_seconds, tree, tree_cpu_seconds, tree_resident_mb
+from loadtests.bench.machine import (
+    cpu_seconds,
+    stolen_seconds,
+    tree,
+    tree_cpu_seconds,
+    tree_resident_mb,
+)
 from loadtests.bench.rig import Target
 from loadtests.bench.upstream import Stream, Wheel
 from loadtests.bench.window import Spent, Subject, from_tally
@@ -33,6 +39,13 @@ def test_cpu_is_shared_among_the_answers() -> None:
     assert figures["server_busy"] == 0.25
     assert figures["rig_busy"] == pytest.approx(0.075)
     assert "event_us" not in figures
+
+
+def test_what_other_guests_took_is_a_share_of_all_cores() -> None:
+    spent = Spent(0.0, 0.0, 0.0, stolen=3.0).since(Spent(0.0, 0.0, 0.0, stolen=2.0))
+    figures = from_tally(Subject("a", SERVER, PLAN), Tally(), 2.0, spent, 1)
+    assert figures["stolen"] == 0.5 / (os.cpu_count() or 1)
+    assert stolen_seconds() >= 0
 
 
 def test_events_are_served_as_far_as_they_were_due() -> None:
