@@ -45,7 +45,10 @@ def raw_of(value: Any) -> msgspec.Raw:
     """A value as JSON text again, lone surrogates replaced."""
     if value is None:
         return NOTHING
-    return msgspec.Raw(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+    try:
+        return msgspec.Raw(msgspec.json.encode(value))
+    except (UnicodeEncodeError, OverflowError):  # msgspec has no surrogates and no huge integers
+        return msgspec.Raw(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 
 def characters_of(value: Any) -> int:

@@ -8,8 +8,9 @@ sent is metered by the dialect's meter, beside this.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from channels.errors import UpstreamMalformed
 from channels.protocols.alike import Run

@@ -8,10 +8,9 @@ None means that the client did not say.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from channels.usage import Usage
 
@@ -23,8 +22,7 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 # --- Parts of a turn ---
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True):
     """Plain text.
 
     `is_system` marks instructions given in the middle of a conversation: they stay where they
@@ -36,8 +34,7 @@ class Text:
     is_system: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Media:
+class Media(Struct, frozen=True):
     """An image, document, audio or video: inline base64, or by URL; exactly one of the two."""
 
     kind: Literal["image", "document", "audio", "video"]
@@ -49,8 +46,7 @@ class Media:
     extras: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Thinking:
+class Thinking(Struct, frozen=True):
     """Reasoning shown by a model; `signature` proves it to the provider that made it.
 
     `signer` is the protocol that made the signature; to any other it means nothing, but it must
@@ -63,8 +59,7 @@ class Thinking:
     redacted: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True):
     """The model calls a function. `arguments` is JSON text, as streamed protocols carry it."""
 
     id: str
@@ -75,8 +70,7 @@ class ToolCall:
     extras: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(Struct, frozen=True):
     """What a function gave back, for the call with this id."""
 
     call_id: str
@@ -86,8 +80,7 @@ class ToolResult:
     extras: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """The model's own words for declining (chat and responses keep them apart from text)."""
 
     text: str
@@ -96,8 +89,7 @@ class Refusal:
 Part = Text | Media | Thinking | ToolCall | ToolResult | Refusal
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """One side speaks. Neighbouring turns of one role have been merged."""
 
     role: Role
@@ -108,8 +100,7 @@ class Turn:
 # --- A request ---
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(Struct, frozen=True):
     """A function the model may call; `parameters` is a JSON schema."""
 
     name: str
@@ -119,8 +110,7 @@ class Tool:
     extras: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ToolChoice:
+class ToolChoice(Struct, frozen=True):
     """Whether tools must be called; `name` goes with "named".
 
     `allowed` narrows "auto" and "required" to these functions; empty does not narrow.
@@ -131,8 +121,7 @@ class ToolChoice:
     allowed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Format:
+class Format(Struct, frozen=True):
     """The form the answer is forced into; a schema goes with "schema"."""
 
     kind: Literal["text", "json", "schema"]
@@ -142,8 +131,7 @@ class Format:
     description: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Reasoning:
+class Reasoning(Struct, frozen=True):
     """How much thinking is asked for: in words, or as a number of tokens; both where given."""
 
     effort: Effort | None = None
@@ -152,8 +140,7 @@ class Reasoning:
     shows_thoughts: bool | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Struct, frozen=True, kw_only=True):
     """What a client asks for, apart from model and streaming."""
 
     system: tuple[Text, ...] = ()
@@ -180,8 +167,7 @@ class Request:
 # --- An answer ---
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(Struct, frozen=True, kw_only=True):
     """A whole answer."""
 
     id: str | None
@@ -196,8 +182,7 @@ class Answer:
 # --- The events of a streamed answer, in order ---
 
 
-@dataclass(frozen=True, slots=True)
-class Began:
+class Began(Struct, frozen=True):
     """The answer begins. At most once, first."""
 
     id: str | None
@@ -210,8 +195,7 @@ class TextDelta(Struct, frozen=True, gc=False):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class RefusalDelta:
+class RefusalDelta(Struct, frozen=True):
     """More of a refusal."""
 
     text: str
@@ -226,15 +210,13 @@ class ThinkingDelta(Struct, frozen=True, gc=False):
     signer: Protocol | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MediaDelta:
+class MediaDelta(Struct, frozen=True):
     """A whole image or other medium that the model made."""
 
     media: Media
 
 
-@dataclass(frozen=True, slots=True)
-class Citation:
+class Citation(Struct, frozen=True):
     """A source of what was said: the text from `start` to before `end` rests on it.
 
     Both count the characters of all text of the answer; None where the upstream does not say.
@@ -246,8 +228,7 @@ class Citation:
     end: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CallBegan:
+class CallBegan(Struct, frozen=True):
     """Tool call number `index` (counting tool calls, from 0) begins."""
 
     index: int
@@ -264,8 +245,7 @@ class CallDelta(Struct, frozen=True, gc=False):
     arguments: str
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(Struct, frozen=True):
     """Why the model stopped. The usage may still follow."""
 
     reason: FinishReason
@@ -273,23 +253,20 @@ class Finished:
     explanation: str | None = None  # the provider's words for it, not the model's
 
 
-@dataclass(frozen=True, slots=True)
-class UsageStated:
+class UsageStated(Struct, frozen=True):
     """Token counts so far: they replace what was stated before."""
 
     usage: Usage
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Struct, frozen=True):
     """The upstream reported an error within its stream; nothing follows."""
 
     code: str | None
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """The upstream's terminator: the answer is complete. Without it the stream was cut."""
 
 

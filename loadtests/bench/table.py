@@ -141,8 +141,8 @@ def _section(measured: Measured, section: Section) -> Iterable[str]:
 
 def _stolen(section: Section) -> str:
     """What other guests of the host took of the cores in a window, where that is known."""
-    shares = [one.get("stolen", 0.0) for row in section.rows for one in row.valid]
-    return f"; other guests of the host took up to {max(shares, default=0.0):.1%} of the cores"
+    shares = [one["stolen"] for row in section.rows for one in row.valid if "stolen" in one]
+    return f"; other guests of the host took up to {max(shares):.1%} of the cores" if shares else ""
 
 
 def _remarks(section: Section) -> Iterable[str]:

@@ -8,9 +8,11 @@ call.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
+
+from msgspec.structs import replace
 
 from channels.translators.canonical import (
     Media,

@@ -6,8 +6,9 @@ Streams are `stream_decoder.py` and `stream_encoder.py`, and must say the same.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from channels.errors import UpstreamMalformed
 from channels.protocols.loose import raw_of

@@ -7,8 +7,9 @@ only here is an InvalidRequest. Blocks are `blocks.py`'s part, the way back `enc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, cast, get_args
+
+from msgspec.structs import replace
 
 from channels.errors import InvalidRequest
 from channels.translators.canonical import (

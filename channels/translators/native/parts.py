@@ -8,8 +8,10 @@ stores) is kept in the extras of a text that tells the same to another model.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+from msgspec.structs import replace
 
 from channels.translators.canonical import Media, Part, Text, Thinking, ToolCall, ToolResult
 from channels.translators.identifiers import made_id

@@ -8,8 +8,9 @@ here is an InvalidRequest. Parts are `parts.py`'s part, the generation config's 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from channels.errors import InvalidRequest
 from channels.translators.canonical import Part, Request, Text, Tool, ToolChoice, Turn

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from channels.translators import messages
 from channels.translators.canonical import Answer, Reasoning, Text, Thinking, ToolCall

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from msgspec import structs
+from msgspec.structs import replace
 
 from channels.translators import native
 from channels.translators.canonical import (
@@ -108,7 +107,7 @@ def normal(answer: Answer) -> Answer:
     if has_refusal and answer.finish != "length":
         answer = replace(answer, finish="refusal")
     if answer.usage is not None:
-        answer = replace(answer, usage=structs.replace(answer.usage, cache_write_tokens=0))
+        answer = replace(answer, usage=replace(answer.usage, cache_write_tokens=0))
     return replace(answer, parts=tuple(parts))
 
 
