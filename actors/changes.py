@@ -114,7 +114,7 @@ async def heard_by_all(
 
     listener = await database.listen(HEARD_CHANNEL, note, lambda: None)
     try:
-        await database.fetch_one(SQL["ask"], (f"{QUESTION} {token}",))
+        await database.fetch_one(SQL["say"], (f"{QUESTION} {token}",))
         async with asyncio.timeout(patience_seconds):
             while silent:
                 try:

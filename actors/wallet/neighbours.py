@@ -70,7 +70,7 @@ class Neighbours:
             try:
                 await asyncio.gather(*(self._settled(account_id) for account_id in accounts))
                 answers = [f"{DONE} {question} {self._process_id}" for question, _ in asked]
-                await self._database.fetch_all(SQL["answer"], (answers,))
+                await self._database.fetch_all(SQL["say"], (answers,))
             except (StoreUnavailable, LedgerUnavailable) as error:  # who asks does not wait long
                 self._log.warning("neighbours_unanswered", error=str(error))
 
@@ -83,7 +83,7 @@ class Neighbours:
         all_done: Future[None] = asyncio.get_running_loop().create_future()
         self._silent[question] = silent, all_done
         try:
-            await self._database.fetch_one(SQL["ask"], (f"{ASK} {question} {account_id}",))
+            await self._database.fetch_all(SQL["say"], ([f"{ASK} {question} {account_id}"],))
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await all_done
         except TimeoutError:
