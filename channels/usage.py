@@ -29,6 +29,20 @@ class Usage(Struct, frozen=True):
         assert self.reasoning_tokens <= self.output_tokens, self
 
 
+def whole_output(
+    *, input_tokens: int, output_tokens: int, reasoning_tokens: int, total_tokens: int | None
+) -> tuple[int, int]:
+    """Tokens of the whole output and of the reasoning in it (contract §7: Reasoning tokens).
+
+    Reasoning is inside the output that an upstream states, unless its total has room for it beside
+    that output. Without a total nothing is added: what is not stated is not charged.
+    """
+    beside = input_tokens + output_tokens + reasoning_tokens
+    if total_tokens is not None and total_tokens >= beside:
+        output_tokens += reasoning_tokens
+    return output_tokens, min(reasoning_tokens, output_tokens)
+
+
 class PartialUsage(Struct, frozen=True):
     """What an upstream stated of a usage that it never stated whole; None is what it left out.
 

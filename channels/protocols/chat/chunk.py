@@ -6,13 +6,14 @@ part.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from channels.protocols.loose import NOTHING
-from channels.usage import Usage
+from channels.protocols.loose import NOTHING, raw_of
+from channels.usage import Usage, whole_output
 
 
 class Function(Struct, gc=False):
@@ -63,6 +64,13 @@ class Choice(Struct, gc=False):
     delta: Message | None = None
     message: Message | None = None
     finish_reason: str | None = None
+    usage: msgspec.Raw = NOTHING  # of Moonshot, in the chunk with the reason
+
+
+class GroqMember(Struct, gc=False):
+    """What Groq says of its own in the last chunk."""
+
+    usage: msgspec.Raw = NOTHING
 
 
 class Chunk(Struct, gc=False):
@@ -73,6 +81,7 @@ class Chunk(Struct, gc=False):
     error: msgspec.Raw = NOTHING
     id: str | None = None
     model: str | None = None
+    x_groq: GroqMember | None = None
 
 
 class _Cached(Struct, gc=False):
@@ -90,7 +99,8 @@ class _Usage(Struct, gc=False):
     total_tokens: int | None = None
     prompt_tokens_details: _Cached | None = None
     completion_tokens_details: _Reasoning | None = None
-    prompt_cache_hit_tokens: int | None = None
+    cached_tokens: int | None = None  # of Moonshot and others, where there are no details
+    prompt_cache_hit_tokens: int | None = None  # of DeepSeek
 
 
 _USAGE = msgspec.json.Decoder(_Usage)
@@ -117,14 +127,19 @@ def read_usage(usage: msgspec.Raw) -> Usage | None:
     cached = input_details.cached_tokens if input_details else None
     written = (input_details.cache_write_tokens if input_details else None) or 0
     if cached is None:
+        cached = stated.cached_tokens
+    if cached is None:
         cached = stated.prompt_cache_hit_tokens or 0
     details = stated.completion_tokens_details
     reasoning = (details.reasoning_tokens if details else None) or 0
     if cached < 0 or written < 0 or reasoning < 0:
         return None
-    # Some upstreams count thinking beside the completion; the total gives them away.
-    if reasoning > completion or (reasoning and total == prompt + completion + reasoning):
-        completion += reasoning
+    completion, reasoning = whole_output(
+        input_tokens=prompt,
+        output_tokens=completion,
+        reasoning_tokens=reasoning,
+        total_tokens=total,
+    )
     return Usage(
         input_tokens=prompt,
         output_tokens=completion,
@@ -132,6 +147,22 @@ def read_usage(usage: msgspec.Raw) -> Usage | None:
         cache_write_tokens=min(written, prompt - min(cached, prompt)),
         reasoning_tokens=reasoning,
     )
+
+
+def spare_usage(groq: GroqMember | None, of_choices: Iterable[msgspec.Raw]) -> Usage | None:
+    """The usage that some upstreams state elsewhere than in `usage`: in a choice, or as Groq does.
+
+    It is actual usage, and counts where the member that the protocol has for it says nothing.
+    """
+    stated = () if groq is None else (groq.usage,)
+    usages = (read_usage(usage) for usage in (*stated, *of_choices) if usage is not NOTHING)
+    return next((usage for usage in usages if usage is not None), None)
+
+
+def groq_member(value: Mapping[str, Any]) -> GroqMember | None:
+    """The same of an answer that is read loosely."""
+    own = value.get("x_groq")
+    return GroqMember(raw_of(own.get("usage"))) if isinstance(own, dict) else None
 
 
 def count_loosely(choice: dict[str, Any]) -> int:

@@ -13,7 +13,14 @@ from typing import Any
 import msgspec
 
 from channels.errors import UpstreamMalformed
-from channels.protocols.chat.chunk import Chunk, count_loosely, read_usage
+from channels.protocols.chat.chunk import (
+    Chunk,
+    GroqMember,
+    count_loosely,
+    groq_member,
+    read_usage,
+    spare_usage,
+)
 from channels.protocols.loose import NOTHING
 from channels.protocols.meter import UNREADABLE, AnswerMeter, fit_name
 
@@ -24,7 +31,11 @@ _TERMINATOR = b"[DONE]"
 class ChatMeter(AnswerMeter):
     """Follows one answer. `finished`: the terminator was seen, or the answer came whole."""
 
-    __slots__ = ()
+    __slots__ = ("_has_own_usage",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._has_own_usage = False  # stated in the member that the protocol has for it
 
     def event(self, data: bytes) -> bool:
         """Read one event's data. Never raises.
@@ -70,6 +81,10 @@ class ChatMeter(AnswerMeter):
                     self.characters += choice.message.characters()
                 if choice.finish_reason is not None:
                     self.finish_reason = fit_name(choice.finish_reason)
+                if choice.usage is not NOTHING:
+                    self._take_spare_usage(None, choice.usage)
+        if chunk.x_groq is not None:
+            self._take_spare_usage(chunk.x_groq)
         if self.response_id is None or self.response_model is None:
             self._note_names(chunk.id, chunk.model)
         # The default is shared, so an absent member costs no comparison of bytes.
@@ -86,7 +101,12 @@ class ChatMeter(AnswerMeter):
             self.malformed_events += 1
         else:
             self._usage = usage  # some upstreams state a running count in every chunk
+            self._has_own_usage = True
         return True
+
+    def _take_spare_usage(self, groq: GroqMember | None, *of_choices: msgspec.Raw) -> None:
+        if not self._has_own_usage:
+            self._usage = spare_usage(groq, of_choices) or self._usage
 
     def _take_loosely(self, value: dict[str, Any]) -> bool:
         """Read what can be read of an answer that is not as documented.
@@ -100,7 +120,10 @@ class ChatMeter(AnswerMeter):
                 self.characters += count_loosely(choice)
                 if isinstance(reason := choice.get("finish_reason"), str):
                     self.finish_reason = fit_name(reason)
+                if choice.get("usage") is not None:
+                    self._take_spare_usage(None, _raw(choice["usage"]))
         rest = Chunk(
+            x_groq=groq_member(value),
             usage=_raw(value.get("usage")),
             error=_raw(value.get("error")),
             id=_text(value.get("id")),

@@ -106,10 +106,7 @@ class UsageMetadata(Struct, rename="camel", gc=False):
         candidates, thoughts = self.candidates_token_count, self.thoughts_token_count or 0
         if candidates is None:
             given = max(thoughts, (total or 0) - taken)
-        elif thoughts <= candidates and total in (
-            taken + candidates,
-            (self.prompt_token_count or 0) + candidates,
-        ):
+        elif total in (taken + candidates, (self.prompt_token_count or 0) + candidates):
             given = candidates  # the thoughts are counted in already
         else:
             given = candidates + thoughts
@@ -117,7 +114,7 @@ class UsageMetadata(Struct, rename="camel", gc=False):
             input_tokens=taken,
             output_tokens=given,
             cached_tokens=min(self.cached_content_token_count or 0, taken),
-            reasoning_tokens=thoughts,
+            reasoning_tokens=min(thoughts, given),
         )
 
 

@@ -19,7 +19,7 @@ from channels.protocols.loose import (
     read_loosely,
     text_of,
 )
-from channels.usage import Usage
+from channels.usage import Usage, whole_output
 
 
 class Event(Struct, gc=False):
@@ -146,9 +146,9 @@ def read_usage(usage: msgspec.Raw) -> Usage | None:
     if min(taken, given, cached, written, reasoning) < 0:
         return None
     cached = min(cached, taken)
-    # Some upstreams count thinking beside the output; the total gives them away.
-    if reasoning > given or (reasoning and total == taken + given + reasoning):
-        given += reasoning
+    given, reasoning = whole_output(
+        input_tokens=taken, output_tokens=given, reasoning_tokens=reasoning, total_tokens=total
+    )
     return Usage(
         input_tokens=taken,
         output_tokens=given,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from channels.errors import UpstreamMalformed
-from channels.protocols.chat.chunk import read_usage
+from channels.protocols.chat.chunk import groq_member, read_usage, spare_usage
 from channels.protocols.loose import raw_of
 from channels.translators.canonical import (
     Answer,
@@ -57,7 +57,8 @@ def decode_answer(body: bytes) -> Answer:
         model=_string(value, "model"),
         parts=tuple(parts),
         finish=None if reason is None else read_finish(reason, has_calls=bool(calls)),
-        usage=read_usage(raw_of(value.get("usage"))),
+        usage=read_usage(raw_of(value.get("usage")))
+        or spare_usage(groq_member(value), [raw_of(choice.get("usage"))]),
     )
 
 

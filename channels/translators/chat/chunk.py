@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from channels.protocols.chat.chunk import GroqMember, groq_member
 from channels.protocols.loose import NOTHING, raw_of, read_loosely, text_of
 from channels.translators.canonical import Refusal, Text
 from channels.translators.chat.content import read_content
@@ -32,6 +33,7 @@ class Choice(Struct, gc=False):
     index: int = 0
     delta: Delta | None = None
     finish_reason: str | None = None
+    usage: msgspec.Raw = NOTHING
 
 
 class Chunk(Struct, gc=False):
@@ -40,6 +42,7 @@ class Chunk(Struct, gc=False):
     choices: list[Choice] | None = None
     usage: msgspec.Raw = NOTHING
     error: msgspec.Raw = NOTHING
+    x_groq: GroqMember | None = None
 
 
 _DECODER = msgspec.json.Decoder(Chunk)
@@ -67,6 +70,7 @@ def _loose_chunk(value: dict[str, Any]) -> Chunk:
                     index=index if isinstance(index, int) else 0,
                     delta=_loose_delta(delta) if isinstance(delta, dict) else None,
                     finish_reason=text_of(choice.get("finish_reason")),
+                    usage=raw_of(choice.get("usage")),
                 )
             )
     return Chunk(
@@ -75,6 +79,7 @@ def _loose_chunk(value: dict[str, Any]) -> Chunk:
         choices=choices if isinstance(stated, list) else None,
         usage=raw_of(value.get("usage")),
         error=raw_of(value.get("error")),
+        x_groq=groq_member(value),
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from channels.protocols.chat.chunk import read_usage
+from channels.protocols.chat.chunk import GroqMember, read_usage, spare_usage
 from channels.protocols.error_body import message_in
 from channels.protocols.loose import NOTHING, read_loosely
 from channels.translators.canonical import (
@@ -39,12 +39,13 @@ _TERMINATOR = b"[DONE]"
 class StreamDecoder:
     """Reads one stream. Made for one attempt, used from one task."""
 
-    __slots__ = ("_began", "_calls", "_ended", "_thought")
+    __slots__ = ("_began", "_calls", "_ended", "_has_own_usage", "_thought")
 
     def __init__(self) -> None:
         self._calls = CallReader()
         self._began = False
         self._ended = False
+        self._has_own_usage = False  # stated in the member that the protocol has for it
         self._thought = False  # text of the present thought has been given
 
     def __repr__(self) -> str:
@@ -84,9 +85,20 @@ class StreamDecoder:
                     events.extend(self._calls.close())
                     has_calls = self._calls.count > 0
                     events.append(Finished(read_finish(choice.finish_reason, has_calls=has_calls)))
+                if choice.usage is not NOTHING:
+                    self._take_spare_usage(None, choice.usage, events)
+        if chunk.x_groq is not None:
+            self._take_spare_usage(chunk.x_groq, NOTHING, events)
         if chunk.usage is not NOTHING and (usage := read_usage(chunk.usage)) is not None:
+            self._has_own_usage = True
             events.append(UsageStated(usage))
         return events
+
+    def _take_spare_usage(
+        self, groq: GroqMember | None, of_choice: msgspec.Raw, events: list[Event]
+    ) -> None:
+        if not self._has_own_usage and (usage := spare_usage(groq, (of_choice,))) is not None:
+            events.append(UsageStated(usage))
 
     def _take_delta(self, delta: Delta, events: list[Event]) -> None:
         thought = delta.reasoning_content or delta.reasoning

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from channels.protocols.chat import ChatMeter
 from channels.usage import Usage
 from tests.unit.channels.chat_bodies import metered
 
@@ -74,23 +77,19 @@ def usage_of(usage: object) -> Usage | None:
             },
             Usage(10, 2, cached_tokens=4, cache_write_tokens=6),
         ),
-        # Thinking beside the completion, told by the total or by being more than all of it.
+        # Cached tokens at the top: they count like those in the details, which come first.
         (
-            {
-                "prompt_tokens": 5,
-                "completion_tokens": 30,
-                "total_tokens": 55,
-                "completion_tokens_details": {"reasoning_tokens": 20},
-            },
-            Usage(5, 50, reasoning_tokens=20),
+            {"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11, "cached_tokens": 5},
+            Usage(9, 2, cached_tokens=5),
         ),
         (
             {
-                "prompt_tokens": 5,
-                "completion_tokens": 3,
-                "completion_tokens_details": {"reasoning_tokens": 20},
+                "prompt_tokens": 9,
+                "completion_tokens": 2,
+                "cached_tokens": 5,
+                "prompt_tokens_details": {"cached_tokens": 3},
             },
-            Usage(5, 23, reasoning_tokens=20),
+            Usage(9, 2, cached_tokens=3),
         ),
         ({"prompt_tokens": 5, "total_tokens": 5}, Usage(5, 0)),
         ({"completion_tokens": 5, "total_tokens": 7}, Usage(2, 5)),
@@ -150,3 +149,63 @@ def test_number_too_large_to_read_is_no_usage() -> None:
     )
     assert meter.usage is None
     assert meter.malformed_events == 3
+
+
+# How providers state reasoning: prompt, completion, reasoning, total, and what is billed as output.
+CONVENTIONS = {
+    "openai: inside the completion": (20, 300, 256, 320, 300),
+    "deepseek: inside the completion": (15, 120, 100, 135, 120),
+    "xai: beside the completion, in the total": (14, 9, 151, 174, 160),
+    "more reasoning than completion, and the total says it is inside": (39, 1066, 1138, 1105, 1066),
+    "without a total: nothing is added": (5, 3, 20, None, 3),
+    "without a total, less reasoning than completion": (5, 30, 20, None, 30),
+    "a total with less room than the reasoning": (5, 30, 20, 50, 30),
+    "a total with more room than the reasoning": (5, 30, 20, 60, 50),
+    "a total of the completion alone": (5, 30, 20, 30, 30),
+}
+
+
+@pytest.mark.parametrize("convention", CONVENTIONS.values(), ids=CONVENTIONS.keys())
+def test_reasoning_is_added_only_where_the_total_says_it_comes_on_top(
+    convention: tuple[int, int, int, int | None, int],
+) -> None:
+    prompt, completion, reasoning, total, output = convention
+    stated: dict[str, object] = {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "completion_tokens_details": {"reasoning_tokens": reasoning},
+    }
+    if total is not None:
+        stated["total_tokens"] = total
+    assert usage_of(stated) == Usage(prompt, output, reasoning_tokens=min(reasoning, output))
+
+
+STATED = {"prompt_tokens": 8, "completion_tokens": 4, "total_tokens": 12}
+OTHER = {"prompt_tokens": 80, "completion_tokens": 40, "total_tokens": 120}
+LAST = {"index": 0, "delta": {}, "finish_reason": "stop"}
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        {"choices": [{**LAST, "usage": STATED}]},
+        {"choices": [LAST], "x_groq": {"id": "req_1", "usage": STATED}},
+        {"choices": [LAST], "usage": None, "x_groq": {"id": "req_1", "usage": STATED}},
+        # An id that is a number has the whole chunk read loosely.
+        {"id": 7, "choices": [{**LAST, "usage": STATED}]},
+        {"id": 7, "choices": [LAST], "x_groq": {"usage": STATED}},
+    ],
+)
+def test_usage_elsewhere_counts_where_the_protocols_member_says_nothing(last: object) -> None:
+    said = {"choices": [{"index": 0, "delta": {"content": "Hi"}}], "x_groq": {"id": "req_1"}}
+    assert metered(said, last).usage == Usage(8, 4)
+    own = {"choices": [], "usage": OTHER}
+    assert metered(said, last, own).usage == Usage(80, 40)
+    assert metered(said, own, last).usage == Usage(80, 40)
+
+
+def test_whole_answer_may_state_its_usage_in_a_choice() -> None:
+    meter = ChatMeter()
+    choice = {"index": 0, "message": {"content": "Hi"}, "usage": STATED}
+    meter.body(json.dumps({"choices": [choice]}).encode())
+    assert meter.usage == Usage(8, 4)

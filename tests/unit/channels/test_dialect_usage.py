@@ -23,6 +23,16 @@ def test_running_counts_of_a_native_stream_replace_each_other() -> None:
     [
         ({"promptTokenCount": 5, "candidatesTokenCount": 0}, Usage(5, 0)),
         ({"promptTokenCount": 5, "candidatesTokenCount": 2, "totalTokenCount": 99}, Usage(5, 2)),
+        # More thoughts than candidates, and the total says that they are among them.
+        (
+            {
+                "promptTokenCount": 5,
+                "candidatesTokenCount": 7,
+                "thoughtsTokenCount": 9,
+                "totalTokenCount": 12,
+            },
+            Usage(5, 7, reasoning_tokens=7),
+        ),
         (
             {"promptTokenCount": 5, "candidatesTokenCount": 2, "thoughtsTokenCount": 7},
             Usage(5, 9, reasoning_tokens=7),

@@ -344,3 +344,15 @@ def test_bytes_cut_anywhere_mean_the_same() -> None:
     for at in range(len(stream)):
         assert events_in("chat", stream, sizes=[at]) == expected
     assert events_in("chat", stream, sizes=[1] * len(stream)) == expected
+
+
+def test_usage_in_a_choice_or_as_groq_states_it_counts_until_the_protocols_own_comes() -> None:
+    stated = {"prompt_tokens": 8, "completion_tokens": 5, "total_tokens": 13}
+    in_choice = chunk("stop")
+    in_choice["choices"][0]["usage"] = stated
+    as_groq = {**chunk("stop"), "x_groq": {"id": "req_1", "usage": stated}}
+    for last in (in_choice, as_groq, {**in_choice, "id": 7}, {**as_groq, "id": 7}):
+        said = [event for event in events_from("chat", sse(last)) if isinstance(event, UsageStated)]
+        assert said == [UsageStated(Usage(8, 5))]
+        found = events_from("chat", sse(USAGE, last, DONE))
+        assert [event.usage for event in found if isinstance(event, UsageStated)] == [Usage(3, 4)]

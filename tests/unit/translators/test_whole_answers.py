@@ -327,3 +327,15 @@ def test_half_a_character_is_passed_on() -> None:
     answer = chat.decode_answer(body)
     said = messages.encode_answer(answer, id="x", created=1, model="m")
     assert b'"text":"\\ud83d"' in said
+
+
+@pytest.mark.parametrize("where", ["in the choice", "as Groq states it"])
+def test_usage_of_a_whole_answer_may_stand_elsewhere(where: str) -> None:
+    stated = {"prompt_tokens": 8, "completion_tokens": 5, "cached_tokens": 6, "total_tokens": 13}
+    choice = {"index": 0, "message": {"content": "Hi"}, "finish_reason": "stop"}
+    answer = (
+        {"choices": [{**choice, "usage": stated}]}
+        if where == "in the choice"
+        else {"choices": [choice], "x_groq": {"usage": stated}}
+    )
+    assert answered("chat", answer).usage == Usage(8, 5, cached_tokens=6)
