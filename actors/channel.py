@@ -99,6 +99,13 @@ class ChannelActor(Actor[ChannelMessage]):
         """Slots that are leased."""
         return self.in_use
 
+    @property
+    def cooldown_seconds(self) -> float:
+        """How long an open breaker still refuses everybody; 0 in any other state."""
+        if self.health.state != "open":
+            return 0.0
+        return max(0.0, self.health.open_until - self.clock.monotonic())
+
     def acquire(self) -> Lease | Denied:
         """Ask for a lease. Raises ActorStopped."""
         self.catch_up()

@@ -33,12 +33,23 @@ class FailedAttempt(Struct, frozen=True, kw_only=True):
 
 
 class NoAnswer(Exception):
-    """No channel gave an answer. `failed` is empty when none could be tried."""
+    """No channel gave an answer. `failed` is empty when none could be tried.
 
-    def __init__(self, failed: Sequence[FailedAttempt], passed_over: Mapping[str, str]) -> None:
+    `cooldown_seconds` is how long every one of them stays open; 0 where one of them may be
+    had at any moment.
+    """
+
+    def __init__(
+        self,
+        failed: Sequence[FailedAttempt],
+        passed_over: Mapping[str, str],
+        *,
+        cooldown_seconds: float = 0.0,
+    ) -> None:
         super().__init__(f"{len(failed)} tried, {len(passed_over)} passed over")
         self.failed = failed
         self.passed_over = passed_over
+        self.cooldown_seconds = cooldown_seconds
 
 
 class Answered(Struct, Generic[T], frozen=True, kw_only=True):
@@ -69,6 +80,7 @@ async def first_answer(
     """
     failed: list[FailedAttempt] = []
     passed_over: dict[str, str] = {}
+    cooldowns: list[float] = []
     visited: set[str] = set()
     for candidate in candidates:
         if len(failed) == TRIES_MAX:
@@ -83,6 +95,7 @@ async def first_answer(
         lease = channel.acquire()
         if isinstance(lease, Denied):
             passed_over[candidate.channel_id] = lease.reason
+            cooldowns.append(channel.cooldown_seconds)
             continue
         started_at, started = clock.now(), clock.monotonic()
         try:
@@ -114,4 +127,4 @@ async def first_answer(
                 started_at=started_at,
                 started_monotonic=started,
             )
-    raise NoAnswer(failed, passed_over)
+    raise NoAnswer(failed, passed_over, cooldown_seconds=min(cooldowns, default=0.0))

@@ -30,11 +30,17 @@ class UpstreamFailed(UpstreamError):
     """The upstream answered with a server error."""
 
     def __init__(
-        self, status: int, message: str | None, *, error_body: ErrorBody | None = None
+        self,
+        status: int,
+        message: str | None,
+        *,
+        retry_after: str | None = None,
+        error_body: ErrorBody | None = None,
     ) -> None:
         super().__init__(status)
         self.status = status
         self.message = message
+        self.retry_after = retry_after
         self.error_body = error_body
 
 

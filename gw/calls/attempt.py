@@ -131,9 +131,9 @@ class Upstream:
             message = speech.dialect.error_message(await response.read(ERROR_BYTES_MAX))
         except UpstreamError:
             message = None  # the status alone has to do
-        if response.status >= 500:
-            raise UpstreamFailed(response.status, message)
         retry_after = response.header("retry-after")
+        if response.status >= 500:
+            raise UpstreamFailed(response.status, message, retry_after=retry_after)
         return Refusal(response.status, message, retry_after, headers=speech.headers)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import ceil
 from typing import TypeGuard
 
 from actors.failover import FailedAttempt, NoAnswer
@@ -20,6 +21,8 @@ from gw.web.errors import GatewayError
 
 # Of a header that is passed on from an upstream; a date has 29.
 HEADER_CHARACTERS_MAX = 64
+# Nobody is sent away for longer, however long the channels stay open: clients give up beyond it.
+RETRY_AFTER_MAX_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +52,23 @@ def ending_of_failure(failure: NoAnswer, redactor: Redactor) -> Ending:
     """No channel answered: the last one tried decides; none tried means none was to be had."""
     if not failure.failed:
         message = _no_channel(failure.passed_over)
-        return shown("rejected", GatewayError(errors.NO_CHANNEL_AVAILABLE, message))
+        seconds = min(max(1, ceil(failure.cooldown_seconds)), RETRY_AFTER_MAX_SECONDS)
+        headers = {"Retry-After": str(seconds)}
+        return shown("rejected", GatewayError(errors.NO_CHANNEL_AVAILABLE, message, headers=headers))
     error = failure.failed[-1].error
     if isinstance(error, UpstreamTimedOut):
         return shown("interrupted", GatewayError(errors.UPSTREAM_TIMEOUT, str(error)))
     if isinstance(error, UpstreamFailed):
-        return shown("error", errors.from_upstream(error.status, _message(error, redactor)))
+        headers = _retry_after(error.status, error.retry_after)
+        message = _message(error, redactor)
+        return shown("error", errors.from_upstream(error.status, message, headers=headers))
     return shown("error", GatewayError(errors.UPSTREAM_UNREACHABLE, str(error)))
 
 
 def ending_of_refusal(refusal: Refusal, redactor: Redactor) -> Ending:
     """An upstream 4xx is the client's: its status and its message, redacted, passed through."""
     message = redactor.text(refusal.message) if refusal.message else None
-    headers = dict(refusal.headers)
-    if refusal.status == 429 and is_sendable(refusal.retry_after):
-        headers["Retry-After"] = refusal.retry_after
+    headers = {**refusal.headers, **_retry_after(refusal.status, refusal.retry_after)}
     return shown(
         "error",
         errors.from_upstream(
@@ -100,6 +105,11 @@ def is_sendable(value: str | None) -> TypeGuard[str]:
         and value.isprintable()
         and 0 < len(value) <= HEADER_CHARACTERS_MAX
     )
+
+
+def _retry_after(status: int, stated: str | None) -> dict[str, str]:
+    """What an upstream that is too busy says of when to come back, fit to be sent on."""
+    return {"Retry-After": stated} if status in (429, 503) and is_sendable(stated) else {}
 
 
 def _message(error: UpstreamFailed, redactor: Redactor) -> str:

@@ -81,9 +81,10 @@ async def _refusal(response: UpstreamResponse) -> Refusal:
         body = b""  # which was not asked for, and the client may not have asked for it either
     message = error_message(body) if body else None
     told = ErrorBody(_content_type(response), body) if body.strip() else None
+    retry_after = response.header("retry-after")
     if status >= 500:
-        raise UpstreamFailed(status, message, error_body=told)
-    return Refusal(status, message, response.header("retry-after"), told)
+        raise UpstreamFailed(status, message, retry_after=retry_after, error_body=told)
+    return Refusal(status, message, retry_after, told)
 
 
 def _content_type(response: UpstreamResponse) -> str:

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from tornado.web import Application, RequestHandler
 
+from gw.web.errors import RETRY_AFTER
 from gw.web.render import dumps
 
 Render = Callable[[str], Awaitable[tuple[bytes, str]]]  # `Accept` → page and its content type
@@ -64,6 +65,7 @@ class ReadinessHandler(_AdminHandler):
         why_not: str | None = await self.settings["readiness"]()
         if why_not is not None:
             self.set_status(503)
+            self.set_header("Retry-After", RETRY_AFTER)
         self.write(dumps({"status": why_not or "ok"}))
 
     head = get

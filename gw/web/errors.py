@@ -15,6 +15,9 @@ from types import MappingProxyType
 
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
+# Every 503 says when to come back, in whole seconds: so soon where nothing better is known.
+RETRY_AFTER = "1"
+
 
 @dataclass(frozen=True, slots=True)
 class ErrorKind:
@@ -31,7 +34,8 @@ class GatewayError(Exception):
     """An error that the client is told, as it stands.
 
     `param` names the offending field, shown by the images shape only. `http_status` replaces the
-    kind's where an endpoint has its own (contract §7: `model_not_found`).
+    kind's where an endpoint has its own (contract §7: `model_not_found`). A 503 has a `Retry-After`
+    whether the raiser gives one or not.
     """
 
     def __init__(
@@ -47,8 +51,10 @@ class GatewayError(Exception):
         self.kind = kind
         self.message = message
         self.param = param
-        self.headers = headers
         self.http_status = kind.http_status if http_status is None else http_status
+        if self.http_status == 503 and "Retry-After" not in headers:
+            headers = {**headers, "Retry-After": RETRY_AFTER}
+        self.headers = headers
 
     def __repr__(self) -> str:
         return f"<GatewayError {self.http_status} {self.kind.code}: {self.message}>"

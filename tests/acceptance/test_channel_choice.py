@@ -178,6 +178,7 @@ def test_model_without_a_healthy_channel_is_a_503(h: House, tenant: Tenant) -> N
     open_breaker(h, tenant.client, "lonely", status=500)
     reply = tenant.client.chat(model="lonely")
     assert reply.refusal == (503, "server_error", "no_channel_available")
+    assert reply.headers["retry-after"] == "60"  # it stays open for an hour
     assert requested(h, "lonely") == FAILURES
     row = h.row(reply.trace)
     assert (row["status"], row["cost_nano_usd"], row["attempts"]) == ("rejected", 0, None)
@@ -194,6 +195,7 @@ def test_full_channel_is_passed_over_and_full_ones_are_a_503(h: House, tenant: T
             h.upstream.wait(channel="wider", active=2)
             refused = tenant.client.chat(model="narrow")
             assert refused.refusal == (503, "server_error", "no_channel_available")
+            assert refused.headers["retry-after"] == "1"
             assert h.row(refused.trace)["status"] == "rejected"
         until(lambda: slots_in_use(h, "wider") == 0, what="free slots")
         assert tenant.client.chat(model="narrow").status == 200

@@ -144,6 +144,7 @@ class Call:
             except http.client.IncompleteRead as error:
                 body, is_broken = error.partial, True
             headers = {name.lower(): value for name, value in answer.getheaders()}
+            assert answer.status != 503 or headers["retry-after"], "every 503 says when to return"
             return Reply(answer.status, headers, body, is_broken)
 
     def leave(self) -> None:

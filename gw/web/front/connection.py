@@ -112,7 +112,7 @@ class FrontConnection(PacedConnection):
         remote_ip = peer[0] if isinstance(peer, tuple) else ""
         self.context = PeerContext(remote_ip, self._listener.scheme)
         if not self._listener.admits(self):
-            full = GatewayError(NO_CHANNEL_AVAILABLE, _FULL, headers={"Retry-After": "1"})
+            full = GatewayError(NO_CHANNEL_AVAILABLE, _FULL)
             self._refuse(FrontRequest(self), full, "")
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -48,9 +48,20 @@ class Scene:
         )
 
     async def no_answer(self, *names: str) -> tuple[Sequence[FailedAttempt], Mapping[str, str]]:
+        raised = await self.nothing(*names)
+        return raised.failed, raised.passed_over
+
+    async def nothing(self, *names: str) -> NoAnswer:
         with pytest.raises(NoAnswer) as raised:
             await self.run(*names)
-        return raised.value.failed, raised.value.passed_over
+        return raised.value
+
+    def open(self, name: str) -> None:
+        """Have its breaker open now."""
+        for _ in range(10):
+            lease = self.channels.directory[name].acquire()
+            assert isinstance(lease, Lease)
+            lease.release("failure")
 
     async def failures(self) -> dict[str, int]:
         """Failures in a row of each channel, all slots being free."""
@@ -105,17 +116,40 @@ def test_full_open_and_removed_channels_are_passed_over_and_are_no_tries(
 
     async def main() -> None:
         async with scene(d=UpstreamError(), e=UpstreamError()) as s:
-            full, opened = s.channels.directory["a"], s.channels.directory["b"]
-            held = full.acquire()
+            held = s.channels.directory["a"].acquire()
             assert isinstance(held, Lease)
-            for _ in range(10):
-                lease = opened.acquire()
-                assert isinstance(lease, Lease)
-                lease.release("failure")
+            s.open("b")
             failed, passed_over = await s.no_answer("a", "b", "gone", "d", "e")
             assert passed_over == {"a": "full", "b": "open", "gone": "removed"}
             assert [attempt.channel_id for attempt in failed] == ["d", "e"]
             held.release("abandoned")
+
+    run(main())
+
+
+def test_no_answer_says_how_long_all_channels_stay_open(expect_log: Any) -> None:
+    expect_log("channel_opened")
+    expect_log("channel_half_opened")
+
+    async def main() -> None:
+        async with scene() as s:
+            cooldown = HealthSpec(10).cooldown_seconds
+            s.open("a")
+            s.channels.clock.advance(cooldown / 4)
+            s.open("b")
+            assert (await s.nothing("b")).cooldown_seconds == cooldown
+            assert (await s.nothing("a", "b")).cooldown_seconds == cooldown * 3 / 4
+            held = s.channels.directory["c"].acquire()
+            assert isinstance(held, Lease)
+            # One that is only full may be free at any moment.
+            assert (await s.nothing("a", "b", "c")).cooldown_seconds == 0
+            held.release("abandoned")
+            s.channels.clock.advance(cooldown * 3 / 4)
+            probe = s.channels.directory["a"].acquire()
+            assert isinstance(probe, Lease)
+            assert (await s.nothing("a", "b")).cooldown_seconds == 0  # nor how long a probe takes
+            probe.release("abandoned")
+            assert (await s.nothing()).cooldown_seconds == 0
 
     run(main())
 

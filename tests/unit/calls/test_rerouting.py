@@ -253,6 +253,7 @@ def test_no_channel_to_be_had_is_503_at_no_cost(why: str, expect_log: Any) -> No
             assert (told.error.http_status, told.error.kind.code) == (503, "no_channel_available")
             assert told.status == ("rejected", "no_channel_available")
             assert ("busy" in told.error.message) == (why == "full")
+            assert told.error.headers == {"Retry-After": "1" if why == "full" else "10"}
             assert (told.cost, told.attempts, w.wire.tried) == (0, [], [])
             for lease in leases:
                 lease.release("abandoned")

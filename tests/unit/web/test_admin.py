@@ -62,6 +62,7 @@ async def test_a_process_that_drains_is_alive_but_not_ready(
     probe.why_not = "draining"
     ready = await get(http_client, f"{base_url}/readyz")
     assert (ready.code, ujson.loads(ready.body)) == (503, {"status": "draining"})
+    assert ready.headers["Retry-After"] == "1"
     assert (await get(http_client, f"{base_url}/healthz")).code == 200
 
 

@@ -148,3 +148,18 @@ def test_an_endpoint_may_give_an_error_its_own_status() -> None:
     assert error.http_status == 404
     assert json.loads(render("native", error))["error"]["code"] == 404
     assert repr(error) == "<GatewayError 404 model_not_found: Gone.>"
+
+
+@pytest.mark.parametrize("kind", ERROR_TABLE, ids=lambda kind: kind.code)
+def test_every_503_says_when_to_come_back(kind: ErrorKind) -> None:
+    told = GatewayError(kind, "Busy.", headers={"Allow": "GET"}).headers
+    expected = {"Retry-After": "1"} if kind.http_status == 503 else {}
+    assert told == {"Allow": "GET", **expected}
+    assert GatewayError(kind, "Busy.", http_status=503).headers["Retry-After"] == "1"
+    known = GatewayError(kind, "Busy.", headers={"Retry-After": "9"})
+    assert known.headers == {"Retry-After": "9"}
+
+
+def test_a_503_of_an_upstream_says_when_to_come_back() -> None:
+    assert from_upstream(503, "Busy.").headers == {"Retry-After": "1"}
+    assert from_upstream(500, "Broken.").headers == {}
