@@ -54,7 +54,9 @@ def ending_of_failure(failure: NoAnswer, redactor: Redactor) -> Ending:
         message = _no_channel(failure.passed_over)
         seconds = min(max(1, ceil(failure.cooldown_seconds)), RETRY_AFTER_MAX_SECONDS)
         headers = {"Retry-After": str(seconds)}
-        return shown("rejected", GatewayError(errors.NO_CHANNEL_AVAILABLE, message, headers=headers))
+        return shown(
+            "rejected", GatewayError(errors.NO_CHANNEL_AVAILABLE, message, headers=headers)
+        )
     error = failure.failed[-1].error
     if isinstance(error, UpstreamTimedOut):
         return shown("interrupted", GatewayError(errors.UPSTREAM_TIMEOUT, str(error)))
