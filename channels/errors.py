@@ -7,6 +7,9 @@ of these in `gw/web/errors.py`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 
 class UpstreamError(Exception):
     """The upstream gave no usable answer."""
@@ -39,10 +42,18 @@ class InvalidRequest(Exception):
     """A request body that its protocol does not allow.
 
     `message` is for the client. `param` names the member, dotted and indexed as in
-    `messages[2].role`; None when the fault is not in one member.
+    `messages[2].role`; None when the fault is not in one member. `details` is what client
+    libraries of the protocol act on, as JSON values.
     """
 
-    def __init__(self, message: str, param: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        param: str | None = None,
+        *,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.param = param
+        self.details = details

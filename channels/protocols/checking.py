@@ -8,7 +8,7 @@ for a fault `faults.py`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -43,11 +43,13 @@ def read_body(
     *,
     names: Mapping[str, str],
     allowed: Mapping[str, str],
+    refuse: Callable[[JsonObject], None] | None = None,
 ) -> tuple[JsonObject, Body]:
     """The members as they came, and as types. Raises InvalidRequest naming the member at fault.
 
-    `names` is made by `lookalikes_of`; `allowed` says in words what each member may be. Of what
-    is in long strings the types hold the ends only (`channels/json_outline.py`).
+    `names` is made by `lookalikes_of`; `allowed` says in words what each member may be; `refuse`
+    raises for what is refused whatever the other members are. Of what is in long strings the types
+    hold the ends only (`channels/json_outline.py`).
     """
     members = JsonObject.parse(body)
     for name in members.raw:
@@ -55,6 +57,8 @@ def read_body(
         if meant is not None and meant != name:
             # We bill by the one we read, an upstream may read either.
             raise InvalidRequest(f"{described(name)} is not a member; did you mean {meant}?", name)
+    if refuse is not None:
+        refuse(members)
     try:
         return members, decoder.decode(members.outline)
     except msgspec.ValidationError as error:

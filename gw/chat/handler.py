@@ -27,7 +27,12 @@ from gw.calls.conversation import Conversation
 from gw.calls.estimate import OUTPUT_TOKENS_DEFAULT_MAX
 from gw.calls.speech import Speech
 from gw.calls.tools import lacking_tool
-from gw.web.errors import INVALID_REQUEST, TOOL_NOT_SUPPORTED, GatewayError
+from gw.web.errors import (
+    INVALID_REQUEST,
+    TOOL_NOT_SUPPORTED,
+    GatewayError,
+    invalid_request,
+)
 from gw.web.model_call import ModelCallHandler
 from gw.web.writer import HandlerWriter
 from metrics import genai
@@ -110,7 +115,7 @@ class ConversationHandler(ModelCallHandler):
         try:
             return self._speech(request, prepare, candidate, channel)
         except InvalidRequest as invalid:
-            raise GatewayError(INVALID_REQUEST, str(invalid), param=invalid.param) from None
+            raise invalid_request(invalid) from None
         except RecursionError:
             # Read once already, but with fewer calls on the stack.
             raise GatewayError(

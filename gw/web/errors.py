@@ -12,6 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
+
+from channels.errors import InvalidRequest
 
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
@@ -33,9 +36,10 @@ class ErrorKind:
 class GatewayError(Exception):
     """An error that the client is told, as it stands.
 
-    `param` names the offending field, shown by the images shape only. `http_status` replaces the
-    kind's where an endpoint has its own (contract §7: `model_not_found`). A 503 has a `Retry-After`
-    whether the raiser gives one or not.
+    `param` names the offending field, shown by the images shape only. `details` is a JSON value,
+    shown by the messages and native shapes. `http_status` replaces the kind's where an endpoint
+    has its own (contract §7: `model_not_found`). A 503 has a `Retry-After` whether the raiser gives
+    one or not.
     """
 
     def __init__(
@@ -44,6 +48,7 @@ class GatewayError(Exception):
         message: str,
         *,
         param: str | None = None,
+        details: Any = None,
         headers: Mapping[str, str] = _NO_HEADERS,
         http_status: int | None = None,
     ) -> None:
@@ -51,6 +56,7 @@ class GatewayError(Exception):
         self.kind = kind
         self.message = message
         self.param = param
+        self.details = details
         self.http_status = kind.http_status if http_status is None else http_status
         if self.http_status == 503 and "Retry-After" not in headers:
             headers = {**headers, "Retry-After": RETRY_AFTER}
@@ -170,6 +176,13 @@ _UPSTREAM_NATIVE = {
     501: "UNIMPLEMENTED",
     504: "DEADLINE_EXCEEDED",
 }
+
+
+def invalid_request(invalid: InvalidRequest) -> GatewayError:
+    """Make the client's error of what a protocol's reader refused."""
+    return GatewayError(
+        INVALID_REQUEST, invalid.message, param=invalid.param, details=invalid.details
+    )
 
 
 def from_upstream(

@@ -14,7 +14,7 @@ from channels.protocols.checking import model_in
 from channels.registry import ModelSpec
 from gw.calls.models import resolve_model
 from gw.web.base import BaseHandler
-from gw.web.errors import INVALID_REQUEST, GatewayError
+from gw.web.errors import invalid_request
 from metrics.masks import redact
 
 
@@ -46,7 +46,7 @@ class ModelCallHandler(BaseHandler):
         try:
             request = read_request()
         except InvalidRequest as invalid:
-            raise GatewayError(INVALID_REQUEST, str(invalid), param=invalid.param) from None
+            raise invalid_request(invalid) from None
         self.model_name = request.model
         registry = self.services.registry()
         is_known = registry.resolve(request.model) is not None

@@ -34,15 +34,15 @@ def dumps(value: Any) -> bytes:
 def _body(shape: Shape, error: GatewayError, message: str) -> dict[str, Any]:
     kind = error.kind
     if shape == "messages":
-        return {"type": "error", "error": {"type": kind.messages_type, "message": message}}
+        told: dict[str, Any] = {"type": kind.messages_type, "message": message}
+        if error.details is not None:
+            told["details"] = error.details
+        return {"type": "error", "error": told}
     if shape == "native":
-        return {
-            "error": {
-                "code": error.http_status,
-                "message": message,
-                "status": kind.native_status,
-            }
-        }
+        told = {"code": error.http_status, "message": message, "status": kind.native_status}
+        if error.details is not None:
+            told["details"] = error.details
+        return {"error": told}
     body: dict[str, Any] = {"message": message, "type": kind.chat_type, "code": kind.code}
     if shape == "images":
         body["param"] = error.param

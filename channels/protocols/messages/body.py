@@ -6,7 +6,7 @@ here are forwarded unread. What follows from them is `request.py`'s part.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -68,7 +68,7 @@ class Thinking(Struct, gc=False):
 
 
 class MessagesBody(Struct, gc=False):
-    """Every member the gateway reads."""
+    """Every member the gateway reads. `Any` stands where only presence matters."""
 
     model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
     max_tokens: _Count
@@ -83,6 +83,7 @@ class MessagesBody(Struct, gc=False):
     top_k: int | None = None
     stop_sequences: list[str] | None = None
     metadata: Object | None = None
+    thread: Any = None
 
 
 _BLOCK = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -36,6 +37,11 @@ _RUN_BY_CLIENT = frozenset(
         "text_editor",
     )
 )
+# The words that client libraries of this protocol look for.
+_THREAD_UNSUPPORTED: Mapping[str, Any] = {
+    "error_code": "thread_unsupported_request",
+    "unsupported": [],
+}
 
 
 class MessagesRequest(Struct, frozen=True):
@@ -57,7 +63,7 @@ class MessagesRequest(Struct, frozen=True):
 
 def read_request(body: bytes) -> MessagesRequest:
     """Check a request body. Raises InvalidRequest naming the member at fault."""
-    members, read = read_body(body, _DECODER, names=_NAMES, allowed=ALLOWED)
+    members, read = read_body(body, _DECODER, names=_NAMES, allowed=ALLOWED, refuse=_refuse_thread)
     if read.tool_choice is not None:
         _check_choice(read.tool_choice)
     _check_sources(read.messages)
@@ -77,6 +83,22 @@ def upstream_body(request: MessagesRequest, *, upstream_model: str) -> bytes:
     if request.model == upstream_model:
         return request.object.body
     return request.object.edited(replace={"model": msgspec.json.encode(upstream_model)}, add={})
+
+
+def _refuse_thread(members: JsonObject) -> None:
+    """Refuse to go on with, or to begin, a conversation that the upstream would keep.
+
+    The upstream's account is shared, and the next call may go to another channel. Client libraries
+    read the details, and send the whole history from then on (contract §7: Threads).
+    """
+    thread = members.raw.get("thread")
+    if thread is not None and bytes(thread) != b"null":
+        raise InvalidRequest(
+            "thread: conversations are not stored here; "
+            "send the whole history in `messages` each time, without `thread`.",
+            "thread",
+            details=_THREAD_UNSUPPORTED,
+        )
 
 
 def _check_choice(choice: ToolChoice) -> None:

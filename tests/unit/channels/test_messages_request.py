@@ -73,9 +73,41 @@ def test_every_documented_member_is_read_and_forwarded() -> None:
 
 
 def test_every_member_that_is_read_has_its_words() -> None:
-    assert set(MessagesBody.__struct_fields__) == {
+    refused_unread = {"thread"}
+    assert set(MessagesBody.__struct_fields__) - refused_unread == {
         name for name in ALLOWED if "." not in name and "[" not in name
     }
+
+
+@pytest.mark.parametrize(
+    "thread",
+    [
+        {"type": "continue", "previous_message_id": "msg_1"},
+        {"type": "create"},
+        {"type": "of tomorrow"},
+        {},
+        [],
+        "msg_1",
+        0,
+        False,
+    ],
+    ids=json.dumps,
+)
+def test_thread_is_refused_in_the_words_that_libraries_read(thread: Any) -> None:
+    fault = refused(lambda: read_messages(thread=thread))
+    assert fault.param == "thread"
+    assert fault.details == {"error_code": "thread_unsupported_request", "unsupported": []}
+
+
+def test_thread_is_refused_before_what_else_is_wrong_with_its_request() -> None:
+    fault = refused(lambda: read_messages(thread={"type": "continue"}, messages=[]))
+    assert fault.param == "thread"
+    assert refused(lambda: read_messages(Thread={})).param == "Thread"
+
+
+def test_thread_that_is_null_is_none() -> None:
+    body = encoded({**MESSAGES, "thread": None})
+    assert upstream_body(read_request(body), upstream_model="m") == body
 
 
 def test_model_is_replaced_and_nothing_else() -> None:

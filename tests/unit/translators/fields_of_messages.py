@@ -226,7 +226,6 @@ FIELDS: list[tuple[str, dict[str, Any], str | None]] = [
             "compaction": {},
             "fallbacks": [],
             "fallback_credit_token": "t",
-            "thread": {},
             "betas": ["b"],
             "something_new": 1,
         }.items()

@@ -84,7 +84,8 @@ def test_every_member_the_official_library_of_chat_knows_is_in_the_table() -> No
 def test_every_member_the_official_library_of_messages_knows_is_in_the_table() -> None:
     known = {*MessageCreateParamsBase.__annotations__, *BetaMessageCreateParams.__annotations__}
     fields = {field for field, _, _ in fields_of_messages.FIELDS}
-    assert known - {field.partition(".")[0] for field in fields} == set()
+    refused = {"thread"}  # before any channel is chosen
+    assert known - {field.partition(".")[0] for field in fields} == refused
     blocks = {kind for block in get_args(ContentBlockParam) for kind in kinds_of(block)}
     covered = [json.dumps(fragment) for _, fragment, _ in fields_of_messages.FIELDS]
     assert "tool_use" in blocks

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from gw.web.errors import INVALID_REQUEST, GatewayError
-from gw.web.render import dumps, render
+from gw.web.render import Shape, dumps, render
 
 
 def message_of(body: bytes) -> str:
@@ -34,6 +34,21 @@ def test_slashes_and_letters_are_written_as_they_are() -> None:
 def test_a_number_that_json_does_not_have_is_refused() -> None:
     with pytest.raises(OverflowError):
         dumps({"x": float("nan")})
+
+
+@pytest.mark.parametrize("shape", ["messages", "native"])
+def test_details_are_shown_where_libraries_look_for_them(shape: Shape) -> None:
+    details = {"error_code": "some_code", "unsupported": ["tools"]}
+    error = GatewayError(INVALID_REQUEST, "No.", details=details)
+    assert json.loads(render(shape, error))["error"]["details"] == details
+    plain = GatewayError(INVALID_REQUEST, "No.")
+    assert "details" not in json.loads(render(shape, plain))["error"]
+
+
+@pytest.mark.parametrize("shape", ["chat", "images"])
+def test_other_shapes_have_no_details(shape: Shape) -> None:
+    error = GatewayError(INVALID_REQUEST, "No.", details={"error_code": "some_code"})
+    assert "details" not in json.loads(render(shape, error))["error"]
 
 
 def test_only_the_images_shape_has_a_param() -> None:

@@ -1,0 +1,88 @@
+"""Conversations that a messages upstream would keep: refused so that libraries send them whole.
+
+The official libraries' tool runners ask for a thread first, and go on without one when they are
+told that it is unsupported.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from anthropic import Anthropic, BadRequestError, beta_tool
+
+from tests.acceptance.translated import SETTINGS, sent, told_to
+from tests.support.house import House
+from tests.support.tenants import Tenant
+
+# The house of this module.
+__all__ = ["SETTINGS"]
+
+ON_BOTH = pytest.mark.parametrize("of_model", ["claude", "gpt"], ids=["own", "translated"])
+UNSUPPORTED = {"error_code": "thread_unsupported_request", "unsupported": []}
+
+
+@pytest.fixture
+def sdk(h: House, tenant: Tenant) -> Iterator[Anthropic]:
+    with Anthropic(base_url=h.gateway.url, api_key=tenant.key, max_retries=0) as client:
+        yield client
+
+
+@beta_tool
+def weather(city: str) -> str:
+    """The weather in a city."""
+    return f"7 degrees in {city}"
+
+
+def says(h: House, of_model: str) -> None:
+    """The upstream calls the tool for two cities, and then has the answer."""
+    calls = [{"name": "weather", "arguments": {"city": city}} for city in ("Berlin", "Kyiv")]
+    told_to(h, of_model, times=1, tool_calls=calls)
+    h.upstream.fault(text="Equally cold.")
+
+
+@ON_BOTH
+@pytest.mark.parametrize("thread", [{"type": "create"}, {"type": "continue"}], ids=str)
+def test_thread_is_refused_without_a_cost(
+    h: House, sdk: Anthropic, tenant: Tenant, of_model: str, thread: Any
+) -> None:
+    with pytest.raises(BadRequestError) as refusal:
+        sdk.beta.messages.create(
+            model=of_model,
+            max_tokens=5,
+            messages=[{"role": "user", "content": "And now?"}],
+            thread=thread,
+        )
+    body: Any = refusal.value.body
+    assert body["error"]["type"] == "invalid_request_error"
+    assert body["error"]["details"] == UNSUPPORTED
+    assert h.upstream.stats()["requests"] == 0
+    assert tenant.client.remaining_nano_usd() == 10**9
+
+
+@ON_BOTH
+@pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "stream"])
+def test_tool_runner_sends_the_whole_history(
+    h: House, sdk: Anthropic, of_model: str, is_stream: bool
+) -> None:
+    says(h, of_model)
+    asked: dict[str, Any] = {
+        "model": of_model,
+        "max_tokens": 500,
+        "tools": [weather],
+        "messages": [{"role": "user", "content": "Where is it colder?"}],
+    }
+    if is_stream:
+        for stream in sdk.beta.messages.tool_runner(**asked, stream=True):
+            last = stream.get_final_message()
+    else:
+        last = sdk.beta.messages.tool_runner(**asked).until_done()
+    assert [block.text for block in last.content if block.type == "text"] == ["Equally cold."]
+    requests = h.upstream.requests()
+    assert len(requests) == 2
+    assert all("thread" not in json.loads(request["body"]) for request in requests)
+    history = json.dumps(sent(h)["messages"])
+    for said in ("Where is it colder?", "7 degrees in Berlin", "7 degrees in Kyiv"):
+        assert said in history
