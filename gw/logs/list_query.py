@@ -11,7 +11,7 @@ from gw.logs.cursor import BadCursor, CursorSeal, Order, Place
 from gw.logs.filters import Filters, read_filters
 from gw.logs.parameters import Parameters, refuse
 from gw.logs.visibility import Scope, Visibility
-from gw.logs.window import Window, read_window
+from gw.logs.window import DEFAULT_PERIOD, Window, read_window
 
 SCOPES = ("key", "account")
 ORDERS = ("desc", "asc")
@@ -49,7 +49,10 @@ def read_list_query(
     visibility = read_visibility(parameters, see)
     order = cast(Order | None, parameters.choice("order", ORDERS))
     include = parameters.choices("include", INCLUDES) or ("attempts",)
-    window = read_window(parameters, now)
+    filters = read_filters(parameters)
+    # Whoever has a reference seldom knows how old its row is (contract §7: `ref`).
+    of_any_age = "all" if filters.ref is not None else DEFAULT_PERIOD
+    window = read_window(parameters, now, default_period=of_any_age)
     after: Place | None = None
     text = parameters.text("cursor")
     if text is not None:
@@ -65,7 +68,7 @@ def read_list_query(
     limit = parameters.whole("limit", least=1, most=LIMIT_MAX)
     return ListQuery(
         visibility=visibility,
-        filters=read_filters(parameters),
+        filters=filters,
         window=window,
         order=order or "desc",
         after=after,

@@ -26,7 +26,9 @@ class Window:
     end: datetime
 
 
-def read_window(parameters: Parameters, now: datetime) -> Window:
+def read_window(
+    parameters: Parameters, now: datetime, *, default_period: str = DEFAULT_PERIOD
+) -> Window:
     """The window a request asks for (spec: Call logs; rule 2). Raises 400.
 
     `from` and `to` win over `period`, which is then not even looked at.
@@ -36,7 +38,7 @@ def read_window(parameters: Parameters, now: datetime) -> Window:
         missing, given = ("to", "from") if until is None else ("from", "to")
         raise refuse(given, f"needs `{missing}`: the two are given together.")
     if since is None or until is None:
-        return _of_period(parameters.choice("period", PERIODS) or DEFAULT_PERIOD, now)
+        return _of_period(parameters.choice("period", PERIODS) or default_period, now)
     (start, _), (last, end) = _read("from", since), _read("to", until)
     if start > end or start == end != last:
         raise refuse("from", "lies after `to`.")

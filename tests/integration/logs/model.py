@@ -20,10 +20,11 @@ def window_of(parameters: dict[str, str]) -> tuple[datetime, datetime]:
     starts = {
         "today": today,
         "7d": NOW - timedelta(days=7),
+        "30d": NOW - timedelta(days=30),
         "this_month": today.replace(day=1),
         "all": datetime(1970, 1, 1, tzinfo=UTC),
     }
-    return starts.get(parameters["period"], NOW - timedelta(days=30)), NOW
+    return starts[parameters["period"] or ("all" if "ref" in parameters else "30d")], NOW
 
 
 def _edge(text: str, is_end: bool) -> datetime:

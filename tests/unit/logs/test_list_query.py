@@ -84,6 +84,14 @@ def test_periods_end_now(period: str, start: datetime) -> None:
     assert read(f"period={period}").window == Window(start, NOW)
 
 
+def test_reference_finds_a_row_of_any_age_unless_a_period_is_given() -> None:
+    assert read("ref=abc").window == Window(utc(1970, 1, 1), NOW)
+    assert read("ref=abc&period=7d").window == Window(NOW - timedelta(days=7), NOW)
+    dated = read("ref=abc&from=2026-11-01&to=2026-11-02")
+    assert dated.window == Window(utc(2026, 11, 1), utc(2026, 11, 3))
+    assert read("ref=&status=error").window == Window(NOW - timedelta(days=30), NOW)
+
+
 @pytest.mark.parametrize(
     ("since", "until", "window"),
     [
