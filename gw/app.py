@@ -41,7 +41,10 @@ def routes() -> list[Route]:
         (r"/v1/messages", MessagesHandler),
         (r"/v1/responses", ResponsesHandler),
         # Its official library asks under /v1 too, unless it is told the version.
-        (r"/v1(?:beta)?/models/(.+):(generateContent|streamGenerateContent)", NativeHandler),
+        (
+            r"/v1(?:beta)?/models/(.+)(?::|%3[Aa])(generateContent|streamGenerateContent)",
+            NativeHandler,
+        ),
         # Model discovery
         (r"/v1/models", ModelsHandler),
         (r"/api/v1/models/public", PublicCatalogHandler, {"catalog": PublicCatalog()}),

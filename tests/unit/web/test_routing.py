@@ -43,6 +43,8 @@ def of(*rules: tuple[str, type[NotFoundHandler]]) -> Routes:
         ("/dashboard/billing/usage", "UsageHandler", []),
         ("/v1/dashboard/billing/usage", "UsageHandler", []),
         ("/v1beta/models/a/b:generateContent", "NativeHandler", [b"a/b", b"generateContent"]),
+        ("/v1beta/models/a%3AgenerateContent", "NativeHandler", [b"a", b"generateContent"]),
+        ("/v1/models/a:b%3agenerateContent", "NativeHandler", [b"a:b", b"generateContent"]),
         ("/v1/chat/completions/", "NotFoundHandler", []),
         ("/V1/chat/completions", "NotFoundHandler", []),
         ("", "NotFoundHandler", []),
