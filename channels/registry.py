@@ -112,7 +112,7 @@ class ChannelSpec:
     api_key: str = field(repr=False)
     protocols: frozenset[str]
     tools: frozenset[str]
-    max_tokens_param: str
+    max_tokens_param: str | None  # one of MAX_TOKENS_PARAMS; None: it takes either
     max_concurrency: int
     priority: int  # lower is tried first
     health: HealthSpec

@@ -137,7 +137,8 @@ class ConversationHandler(ModelCallHandler):
         if maximum is None and candidate.protocol == "messages":
             maximum = OUTPUT_TOKENS_DEFAULT_MAX  # the one protocol that demands it
         options: dict[str, str] = {}
-        if candidate.protocol == "chat":  # the one protocol whose upstreams differ in this name
+        # The one protocol whose upstreams differ in this name.
+        if candidate.protocol == "chat" and channel.max_tokens_param is not None:
             options["max_tokens_param"] = channel.max_tokens_param
         body = translated.upstream_body(
             model=candidate.upstream_model,

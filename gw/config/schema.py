@@ -86,7 +86,7 @@ CHANNEL: Schema = {
     "api_key": Key(header_text("the upstream's key", may_be_empty=True, secret=True), REQUIRED),
     "protocols": Key(choices(PROTOCOLS, least=1), REQUIRED),
     "tools": Key(choices(BUILTIN_TOOLS), ()),
-    "max_tokens_param": Key(choice(MAX_TOKENS_PARAMS), "max_tokens"),
+    "max_tokens_param": Key(optional(choice(MAX_TOKENS_PARAMS)), None),
     "max_concurrency": Key(whole(1, 1_000_000), 256),
     "priority": Key(whole(-1_000_000, 1_000_000), 1),
     "health": section(HEALTH),

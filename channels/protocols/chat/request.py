@@ -17,7 +17,7 @@ from channels.protocols.chat.body import ALLOWED, ChatBody
 from channels.protocols.chat.parameters import parameters
 from channels.protocols.checking import unversioned
 from channels.protocols.faults import described, invalid_member
-from channels.registry import BUILTIN_TOOLS
+from channels.registry import BUILTIN_TOOLS, MAX_TOKENS_PARAMS
 
 _DECODER = msgspec.json.Decoder(ChatBody)
 _INCLUDE_USAGE = b'{"include_usage":true}'
@@ -87,13 +87,14 @@ def upstream_body(
     request: ChatRequest,
     *,
     upstream_model: str,
-    max_tokens_param: str,
+    max_tokens_param: str | None,
     default_max_tokens: int | None,
 ) -> bytes:
     """The client's body as one channel wants it; the same bytes when nothing has to change.
 
-    `max_tokens_param` is the channel's name for the token maximum. `default_max_tokens` is put
-    under it when the client named no maximum; None leaves it out.
+    `max_tokens_param` is the channel's name for the token maximum, which a client's maximum goes
+    under, too; None: the channel states none, and takes either. `default_max_tokens` is put under
+    it when the client named no maximum; None leaves it out.
     """
     members = request.object
     raw = members.raw
@@ -105,13 +106,15 @@ def upstream_body(
     if request.max_tokens is None:
         if default_max_tokens is not None:
             # A null is as good as nothing, but a name must not be there twice.
-            target = replace if max_tokens_param in raw else add
-            target[max_tokens_param] = b"%d" % default_max_tokens
-    elif max_tokens_param == "max_completion_tokens" and "max_tokens" in raw:
-        if "max_completion_tokens" not in raw:
-            rename["max_tokens"] = "max_completion_tokens"
-        elif bytes(raw["max_completion_tokens"]) == b"null":
-            replace["max_completion_tokens"] = b"%d" % request.max_tokens
+            name = max_tokens_param or MAX_TOKENS_PARAMS[0]
+            target = replace if name in raw else add
+            target[name] = b"%d" % default_max_tokens
+    elif max_tokens_param is not None:
+        other = next(name for name in MAX_TOKENS_PARAMS if name != max_tokens_param)
+        if other in raw and max_tokens_param not in raw:
+            rename[other] = max_tokens_param
+        elif max_tokens_param in raw and bytes(raw[max_tokens_param]) == b"null":
+            replace[max_tokens_param] = b"%d" % request.max_tokens
     if request.stream and not request.include_usage:
         target = replace if "stream_options" in raw else add
         target["stream_options"] = request.usage_options

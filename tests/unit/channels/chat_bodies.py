@@ -15,7 +15,7 @@ def body(*members: bytes) -> bytes:
 
 
 def forwarded(
-    request: bytes, *, model: str = "m", name: str = "max_tokens", most: int | None = None
+    request: bytes, *, model: str = "m", name: str | None = "max_tokens", most: int | None = None
 ) -> bytes:
     """What a channel is sent of a client's body."""
     return upstream_body(

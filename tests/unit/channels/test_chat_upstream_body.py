@@ -38,7 +38,16 @@ def test_model_spelled_with_escapes_is_left_as_it_is() -> None:
         (b',"max_tokens":5', "max_tokens", 8000, b',"max_tokens":5'),
         (b',"max_tokens":999999', "max_tokens", 8000, b',"max_tokens":999999'),
         (b',"max_tokens":5', "max_completion_tokens", 8000, b',"max_completion_tokens":5'),
-        (b',"max_completion_tokens":5', "max_tokens", 8000, b',"max_completion_tokens":5'),
+        (b',"max_completion_tokens":5', "max_tokens", 8000, b',"max_tokens":5'),
+        (b',"max_completion_tokens":5', None, 8000, b',"max_completion_tokens":5'),
+        (b',"max_tokens":5', None, 8000, b',"max_tokens":5'),
+        (b"", None, 8000, b',"max_tokens":8000'),
+        (
+            b',"max_completion_tokens":5,"max_tokens":null',
+            "max_tokens",
+            8,
+            b',"max_completion_tokens":5,"max_tokens":5',
+        ),
         (b',"max_completion_tokens":5', "max_completion_tokens", 8, b',"max_completion_tokens":5'),
         (b',"max_tokens" : null', "max_tokens", 8000, b',"max_tokens" : 8000'),
         (b',"max_tokens":null', "max_tokens", None, b',"max_tokens":null'),
@@ -128,12 +137,12 @@ def test_ambiguous_stream_options_are_refused() -> None:
         max_size=4,
     ),
     st.booleans(),
-    st.sampled_from(["max_tokens", "max_completion_tokens"]),
+    st.sampled_from([None, "max_tokens", "max_completion_tokens"]),
     st.none() | st.integers(1, 10**6),
     st.none() | st.integers(1, 10**6),
 )
 def test_unknown_members_are_forwarded(
-    extra: dict[str, Any], stream: bool, name: str, sent: int | None, most: int | None
+    extra: dict[str, Any], stream: bool, name: str | None, sent: int | None, most: int | None
 ) -> None:
     value: dict[str, Any] = {
         **extra,
@@ -149,7 +158,7 @@ def test_unknown_members_are_forwarded(
     expected.pop("max_tokens", None)
     limit = sent if sent is not None else most
     if limit is not None:
-        expected[name] = limit
+        expected[name or "max_tokens"] = limit
     if stream:
         expected["stream_options"] = {"include_usage": True}
     assert result == expected
