@@ -10,7 +10,8 @@ from __future__ import annotations
 import ipaddress
 import re
 import string
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 from channels.registry import ChannelSpec
@@ -98,6 +99,30 @@ class Redactor:
         if self._ids is not None:
             message = self._ids.sub(_CHANNEL, message)
         return fit(message.strip(), MESSAGE_CHARACTERS_MAX)
+
+    def value(self, value: Any) -> Any:
+        """A decoded JSON value whose strings hide keys, configured hosts and channel names.
+
+        Names of members and other addresses stay: they are what client libraries act on. The caller
+        bounds its depth.
+        """
+        if isinstance(value, str):
+            return self._exactly(value)
+        if isinstance(value, Mapping):
+            return {self._exactly(name): self.value(inner) for name, inner in value.items()}
+        if isinstance(value, list):
+            return [self.value(inner) for inner in value]
+        return value
+
+    def _exactly(self, text: str) -> str:
+        for pattern, mask in (
+            (self._keys, _KEY),
+            (self._exact_hosts, _HOST),
+            (self._ids, _CHANNEL),
+        ):
+            if pattern is not None:
+                text = pattern.sub(mask, text)
+        return _SECRETS.sub(_masked_secret, text)
 
     def body(self, body: bytes) -> bytes:
         """A body that is passed on, without the keys and hosts that are configured here.

@@ -13,7 +13,6 @@ from typing import Protocol
 
 from channels.json_members import JsonObject
 from channels.protocols import chat, messages, native, responses
-from channels.protocols.error_body import error_message
 from channels.protocols.meter import ErrorEvent
 from channels.usage import PartialUsage, Usage
 
@@ -110,7 +109,6 @@ class Dialect:
     new_meter: Callable[[], Meter]
     has_terminator: bool
     ends: Callable[[bytes], bool]
-    error_message: Callable[[bytes], str | None] = error_message
     text_mark: bytes = b""
 
 

@@ -1,4 +1,4 @@
-"""Find the message in an upstream's error body, whatever dialect it answers in.
+"""Find in an upstream's error body what its client is told: the message, `details` and `param`.
 
 What is found still has to pass `channels/redact.py` before anyone sees it. Error events within a
 stream are the meters' business.
@@ -10,9 +10,16 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
 from channels.text import fit
 
 MESSAGE_CHARACTERS_MAX = 500
+# Of `details`, which client libraries act on; longer ones are dropped whole.
+DETAILS_BYTES_MAX = 16 * 1024
+DETAILS_DEPTH_MAX = 16
+PARAM_CHARACTERS_MAX = 256
 # A body this long is not a message; its beginning may be one.
 _READ_BYTES_MAX = 256 * 1024
 # Members that hold the message, or an object that does, in the order they are trusted.
@@ -20,6 +27,61 @@ _MEMBERS = ("error", "message", "detail", "msg", "errors", "error_message", "err
 _ENTRIES_MAX = 10
 _DEPTH_MAX = 6
 _NOT_JSON = object()
+
+
+class ErrorMembers(Struct, frozen=True):
+    """What an error body says. `details` is a JSON object or list, whatever is in it."""
+
+    message: str | None = None
+    details: Any = None
+    param: str | None = None
+
+
+def error_members(body: bytes) -> ErrorMembers:
+    """The message of an error body, as `error_message` finds it, and what stands beside it.
+
+    Client libraries act on the `details` of the messages and the native-content protocol (retry
+    information, error codes) and on the `param` of chat-completions.
+    """
+    value = _read(body[:_READ_BYTES_MAX].decode("utf-8", "replace").lstrip("\ufeff").strip())
+    while isinstance(value, list) and value:  # Google's [{error: …}]
+        value = value[0]
+    error = value.get("error") if isinstance(value, Mapping) else None
+    if not isinstance(error, Mapping):
+        return ErrorMembers(error_message(body))
+    param = error.get("param")
+    return ErrorMembers(
+        message=error_message(body),
+        details=_bounded(error.get("details")),
+        param=param if isinstance(param, str) and len(param) <= PARAM_CHARACTERS_MAX else None,
+    )
+
+
+def _bounded(details: Any) -> Any:
+    """Details that are an object or a list and fit into an answer; else None."""
+    if not isinstance(details, Mapping | list) or _depth_of(details) > DETAILS_DEPTH_MAX:
+        return None
+    try:
+        text = msgspec.json.encode(details)
+    except UnicodeEncodeError:  # a lone surrogate
+        return None
+    # Read once more, as NaN is null now: what comes of this can be sent.
+    return msgspec.json.decode(text) if len(text) <= DETAILS_BYTES_MAX else None
+
+
+def _depth_of(value: Any) -> int:
+    """How deep a decoded value nests, without recursion."""
+    depth, level = 0, [value]
+    while level and depth <= DETAILS_DEPTH_MAX:
+        depth += 1
+        inner: list[Any] = []
+        for entry in level:
+            if isinstance(entry, Mapping):
+                inner += entry.values()
+            elif isinstance(entry, list):
+                inner += entry
+        level = [entry for entry in inner if isinstance(entry, Mapping | list)]
+    return depth
 
 
 def error_message(body: bytes) -> str | None:

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from channels.errors import UpstreamError
 from channels.protocols.dialect import Meter
+from channels.protocols.error_body import ErrorMembers
 from channels.wire.http import UpstreamResponse
 from gw.calls.call import Framing
 
@@ -32,14 +33,14 @@ class UpstreamFailed(UpstreamError):
     def __init__(
         self,
         status: int,
-        message: str | None,
+        told: ErrorMembers,
         *,
         retry_after: str | None = None,
         error_body: ErrorBody | None = None,
     ) -> None:
         super().__init__(status)
         self.status = status
-        self.message = message
+        self.told = told
         self.retry_after = retry_after
         self.error_body = error_body
 
@@ -48,7 +49,7 @@ class Refusal(Struct, frozen=True):
     """The upstream refused the request (4xx): an answer, to be passed on."""
 
     status: int
-    message: str | None
+    told: ErrorMembers
     retry_after: str | None
     error_body: ErrorBody | None = None
     headers: Mapping[str, str] = {}  # what the client is told of a translation

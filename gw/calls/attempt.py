@@ -21,6 +21,7 @@ from channels.errors import (
     UpstreamUnreachable,
 )
 from channels.protocols.dialect import Meter
+from channels.protocols.error_body import ErrorMembers, error_members
 from channels.wire.http import UpstreamResponse, Wire
 from gw.calls.answers import Answer, Refusal, StreamAnswer, UpstreamFailed, WholeAnswer
 from gw.calls.blocks import EventBlocks
@@ -128,13 +129,15 @@ class Upstream:
 
     async def _refusal(self, speech: Speech, response: UpstreamResponse) -> Refusal:
         try:
-            message = speech.dialect.error_message(await response.read(ERROR_BYTES_MAX))
+            told = error_members(await response.read(ERROR_BYTES_MAX))
         except UpstreamError:
-            message = None  # the status alone has to do
+            told = ErrorMembers()  # the status alone has to do
+        if speech.translated is not None:
+            told = ErrorMembers(told.message)  # the rest is said in another protocol's words
         retry_after = response.header("retry-after")
         if response.status >= 500:
-            raise UpstreamFailed(response.status, message, retry_after=retry_after)
-        return Refusal(response.status, message, retry_after, headers=speech.headers)
+            raise UpstreamFailed(response.status, told, retry_after=retry_after)
+        return Refusal(response.status, told, retry_after, headers=speech.headers)
 
 
 async def _first_block(response: UpstreamResponse, blocks: EventBlocks) -> bytes:

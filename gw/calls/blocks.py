@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from channels.protocols.alike import AlikeEvents
 from channels.protocols.dialect import Meter
+from channels.protocols.error_body import ErrorMembers
 from channels.wire.sse import SseEvent, SseSplitter
 from gw.calls.answers import UpstreamFailed
 from gw.calls.call import Framing
@@ -185,4 +186,4 @@ class EventBlocks:
         if self._translated is not None:
             message = self._translated.failed_at_once
             if message is not None:
-                raise UpstreamFailed(502, message)
+                raise UpstreamFailed(502, ErrorMembers(message))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import ceil
+from types import MappingProxyType
 from typing import TypeGuard
 
 from actors.failover import FailedAttempt, NoAnswer
@@ -61,22 +62,15 @@ def ending_of_failure(failure: NoAnswer, redactor: Redactor) -> Ending:
     if isinstance(error, UpstreamTimedOut):
         return shown("interrupted", GatewayError(errors.UPSTREAM_TIMEOUT, str(error)))
     if isinstance(error, UpstreamFailed):
-        headers = _retry_after(error.status, error.retry_after)
-        message = _message(error, redactor)
-        return shown("error", errors.from_upstream(error.status, message, headers=headers))
+        return shown("error", _from_upstream(error, _message(error, redactor), redactor))
     return shown("error", GatewayError(errors.UPSTREAM_UNREACHABLE, str(error)))
 
 
 def ending_of_refusal(refusal: Refusal, redactor: Redactor) -> Ending:
     """An upstream 4xx is the client's: its status and its message, redacted, passed through."""
-    message = redactor.text(refusal.message) if refusal.message else None
-    headers = {**refusal.headers, **_retry_after(refusal.status, refusal.retry_after)}
-    return shown(
-        "error",
-        errors.from_upstream(
-            refusal.status, message or "The upstream refused the request.", headers=headers
-        ),
-    )
+    message = redactor.text(refusal.told.message) if refusal.told.message else None
+    message = message or "The upstream refused the request."
+    return shown("error", _from_upstream(refusal, message, redactor, refusal.headers))
 
 
 def attempt_row(attempt: FailedAttempt, redactor: Redactor) -> dict[str, object]:
@@ -109,14 +103,29 @@ def is_sendable(value: str | None) -> TypeGuard[str]:
     )
 
 
+def _from_upstream(
+    answer: Refusal | UpstreamFailed,
+    message: str,
+    redactor: Redactor,
+    headers: Mapping[str, str] = MappingProxyType({}),
+) -> GatewayError:
+    return errors.from_upstream(
+        answer.status,
+        message,
+        details=redactor.value(answer.told.details),
+        param=redactor.value(answer.told.param),
+        headers={**headers, **_retry_after(answer.status, answer.retry_after)},
+    )
+
+
 def _retry_after(status: int, stated: str | None) -> dict[str, str]:
     """What an upstream that is too busy says of when to come back, fit to be sent on."""
     return {"Retry-After": stated} if status in (429, 503) and is_sendable(stated) else {}
 
 
 def _message(error: UpstreamFailed, redactor: Redactor) -> str:
-    if error.message:
-        return redactor.text(error.message)
+    if error.told.message:
+        return redactor.text(error.told.message)
     return f"The upstream answered with status {error.status}."
 
 

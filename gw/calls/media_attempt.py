@@ -13,7 +13,7 @@ from actors.channel import Lease
 from actors.clock import Clock
 from actors.router import Candidate
 from channels.errors import UpstreamError, UpstreamMalformed
-from channels.protocols.error_body import error_message
+from channels.protocols.error_body import error_members
 from channels.wire.http import UpstreamResponse, Wire
 from gw.calls.answers import ErrorBody, Refusal, UpstreamFailed
 from gw.calls.attempt import Trying
@@ -79,12 +79,12 @@ async def _refusal(response: UpstreamResponse) -> Refusal:
         body = b""  # the status alone has to do
     if response.header("content-encoding") not in (None, "", "identity"):
         body = b""  # which was not asked for, and the client may not have asked for it either
-    message = error_message(body) if body else None
+    members = error_members(body)
     told = ErrorBody(_content_type(response), body) if body.strip() else None
     retry_after = response.header("retry-after")
     if status >= 500:
-        raise UpstreamFailed(status, message, retry_after=retry_after, error_body=told)
-    return Refusal(status, message, retry_after, told)
+        raise UpstreamFailed(status, members, retry_after=retry_after, error_body=told)
+    return Refusal(status, members, retry_after, told)
 
 
 def _content_type(response: UpstreamResponse) -> str:

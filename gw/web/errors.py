@@ -36,7 +36,8 @@ class ErrorKind:
 class GatewayError(Exception):
     """An error that the client is told, as it stands.
 
-    `param` names the offending field, shown by the images shape only. `details` is a JSON value,
+    `param` names the offending field, shown by the images shape only; `upstream_param` is what an
+    upstream calls it, shown by the chat shape (contract §7). `details` is a JSON value,
     shown by the messages and native shapes. `http_status` replaces the kind's where an endpoint
     has its own (contract §7: `model_not_found`). A 503 has a `Retry-After` whether the raiser gives
     one or not.
@@ -48,6 +49,7 @@ class GatewayError(Exception):
         message: str,
         *,
         param: str | None = None,
+        upstream_param: str | None = None,
         details: Any = None,
         headers: Mapping[str, str] = _NO_HEADERS,
         http_status: int | None = None,
@@ -56,6 +58,7 @@ class GatewayError(Exception):
         self.kind = kind
         self.message = message
         self.param = param
+        self.upstream_param = upstream_param
         self.details = details
         self.http_status = kind.http_status if http_status is None else http_status
         if self.http_status == 503 and "Retry-After" not in headers:
@@ -186,12 +189,18 @@ def invalid_request(invalid: InvalidRequest) -> GatewayError:
 
 
 def from_upstream(
-    status: int, message: str, *, headers: Mapping[str, str] = _NO_HEADERS
+    status: int,
+    message: str,
+    *,
+    details: Any = None,
+    param: str | None = None,
+    headers: Mapping[str, str] = _NO_HEADERS,
 ) -> GatewayError:
     """Make the error of an upstream's non-2xx answer: its status, our names for it.
 
-    `message` is unwrapped and redacted already; `headers` is what is passed on (`Retry-After`). A
-    status that is no error (1xx, 3xx: we follow no redirects) or no HTTP status becomes 502.
+    `message` is unwrapped and redacted already, `details` and `param` are what the upstream says
+    beside it, redacted too; `headers` is what is passed on (`Retry-After`). A status that is no
+    error (1xx, 3xx: we follow no redirects) or no HTTP status becomes 502.
     """
     assert not 200 <= status < 300, status
     if not 400 <= status < 600:
@@ -200,4 +209,4 @@ def from_upstream(
     messages_type = _UPSTREAM_MESSAGES.get(status, "api_error")
     native_status = _UPSTREAM_NATIVE.get(status, "UNAVAILABLE" if status >= 500 else "UNKNOWN")
     kind = ErrorKind(status, chat_type, code, messages_type, native_status)
-    return GatewayError(kind, message, headers=headers)
+    return GatewayError(kind, message, details=details, upstream_param=param, headers=headers)

@@ -46,6 +46,8 @@ def _body(shape: Shape, error: GatewayError, message: str) -> dict[str, Any]:
     body: dict[str, Any] = {"message": message, "type": kind.chat_type, "code": kind.code}
     if shape == "images":
         body["param"] = error.param
+    elif error.upstream_param is not None:
+        body["param"] = error.upstream_param
     return {"error": body}
 
 

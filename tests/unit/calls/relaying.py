@@ -82,7 +82,7 @@ def relayed(way: Way, pieces: Iterable[bytes], *, asks_for_usage: bool = True) -
         else:
             written.append(blocks.last() or b"")
     except UpstreamFailed as error:
-        failed = error.message
+        failed = error.told.message
     if meter.finished and failed is None:
         written.append(framing.end())
     elif any(written):

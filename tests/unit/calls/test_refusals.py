@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from gw.web.render import Shape, render
 from tests.support.aio import run
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import Script, answer
 from tests.unit.calls.world import world
 
 GOOD = answer(sse.whole())
+KEY_OF_A = "api-key-of-a"
+SHAPES: tuple[Shape, ...] = ("chat", "messages", "native")
 
 # Upstream status -> code and type, as the specification's table has them.
 TABLE = [
@@ -58,6 +63,33 @@ def test_retry_after_is_passed_on_with_429_and_with_nothing_else() -> None:
             told = await w.call()
             assert told.error is not None
             assert told.error.headers == {}
+
+    run(main())
+
+
+RETRY = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34s"}
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_details_and_param_of_an_upstream_are_passed_on_redacted(status: int) -> None:
+    """Client libraries act on them (contract §7: Upstream error members)."""
+
+    async def main() -> None:
+        stated = {
+            "message": "slow down",
+            "param": f"key {KEY_OF_A}",
+            "details": [RETRY, {"key": KEY_OF_A, "depth": [{"n": 1.5}]}],
+        }
+        script = answer(json.dumps({"error": stated}).encode(), status=status)
+        async with world(a=[script]) as w:
+            error = (await w.call()).error
+            assert error is not None
+            details = [RETRY, {"key": "[redacted]", "depth": [{"n": 1.5}]}]
+            shown = {shape: json.loads(render(shape, error))["error"] for shape in SHAPES}
+            assert shown["messages"]["details"] == shown["native"]["details"] == details
+            assert shown["chat"]["param"] == "key [redacted]"
+            assert "details" not in shown["chat"]
+            assert "param" not in shown["messages"]
 
     run(main())
 

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channels.protocols.chat import error_message
+from channels.protocols.error_body import (
+    DETAILS_BYTES_MAX,
+    DETAILS_DEPTH_MAX,
+    ErrorMembers,
+    error_members,
+    error_message,
+)
 
 
 @pytest.mark.parametrize(
@@ -85,3 +92,35 @@ def test_nesting_without_end_gives_no_message() -> None:
 def test_no_bytes_raise(data: bytes) -> None:
     message = error_message(data)
     assert message is None or len(message.encode()) > 0
+
+
+DETAILS = {"error_code": "thread_unsupported_request", "unsupported": []}
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"error": {"message": "m", "details": DETAILS}}, ErrorMembers("m", details=DETAILS)),
+        ([{"error": {"message": "m", "details": [1]}}], ErrorMembers("m", details=[1])),
+        ({"error": {"message": "m", "param": "messages"}}, ErrorMembers("m", param="messages")),
+        ({"error": {"message": "m", "param": None, "details": None}}, ErrorMembers("m")),
+        ({"error": {"message": "m", "param": 3, "details": "text"}}, ErrorMembers("m")),
+        ({"error": "m", "details": DETAILS}, ErrorMembers("m")),
+        ({"message": "m"}, ErrorMembers("m")),
+        # What could not be sent on is left out whole.
+        ({"error": {"message": "m", "details": {"x": "\ud800"}}}, ErrorMembers("m")),
+        ({"error": {"message": "m", "details": [10**30]}}, ErrorMembers("m", details=[10**30])),
+        ({"error": {"message": "m", "details": ["x" * DETAILS_BYTES_MAX]}}, ErrorMembers("m")),
+        ({"error": {"message": "m", "param": "x" * 257}}, ErrorMembers("m")),
+        ({"error": {"message": "m", "details": [float("nan")]}}, ErrorMembers("m", details=[None])),
+    ],
+)
+def test_what_stands_beside_the_message_is_found(body: Any, expected: ErrorMembers) -> None:
+    assert error_members(json.dumps(body).encode()) == expected
+
+
+def test_details_that_nest_too_deep_are_left_out() -> None:
+    for depth, is_kept in ((DETAILS_DEPTH_MAX, True), (DETAILS_DEPTH_MAX + 1, False), (900, False)):
+        body = b'{"error":{"message":"m","details":' + b"[" * depth + b"]" * depth + b"}}"
+        assert (error_members(body).details is not None) is is_kept
+    assert error_members(b"").message is None
