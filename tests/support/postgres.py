@@ -1,13 +1,15 @@
 """One PostgreSQL for a run of the tests, and a fresh, migrated database for each test that asks.
 
-A test's database is a copy of a template that was migrated once. The fixtures that hand it out are
-in `tests/conftest.py`.
+A test's database is a copy of a template that was migrated once, and belongs to the role that the
+embedded server gives the gateway; making and dropping it takes a superuser, whom the rules of this
+one server let in as well. The fixtures that hand it out are in `tests/conftest.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +21,10 @@ from psycopg2 import sql
 
 from actors.store.database import Database
 from actors.store.embedded import EmbeddedPostgres
+from actors.store.embedded.access import ROLE, SUPERUSER
 from actors.store.migrations import migrate
+from tests.support.servers import server_of
+from tests.support.waiting import until
 
 TEMPLATE = "migrated"
 # Durability against a power cut is not what tests are about.
@@ -27,24 +32,23 @@ SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_connections": "200"}
 
 
 class PostgresForTests:
-    """A running server with a migrated template database."""
+    """A running server with a migrated template database; `admin` is a superuser's connection."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, admin: Any) -> None:
         self._url = url
         self._numbers = itertools.count(1)
-        self._admin = psycopg2.connect(url)
-        self._admin.autocommit = True
+        self._admin = admin
 
     def make_template(self) -> None:
         """Make the database that every test's is a copy of."""
-        self._run("CREATE DATABASE {}", TEMPLATE)
+        self._run("CREATE DATABASE {} OWNER {}", TEMPLATE, ROLE)
         asyncio.run(self._migrate(self._url_of(TEMPLATE)))
 
     @contextmanager
     def database(self, *, template: str = TEMPLATE) -> Iterator[str]:
         """Yield the URL of a new copy of `template`; drop it afterwards, whoever is connected."""
         name = f"test_{next(self._numbers)}"
-        self._run("CREATE DATABASE {} TEMPLATE {}", name, template)
+        self._run("CREATE DATABASE {} OWNER {} TEMPLATE {}", name, ROLE, template)
         try:
             yield self._url_of(name)
         finally:
@@ -86,7 +90,7 @@ def running_postgres(folder: Path) -> Iterator[PostgresForTests]:
     embedded = EmbeddedPostgres(folder, settings=SETTINGS)
     url = asyncio.run(embedded.start())
     try:
-        postgres = PostgresForTests(url)
+        postgres = PostgresForTests(url, superuser(folder))
         try:
             postgres.make_template()
             yield postgres
@@ -94,3 +98,26 @@ def running_postgres(folder: Path) -> Iterator[PostgresForTests]:
             postgres.close()
     finally:
         asyncio.run(embedded.stop())
+
+
+def superuser(data_dir: Path) -> Any:
+    """Return a superuser's connection to the embedded server of `data_dir`, let in until it ends.
+
+    Only who may write the server's own files can do this: the user it runs as, and root.
+    """
+    server = server_of(data_dir)
+    with (server.data / "pg_hba.conf").open("a") as rules:
+        rules.write(f"local all {SUPERUSER} trust\n")
+    server.send(signal.SIGHUP)
+
+    def try_connect() -> Any:
+        try:
+            return psycopg2.connect(
+                host=str(server.socket_folder), user=SUPERUSER, dbname="postgres"
+            )
+        except psycopg2.OperationalError:
+            return None
+
+    connection = until(try_connect, what="the superuser's connection")
+    connection.autocommit = True
+    return connection

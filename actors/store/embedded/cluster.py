@@ -14,18 +14,16 @@ import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import quote
 
 import psycopg2
 
+from actors.store.embedded.access import PASSWORD_FILE, SUPERUSER, Access
 from actors.store.embedded.binaries import Binaries
 from actors.store.embedded.faults import EmbeddedFault
 from actors.store.embedded.identity import Identity
 from actors.store.embedded.postmaster import Postmaster
 from actors.store.embedded.sockets import remove_stale_lock, socket_folder
 
-SUPERUSER = "gateway"
-DATABASE = "postgres"
 START_SECONDS = 60.0
 # After a crash the old server's children keep its shared memory until they notice.
 CRASH_SECONDS = 20.0
@@ -66,6 +64,7 @@ class Cluster:
         self._binaries = binaries
         self._identity = identity
         self._settings = SETTINGS | dict(settings)
+        self._access = Access(folder, identity)
         self._sockets = folder / "run"
 
     def __repr__(self) -> str:
@@ -74,13 +73,18 @@ class Cluster:
 
     @property
     def url(self) -> str:
-        """Where to connect."""
-        return f"postgresql://{SUPERUSER}@/{DATABASE}?host={quote(str(self._sockets), safe='')}"
+        """Where to connect. Raises EmbeddedFault."""
+        return self._access.url(self._sockets)
 
     @property
     def is_running(self) -> bool:
         """Whether its server process is there, ready or not."""
         return Postmaster.read(self._data) is not None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its server runs and asks for no password, as those of earlier versions do."""
+        return self.is_running and not self._access.is_closed
 
     def start(self) -> bool:
         """Make the cluster unless it exists, start the server unless it runs, wait for its answer.
@@ -92,14 +96,20 @@ class Cluster:
         if self._found_running(deadline):
             self._wait_ready(deadline)
             return False
+        self._identity.take(self._data)
         has_crashed = Postmaster.remove_stale_file(self._data)
         self._sockets = socket_folder(self._folder, self._identity)
         remove_stale_lock(self._sockets)
         self._identity.make_folder(self._log.parent)
         if self._log.exists() and self._log.stat().st_size > LOG_MAX_BYTES:
             self._log.replace(self._log.with_suffix(".1.log"))
+        is_ready_made = self._access.is_complete
+        if not is_ready_made:
+            self._access.open()
         self._launch(time.monotonic() + (CRASH_SECONDS if has_crashed else 0.0))
         self._wait_ready(deadline)
+        if not is_ready_made:
+            self._close(deadline)
         return True
 
     def stop(self) -> None:
@@ -118,6 +128,23 @@ class Cluster:
                 return
         raise EmbeddedFault(f"PostgreSQL (process {postmaster.pid}) cannot be stopped")
 
+    def _close(self, deadline: float) -> None:
+        """Make the gateway's role; return when nobody else is let in any more."""
+        superuser_url = self.url
+        try:
+            self._access.close(superuser_url)
+        except psycopg2.Error as error:
+            raise EmbeddedFault(f"the role of the gateway cannot be made: {error}") from error
+        while True:
+            try:
+                psycopg2.connect(superuser_url, connect_timeout=5).close()
+            except psycopg2.OperationalError:
+                break
+            if time.monotonic() > deadline:
+                raise EmbeddedFault(f"PostgreSQL does not read its rules (log: {self._log})")
+            time.sleep(POLL_SECONDS / 10)
+        self._wait_ready(deadline)
+
     def _found_running(self, deadline: float) -> bool:
         while (running := Postmaster.read(self._data)) is not None:
             if running.socket_folder is not None:
@@ -134,9 +161,12 @@ class Cluster:
         unfinished = self._folder / "data.new"
         if unfinished.exists():
             shutil.rmtree(unfinished)
-        self._identity.make_folder(unfinished)
-        options = ["--auth=trust", "--encoding=UTF8", "--no-locale", f"--username={SUPERUSER}"]
-        self._run([self._binaries.path("initdb"), *options, "-D", unfinished.name])
+        # initdb wants a name for its user; the server does not.
+        maker = self._identity.named()
+        maker.make_folder(unfinished)
+        options = ["--auth=reject", "--encoding=UTF8", "--no-locale", f"--username={SUPERUSER}"]
+        self._run([self._binaries.path("initdb"), *options, "-D", unfinished.name], maker)
+        self._identity.take(unfinished)
         # Complete or not there at all.
         unfinished.rename(self._data)
 
@@ -155,9 +185,9 @@ class Cluster:
                     raise
             time.sleep(10 * POLL_SECONDS)
 
-    def _run(self, command: list[str]) -> None:
+    def _run(self, command: list[str], identity: Identity | None = None) -> None:
         try:
-            code, output = self._identity.run(
+            code, output = (identity or self._identity).run(
                 command, cwd=self._folder, timeout_seconds=2 * START_SECONDS
             )
         except (OSError, subprocess.SubprocessError) as error:
@@ -169,11 +199,18 @@ class Cluster:
             )
 
     def _wait_ready(self, deadline: float) -> None:
+        url = self.url
         while True:
             try:
-                psycopg2.connect(self.url, connect_timeout=5).close()
+                psycopg2.connect(url, connect_timeout=5).close()
                 return
             except psycopg2.OperationalError as error:
+                if "authentication failed" in str(error):
+                    raise EmbeddedFault(
+                        f"{PASSWORD_FILE} beside {self._folder} is not of this cluster: put the "
+                        "right one back; or stop every process that uses the folder and remove "
+                        "the file, and the next start makes another one"
+                    ) from error
                 if time.monotonic() > deadline:
                     reason = str(error).strip()
                     raise EmbeddedFault(f"PostgreSQL does not answer: {reason}") from error

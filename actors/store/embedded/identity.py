@@ -1,8 +1,10 @@
 """As whom PostgreSQL's programs run, because they refuse to run as root.
 
-An ordinary user simply runs them. Root runs them as `nobody`, unless a folder on the way is closed
-to `nobody`: then in a user namespace in which root is called `nobody`, so that every file stays
-root's. No folder of the user's is ever opened up. What is run is decided in `cluster.py`.
+An ordinary user simply runs them. Root runs them as the owner of the data folder, or, where that
+is root too, under a user id that nothing else has: what else runs as `nobody` could read the data,
+signal the server and rewrite its rules. If a folder on the way is closed to that user, root runs
+them in a user namespace in which root is called `nobody`, so that every file stays root's. No
+folder of the user's is ever opened up. What is run is decided in `cluster.py`.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import pwd
 import stat
 import subprocess
 import tempfile
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +22,8 @@ from pathlib import Path
 from actors.store.embedded.faults import EmbeddedFault
 
 ROOT = 0
+# Left free by systemd's division of user ids, below 65536 so that containers have them, too.
+PRIVATE_UIDS = range(60578, 61184)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,29 @@ class Identity:
             folder.mkdir(mode=0o700)
             if self.is_switched:
                 os.chown(folder, self.uid, self.gid)
+        self.take(folder)
+
+    def take(self, folder: Path) -> None:
+        """Make a folder this identity's, with all that its present owner has in it.
+
+        The folder itself comes last: an interrupted run is seen, and done again.
+        """
+        owner = folder.stat().st_uid
+        if not self.is_switched or owner == self.uid:
+            return
+        for _, folders, files, descriptor in os.fwalk(folder):
+            for name in (*folders, *files):
+                found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+                if found.st_uid == owner:
+                    os.chown(name, self.uid, self.gid, dir_fd=descriptor, follow_symlinks=False)
+        os.chown(folder, self.uid, self.gid)
+
+    def named(self) -> Identity:
+        """Return this identity; `nobody` for a user id that has no name."""
+        if not self.is_switched or _has_name(self.uid):
+            return self
+        nobody = pwd.getpwnam("nobody")
+        return Identity(uid=nobody.pw_uid, gid=nobody.pw_gid, is_switched=True)
 
     def can_enter(self, folder: Path) -> bool:
         """Whether nothing on the way to and including `folder` is closed to it."""
@@ -83,10 +111,11 @@ class Identity:
         return None
 
 
-def choose(data: Path, *, reached: Iterable[Path]) -> Identity:
+def choose(data: Path, *, home: Path, reached: Iterable[Path]) -> Identity:
     """Decide for the cluster in `data`; it must be able to enter every folder in `reached`.
 
-    Data that exists already stays its owner's. Raises EmbeddedFault when there is no way.
+    Data that exists already stays its owner's, unless that is `nobody` by root's choice. `home` is
+    the data folder as it is configured. Raises EmbeddedFault when there is no way.
     """
     euid = os.geteuid()
     if euid != ROOT:
@@ -96,14 +125,14 @@ def choose(data: Path, *, reached: Iterable[Path]) -> Identity:
     owner = data.stat() if data.exists() else None
     if owner is not None and owner.st_uid == ROOT:
         return _mapped(f"{data} belongs to root")
-    if owner is not None:
+    try:
+        nobody = pwd.getpwnam("nobody").pw_uid
+    except KeyError:
+        return _mapped("there is no user nobody")
+    if owner is not None and owner.st_uid != nobody:
         switched = Identity(uid=owner.st_uid, gid=owner.st_gid, is_switched=True)
     else:
-        try:
-            nobody = pwd.getpwnam("nobody")
-        except KeyError:
-            return _mapped("there is no user nobody")
-        switched = Identity(uid=nobody.pw_uid, gid=nobody.pw_gid, is_switched=True)
+        switched = _owner_of(home)
     closed = [folder for path in reached if (folder := switched.closed_folder(path)) is not None]
     if not closed:
         return switched
@@ -111,7 +140,20 @@ def choose(data: Path, *, reached: Iterable[Path]) -> Identity:
         raise EmbeddedFault(
             f"{data} belongs to user id {owner.st_uid}, but {closed[0]} is closed to that user"
         )
-    return _mapped(f"{closed[0]} is closed to the user nobody")
+    return _mapped(f"{closed[0]} is closed to other users")
+
+
+def _owner_of(home: Path) -> Identity:
+    """The owner of a folder; in root's place a user id that nothing else has."""
+    status = home.stat()
+    if status.st_uid != ROOT and _has_name(status.st_uid):
+        return Identity(uid=status.st_uid, gid=status.st_gid, is_switched=True)
+    start = zlib.crc32(os.fsencode(home))
+    for step in range(len(PRIVATE_UIDS)):
+        uid = PRIVATE_UIDS[(start + step) % len(PRIVATE_UIDS)]
+        if not _has_name(uid):
+            return Identity(uid=uid, gid=uid, is_switched=True)
+    raise EmbeddedFault(f"every user id from {PRIVATE_UIDS[0]} to {PRIVATE_UIDS[-1]} is taken")
 
 
 def _has_name(uid: int) -> bool:

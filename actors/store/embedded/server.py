@@ -72,8 +72,9 @@ class EmbeddedPostgres:
             self._make_folders()
             with self._users.alone():
                 cluster = self._found_cluster()
-                self._users.join()
+                is_shared = self._users.join()
                 try:
+                    self._close_old_server(cluster, is_shared=is_shared)
                     self._start_cluster(cluster)
                 except EmbeddedFault:
                     if self._users.leave():
@@ -101,6 +102,19 @@ class EmbeddedPostgres:
                     remove_socket_folder(self._folder)
                     self._log.info("postgres_stopped", folder=str(self._folder))
 
+    def _close_old_server(self, cluster: Cluster, *, is_shared: bool) -> None:
+        """End a server that asks for no password, so that the next one does.
+
+        Not under the eyes of an earlier version of this program, which could not come back to it.
+        """
+        if not cluster.is_open:
+            return
+        if is_shared:
+            why = "an earlier version uses it: it is closed when all processes have been restarted"
+            self._log.warning("postgres_without_password", folder=str(self._folder), why=why)
+        else:
+            cluster.stop()
+
     def _start_cluster(self, cluster: Cluster) -> bool:
         try:
             has_started = cluster.start()
@@ -126,5 +140,5 @@ class EmbeddedPostgres:
         except OSError as error:
             raise EmbeddedFault(f"{data} cannot be read: {error.strerror}") from error
         binaries = find(os.environ, major=major)
-        identity = choose(data, reached=(self._folder, binaries.folder))
+        identity = choose(data, home=self._data_dir, reached=(self._folder, binaries.folder))
         return Cluster(self._folder, binaries=binaries, identity=identity, settings=self._settings)

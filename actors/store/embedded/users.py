@@ -48,13 +48,14 @@ class Users:
         finally:
             os.close(descriptor)
 
-    def join(self) -> None:
-        """Take a place; call it inside `alone`."""
+    def join(self) -> bool:
+        """Take a place; return whether others have one. Call it inside `alone`."""
         if self._place is None:
-            descriptor = _opened(self._users_file)
-            # Only someone inside `alone` ever asks for more than a share of this lock.
-            fcntl.flock(descriptor, fcntl.LOCK_SH)
-            self._place = descriptor
+            self._place = _opened(self._users_file)
+        is_only_one = _locked(self._place, fcntl.LOCK_EX)
+        # Only someone inside `alone` ever asks for more than a share of this lock.
+        fcntl.flock(self._place, fcntl.LOCK_SH)
+        return not is_only_one
 
     def leave(self) -> bool:
         """Give the place up, inside `alone`; return whether nobody is left."""
