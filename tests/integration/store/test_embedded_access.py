@@ -219,7 +219,9 @@ def test_lost_password_is_made_anew_at_the_next_start(data_dir: Path) -> None:
         embedded = EmbeddedPostgres(data_dir)
         await one(await embedded.start(), "CREATE TABLE kept AS SELECT 1 AS n; SELECT 1")
         (data_dir / PASSWORD_FILE).unlink()
-        with pytest.raises(EmbeddedFault, match=r"postgres\.password is missing: stop every process"):
+        with pytest.raises(
+            EmbeddedFault, match=r"postgres\.password is missing: stop every process"
+        ):
             await EmbeddedPostgres(data_dir).start()
         await embedded.stop()
         assert await one(await embedded.start(), "SELECT n FROM kept") == (1,)
