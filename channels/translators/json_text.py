@@ -17,6 +17,9 @@ from channels.protocols.loose import read_loosely
 _ENCODER = msgspec.json.Encoder()
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
+# Blanks around a null, while it is looked for in every piece of a stream.
+_NO_ARGUMENTS_CHARACTERS_MAX = 16
+
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -36,9 +39,27 @@ def read_json(data: bytes) -> Any:
         return read_loosely(data)
 
 
+def call_arguments(text: str) -> str:
+    """A call's arguments as they were written; `{}` where they say that there are none."""
+    return "{}" if says_no_arguments(text) else text
+
+
+def says_no_arguments(text: str) -> bool:
+    """Whether a call's arguments are blank or null, as models write them for want of any."""
+    return len(text) <= _NO_ARGUMENTS_CHARACTERS_MAX and text.strip() in ("", "null")
+
+
+def may_say_no_arguments(text: str) -> bool:
+    """Whether arguments that begin like this may still turn out to be none."""
+    return len(text) <= _NO_ARGUMENTS_CHARACTERS_MAX and "null".startswith(text.strip())
+
+
 def object_in(text: str) -> dict[str, Any] | None:
-    """The object that JSON text holds; None when it is not one object. Blank text is `{}`."""
-    if not text or text.isspace():
+    """The object that JSON text holds; None when it is not one object.
+
+    Text that says that there are no arguments is `{}`.
+    """
+    if says_no_arguments(text) or text.isspace():
         return {}
     try:
         return _OBJECT.decode(text)

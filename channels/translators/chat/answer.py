@@ -21,8 +21,9 @@ from channels.translators.canonical import (
     Thinking,
     ToolCall,
 )
+from channels.translators.chat.calls import is_placeholder
 from channels.translators.chat.content import read_content
-from channels.translators.chat.finish import read_finish, write_finish
+from channels.translators.chat.finish import WITHHELD, read_finish, write_finish
 from channels.translators.chat.thinking import (
     call_signature,
     members_of,
@@ -31,7 +32,7 @@ from channels.translators.chat.thinking import (
 )
 from channels.translators.chat.usage import write_usage
 from channels.translators.identifiers import made_id
-from channels.translators.json_text import dumps, read_json
+from channels.translators.json_text import call_arguments, dumps, read_json
 from channels.translators.media import markdown
 
 
@@ -41,6 +42,8 @@ def decode_answer(body: bytes) -> Answer:
     choices = value.get("choices") if isinstance(value, dict) else None
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None
+    if message is None and isinstance(choice, dict) and choice.get("finish_reason") in WITHHELD:
+        message = {}  # there is nothing that may be said
     if not isinstance(value, dict) or not isinstance(choice, dict) or not isinstance(message, dict):
         raise UpstreamMalformed("a chat completion without a choice")
     answer_id = _string(value, "id")
@@ -79,15 +82,17 @@ def _calls(message: Mapping[str, Any], answer_id: str) -> list[ToolCall]:
         function = call.get("function")
         if not isinstance(function, dict):
             continue
-        arguments = function.get("arguments")
+        name, arguments = _string(function, "name") or "", function.get("arguments")
         if not isinstance(arguments, str):
             arguments = dumps({} if arguments is None else arguments).decode()
+        if is_placeholder(name, arguments):
+            continue
         signature, signer = read_call_signature(call)
         read.append(
             ToolCall(
                 _string(call, "id") or made_id(answer_id, str(index)),
-                _string(function, "name") or "",
-                arguments if arguments.strip() else "{}",
+                name,
+                call_arguments(arguments),
                 signature=signature,
                 signer=signer,
             )

@@ -2,7 +2,7 @@
 
 The protocol numbers the calls of a choice; id and name come once, arguments in pieces. Upstreams
 differ: no number, the same number for every call, id and name in every piece, a name after the
-first arguments, no id at all.
+first arguments, no id at all. Some send an empty call with every answer, which is none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ from channels.protocols.loose import NOTHING, read_loosely
 from channels.translators.canonical import CallBegan, CallDelta, Event, Protocol
 from channels.translators.chat.thinking import read_call_signature
 from channels.translators.identifiers import made_id
-from channels.translators.json_text import UNREADABLE, dumps
+from channels.translators.json_text import (
+    UNREADABLE,
+    call_arguments,
+    dumps,
+    may_say_no_arguments,
+    says_no_arguments,
+)
 
 
 class _Function(Struct, gc=False):
@@ -37,36 +43,45 @@ _PIECES = msgspec.json.Decoder(list[_Piece])
 
 @dataclass(slots=True)
 class _Call:
-    """One call: its canonical index, and what is known of it."""
+    """One call, and what is known of it.
 
-    index: int
+    `index` is the canonical one, from when the call has begun. Arguments wait that came before the
+    name, or that may say that there are none.
+    """
+
     id: str | None
+    index: int = -1
     name: str = ""
-    waiting: str = ""  # arguments that came before the name
+    waiting: str = ""
     has_arguments: bool = False
-    has_begun: bool = False
     signature: str | None = None
     signer: Protocol | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it has been told that there is this call."""
+        return self.index >= 0
+
+
+def is_placeholder(name: str, arguments: str) -> bool:
+    """Whether a call calls nothing: it stands where a call would, as some upstreams have it."""
+    return not name and (arguments.strip() == "{}" or says_no_arguments(arguments))
 
 
 class CallReader:
     """Gives the events of the calls of one answer. `seed` makes the ids that are missing."""
 
-    __slots__ = ("_by_number", "_calls", "_is_closed", "seed")
+    __slots__ = ("_by_number", "_calls", "_is_closed", "count", "seed")
 
     def __init__(self) -> None:
         self.seed = ""
+        self.count = 0  # of the calls that have begun
         self._by_number: dict[int, _Call] = {}
         self._calls: list[_Call] = []
         self._is_closed = False
 
     def __repr__(self) -> str:
-        return f"<CallReader {len(self._calls)} calls>"
-
-    @property
-    def count(self) -> int:
-        """How many calls there have been."""
-        return len(self._calls)
+        return f"<CallReader {self.count} calls>"
 
     def read(self, raw: msgspec.Raw) -> list[Event]:
         """The events in a `tool_calls` member."""
@@ -93,9 +108,11 @@ class CallReader:
         if not self._is_closed:
             self._is_closed = True
             for call in self._calls:
+                if call.has_arguments or is_placeholder(call.name, call.waiting):
+                    continue
                 self._begin(call, events)
                 if not call.has_arguments:
-                    events.append(CallDelta(call.index, "{}"))
+                    events.append(CallDelta(call.index, call_arguments(call.waiting)))
         return events
 
     def _take(self, piece: _Piece, events: list[Event]) -> None:
@@ -110,12 +127,13 @@ class CallReader:
         if call.name:
             self._begin(call, events)
         arguments = function.arguments if function is not None else None
-        if arguments:
-            if call.has_begun:
-                call.has_arguments = True
+        if call.has_arguments:
+            if arguments:
                 events.append(CallDelta(call.index, arguments))
-            else:
-                call.waiting += arguments
+            return
+        if arguments:
+            call.waiting += arguments
+            _tell_arguments(call, events)
 
     def _call_of(self, piece: _Piece, name: str | None) -> _Call:
         """The call that a piece belongs to, which may be a new one."""
@@ -131,7 +149,7 @@ class CallReader:
         # A second call under a number that is taken gives itself away by id and name.
         is_other = call is not None and piece.id and call.id and piece.id != call.id and name
         if call is None or is_other:
-            call = _Call(len(self._calls), piece.id or None)
+            call = _Call(piece.id or None)
             self._by_number[number] = call
             self._calls.append(call)
         elif call.id is None and piece.id:
@@ -141,7 +159,8 @@ class CallReader:
     def _begin(self, call: _Call, events: list[Event]) -> None:
         if call.has_begun:
             return
-        call.has_begun = True
+        call.index = self.count
+        self.count += 1
         events.append(
             CallBegan(
                 call.index,
@@ -151,9 +170,15 @@ class CallReader:
                 signer=call.signer,
             )
         )
-        if call.waiting:
-            call.has_arguments = True
-            events.append(CallDelta(call.index, call.waiting))
+        _tell_arguments(call, events)
+
+
+def _tell_arguments(call: _Call, events: list[Event]) -> None:
+    """Let go of the arguments that wait, unless they still may say that there are none."""
+    if call.has_begun and not may_say_no_arguments(call.waiting):
+        call.has_arguments = True
+        events.append(CallDelta(call.index, call.waiting))
+        call.waiting = ""
 
 
 def _loose_pieces(value: Any) -> list[_Piece]:

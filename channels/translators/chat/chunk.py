@@ -15,6 +15,7 @@ from channels.protocols.chat.chunk import GroqMember, groq_member
 from channels.protocols.loose import NOTHING, raw_of, read_loosely, text_of
 from channels.translators.canonical import Refusal, Text
 from channels.translators.chat.content import read_content
+from channels.translators.chat.thinking import text_in_content
 from channels.translators.json_text import UNREADABLE
 
 
@@ -88,7 +89,7 @@ def _loose_delta(delta: dict[str, Any]) -> Delta:
     thought = text_of(delta.get("reasoning_content")) or text_of(delta.get("reasoning"))
     if isinstance(content, list):
         # Some upstreams send parts where the protocol has a string.
-        thought = thought or _thought_in(content)
+        thought = thought or text_in_content(content)
         parts = read_content(content, {})
         content = "".join(part.text for part in parts if isinstance(part, Text | Refusal))
     return Delta(
@@ -100,17 +101,3 @@ def _loose_delta(delta: dict[str, Any]) -> Delta:
         function_call=raw_of(delta.get("function_call")),
         images=raw_of(delta.get("images")),
     )
-
-
-def _thought_in(content: list[Any]) -> str:
-    texts = []
-    for part in content:
-        if isinstance(part, dict) and part.get("type") == "thinking":
-            thought = part.get("thinking")
-            if isinstance(thought, list):
-                texts += [
-                    piece.text for piece in read_content(thought, {}) if isinstance(piece, Text)
-                ]
-            elif isinstance(thought, str):
-                texts.append(thought)
-    return "".join(texts)

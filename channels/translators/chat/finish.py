@@ -11,6 +11,8 @@ _READ: dict[str, FinishReason] = {
     "function_call": "tool_calls",
     "content_filter": "refusal",
 }
+# With these an answer may come without a message.
+WITHHELD = tuple(reason for reason, found in _READ.items() if found == "refusal")
 _WRITTEN: dict[FinishReason, str] = {
     "stop": "stop",
     "stop_sequence": "stop",
@@ -23,9 +25,15 @@ _WRITTEN: dict[FinishReason, str] = {
 
 
 def read_finish(reason: str, *, has_calls: bool) -> FinishReason:
-    """The canonical reason. Some upstreams say `stop` after calling tools."""
+    """The canonical reason.
+
+    Some upstreams say `stop` after calling tools, others that tools were called where none was: a
+    client would wait for calls that do not come.
+    """
     found = _READ.get(reason, "stop")
-    return "tool_calls" if found == "stop" and has_calls else found
+    if found in ("stop", "tool_calls"):
+        return "tool_calls" if has_calls else "stop"
+    return found
 
 
 def write_finish(reason: FinishReason | None, *, has_calls: bool) -> str:

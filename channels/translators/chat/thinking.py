@@ -61,12 +61,27 @@ def settled(thoughts: Sequence[Thinking]) -> list[Thinking]:
 
 
 def bare_text(message: Mapping[str, Any]) -> str:
-    """The thinking's text outside the envelope, under either name."""
+    """The thinking's text outside the envelope: under either name, or among the content."""
     for name in ("reasoning_content", "reasoning"):
         text = message.get(name)
         if isinstance(text, str) and text:
             return text
-    return ""
+    content = message.get("content")
+    return text_in_content(content) if isinstance(content, list) else ""
+
+
+def text_in_content(content: Iterable[Any]) -> str:
+    """The thinking that some upstreams put among the parts of a content."""
+    texts: list[str] = []
+    for part in content:
+        if isinstance(part, Mapping) and part.get("type") == "thinking":
+            thought = part.get("thinking")
+            pieces = thought if isinstance(thought, list) else [thought]
+            for piece in pieces:
+                text = piece.get("text") if isinstance(piece, Mapping) else piece
+                if isinstance(text, str):
+                    texts.append(text)
+    return "".join(texts)
 
 
 def read_entry(entry: Mapping[str, Any]) -> Thinking | None:

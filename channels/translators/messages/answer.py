@@ -33,6 +33,8 @@ def decode_answer(body: bytes) -> Answer:
     """Read a whole answer. Raises UpstreamMalformed when it has no content."""
     value = read_json(body)
     content = value.get("content") if isinstance(value, dict) else None
+    if content is None and isinstance(value, dict) and value.get("stop_reason") == "refusal":
+        content = []  # there is nothing that may be said
     if not isinstance(value, dict) or not isinstance(content, list):
         raise UpstreamMalformed("a message without content")
     reason, stopped = value.get("stop_reason"), value.get("stop_sequence")

@@ -23,11 +23,16 @@ from channels.translators.canonical import (
     ThinkingDelta,
 )
 from channels.translators.identifiers import made_id
+from channels.translators.json_text import may_say_no_arguments
 from channels.translators.media import stated_type
 
 # An index in the output, or an id where an upstream gives none.
 Place = int | str | None
+# A paragraph of an item's thinking: whether of its summary, and its index.
+_Step = tuple[bool, int | None]
 
+# Parts of a reasoning item, which are never part of the visible text.
+_THOUGHTS = ("reasoning_text", "summary_text")
 _FORMATS = {"png": "image/png", "jpeg": "image/jpeg", "jpg": "image/jpeg", "webp": "image/webp"}
 
 
@@ -42,7 +47,10 @@ class _Part:
 
 @dataclass(slots=True)
 class _Call:
-    """A function call; `waiting` are arguments that came before it was named."""
+    """A function call.
+
+    `waiting` are arguments that came before it was named, or that may say that there are none.
+    """
 
     index: int
     has_begun: bool = False
@@ -60,7 +68,7 @@ class ItemReader:
         self._characters = 0
         self._parts: dict[tuple[Place, int], _Part] = {}
         self._calls: dict[Place, _Call] = {}
-        self._thoughts: dict[Place, int | None] = {}  # which summary was told last
+        self._thoughts: dict[Place, _Step] = {}  # which was told last
         self._whole: set[Place] = set()  # items told whole
 
     def __repr__(self) -> str:
@@ -101,6 +109,8 @@ class ItemReader:
 
     def take_part(self, place: Place, content: int, part: Mapping[str, Any]) -> list[Event]:
         """A part that is done: what of it has not been told."""
+        if part.get("type") in _THOUGHTS:
+            return self._take_thought(place, content, part)
         events: list[Event] = []
         known = self._part(place, content)
         text, refusal = part.get("text"), part.get("refusal")
@@ -145,11 +155,10 @@ class ItemReader:
     def take_arguments(self, place: Place, arguments: str) -> list[Event]:
         """More of a call's arguments; they wait for its name."""
         call = self._call(place)
-        if not call.has_begun:
-            call.waiting += arguments
-            return []
-        call.has_arguments = True
-        return [CallDelta(call.index, arguments)]
+        if call.has_arguments:
+            return [CallDelta(call.index, arguments)]
+        call.waiting += arguments
+        return _told_arguments(call)
 
     def finish_arguments(self, place: Place, arguments: str | None) -> list[Event]:
         """All of a call's arguments, for where they did not come in pieces."""
@@ -159,10 +168,25 @@ class ItemReader:
         return self.take_arguments(place, arguments)
 
     def think(self, place: Place, summary: int | None, text: str) -> list[Event]:
-        """More thinking; the summaries of one item are paragraphs."""
-        is_next = place in self._thoughts and self._thoughts[place] != summary
-        self._thoughts[place] = summary
+        """More of the summary of an item's thinking; its parts are paragraphs."""
+        return self._think(place, (True, summary), text)
+
+    def think_aloud(self, place: Place, content: int, text: str) -> list[Event]:
+        """More of an item's thinking itself, which some upstreams show."""
+        self._part(place, content).is_said = True
+        return self._think(place, (False, content), text)
+
+    def _think(self, place: Place, step: _Step, text: str) -> list[Event]:
+        is_next = place in self._thoughts and self._thoughts[place] != step
+        self._thoughts[place] = step
         return [ThinkingDelta(f"\n\n{text}" if is_next else text)]
+
+    def _take_thought(self, place: Place, content: int, part: Mapping[str, Any]) -> list[Event]:
+        """A part of a thought that is done; a thought whose summary was told is not told again."""
+        text, told = part.get("text"), self._thoughts.get(place)
+        if self._part(place, content).is_said or (told is not None and told[0]):
+            return []
+        return self.think_aloud(place, content, text) if isinstance(text, str) and text else []
 
     def _part(self, place: Place, content: int) -> _Part:
         key = (place, content)
@@ -183,17 +207,14 @@ class ItemReader:
             return []
         call.has_begun = True
         call_id, name = item.get("call_id") or item.get("id"), item.get("name")
-        events: list[Event] = [
+        return [
             CallBegan(
                 call.index,
                 call_id if isinstance(call_id, str) else made_id(self.seed, str(call.index)),
                 name if isinstance(name, str) else "",
-            )
+            ),
+            *_told_arguments(call),
         ]
-        if call.waiting:
-            call.has_arguments = True
-            events.append(CallDelta(call.index, call.waiting))
-        return events
 
     def _take_image(self, place: Place, item: Mapping[str, Any]) -> list[Event]:
         data = item.get("result")
@@ -204,9 +225,15 @@ class ItemReader:
         return [MediaDelta(Media("image", stated_type(stated, data), data=data))]
 
     def _take_reasoning(self, place: Place, item: Mapping[str, Any]) -> list[Event]:
-        """The thinking that no delta told, and the proof of it."""
+        """The thinking that no delta told, and the proof of it.
+
+        Where an upstream shows what was thought, its summary says nothing more.
+        """
         events: list[Event] = []
-        summaries = item.get("summary")
+        thoughts, summaries = item.get("content"), item.get("summary")
+        for content, part in enumerate(thoughts if isinstance(thoughts, list) else ()):
+            if isinstance(part, dict):
+                events += self._take_thought(place, content, part)
         if place not in self._thoughts:
             for index, summary in enumerate(summaries if isinstance(summaries, list) else ()):
                 text = summary.get("text") if isinstance(summary, dict) else None
@@ -217,3 +244,12 @@ class ItemReader:
             self._whole.add(place)
             events.append(ThinkingDelta(signature=proof, signer="responses"))
         return events
+
+
+def _told_arguments(call: _Call) -> list[Event]:
+    """The arguments that wait, unless they still may say that there are none."""
+    if not call.has_begun or may_say_no_arguments(call.waiting):
+        return []
+    call.has_arguments = True
+    arguments, call.waiting = call.waiting, ""
+    return [CallDelta(call.index, arguments)]

@@ -26,7 +26,6 @@ from channels.translators.responses.items import ItemReader, Place
 from channels.wire.sse import SseEvent
 
 _ENDS = frozenset(("response.completed", "response.incomplete", "response.failed"))
-_THOUGHTS = frozenset(("response.reasoning_summary_text.delta", "response.reasoning_text.delta"))
 _NO_WORDS = "The upstream reported an error."
 
 
@@ -99,8 +98,10 @@ class StreamDecoder:
         if kind == "response.refusal.delta":
             items.note_said(_place(read), read.content_index or 0, 0)
             return [RefusalDelta(delta)]
-        if kind in _THOUGHTS:
+        if kind == "response.reasoning_summary_text.delta":
             return items.think(_place(read), read.summary_index, delta)
+        if kind == "response.reasoning_text.delta":
+            return items.think_aloud(_place(read), read.content_index or 0, delta)
         return []  # of a tool that the provider runs
 
     def _begin(self, read: WireEvent) -> list[Event]:

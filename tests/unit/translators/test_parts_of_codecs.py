@@ -162,7 +162,7 @@ def test_failures_are_known_by_any_dialects_word() -> None:
 def test_arguments_are_an_object_whatever_they_are() -> None:
     assert arguments_object('{"a": 1}') == {"a": 1}
     assert arguments_object("  ") == {}
-    for text in ("[1]", "{", "null", "7", '"x"'):
+    for text in ("[1]", "{", "7", '"x"', "null" + " " * 20 + "x"):
         assert arguments_object(text) == {"raw_arguments": text}
     assert object_in('{"a": "\\ud83d"}') == {"a": "\ud83d"}
     assert object_in("[" * 100_000) is None

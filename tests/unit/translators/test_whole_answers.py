@@ -164,7 +164,8 @@ def test_finish_means_the_same_both_ways(
     reason: FinishReason, of_messages: str, of_chat: str
 ) -> None:
     assert answered("messages", message(stop_reason=of_messages)).finish == reason
-    assert answered("chat", completion(of_chat, content="")).finish == reason
+    calls = [{"function": {"name": "f"}}] if reason == "tool_calls" else None
+    assert answered("chat", completion(of_chat, content="", tool_calls=calls)).finish == reason
     answer = Answer(id=None, model=None, parts=(), finish=reason)
     assert whole("messages", answer)["stop_reason"] == of_messages
     assert whole("chat", answer)["choices"][0]["finish_reason"] == of_chat

@@ -262,6 +262,72 @@ def test_thinking_keeps_its_paragraphs_and_its_proof() -> None:
     assert read(done(type="reasoning", summary=[]), completed()) == ENDING
 
 
+THOUGHT = {"type": "reasoning_text", "text": "Hm."}
+SHOWN: dict[str, list[Any]] = {
+    "in a part that is done": [event("content_part.done", content_index=0, part=THOUGHT)],
+    "in deltas and the part": [
+        event("content_part.added", content_index=0, part={"type": "reasoning_text", "text": ""}),
+        event("reasoning_text.delta", content_index=0, delta="H"),
+        event("reasoning_text.delta", content_index=0, delta="m."),
+        event("reasoning_text.done", content_index=0, text="Hm."),
+        event("content_part.done", content_index=0, part=THOUGHT),
+    ],
+    "in the item alone": [],
+    "in its summary": [
+        event("reasoning_summary_part.added", summary_index=0, part={"type": "summary_text"}),
+        event("reasoning_summary_text.delta", summary_index=0, delta="Hm."),
+        event("reasoning_summary_text.done", summary_index=0, text="Hm."),
+        event(
+            "reasoning_summary_part.done",
+            summary_index=0,
+            part={"type": "summary_text", "text": "Hm."},
+        ),
+        event("content_part.done", content_index=0, part=THOUGHT),
+    ],
+}
+
+
+@pytest.mark.parametrize("events", SHOWN.values(), ids=list(SHOWN))
+def test_thinking_that_is_shown_is_no_text_and_told_once(events: list[Any]) -> None:
+    item: dict[str, Any] = {"type": "reasoning", "summary": [], "content": [THOUGHT]}
+    told = read(*events, done(**item), text("Four.", output=1), completed(item))
+    assert "".join(one.text for one in told if isinstance(one, ThinkingDelta)) == "Hm."
+    assert [one.text for one in told if isinstance(one, TextDelta)] == ["Four."]
+
+
+def test_thoughts_of_an_item_are_paragraphs() -> None:
+    parts = [{"type": "reasoning_text", "text": text} for text in ("One.", "Two.")]
+    told = read(done(type="reasoning", summary=[], content=parts), completed())
+    assert "".join(one.text for one in told if isinstance(one, ThinkingDelta)) == "One.\n\nTwo."
+
+
+def test_thought_in_a_message_is_no_text_either() -> None:
+    item = message(THOUGHT, {"type": "output_text", "text": "Four."})
+    told = read(done(**item), completed(item))
+    assert [one.text for one in told if isinstance(one, TextDelta)] == ["Four."]
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [done(**call(arguments="null"))],
+        [event("function_call_arguments.done", arguments="null"), done(**call(arguments="null"))],
+        [
+            event("output_item.added", item=call(arguments="")),
+            event("function_call_arguments.delta", delta="nu"),
+            event("function_call_arguments.delta", delta="ll"),
+            done(**call(arguments="null")),
+        ],
+    ],
+    ids=["item", "done", "pieces"],
+)
+def test_arguments_that_are_null_are_none(events: list[Any]) -> None:
+    told = read(*events, completed())
+    assert [one for one in told if isinstance(one, CallBegan | CallDelta)] == [
+        CallBegan(0, "call_a", "f")
+    ]
+
+
 @pytest.mark.parametrize(
     ("last", "reason"),
     [
