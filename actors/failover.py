@@ -1,7 +1,8 @@
 """One call, at most three channels: try candidates until one answers (contract §4).
 
-A failed connection or an upstream 5xx moves on to the next candidate; a refusal (4xx) is an answer,
-a time-out ends the call. A channel that is full or open is passed over and is not a try.
+A failed connection, an upstream 5xx or an answer that cannot be used moves on to the next
+candidate; a refusal (4xx) is an answer; a time-out, and whatever else is final, ends the call. A
+channel that is full or open is passed over and is not a try.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from msgspec import Struct
 from actors.channel import ChannelActor, Denied, Lease
 from actors.clock import Clock
 from actors.router import Candidate
-from channels.errors import UpstreamError, UpstreamTimedOut
+from channels.errors import UpstreamError
 
 # Spec, Limits: channels tried per request.
 TRIES_MAX = 3
@@ -112,7 +113,7 @@ async def first_answer(
                 )
             )
             on_failed(failed[-1])
-            if isinstance(error, UpstreamTimedOut):
+            if error.is_final:
                 break
         except BaseException:
             lease.release("abandoned")

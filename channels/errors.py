@@ -12,7 +12,13 @@ from typing import Any
 
 
 class UpstreamError(Exception):
-    """The upstream gave no usable answer."""
+    """The upstream gave no usable answer.
+
+    `is_final`: no other channel is tried after it, in one attempt (an instance's) or ever (a
+    class's).
+    """
+
+    is_final = False
 
     def __init__(self, *details: object) -> None:
         super().__init__((self.__doc__ or "").partition("\n")[0])
@@ -29,6 +35,8 @@ class UpstreamUnreachable(UpstreamError):
 class UpstreamTimedOut(UpstreamError):
     """The upstream did not answer in time."""
 
+    is_final = True
+
 
 class UpstreamCut(UpstreamError):
     """The connection was lost after the first byte of the answer and before its end."""
@@ -36,6 +44,16 @@ class UpstreamCut(UpstreamError):
 
 class UpstreamMalformed(UpstreamError):
     """The upstream's answer is not what its protocol promises."""
+
+
+class UnexpectedStatus(UpstreamError):
+    """The upstream answered with a status that is neither an answer nor an error."""
+
+    is_final = True
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"status {status}")
+        self.status = status
 
 
 class InvalidRequest(Exception):

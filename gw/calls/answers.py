@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from channels.errors import UpstreamError
+from channels.errors import UnexpectedStatus, UpstreamError
 from channels.protocols.dialect import Meter
 from channels.protocols.error_body import ErrorMembers
 from channels.wire.http import UpstreamResponse
@@ -43,6 +43,30 @@ class UpstreamFailed(UpstreamError):
         self.told = told
         self.retry_after = retry_after
         self.error_body = error_body
+
+
+class ErrorReported(UpstreamError):
+    """The upstream reported an error within its answer."""
+
+    status = 502  # what the client is told; its own was that of an answer
+    retry_after: str | None = None
+
+    def __init__(self, told: ErrorMembers) -> None:
+        super().__init__()
+        self.told = told
+
+
+def is_success(status: int) -> bool:
+    """Whether an answer stands behind this status, or else an error (4xx, 5xx).
+
+    Raises UnexpectedStatus where it is neither: a redirect is not followed, and nothing is no
+    answer (contract §7: A 2xx that cannot be used).
+    """
+    if 200 <= status < 300 and status != 204:
+        return True
+    if 400 <= status < 600:
+        return False
+    raise UnexpectedStatus(status)
 
 
 class Refusal(Struct, frozen=True):

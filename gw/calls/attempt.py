@@ -14,7 +14,7 @@ from actors.channel import Lease
 from actors.clock import Clock
 from actors.router import Candidate
 from channels.errors import (
-    UpstreamCut,
+    UnexpectedStatus,
     UpstreamError,
     UpstreamMalformed,
     UpstreamTimedOut,
@@ -22,8 +22,17 @@ from channels.errors import (
 )
 from channels.protocols.dialect import Meter
 from channels.protocols.error_body import ErrorMembers, error_members
+from channels.protocols.loose import read_loosely
 from channels.wire.http import UpstreamResponse, Wire
-from gw.calls.answers import Answer, Refusal, StreamAnswer, UpstreamFailed, WholeAnswer
+from gw.calls.answers import (
+    Answer,
+    ErrorReported,
+    Refusal,
+    StreamAnswer,
+    UpstreamFailed,
+    WholeAnswer,
+    is_success,
+)
 from gw.calls.blocks import EventBlocks
 from gw.calls.call import ChatCall
 from gw.calls.running import Running
@@ -83,12 +92,16 @@ class Upstream:
             return await self._open(call, candidate, lease, running)
 
     async def _open(
-        self, call: ChatCall, candidate: Candidate, lease: Lease, running: Running[TokenBill]
+        self,
+        call: ChatCall,
+        candidate: Candidate,
+        lease: Lease,
+        running: Running[TokenBill],
     ) -> Answer:
         speech = call.speak(candidate, lease.spec)
         response = await self._wire.open(running.traced(speech.request))
         running.took_response(response)
-        if not 200 <= response.status < 300:
+        if not is_success(response.status):
             return await self._refusal(speech, response)
         meter = speech.dialect.new_meter()
         running.receipt.translated(speech)
@@ -96,6 +109,7 @@ class Upstream:
             body = await response.read(self._answer_bytes_max)
             running.took_whole()
             meter.body(body)
+            _refuse_unusable(body, meter, speech)
             if speech.translated is not None:
                 body = speech.translated.answer(body, **self._names(call, meter))
             running.bill.meter = meter
@@ -113,10 +127,16 @@ class Upstream:
                 monotonic=self._clock.monotonic,
             )
         blocks = EventBlocks(meter, speech, framing, forwards_usage=call.forwards_usage)
-        first = await _first_block(response, blocks)
+        first = await _first_block(response, blocks, speech)
         running.bill.meter = meter
         return StreamAnswer(
-            first, response, blocks, meter, speech.headers, framing, speech.dialect.has_terminator
+            first,
+            response,
+            blocks,
+            meter,
+            speech.headers,
+            framing,
+            speech.dialect.has_terminator,
         )
 
     def _names(self, call: ChatCall, meter: Meter) -> Any:
@@ -129,25 +149,64 @@ class Upstream:
 
     async def _refusal(self, speech: Speech, response: UpstreamResponse) -> Refusal:
         try:
-            told = error_members(await response.read(ERROR_BYTES_MAX))
+            told = _told(await response.read(ERROR_BYTES_MAX), speech)
         except UpstreamError:
             told = ErrorMembers()  # the status alone has to do
-        if speech.translated is not None:
-            told = ErrorMembers(told.message)  # the rest is said in another protocol's words
         retry_after = response.header("retry-after")
         if response.status >= 500:
             raise UpstreamFailed(response.status, told, retry_after=retry_after)
         return Refusal(response.status, told, retry_after, headers=speech.headers)
 
 
-async def _first_block(response: UpstreamResponse, blocks: EventBlocks) -> bytes:
+def _told(body: bytes, speech: Speech) -> ErrorMembers:
+    """What the client is told of an error body."""
+    told = error_members(body)
+    if speech.translated is not None:
+        return ErrorMembers(
+            told.message
+        )  # the rest is said in another protocol's words
+    return told
+
+
+def _refuse_unusable(body: bytes, meter: Meter, speech: Speech) -> None:
+    """A body that was read and is no answer. Raises UpstreamError, with the upstream's words.
+
+    That is an error where an answer was promised, in the dialect's form or in another: an answer
+    says something, or states what it took, or why it says nothing, or at least what it is called.
+    """
+    if meter.characters:
+        return
+    if meter.error_seen is not None:
+        raise ErrorReported(_told(body, speech))
+    stated = (meter.usage, meter.partial_usage, meter.finish_reason, meter.response_id)
+    if all(one is None for one in stated):
+        raise _no_answer(body, speech)
+
+
+def _no_answer(body: bytes, speech: Speech) -> UpstreamError:
+    """What a body is that is no answer: an error in whatever form, or anything else."""
+    value = read_loosely(body, mends=False) if len(body) <= ERROR_BYTES_MAX else None
+    told = _told(body, speech) if isinstance(value, dict | list) else ErrorMembers()
+    return (
+        UpstreamMalformed("no answer") if told.message is None else ErrorReported(told)
+    )
+
+
+async def _first_block(
+    response: UpstreamResponse, blocks: EventBlocks, speech: Speech
+) -> bytes:
     """Read until there is something for the client. Raises UpstreamError."""
+    head: list[bytes] = []
+    room = ERROR_BYTES_MAX
     async for piece in response.chunks():
         if block := blocks.take(piece):
             return block
+        room -= len(piece)
+        if room >= 0:
+            head.append(piece)
     last = blocks.last()
     if last is None:
-        raise UpstreamCut
+        raise _no_answer(b"".join(head), speech)
     return last
 
 
@@ -155,6 +214,10 @@ def _outcome(error: BaseException) -> str:
     """The attempt's outcome as the metrics name it."""
     if isinstance(error, UpstreamFailed):
         return "status_5xx"
+    if isinstance(error, UnexpectedStatus):
+        return "status_3xx" if error.status >= 300 else "malformed"
+    if isinstance(error, ErrorReported):
+        return "error_event"
     if isinstance(error, UpstreamUnreachable):
         return "unreachable"
     if isinstance(error, UpstreamError):

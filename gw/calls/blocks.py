@@ -10,7 +10,7 @@ from channels.protocols.alike import AlikeEvents
 from channels.protocols.dialect import Meter
 from channels.protocols.error_body import ErrorMembers
 from channels.wire.sse import SseEvent, SseSplitter
-from gw.calls.answers import UpstreamFailed
+from gw.calls.answers import ErrorReported
 from gw.calls.call import Framing
 from gw.calls.speech import Speech, TranslatedFraming
 
@@ -55,7 +55,9 @@ class EventBlocks:
         self._has_terminator = speech.dialect.has_terminator
         # Server-sent events that leave as they came need not be taken apart.
         self._is_verbatim = framing.keeps_events and self._translated is None
-        self._alike = AlikeEvents(speech.dialect.text_mark) if speech.dialect.text_mark else None
+        self._alike = (
+            AlikeEvents(speech.dialect.text_mark) if speech.dialect.text_mark else None
+        )
         self._has_begun = False
         self._early: list[bytes] = []
 
@@ -94,7 +96,9 @@ class EventBlocks:
             run = alike.run(piece)
             if run is not None:
                 translated = self._translated
-                block = piece[: run.size] if translated is None else translated.texts(run)
+                block = (
+                    piece[: run.size] if translated is None else translated.texts(run)
+                )
                 if block is not None:
                     self._meter.text(run.characters)
                     return block, run.size
@@ -137,10 +141,12 @@ class EventBlocks:
         rest = self._splitter.pending()
         for event in self._splitter.feed(b"\n\n"):
             if event.data is not None and self._dialect.ends(event.data):
-                self._has_begun = True
                 self._meter.event(event.data)
-                event = SseEvent(rest, event.data, event.event)
-                return b"".join((*early, self._framing.event(event)))
+                written = self._framing.event(SseEvent(rest, event.data, event.event))
+                if not written:
+                    self._refuse_failure()
+                self._has_begun = True
+                return b"".join((*early, written))
         if self._meter.finished and not self._has_begun:
             # A translated answer may have nothing to say before its end, and is whole all the same.
             self._has_begun = True
@@ -170,8 +176,9 @@ class EventBlocks:
                 kept.append(self._framing.event(event))
             elif self._meter.event(event.data) or self._forwards_usage:
                 kept.append(self._framing.event(event))
-                self._refuse_failure()
-                self._has_begun = self._has_begun or bool(kept[-1])
+                if not self._has_begun:
+                    self._has_begun = bool(kept[-1])
+                    self._refuse_failure()
             if self.is_over:
                 break  # nothing counts after the terminator
         if not self._has_begun:
@@ -182,8 +189,12 @@ class EventBlocks:
         return b"".join(kept)
 
     def _refuse_failure(self) -> None:
-        """A translated stream that begins with an error has sent nothing: try elsewhere."""
-        if self._translated is not None:
-            message = self._translated.failed_at_once
-            if message is not None:
-                raise UpstreamFailed(502, ErrorMembers(message))
+        """A translated stream that begins with an error has sent nothing: try elsewhere.
+
+        What the upstream still says of it, such as its usage, concerns nobody then.
+        """
+        if self._translated is None or self._has_begun:
+            return
+        error = self._translated.failed or self._meter.error_seen
+        if error is not None:
+            raise ErrorReported(ErrorMembers(error.message))

@@ -14,9 +14,15 @@ from typing import TypeGuard
 
 from actors.failover import FailedAttempt, NoAnswer
 from actors.wallet.messages import RowStatus
-from channels.errors import UpstreamMalformed, UpstreamTimedOut
+from channels.errors import (
+    UnexpectedStatus,
+    UpstreamError,
+    UpstreamMalformed,
+    UpstreamTimedOut,
+    UpstreamUnreachable,
+)
 from channels.redact import Redactor
-from gw.calls.answers import Refusal, UpstreamFailed
+from gw.calls.answers import ErrorReported, Refusal, UpstreamFailed
 from gw.web import errors
 from gw.web.errors import GatewayError
 
@@ -37,7 +43,9 @@ class Ending:
 
 
 SUCCESS = Ending("success", None, None)
-CLIENT_GONE = Ending("interrupted", "client_disconnected", "The client closed its connection.")
+CLIENT_GONE = Ending(
+    "interrupted", "client_disconnected", "The client closed its connection."
+)
 STOPPING = Ending("interrupted", "gateway_stopping", "The gateway was stopped.")
 
 # What the client is told when the channels' own actors are gone or overrun.
@@ -50,20 +58,29 @@ def shown(status: RowStatus, error: GatewayError) -> Ending:
 
 
 def ending_of_failure(failure: NoAnswer, redactor: Redactor) -> Ending:
-    """No channel answered: the last one tried decides; none tried means none was to be had."""
+    """No channel answered: the last one tried decides; none tried means none was to be had.
+
+    It was unreachable where nothing of an answer came; what came and cannot be used is its error
+    (contract §7: A 2xx that cannot be used).
+    """
     if not failure.failed:
         message = _no_channel(failure.passed_over)
         seconds = min(max(1, ceil(failure.cooldown_seconds)), RETRY_AFTER_MAX_SECONDS)
         headers = {"Retry-After": str(seconds)}
         return shown(
-            "rejected", GatewayError(errors.NO_CHANNEL_AVAILABLE, message, headers=headers)
+            "rejected",
+            GatewayError(errors.NO_CHANNEL_AVAILABLE, message, headers=headers),
         )
     error = failure.failed[-1].error
     if isinstance(error, UpstreamTimedOut):
         return shown("interrupted", GatewayError(errors.UPSTREAM_TIMEOUT, str(error)))
-    if isinstance(error, UpstreamFailed):
-        return shown("error", _from_upstream(error, _message(error, redactor), redactor))
-    return shown("error", GatewayError(errors.UPSTREAM_UNREACHABLE, str(error)))
+    if isinstance(error, UpstreamFailed | ErrorReported):
+        return shown(
+            "error", _from_upstream(error, _message(error, redactor), redactor)
+        )
+    if isinstance(error, UpstreamUnreachable):
+        return shown("error", GatewayError(errors.UPSTREAM_UNREACHABLE, str(error)))
+    return shown("error", errors.from_upstream(502, _message(error, redactor)))
 
 
 def ending_of_refusal(refusal: Refusal, redactor: Redactor) -> Ending:
@@ -73,24 +90,37 @@ def ending_of_refusal(refusal: Refusal, redactor: Redactor) -> Ending:
     return shown("error", _from_upstream(refusal, message, redactor, refusal.headers))
 
 
+def ending_of_report(message: str, redactor: Redactor) -> Ending:
+    """An upstream's answer says that it failed: its words, as an error."""
+    return shown("error", errors.from_upstream(502, redactor.text(message)))
+
+
 def attempt_row(attempt: FailedAttempt, redactor: Redactor) -> dict[str, object]:
     """A failed internal attempt as the call log keeps it (spec: Call log row, attempts)."""
-    error = attempt.error
-    if isinstance(error, UpstreamFailed):
-        code, message = f"upstream_{error.status}", _message(error, redactor)
-    elif isinstance(error, UpstreamTimedOut):
-        code, message = "upstream_timeout", str(error)
-    elif isinstance(error, UpstreamMalformed):
-        code, message = "upstream_malformed", str(error)
-    else:
-        code, message = "upstream_unreachable", str(error)
     return {
         "seq": attempt.seq,
         "created_at": attempt.started_at,
         "latency_ms": round(attempt.seconds * 1000),
-        "error_code": code,
-        "error_message": message,
+        "error_code": _code(attempt.error),
+        "error_message": _message(attempt.error, redactor),
     }
+
+
+def _code(error: UpstreamError) -> str:
+    """What a failed attempt is called in the call log."""
+    if isinstance(error, UpstreamFailed | UnexpectedStatus):
+        return f"upstream_{error.status}"
+    if isinstance(error, UpstreamTimedOut):
+        return "upstream_timeout"
+    if isinstance(error, UpstreamMalformed):
+        return "upstream_malformed"
+    if isinstance(error, ErrorReported):
+        return "upstream_error"
+    return (
+        "upstream_unreachable"
+        if isinstance(error, UpstreamUnreachable)
+        else "upstream_cut"
+    )
 
 
 def is_sendable(value: str | None) -> TypeGuard[str]:
@@ -104,7 +134,7 @@ def is_sendable(value: str | None) -> TypeGuard[str]:
 
 
 def _from_upstream(
-    answer: Refusal | UpstreamFailed,
+    answer: Refusal | UpstreamFailed | ErrorReported,
     message: str,
     redactor: Redactor,
     headers: Mapping[str, str] = MappingProxyType({}),
@@ -120,13 +150,17 @@ def _from_upstream(
 
 def _retry_after(status: int, stated: str | None) -> dict[str, str]:
     """What an upstream that is too busy says of when to come back, fit to be sent on."""
-    return {"Retry-After": stated} if status in (429, 503) and is_sendable(stated) else {}
+    return (
+        {"Retry-After": stated} if status in (429, 503) and is_sendable(stated) else {}
+    )
 
 
-def _message(error: UpstreamFailed, redactor: Redactor) -> str:
-    if error.told.message:
+def _message(error: UpstreamError, redactor: Redactor) -> str:
+    if isinstance(error, UpstreamFailed | ErrorReported) and error.told.message:
         return redactor.text(error.told.message)
-    return f"The upstream answered with status {error.status}."
+    if isinstance(error, UpstreamFailed | UnexpectedStatus):
+        return f"The upstream answered with status {error.status}."
+    return str(error)
 
 
 def _no_channel(passed_over: Mapping[str, str]) -> str:

@@ -2,28 +2,35 @@
 
 What comes back is an answer that has been counted or a refusal (4xx); everything that another
 channel may do better is raised as UpstreamError. Until then nothing has reached the client.
+
+What is sold by the piece is made once: an answer that had begun and cannot be used may stand for
+pieces that were made and are to be paid for, so no other channel is asked for them again.
 """
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from types import TracebackType
 
 from actors.channel import Lease
 from actors.clock import Clock
 from actors.router import Candidate
-from channels.errors import UpstreamError, UpstreamMalformed
+from channels.errors import UpstreamError, UpstreamUnreachable
 from channels.protocols.error_body import error_members
 from channels.wire.http import UpstreamResponse, Wire
-from gw.calls.answers import ErrorBody, Refusal, UpstreamFailed
+from gw.calls.answers import ErrorBody, Refusal, UpstreamFailed, is_success
 from gw.calls.attempt import Trying
 from gw.calls.ending import is_sendable
 from gw.calls.media import MediaBill, MediaCall
 from gw.calls.running import Running
+from metrics.logs import EventLog
 
 # An error body is passed on whole. One that is longer is a page, and the client gets ours instead.
 ERROR_BYTES_MAX = 1024 * 1024
 JSON = "application/json"
+
+_LOG = EventLog("gw.calls")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +62,59 @@ class MediaUpstream:
     ) -> MediaAnswer | Refusal:
         """Try one channel, until `deadline` (loop time) at most. Raises UpstreamError."""
         until = min(deadline, asyncio.get_running_loop().time() + call.attempt_seconds)
-        with Trying(running, candidate):
+        with Trying(running, candidate), _Once(call, candidate):
             async with asyncio.timeout_at(until):
                 request = call.prepare(candidate, lease.spec)
                 response = await self._wire.open(running.traced(request))
                 running.took_response(response)
-                if not 200 <= response.status < 300:
+                if not is_success(response.status):
                     return await _refusal(response)
                 body = await response.read(self._answer_bytes_max)
             failed = call.bill.read(body, now=self._clock.now())
             return MediaAnswer(
-                response.status, call.content_type or _content_type(response), body, failed
+                response.status,
+                call.content_type or _content_type(response),
+                body,
+                failed,
             )
+
+
+class _Once:
+    """Makes what an attempt raises final, unless it says that nothing was made: 5xx, unreachable.
+
+    The operator is told: the upstream may ask to be paid for what no customer got.
+    """
+
+    __slots__ = ("_call", "_candidate")
+
+    def __init__(self, call: MediaCall, candidate: Candidate) -> None:
+        self._call = call
+        self._candidate = candidate
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if not isinstance(error, UpstreamError):
+            return
+        if isinstance(error, UpstreamUnreachable | UpstreamFailed):
+            return
+        error.is_final = True
+        _LOG.warning(
+            "answer_unusable",
+            channel=self._candidate.channel_id,
+            request_id=self._call.facts.call_id.hex,
+            reason=error.detail or str(error),
+        )
 
 
 async def _refusal(response: UpstreamResponse) -> Refusal:
     status = response.status
-    if not 400 <= status < 600:
-        raise UpstreamMalformed(f"status {status}")
     try:
         body = await response.read(ERROR_BYTES_MAX)
     except UpstreamError:

@@ -15,6 +15,7 @@ from msgspec import Struct
 from channels.protocols.alike import Run
 from channels.protocols.dialect import Dialect, Meter
 from channels.translators.call import TranslatedCall, TranslatedStream
+from channels.translators.canonical import Failed
 from channels.wire.http import UpstreamRequest
 from channels.wire.sse import SseEvent, SseSplitter
 from gw.calls.call import Framing
@@ -69,10 +70,9 @@ class TranslatedFraming:
         self.keeps_events = framing.keeps_events
 
     @property
-    def failed_at_once(self) -> str | None:
-        """The error an upstream reported before anything else, if it did."""
-        failed = self._stream.failed
-        return failed.message if failed is not None and not self._stream.has_written else None
+    def failed(self) -> Failed | None:
+        """The error an upstream has reported, if it has."""
+        return self._stream.failed
 
     def event(self, event: SseEvent) -> bytes:
         written = self._framed(self._stream.feed(event) or self._filler())

@@ -17,7 +17,13 @@ from channels.redact import Redactor
 from gw.calls.answers import ErrorBody, Refusal, UpstreamFailed
 from gw.calls.billing import Billing
 from gw.calls.call import AnswerWriter
-from gw.calls.ending import SUCCESS, Ending, ending_of_failure, ending_of_refusal
+from gw.calls.ending import (
+    SUCCESS,
+    Ending,
+    ending_of_failure,
+    ending_of_refusal,
+    ending_of_report,
+)
 from gw.calls.media import MediaBill, MediaCall
 from gw.calls.media_attempt import MediaAnswer, MediaUpstream
 from gw.calls.running import Running
@@ -85,14 +91,12 @@ class SyncMedia:
         self, running: Running[MediaBill], answer: MediaAnswer, writer: AnswerWriter
     ) -> None:
         """Settled before the answer goes out: whoever reads it finds the balance moved."""
-        if answer.failed is None:
-            running.finish_attempt("success", "ok")
-            running.end(SUCCESS)
-        else:
+        if answer.failed is not None:
             # Its way of refusing this prompt, say: no sign that the channel is ill.
             running.finish_attempt("success", "error_event")
-            message = self._redactor().text(answer.failed)
-            running.end(Ending("error", "upstream_error", message))
+            running.fail(ending_of_report(answer.failed, self._redactor()))
+        running.finish_attempt("success", "ok")
+        running.end(SUCCESS)
         running.first_byte()
         headers = (("Content-Type", answer.content_type),)
         running.keep(Keep(status=answer.http_status, headers=headers, body=answer.body))
@@ -115,5 +119,9 @@ class SyncMedia:
         running.settle()
         await running.until_durable()
         assert ending.error is not None
-        writer.begin(told.content_type, ending.error.headers, http_status=ending.error.http_status)
+        writer.begin(
+            told.content_type,
+            ending.error.headers,
+            http_status=ending.error.http_status,
+        )
         writer.send(self._redactor().body(told.body))

@@ -106,4 +106,6 @@ async def require_funds(wallets: Money, principal: Principal) -> None:
 
 
 def _what(dimension: str) -> str:
-    return "concurrent requests (concurrency)" if dimension == "concurrency" else dimension
+    return (
+        "concurrent requests (concurrency)" if dimension == "concurrency" else dimension
+    )

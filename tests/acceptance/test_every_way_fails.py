@@ -56,6 +56,7 @@ NO_ANSWER: dict[str, dict[str, Any]] = {
     "no HTTP": {"malformed": "http"},
 }
 UNREACHABLE = (("api_error", "upstream_unreachable"), "api_error", "UNAVAILABLE")
+UNUSABLE = (("api_error", "upstream_error"), "api_error", "UNAVAILABLE")
 # What an error event in the upstream's stream is called, by who reports it: chat and responses say
 # server_error, messages overloaded_error, native UNAVAILABLE.
 REPORTED = {
@@ -125,7 +126,7 @@ def test_what_is_no_answer(h: House, payer: Tenant, way: Way, how: str) -> None:
     before = h.balance_nano_usd(payer)
     reply = ask(h, payer, way, **NO_ANSWER[how])
     assert reply.status == 502
-    check_shape(reply, way, UNREACHABLE)
+    check_shape(reply, way, UNREACHABLE if how == "lost" else UNUSABLE)
     check_free(h, payer, reply, before)
 
 

@@ -30,7 +30,7 @@ def test_refusal_passes_with_its_status_and_body(h: House, tenant: Tenant, statu
     assert tenant.client.remaining_nano_usd() == NANO_PER_USD
 
 
-@pytest.mark.parametrize("fault", [{"status": 500}, {"refuse": True}, {"malformed": "json"}])
+@pytest.mark.parametrize("fault", [{"status": 500}, {"refuse": True}])
 def test_next_channel_is_tried_and_the_row_is_one(
     h: House, tenant: Tenant, fault: dict[str, object]
 ) -> None:
@@ -42,6 +42,35 @@ def test_next_channel_is_tried_and_the_row_is_one(
     assert (row["cost_nano_usd"], len(row["attempts"])) == (2 * EACH, 2)
     assert len(h.rows(tenant)) == 1
     assert [tried[0] for tried in row["detail"]["tried"]] == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"malformed": "json"},
+        {"malformed": "html"},
+        {"body": ""},
+        {"cut_after_bytes": 20},
+        {"status": 204},
+        {"status": 302, "headers": {"Location": "http://elsewhere.example/"}},
+    ],
+    ids=str,
+)
+def test_answer_that_cannot_be_used_is_made_once_and_paid_by_nobody(
+    h: House, tenant: Tenant, fault: dict[str, object]
+) -> None:
+    h.upstream.fault("one", **fault)
+    reply = generate(tenant.client, n=2)
+    assert refusal(reply) == (502, "api_error", "upstream_error", None)
+    assert "location" not in reply.headers
+    assert h.upstream.requested("one", "two") == [1, 0]
+    row = h.row(reply.trace)
+    assert (row["status"], row["error_code"], row["cost_nano_usd"]) == (
+        "error",
+        "upstream_error",
+        0,
+    )
+    assert tenant.client.remaining_nano_usd() == NANO_PER_USD
 
 
 def test_last_server_error_passes_with_its_status_and_body(h: House, tenant: Tenant) -> None:

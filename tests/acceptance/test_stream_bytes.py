@@ -165,7 +165,8 @@ def test_error_instead_of_an_answer_costs_nothing(h: House, tenant: Tenant) -> N
     first = tenant.client.chat(**ASKED, sim={"error_event": 0, "message": "No."})
     assert first.body == upstreams_own(h, {"error_event": 0, "message": "No."})
     plain = tenant.client.chat(sim={"status": 200, "body": {"error": {"message": "No."}}})
-    assert plain.json == {"error": {"message": "No."}}
+    assert plain.refusal == (502, "api_error", "upstream_error")
+    assert plain.json["error"]["message"] == "No."
     for reply in (first, plain):
         row = h.row(reply.trace)
         assert (row["status"], row["error_code"], row["cost_nano_usd"]) == (

@@ -14,7 +14,7 @@ from channels.protocols.dialect import DIALECTS
 from channels.translators.call import TranslatedCall
 from channels.translators.table import TRANSLATIONS, translation_between
 from channels.wire.http import UpstreamRequest
-from gw.calls.answers import UpstreamFailed
+from gw.calls.answers import ErrorReported
 from gw.calls.blocks import EventBlocks
 from gw.calls.call import Framing, SseFraming
 from gw.calls.speech import Speech, TranslatedFraming
@@ -38,7 +38,9 @@ class Way:
     is_array: bool = False
 
     def __str__(self) -> str:
-        return f"{self.client}-on-{self.upstream}" + ("-as-array" if self.is_array else "")
+        return f"{self.client}-on-{self.upstream}" + (
+            "-as-array" if self.is_array else ""
+        )
 
 
 @dataclass(frozen=True)
@@ -51,13 +53,17 @@ class Relayed:
     reading: tuple[object, ...]
 
 
-NATIVE = [Way(name, name) for name in DIALECTS] + [Way("native", "native", is_array=True)]
+NATIVE = [Way(name, name) for name in DIALECTS] + [
+    Way("native", "native", is_array=True)
+]
 TRANSLATED = [Way(client, upstream) for client, upstream in TRANSLATIONS]
 TRANSLATED.insert(2, Way("chat", "responses"))  # the way of the built-in tools
 TRANSLATED += [Way("native", way.upstream, is_array=True) for way in TRANSLATED[4:]]
 
 
-def relayed(way: Way, pieces: Iterable[bytes], *, asks_for_usage: bool = True) -> Relayed:
+def relayed(
+    way: Way, pieces: Iterable[bytes], *, asks_for_usage: bool = True
+) -> Relayed:
     """Everything that reaches the client of a stream that comes in these pieces."""
     dialect = DIALECTS[way.upstream]
     meter = dialect.new_meter()
@@ -65,11 +71,18 @@ def relayed(way: Way, pieces: Iterable[bytes], *, asks_for_usage: bool = True) -
     translated = None
     if way.client != way.upstream:
         translation = translation_between(way.client, way.upstream)
-        translated = TranslatedCall(translation, ASKED[way.client], redact=lambda text: text)
-        stream = translated.stream(
-            id="answer-1", created=1_700_000_000, model="m", include_usage=asks_for_usage
+        translated = TranslatedCall(
+            translation, ASKED[way.client], redact=lambda text: text
         )
-        framing = TranslatedFraming(stream, framing, meter, has_terminator=dialect.has_terminator)
+        stream = translated.stream(
+            id="answer-1",
+            created=1_700_000_000,
+            model="m",
+            include_usage=asks_for_usage,
+        )
+        framing = TranslatedFraming(
+            stream, framing, meter, has_terminator=dialect.has_terminator
+        )
     speech = Speech(REQUEST, dialect, translated)
     blocks = EventBlocks(meter, speech, framing, forwards_usage=asks_for_usage)
     written: list[bytes] = []
@@ -81,7 +94,7 @@ def relayed(way: Way, pieces: Iterable[bytes], *, asks_for_usage: bool = True) -
                 break
         else:
             written.append(blocks.last() or b"")
-    except UpstreamFailed as error:
+    except ErrorReported as error:
         failed = error.told.message
     if meter.finished and failed is None:
         written.append(framing.end())

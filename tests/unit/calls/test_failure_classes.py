@@ -1,0 +1,201 @@
+"""Every way an attempt may fail, in every protocol, plain and streamed, in one table.
+
+What the client is told when it was the last one, whether another channel is asked while there is
+one, what the row calls it, and whether it counts against the channel.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from channels.errors import UpstreamCut, UpstreamMalformed, UpstreamUnreachable
+from channels.protocols.dialect import DIALECTS
+from channels.translators.call import TranslatedCall
+from channels.translators.table import translation_between
+from channels.wire.http import UpstreamRequest
+from gw.calls.speech import Speech
+from tests.support.aio import run
+from tests.unit.calls import sse
+from tests.unit.calls.fake_wire import Script, answer
+from tests.unit.calls.test_measured import counts
+from tests.unit.calls.world import MESSAGES, Told, World, world
+
+WORDS = "It is the upstream's own fault."
+
+
+@dataclass(frozen=True)
+class Fails:
+    """A failure, and what becomes of it; `says`: the client is told the upstream's words."""
+
+    script: Script
+    told: tuple[int, str]
+    attempt: str
+    outcome: str
+    next_is_tried: bool = True
+    says: bool = False
+
+
+UNREACHABLE = (502, "upstream_unreachable")
+ERROR = (502, "upstream_error")
+REPORT = json.dumps(
+    {"error": {"message": WORDS, "type": "server_error", "code": "x"}}
+).encode()
+PAGE = b"<html><title>Welcome to nginx</title></html>"
+
+# Of every answer, plain or streamed.
+BEFORE_THE_BODY = {
+    "not connected, or lost before the first byte": Fails(
+        (UpstreamUnreachable("refused by 10.0.0.7"),),
+        UNREACHABLE,
+        "upstream_unreachable",
+        "unreachable",
+    ),
+    "lost within the head": Fails((UpstreamCut(),), ERROR, "upstream_cut", "cut"),
+    "no HTTP": Fails((UpstreamMalformed(),), ERROR, "upstream_malformed", "malformed"),
+    "500": Fails(
+        answer(REPORT, status=500),
+        (500, "upstream_error"),
+        "upstream_500",
+        "status_5xx",
+        says=True,
+    ),
+    "503 without a body": Fails(
+        answer(status=503), (503, "upstream_error"), "upstream_503", "status_5xx"
+    ),
+    "302": Fails(
+        answer(PAGE, status=302, location="http://elsewhere.example/"),
+        ERROR,
+        "upstream_302",
+        "status_3xx",
+        next_is_tried=False,
+    ),
+    "304": Fails(
+        answer(status=304), ERROR, "upstream_304", "status_3xx", next_is_tried=False
+    ),
+    "204": Fails(
+        answer(status=204), ERROR, "upstream_204", "malformed", next_is_tried=False
+    ),
+    "no status of HTTP": Fails(
+        answer(status=700), ERROR, "upstream_700", "status_3xx", next_is_tried=False
+    ),
+    "nothing": Fails(answer(), ERROR, "upstream_malformed", "malformed"),
+    "a web page": Fails(answer(PAGE), ERROR, "upstream_malformed", "malformed"),
+    "broken JSON": Fails(
+        answer(b'{"choices": [{"mess'), ERROR, "upstream_malformed", "malformed"
+    ),
+    "JSON of something else": Fails(
+        answer(b'{"ready": true}'), ERROR, "upstream_malformed", "malformed"
+    ),
+    "an error body": Fails(
+        answer(REPORT), ERROR, "upstream_error", "error_event", says=True
+    ),
+    "an error body of another form": Fails(
+        answer(json.dumps({"code": 17, "msg": WORDS}).encode()),
+        ERROR,
+        "upstream_error",
+        "error_event",
+        says=True,
+    ),
+    "lost within the body": Fails(
+        answer(b'{"id"', UpstreamCut()), ERROR, "upstream_cut", "cut"
+    ),
+    "broken on its way": Fails(
+        answer(b'{"id"', UpstreamMalformed()), ERROR, "upstream_malformed", "malformed"
+    ),
+}
+
+
+def natively(protocol: str) -> Callable[[UpstreamRequest], Speech]:
+    return lambda request: Speech(request, DIALECTS[protocol])
+
+
+def translated(client: str, upstream: str) -> Callable[[UpstreamRequest], Speech]:
+    def speech(request: UpstreamRequest) -> Speech:
+        asked: dict[str, Any] = {"messages": MESSAGES, "max_tokens": 100}
+        call = TranslatedCall(
+            translation_between(client, upstream), asked, redact=lambda text: text
+        )
+        return Speech(request, DIALECTS[upstream], call)
+
+    return speech
+
+
+WAYS = {
+    **{protocol: natively(protocol) for protocol in DIALECTS},
+    "chat over messages": translated("chat", "messages"),
+    "chat over native": translated("chat", "native"),
+    "messages over chat": translated("messages", "chat"),
+}
+
+
+async def failing(w: World, fails: Fails, **options: Any) -> Told:
+    """One call that fails on the first channel, and what must hold of it wherever it is tried."""
+    told = await w.call(**options)
+    assert told.writer.blocks == []
+    assert (told.cost, told.attempts) == (0, [fails.attempt])
+    assert w.verdict("a") == "failure"
+    outcomes = counts(w, "gw_attempts_total")
+    assert outcomes[f'{{channel="a",outcome="{fails.outcome}"}}'] == 1
+    return told
+
+
+@pytest.mark.parametrize("fails", BEFORE_THE_BODY.values(), ids=BEFORE_THE_BODY.keys())
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+def test_failure_is_told_by_its_class_and_tried_elsewhere_where_it_may(
+    fails: Fails, way: str, stream: bool
+) -> None:
+    async def main() -> None:
+        async with world(a=[fails.script]) as w:
+            told = await failing(w, fails, stream=stream, speech=WAYS[way])
+            assert told.error is not None
+            assert (told.error.http_status, told.error.kind.code) == fails.told
+            assert told.status == ("error", fails.told[1])
+            assert (told.error.message == WORDS) == fails.says
+            assert "Location" not in told.error.headers
+        refusing = answer(
+            sse.error_body("no"), status=400
+        )  # an answer, whatever the protocol
+        async with world(a=[fails.script], b=[refusing]) as w:
+            await failing(w, fails, stream=stream, speech=WAYS[way])
+            assert w.wire.tried == (["a", "b"] if fails.next_is_tried else ["a"])
+
+    run(main())
+
+
+ERROR_FIRST = {
+    "chat": sse.error_event(WORDS),
+    "messages": sse.event({"type": "error", "error": {"type": "x", "message": WORDS}}),
+    "native": sse.event(
+        {"error": {"code": 503, "message": WORDS, "status": "UNAVAILABLE"}}
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("client", "upstream"),
+    [("chat", "messages"), ("chat", "native"), ("messages", "chat")],
+)
+@pytest.mark.parametrize("ends", [True, False], ids=["and it ends", "and it is lost"])
+def test_translated_stream_that_begins_with_an_error_has_sent_nothing(
+    client: str, upstream: str, ends: bool
+) -> None:
+    async def main() -> None:
+        script = answer(ERROR_FIRST[upstream], *(() if ends else (UpstreamCut(),)))
+        fails = Fails(script, ERROR, "upstream_error", "error_event", says=True)
+        async with world(a=[script]) as w:
+            told = await failing(
+                w, fails, stream=True, speech=translated(client, upstream)
+            )
+            assert told.error is not None
+            assert (told.error.message, told.status) == (
+                WORDS,
+                ("error", "upstream_error"),
+            )
+
+    run(main())
