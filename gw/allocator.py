@@ -37,10 +37,7 @@ def keep_buffers() -> bool:
         return False
     return all(
         set_option(option, size) == 1
-        for option, size in (
-            (_MMAP_THRESHOLD, LARGE_BYTES),
-            (_TRIM_THRESHOLD, KEPT_BYTES),
-        )
+        for option, size in ((_MMAP_THRESHOLD, LARGE_BYTES), (_TRIM_THRESHOLD, KEPT_BYTES))
     )
 
 
@@ -74,11 +71,7 @@ class QuietTimes:
     """Gives memory back once nothing has been asked for a while, and once more after longer."""
 
     def __init__(
-        self,
-        requests: Requests,
-        clock: Sleeper,
-        *,
-        give_back: Callable[[], None] = give_back,
+        self, requests: Requests, clock: Sleeper, *, give_back: Callable[[], None] = give_back
     ) -> None:
         self._requests = requests
         self._clock = clock

@@ -27,9 +27,7 @@ from gw.logs.services import LogServices
 from gw.web.application import GatewayApplication
 from gw.web.services import Services
 
-Route = (
-    tuple[str, type[RequestHandler]] | tuple[str, type[RequestHandler], dict[str, Any]]
-)
+Route = tuple[str, type[RequestHandler]] | tuple[str, type[RequestHandler], dict[str, Any]]
 
 # The billing endpoints are mounted with and without the version (spec: Balance).
 _BILLING = r"(?:/v1)?/dashboard/billing"

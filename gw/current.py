@@ -21,9 +21,7 @@ class Current:
 
     def __repr__(self) -> str:
         registry = self.config.registry
-        return (
-            f"<Current {len(registry.channels)} channels {len(registry.models)} models>"
-        )
+        return f"<Current {len(registry.channels)} channels {len(registry.models)} models>"
 
     def swap(self, config: Config) -> None:
         """Put another configuration in force: its channels and models."""
@@ -45,7 +43,5 @@ class Current:
             return TokenPrice.of(model.price, model.multiplier)
         price = self._prices.get(model.id)
         if price is None:
-            price = self._prices[model.id] = TokenPrice.of(
-                model.price, model.multiplier
-            )
+            price = self._prices[model.id] = TokenPrice.of(model.price, model.multiplier)
         return price

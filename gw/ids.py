@@ -13,9 +13,7 @@ _VERSION_AND_VARIANT = 0x7 << 76 | 0x2 << 62
 
 def new_call_id() -> UUID:
     """A fresh call id; shown as 32 lower-case hex digits."""
-    return make_call_id(
-        milliseconds=time.time_ns() // 1_000_000, random_bytes=os.urandom(10)
-    )
+    return make_call_id(milliseconds=time.time_ns() // 1_000_000, random_bytes=os.urandom(10))
 
 
 def make_call_id(*, milliseconds: int, random_bytes: bytes) -> UUID:

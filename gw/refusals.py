@@ -51,9 +51,7 @@ class RefusalRows:
                 created_at=now,
                 latency_ms=round(seconds * 1000),
                 error_code=refusal.error_code,
-                error_message=redact(
-                    refusal.error_message
-                ),  # it may repeat what was sent
+                error_message=redact(refusal.error_message),  # it may repeat what was sent
                 detail=refusal.detail,
             ),
         )

@@ -89,8 +89,6 @@ def reload(gateway: Gateway, read_again: Callable[[], Config]) -> bool:
     try:
         gateway.reload(read_again())
     except ConfigFaults as faults:
-        EventLog("gw.run").error(
-            "reload_refused", faults=[str(fault) for fault in faults.faults]
-        )
+        EventLog("gw.run").error("reload_refused", faults=[str(fault) for fault in faults.faults])
         return False
     return True

@@ -93,9 +93,7 @@ class Gateway:
         self._log = EventLog("gw.serve")
         self._stack = AsyncExitStack()
         self._supervisor = Supervisor(clock=self._clock, metrics=self.metrics)
-        self._identity = ProcessIdentity.of_this_process(
-            f"proc_{uuid.uuid4().hex[:20]}"
-        )
+        self._identity = ProcessIdentity.of_this_process(f"proc_{uuid.uuid4().hex[:20]}")
         self._live = LiveCalls()
         self._shared_limits = SharedLimits.over(
             config.redis_url,
@@ -179,9 +177,7 @@ class Gateway:
         config = self.current.config
         self.in_flight.begin_drain()
         self._public.stop_accepting()
-        cut = await self.in_flight.drain(
-            seconds=config.drain_seconds, clock=self._clock
-        )
+        cut = await self.in_flight.drain(seconds=config.drain_seconds, clock=self._clock)
         if cut:
             self._log.warning("calls_cut", count=cut)
         await self._flush()
@@ -231,10 +227,7 @@ class Gateway:
             metrics=self.metrics,
         )
         self._wallets = Wallets(
-            writer=self._writer,
-            database=self._database,
-            clock=self._clock,
-            metrics=self.metrics,
+            writer=self._writer, database=self._database, clock=self._clock, metrics=self.metrics
         )
         self._keep("ledger", self._writer.run)
         self._channels.configure(self.current.registry().channels)
@@ -377,9 +370,7 @@ class Gateway:
             ),
         )
         admin = make_admin_application(
-            render=self._render_metrics,
-            readiness=self._why_not_ready,
-            new_id=new_call_id,
+            render=self._render_metrics, readiness=self._why_not_ready, new_id=new_call_id
         )
         self._admin = Listener(admin, config.admin_listen)
         self._tls = server_context(config)

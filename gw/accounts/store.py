@@ -86,9 +86,7 @@ async def list_all(database: Database) -> list[Account]:
     return [Account(*row) for row in await database.fetch_all(SQL["list"])]
 
 
-async def set_limits(
-    database: Database, account_id: str, changes: LimitChanges
-) -> None:
+async def set_limits(database: Database, account_id: str, changes: LimitChanges) -> None:
     """Set the limits that `changes` names. Raises UnknownAccount."""
     params: dict[str, Any] = {"id": account_id}
     for column in LimitChanges.__annotations__:
@@ -100,9 +98,7 @@ async def set_limits(
 
 async def set_enabled(database: Database, account_id: str, *, enabled: bool) -> None:
     """Let the account's keys work, or refuse them all. Raises UnknownAccount."""
-    if not await database.execute(
-        SQL["enable"], {"id": account_id, "enabled": enabled}
-    ):
+    if not await database.execute(SQL["enable"], {"id": account_id, "enabled": enabled}):
         raise UnknownAccount(account_id)
 
 

@@ -31,9 +31,7 @@ class Funds:
         """
         remaining = spending.balance_nano_usd - spending.held_nano_usd
         if cap_nano_usd is not None:
-            cap_remainder = (
-                cap_nano_usd - spending.key_spent_nano_usd - spending.key_held_nano_usd
-            )
+            cap_remainder = cap_nano_usd - spending.key_spent_nano_usd - spending.key_held_nano_usd
             remaining = min(remaining, cap_remainder)
         return cls(max(0, remaining), spending.key_spent_nano_usd)
 

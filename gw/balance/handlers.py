@@ -19,9 +19,7 @@ class _FundsHandler(BaseHandler):
         """Read the key's money. Raises StoreUnavailable."""
         principal = self.principal
         await until_settled(self.services, principal.account_id)
-        spending = await self.services.wallets.spending(
-            principal.key_id, principal.account_id
-        )
+        spending = await self.services.wallets.spending(principal.key_id, principal.account_id)
         return Funds.of(spending, principal.spend_cap_nano_usd)
 
 

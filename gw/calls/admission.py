@@ -98,10 +98,6 @@ class Admission:
         )
 
 
-_NOT_COVERED = (
-    "The balance does not cover the estimated cost of this request. Top up the account,"
-)
+_NOT_COVERED = "The balance does not cover the estimated cost of this request. Top up the account,"
 _SPEND_CAP = "This key has reached its spend cap. Raise the cap,"
-_LEDGER_AWAY = (
-    "The gateway cannot reach its ledger at the moment. Nothing was charged; try again."
-)
+_LEDGER_AWAY = "The gateway cannot reach its ledger at the moment. Nothing was charged; try again."

@@ -92,11 +92,7 @@ class Upstream:
             return await self._open(call, candidate, lease, running)
 
     async def _open(
-        self,
-        call: ChatCall,
-        candidate: Candidate,
-        lease: Lease,
-        running: Running[TokenBill],
+        self, call: ChatCall, candidate: Candidate, lease: Lease, running: Running[TokenBill]
     ) -> Answer:
         speech = call.speak(candidate, lease.spec)
         response = await self._wire.open(running.traced(speech.request))
@@ -130,13 +126,7 @@ class Upstream:
         first = await _first_block(response, blocks, speech)
         running.bill.meter = meter
         return StreamAnswer(
-            first,
-            response,
-            blocks,
-            meter,
-            speech.headers,
-            framing,
-            speech.dialect.has_terminator,
+            first, response, blocks, meter, speech.headers, framing, speech.dialect.has_terminator
         )
 
     def _names(self, call: ChatCall, meter: Meter) -> Any:
@@ -162,9 +152,7 @@ def _told(body: bytes, speech: Speech) -> ErrorMembers:
     """What the client is told of an error body."""
     told = error_members(body)
     if speech.translated is not None:
-        return ErrorMembers(
-            told.message
-        )  # the rest is said in another protocol's words
+        return ErrorMembers(told.message)  # the rest is said in another protocol's words
     return told
 
 
@@ -187,14 +175,10 @@ def _no_answer(body: bytes, speech: Speech) -> UpstreamError:
     """What a body is that is no answer: an error in whatever form, or anything else."""
     value = read_loosely(body, mends=False) if len(body) <= ERROR_BYTES_MAX else None
     told = _told(body, speech) if isinstance(value, dict | list) else ErrorMembers()
-    return (
-        UpstreamMalformed("no answer") if told.message is None else ErrorReported(told)
-    )
+    return UpstreamMalformed("no answer") if told.message is None else ErrorReported(told)
 
 
-async def _first_block(
-    response: UpstreamResponse, blocks: EventBlocks, speech: Speech
-) -> bytes:
+async def _first_block(response: UpstreamResponse, blocks: EventBlocks, speech: Speech) -> bytes:
     """Read until there is something for the client. Raises UpstreamError."""
     head: list[bytes] = []
     room = ERROR_BYTES_MAX

@@ -54,7 +54,5 @@ class Bill(Protocol):
     def charged(self, *, first_byte_seconds: float | None) -> Charged:
         """The cost. `first_byte_seconds` is None when nothing went out to the client."""
 
-    def attributes(
-        self, charged: Charged, *, first_byte_seconds: float | None
-    ) -> Attributes:
+    def attributes(self, charged: Charged, *, first_byte_seconds: float | None) -> Attributes:
         """What the span of a sampled call says of its answer."""

@@ -55,9 +55,7 @@ class EventBlocks:
         self._has_terminator = speech.dialect.has_terminator
         # Server-sent events that leave as they came need not be taken apart.
         self._is_verbatim = framing.keeps_events and self._translated is None
-        self._alike = (
-            AlikeEvents(speech.dialect.text_mark) if speech.dialect.text_mark else None
-        )
+        self._alike = AlikeEvents(speech.dialect.text_mark) if speech.dialect.text_mark else None
         self._has_begun = False
         self._early: list[bytes] = []
 
@@ -96,9 +94,7 @@ class EventBlocks:
             run = alike.run(piece)
             if run is not None:
                 translated = self._translated
-                block = (
-                    piece[: run.size] if translated is None else translated.texts(run)
-                )
+                block = piece[: run.size] if translated is None else translated.texts(run)
                 if block is not None:
                     self._meter.text(run.characters)
                     return block, run.size

@@ -135,14 +135,10 @@ class ChatCall(Struct, frozen=True, kw_only=True):
     pin: str | None
     span: CallSpan
     speak: Callable[[Candidate, ChannelSpec], Speech]
-    forget: Callable[
-        [], None
-    ]  # lets go of the request's bytes; nobody is asked any more
+    forget: Callable[[], None]  # lets go of the request's bytes; nobody is asked any more
     started: float  # monotonic seconds
     tools: tuple[str, ...] = ()  # built-in ones that were asked for
-    tools_protocol: str | None = (
-        None  # what these run over, where it is not the client's
-    )
+    tools_protocol: str | None = None  # what these run over, where it is not the client's
     framing: Framing = msgspec.field(default_factory=SseFraming)
     translations: tuple[str, ...] = ()  # protocols this one may be translated to
     detail: dict[str, Any] = msgspec.field(default_factory=dict)

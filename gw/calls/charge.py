@@ -62,9 +62,7 @@ class Charge(Struct, frozen=True):
 NOTHING = Charge(Usage(input_tokens=0, output_tokens=0), 0, "nothing")
 
 
-def charge(
-    meter: MeterReading, *, input_estimate_tokens: int, price: TokenPrice
-) -> Charge:
+def charge(meter: MeterReading, *, input_estimate_tokens: int, price: TokenPrice) -> Charge:
     """Price what the meter has read."""
     usage = meter.usage
     if usage is not None and _is_plausible(usage):
@@ -75,17 +73,13 @@ def charge(
     if partial is not None:
         return _completed(partial, meter, input_estimate_tokens, price)
     estimated = Usage(
-        input_tokens=input_estimate_tokens,
-        output_tokens=tokens_of_bytes(meter.characters),
+        input_tokens=input_estimate_tokens, output_tokens=tokens_of_bytes(meter.characters)
     )
     return Charge(estimated, price.cost_nano_usd(estimated), "estimated")
 
 
 def _completed(
-    partial: PartialUsage,
-    meter: MeterReading,
-    input_estimate_tokens: int,
-    price: TokenPrice,
+    partial: PartialUsage, meter: MeterReading, input_estimate_tokens: int, price: TokenPrice
 ) -> Charge:
     """What was stated counts, the rest is estimated (contract §7: a stream cut early)."""
     stated = partial.input
@@ -115,11 +109,6 @@ def delivered(
 
 def _is_plausible(usage: Usage) -> bool:
     return (
-        max(
-            usage.input_tokens,
-            usage.output_tokens,
-            usage.cached_tokens,
-            usage.cache_write_tokens,
-        )
+        max(usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.cache_write_tokens)
         <= PLAUSIBLE_TOKENS_MAX
     )

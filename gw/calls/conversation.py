@@ -49,9 +49,7 @@ class Conversation:
     ) -> None:
         self._billing = billing
         self._channels = channels
-        self._upstream = Upstream(
-            wire=wire, clock=clock, answer_bytes_max=answer_bytes_max
-        )
+        self._upstream = Upstream(wire=wire, clock=clock, answer_bytes_max=answer_bytes_max)
         self._redactor = redactor
         self._price_of = price_of
         self._limits = TimeLimits(timeout_seconds)
@@ -84,9 +82,7 @@ class Conversation:
         order, able = channels_for(call, self._channels)
         running.receipt.considered(order, is_pinned=call.pin is not None)
         if able is not order:
-            running.receipt.passed_over(
-                {c.channel_id: "tool" for c in order if c not in able}
-            )
+            running.receipt.passed_over({c.channel_id: "tool" for c in order if c not in able})
         limit = self._limits.begin()
         try:
             answer = await running.first_answer(

@@ -43,9 +43,7 @@ class Ending:
 
 
 SUCCESS = Ending("success", None, None)
-CLIENT_GONE = Ending(
-    "interrupted", "client_disconnected", "The client closed its connection."
-)
+CLIENT_GONE = Ending("interrupted", "client_disconnected", "The client closed its connection.")
 STOPPING = Ending("interrupted", "gateway_stopping", "The gateway was stopped.")
 
 # What the client is told when the channels' own actors are gone or overrun.
@@ -68,16 +66,13 @@ def ending_of_failure(failure: NoAnswer, redactor: Redactor) -> Ending:
         seconds = min(max(1, ceil(failure.cooldown_seconds)), RETRY_AFTER_MAX_SECONDS)
         headers = {"Retry-After": str(seconds)}
         return shown(
-            "rejected",
-            GatewayError(errors.NO_CHANNEL_AVAILABLE, message, headers=headers),
+            "rejected", GatewayError(errors.NO_CHANNEL_AVAILABLE, message, headers=headers)
         )
     error = failure.failed[-1].error
     if isinstance(error, UpstreamTimedOut):
         return shown("interrupted", GatewayError(errors.UPSTREAM_TIMEOUT, str(error)))
     if isinstance(error, UpstreamFailed | ErrorReported):
-        return shown(
-            "error", _from_upstream(error, _message(error, redactor), redactor)
-        )
+        return shown("error", _from_upstream(error, _message(error, redactor), redactor))
     if isinstance(error, UpstreamUnreachable):
         return shown("error", GatewayError(errors.UPSTREAM_UNREACHABLE, str(error)))
     return shown("error", errors.from_upstream(502, _message(error, redactor)))
@@ -116,11 +111,7 @@ def _code(error: UpstreamError) -> str:
         return "upstream_malformed"
     if isinstance(error, ErrorReported):
         return "upstream_error"
-    return (
-        "upstream_unreachable"
-        if isinstance(error, UpstreamUnreachable)
-        else "upstream_cut"
-    )
+    return "upstream_unreachable" if isinstance(error, UpstreamUnreachable) else "upstream_cut"
 
 
 def is_sendable(value: str | None) -> TypeGuard[str]:
@@ -150,9 +141,7 @@ def _from_upstream(
 
 def _retry_after(status: int, stated: str | None) -> dict[str, str]:
     """What an upstream that is too busy says of when to come back, fit to be sent on."""
-    return (
-        {"Retry-After": stated} if status in (429, 503) and is_sendable(stated) else {}
-    )
+    return {"Retry-After": stated} if status in (429, 503) and is_sendable(stated) else {}
 
 
 def _message(error: UpstreamError, redactor: Redactor) -> str:

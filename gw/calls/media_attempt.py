@@ -72,10 +72,7 @@ class MediaUpstream:
                 body = await response.read(self._answer_bytes_max)
             failed = call.bill.read(body, now=self._clock.now())
             return MediaAnswer(
-                response.status,
-                call.content_type or _content_type(response),
-                body,
-                failed,
+                response.status, call.content_type or _content_type(response), body, failed
             )
 
 

@@ -45,9 +45,7 @@ class Receipt:
     def __repr__(self) -> str:
         return f"<Receipt {', '.join(self.detail)}>"
 
-    def considered(
-        self, order: Sequence[Candidate], *, is_pinned: bool = False
-    ) -> None:
+    def considered(self, order: Sequence[Candidate], *, is_pinned: bool = False) -> None:
         """The channels that may serve the call, in order."""
         self.detail["order"] = [[c.channel_id, c.protocol] for c in order]
         if is_pinned:
@@ -58,9 +56,7 @@ class Receipt:
         if reasons:
             self.detail.setdefault("passed_over", {}).update(reasons)
 
-    def tried(
-        self, channel_id: str, *, at: float, seconds: float, outcome: str
-    ) -> None:
+    def tried(self, channel_id: str, *, at: float, seconds: float, outcome: str) -> None:
         """An attempt is over. `at` is in Unix seconds."""
         attempt = [channel_id, round(at, 3), round(seconds * 1000), outcome]
         self.detail.setdefault("tried", []).append(attempt)

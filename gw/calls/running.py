@@ -106,11 +106,7 @@ class Running(Generic[B]):
         """
         try:
             answered = await first_answer(
-                order,
-                channels,
-                attempt,
-                clock=self._clock,
-                on_failed=self._failed.append,
+                order, channels, attempt, clock=self._clock, on_failed=self._failed.append
             )
         except NoAnswer as failure:
             self.receipt.passed_over(failure.passed_over)
@@ -175,14 +171,9 @@ class Running(Generic[B]):
             self._end_attempt(outcome, is_ok=outcome == "ok")
 
     def _end_attempt(self, outcome: str, *, is_ok: bool) -> None:
-        channel, seconds = (
-            self._attempt_channel,
-            self._clock.monotonic() - self._attempt_started,
-        )
+        channel, seconds = self._attempt_channel, self._clock.monotonic() - self._attempt_started
         self._metrics.attempt(channel=channel, outcome=outcome, seconds=seconds)
-        self.receipt.tried(
-            channel, at=self._attempt_at, seconds=seconds, outcome=outcome
-        )
+        self.receipt.tried(channel, at=self._attempt_at, seconds=seconds, outcome=outcome)
         if self._attempt_span is not None:
             self._attempt_span.end(status_ok=is_ok, attributes={"gw.outcome": outcome})
             self._attempt_span = None
@@ -192,13 +183,9 @@ class Running(Generic[B]):
     def first_byte(self) -> None:
         """Something goes out to the client now."""
         if self._first_byte_seconds is None:
-            seconds = self._first_byte_seconds = (
-                self._clock.monotonic() - self.call.started
-            )
+            seconds = self._first_byte_seconds = self._clock.monotonic() - self.call.started
             self._metrics.first_byte(
-                protocol=self.call.facts.protocol,
-                model=self.call.model.id,
-                seconds=seconds,
+                protocol=self.call.facts.protocol, model=self.call.model.id, seconds=seconds
             )
             self.receipt.first_byte(seconds)
 
@@ -271,9 +258,7 @@ class Running(Generic[B]):
         cost = charged.cost_nano_usd
         return self._submission.end(ending, cost_nano_usd=cost, answer=self._kept)
 
-    def _outcome(
-        self, ending: Ending, charged: Charged, now: float, seconds: float
-    ) -> Outcome:
+    def _outcome(self, ending: Ending, charged: Charged, now: float, seconds: float) -> Outcome:
         usage = charged.usage
         return Outcome(
             status=ending.status,
@@ -310,9 +295,7 @@ class Running(Generic[B]):
                 output_tokens=usage.output_tokens,
             )
         if charged.units:
-            metrics.units(
-                model=model, unit=UNIT_TYPES[call.facts.protocol], count=charged.units
-            )
+            metrics.units(model=model, unit=UNIT_TYPES[call.facts.protocol], count=charged.units)
         if charged.cost_nano_usd:
             metrics.cost(model=model, nano_usd=charged.cost_nano_usd)
         if call.span.sampled:
@@ -323,8 +306,6 @@ class Running(Generic[B]):
                     "gw.cost_nano_usd": charged.cost_nano_usd,
                     "gw.status": ending.status,
                     "gw.error_code": ending.code or "",
-                    **self.bill.attributes(
-                        charged, first_byte_seconds=first_byte_seconds
-                    ),
+                    **self.bill.attributes(charged, first_byte_seconds=first_byte_seconds),
                 },
             )

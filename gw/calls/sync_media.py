@@ -119,9 +119,5 @@ class SyncMedia:
         running.settle()
         await running.until_durable()
         assert ending.error is not None
-        writer.begin(
-            told.content_type,
-            ending.error.headers,
-            http_status=ending.error.http_status,
-        )
+        writer.begin(told.content_type, ending.error.headers, http_status=ending.error.http_status)
         writer.send(self._redactor().body(told.body))

@@ -30,9 +30,7 @@ class TimeLimit:
         self._has_cancelled = False
 
     def __repr__(self) -> str:
-        return (
-            f"<TimeLimit {self.deadline:.3f}{' over' if self._has_cancelled else ''}>"
-        )
+        return f"<TimeLimit {self.deadline:.3f}{' over' if self._has_cancelled else ''}>"
 
     def __enter__(self) -> None:
         """Raises TimeoutError when the time is over already."""

@@ -19,9 +19,7 @@ from metrics.tracing import AttributeValue
 class TokenBill:
     """What the meter has read, priced; what it has not, estimated."""
 
-    def __init__(
-        self, *, price: TokenPrice, expected: Estimate, is_stream: bool
-    ) -> None:
+    def __init__(self, *, price: TokenPrice, expected: Estimate, is_stream: bool) -> None:
         self.meter: Meter | None = None  # of the attempt that gives the answer
         self._price = price
         self._expected = expected
@@ -49,18 +47,14 @@ class TokenBill:
         if self.meter is None:
             return None
         return delivered(
-            self.meter,
-            input_estimate_tokens=self._expected.input_tokens,
-            price=self._price,
+            self.meter, input_estimate_tokens=self._expected.input_tokens, price=self._price
         )
 
     def charged(self, *, first_byte_seconds: float | None) -> Charged:
         charged = NOTHING
         if self.meter is not None and first_byte_seconds is not None:
             charged = charge(
-                self.meter,
-                input_estimate_tokens=self._expected.input_tokens,
-                price=self._price,
+                self.meter, input_estimate_tokens=self._expected.input_tokens, price=self._price
             )
         return Charged(
             cost_nano_usd=charged.cost_nano_usd,
@@ -69,9 +63,7 @@ class TokenBill:
             upstream=self._upstream(charged),
         )
 
-    def attributes(
-        self, charged: Charged, *, first_byte_seconds: float | None
-    ) -> Attributes:
+    def attributes(self, charged: Charged, *, first_byte_seconds: float | None) -> Attributes:
         usage = charged.usage
         return {
             genai.USAGE_INPUT_TOKENS: usage.input_tokens,
@@ -87,9 +79,7 @@ class TokenBill:
         if meter is not None:
             told[genai.RESPONSE_ID] = meter.response_id
             told[genai.RESPONSE_MODEL] = meter.response_model
-            told[genai.RESPONSE_FINISH_REASONS] = meter.finish_reason and [
-                meter.finish_reason
-            ]
+            told[genai.RESPONSE_FINISH_REASONS] = meter.finish_reason and [meter.finish_reason]
         if self._is_stream:
             told[genai.RESPONSE_TIME_TO_FIRST_CHUNK] = first_byte_seconds
         return {name: value for name, value in told.items() if value}
@@ -119,10 +109,7 @@ class TokenBill:
             "finish": meter.finish_reason,
         }
         if meter.error_seen is not None:
-            said["error"], said["error_code"] = (
-                meter.error_seen.message,
-                meter.error_seen.code,
-            )
+            said["error"], said["error_code"] = meter.error_seen.message, meter.error_seen.code
         if charged.basis != "stated":
             said["usage"] = _stated_usage(meter)
         return said

@@ -69,13 +69,9 @@ def channels_for(
             call.model, protocol, channels, pin=call.pin, translations=call.translations
         )
         return usual, usual
-    considered = candidates(
-        call.model, call.tools_protocol or protocol, channels, pin=call.pin
-    )
+    considered = candidates(call.model, call.tools_protocol or protocol, channels, pin=call.pin)
     wanted = _configured(call.tools)
-    return considered, [
-        one for one in considered if wanted <= channels[one.channel_id].spec.tools
-    ]
+    return considered, [one for one in considered if wanted <= channels[one.channel_id].spec.tools]
 
 
 def _configured(tools: Sequence[str]) -> frozenset[str]:

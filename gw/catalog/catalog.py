@@ -11,13 +11,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
-from channels.registry import (
-    CAPABILITIES,
-    CHAT_PROTOCOLS,
-    PRICES_PER_UNIT,
-    ModelSpec,
-    Registry,
-)
+from channels.registry import CAPABILITIES, CHAT_PROTOCOLS, PRICES_PER_UNIT, ModelSpec, Registry
 from gw.web.render import dumps
 
 # How the client protocols are called in the catalog (contract §5).
@@ -82,9 +76,7 @@ def supported_protocols(registry: Registry, model: ModelSpec) -> list[str]:
     spoken: set[str] = set()
     for binding in model.bindings:
         spoken |= registry.channels[binding.channel_id].protocols
-    return [
-        PROTOCOL_NAMES[protocol] for protocol in CHAT_PROTOCOLS if protocol in spoken
-    ]
+    return [PROTOCOL_NAMES[protocol] for protocol in CHAT_PROTOCOLS if protocol in spoken]
 
 
 def _entry(registry: Registry, model: ModelSpec) -> dict[str, Any]:
@@ -102,9 +94,7 @@ def _entry(registry: Registry, model: ModelSpec) -> dict[str, Any]:
     }
     units = {name: _price(getattr(model.price, name)) for name in PRICES_PER_UNIT}
     if any(units.values()):
-        entry["unit_prices"] = {
-            name: price for name, price in units.items() if price is not None
-        }
+        entry["unit_prices"] = {name: price for name, price in units.items() if price is not None}
     if model.multiplier != 1:
         entry["price_multiplier"] = _price(model.multiplier)
     return entry

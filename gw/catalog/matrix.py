@@ -12,13 +12,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from actors.router import Candidate, candidates
-from channels.registry import (
-    BUILTIN_TOOLS,
-    CHAT_PROTOCOLS,
-    ChannelSpec,
-    ModelSpec,
-    Registry,
-)
+from channels.registry import BUILTIN_TOOLS, CHAT_PROTOCOLS, ChannelSpec, ModelSpec, Registry
 from channels.translators.canonical import Protocol
 from channels.translators.table import TRANSLATIONS, upstream_protocols
 from gw.calls.tools import is_run_for
@@ -67,18 +61,13 @@ def compatibility(registry: Registry, translations: Collection[str]) -> list[Row
     rows: dict[tuple[Cell, ...], list[str]] = {}
     for model in registry.models.values():
         if model.callable:
-            cells = tuple(
-                _cell(model, name, views, translations) for name in CHAT_PROTOCOLS
-            )
+            cells = tuple(_cell(model, name, views, translations) for name in CHAT_PROTOCOLS)
             rows.setdefault(cells, []).append(model.id)
     return [Row(tuple(models), cells) for cells, models in rows.items()]
 
 
 def _cell(
-    model: ModelSpec,
-    protocol: str,
-    views: dict[str, _Idle],
-    translations: Collection[str],
+    model: ModelSpec, protocol: str, views: dict[str, _Idle], translations: Collection[str]
 ) -> Cell:
     spoken = upstream_protocols(protocol, frozenset(translations))
     found = candidates(model, protocol, views, translations=spoken)
@@ -106,10 +95,7 @@ def _tools(
         spoken = "responses"
         found = candidates(model, spoken, views)
     offered = {
-        tool
-        for one in found
-        if one.protocol == spoken
-        for tool in views[one.channel_id].spec.tools
+        tool for one in found if one.protocol == spoken for tool in views[one.channel_id].spec.tools
     }
     return tuple(
         tool

@@ -49,12 +49,8 @@ class ConversationHandler(ModelCallHandler):
     """One chat call."""
 
     dialect: ClassVar[Dialect]
-    tools_protocol: ClassVar[str | None] = (
-        None  # what built-in tools run over, if not this one
-    )
-    own_headers: tuple[
-        tuple[str, str], ...
-    ] = ()  # which go to channels of this protocol only
+    tools_protocol: ClassVar[str | None] = None  # what built-in tools run over, if not this one
+    own_headers: tuple[tuple[str, str], ...] = ()  # which go to channels of this protocol only
 
     def converse(
         self,
@@ -79,9 +75,7 @@ class ConversationHandler(ModelCallHandler):
             max_tokens=request.max_tokens,
             pin=self._pin(),
             span=self._span(request, model),
-            speak=lambda candidate, channel: self._speak(
-                request, prepare, candidate, channel
-            ),
+            speak=lambda candidate, channel: self._speak(request, prepare, candidate, channel),
             forget=lambda: self._forget(request),
             started=self.services.clock.monotonic(),
             tools=request.builtin_tools,
@@ -97,9 +91,7 @@ class ConversationHandler(ModelCallHandler):
         self.body = b""
         request.object.forget()
 
-    def _refuse_tools(
-        self, tools: Sequence[str], model: ModelSpec, reached: Sequence[str]
-    ) -> None:
+    def _refuse_tools(self, tools: Sequence[str], model: ModelSpec, reached: Sequence[str]) -> None:
         """A tool that no channel of the model has is refused before anything is held."""
         lacking = lacking_tool(
             tools,
@@ -117,11 +109,7 @@ class ConversationHandler(ModelCallHandler):
             )
 
     def _speak(
-        self,
-        request: Asked,
-        prepare: Prepare,
-        candidate: Candidate,
-        channel: ChannelSpec,
+        self, request: Asked, prepare: Prepare, candidate: Candidate, channel: ChannelSpec
     ) -> Speech:
         """What a channel is sent: the client's bytes, or their translation. Raises GatewayError."""
         try:
@@ -131,16 +119,11 @@ class ConversationHandler(ModelCallHandler):
         except RecursionError:
             # Read once already, but with fewer calls on the stack.
             raise GatewayError(
-                INVALID_REQUEST,
-                "The request body is nested too deeply to be translated.",
+                INVALID_REQUEST, "The request body is nested too deeply to be translated."
             ) from None
 
     def _speech(
-        self,
-        request: Asked,
-        prepare: Prepare,
-        candidate: Candidate,
-        channel: ChannelSpec,
+        self, request: Asked, prepare: Prepare, candidate: Candidate, channel: ChannelSpec
     ) -> Speech:
         model = self._model
         if candidate.protocol == self.protocol:
@@ -185,10 +168,7 @@ class ConversationHandler(ModelCallHandler):
     def _refuse_losses(self, translated: TranslatedCall) -> None:
         """A client may ask that nothing be dropped for it: `X-Protocol-Strict: 1`."""
         warning = translated.report.warning()
-        if (
-            warning is not None
-            and self.request.headers.get("X-Protocol-Strict", "") == "1"
-        ):
+        if warning is not None and self.request.headers.get("X-Protocol-Strict", "") == "1":
             raise GatewayError(
                 INVALID_REQUEST,
                 f"The channel of this model speaks another protocol, which cannot say: {warning}.",

@@ -34,12 +34,8 @@ class MessagesHandler(ConversationHandler):
         def prepare(
             candidate: Candidate, channel: ChannelSpec, model: ModelSpec
         ) -> UpstreamRequest:
-            body = messages.upstream_body(
-                request, upstream_model=candidate.upstream_model
-            )
-            return adapter.request(
-                channel, body, version=version, extra_headers=self.own_headers
-            )
+            body = messages.upstream_body(request, upstream_model=candidate.upstream_model)
+            return adapter.request(channel, body, version=version, extra_headers=self.own_headers)
 
         await self.converse(request, prepare)
 
@@ -68,9 +64,7 @@ class MessagesHandler(ConversationHandler):
         value = self.request.headers.get(BETA_HEADER, "").strip()
         if not value:
             return ()
-        if len(value) > BETA_CHARACTERS_MAX or not (
-            value.isascii() and value.isprintable()
-        ):
+        if len(value) > BETA_CHARACTERS_MAX or not (value.isascii() and value.isprintable()):
             raise GatewayError(
                 INVALID_REQUEST,
                 f"{BETA_HEADER}: expected names with commas between them, "

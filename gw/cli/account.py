@@ -50,33 +50,21 @@ def add(nouns: Subparsers) -> None:
     create_ = add_command(verbs, "create", "make an account", with_database(create))
     create_.add_argument("name", metavar="NAME", type=label)
     create_.add_argument(
-        "--credit-usd",
-        metavar="X",
-        type=usd_or_more,
-        default=0,
-        help="credit to begin with",
+        "--credit-usd", metavar="X", type=usd_or_more, default=0, help="credit to begin with"
     )
-    create_.add_argument(
-        "--trial", action="store_true", help="grant the trial credit of 0.30 USD"
-    )
+    create_.add_argument("--trial", action="store_true", help="grant the trial credit of 0.30 USD")
     create_.add_argument(
         "--rpm", metavar="N", type=count, help="requests per minute (default: any)"
     )
     create_.add_argument(
-        "--concurrency",
-        metavar="N",
-        type=count,
-        help="requests at a time (default: any)",
+        "--concurrency", metavar="N", type=count, help="requests at a time (default: any)"
     )
 
     add_command(verbs, "list", "list all accounts", with_database(list_))
     _with_id(add_command(verbs, "show", "show an account", with_database(show)))
 
     topup_ = add_command(
-        verbs,
-        "topup",
-        "add credit to an account",
-        with_database(topup, check=check_topup),
+        verbs, "topup", "add credit to an account", with_database(topup, check=check_topup)
     )
     _with_id(topup_)
     topup_.add_argument("amount", metavar="USD", type=usd, help="1 or more")
@@ -86,26 +74,14 @@ def add(nouns: Subparsers) -> None:
     )
     _with_id(limits_)
     limits_.add_argument(
-        "--rpm",
-        metavar="N|none",
-        type=or_none(count),
-        default=SUPPRESS,
-        help="requests per minute",
+        "--rpm", metavar="N|none", type=or_none(count), default=SUPPRESS, help="requests per minute"
     )
     limits_.add_argument(
-        "--concurrency",
-        metavar="N|none",
-        type=or_none(count),
-        default=SUPPRESS,
-        help="at a time",
+        "--concurrency", metavar="N|none", type=or_none(count), default=SUPPRESS, help="at a time"
     )
 
-    _with_id(
-        add_command(verbs, "enable", "let its keys work again", with_database(enable))
-    )
-    _with_id(
-        add_command(verbs, "disable", "refuse all its keys", with_database(disable))
-    )
+    _with_id(add_command(verbs, "enable", "let its keys work again", with_database(enable)))
+    _with_id(add_command(verbs, "disable", "refuse all its keys", with_database(disable)))
 
 
 async def create(context: Context, options: Namespace) -> Answer:
@@ -121,9 +97,7 @@ async def create(context: Context, options: Namespace) -> Answer:
 
 
 async def list_(context: Context, options: Namespace) -> Answer:
-    records = [
-        account_record(account) for account in await store.list_all(context.database)
-    ]
+    records = [account_record(account) for account in await store.list_all(context.database)]
     return Answer({"accounts": records}, table(records, COLUMNS))
 
 
@@ -136,8 +110,7 @@ def check_topup(options: Namespace) -> None:
         least = format_usd(TOP_UP_MIN_NANO_USD)
         given = format_usd(options.amount)
         raise CommandRefused(
-            f"{given} USD is too little: a top-up is at least {least} USD",
-            "amount_too_small",
+            f"{given} USD is too little: a top-up is at least {least} USD", "amount_too_small"
         )
 
 
@@ -199,6 +172,4 @@ def _answer(account: Account) -> Answer:
 
 
 def _with_id(parser: Parser) -> None:
-    parser.add_argument(
-        "id", metavar="ID", type=identifier, help="of the account, acct_…"
-    )
+    parser.add_argument("id", metavar="ID", type=identifier, help="of the account, acct_…")

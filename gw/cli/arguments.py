@@ -49,10 +49,7 @@ class Parser(argparse.ArgumentParser):
             help="the configuration (default: $GW_CONFIG, then gw.yaml)",
         )
         self.add_argument(
-            "--json",
-            action="store_true",
-            default=absent,
-            help="answer with one JSON object",
+            "--json", action="store_true", default=absent, help="answer with one JSON object"
         )
 
     def error(self, message: str) -> NoReturn:
@@ -80,9 +77,7 @@ def label(text: str) -> str:
     if not name:
         raise argparse.ArgumentTypeError("a name is needed")
     if len(name) > LABEL_MAX or not name.isprintable():
-        raise argparse.ArgumentTypeError(
-            f"a name is at most {LABEL_MAX} printable characters"
-        )
+        raise argparse.ArgumentTypeError(f"a name is at most {LABEL_MAX} printable characters")
     return name
 
 
@@ -123,9 +118,7 @@ def instant(text: str) -> datetime:
     if match is None:
         raise argparse.ArgumentTypeError(message)
     fraction = (match["fraction"] or ".0")[:7]
-    offset = timedelta(
-        hours=int(match["hours"] or 0), minutes=int(match["minutes"] or 0)
-    )
+    offset = timedelta(hours=int(match["hours"] or 0), minutes=int(match["minutes"] or 0))
     try:
         naive = datetime.fromisoformat(f"{match['date']}T{match['time']}{fraction:0<7}")
         zone = timezone(-offset if match["sign"] == "-" else offset)

@@ -46,9 +46,7 @@ Work = Callable[[Context, Namespace], Awaitable[Answer]]
 Check = Callable[[Namespace], None]
 
 
-def with_database(
-    work: Work, *, check: Check | None = None
-) -> Callable[[Namespace], Answer]:
+def with_database(work: Work, *, check: Check | None = None) -> Callable[[Namespace], Answer]:
     """Make a command of `work`: read the configuration, open the database, do it, close.
 
     `check` sees the options before anything is opened and raises what is wrong with them.

@@ -23,10 +23,7 @@ DEFAULT_FILE = Path("var/demo/gw.yaml")
 def add(nouns: Subparsers) -> None:
     """Add the command to the command line."""
     add_command(
-        nouns,
-        "demo",
-        "run everything on this machine, with a funded key, until Ctrl-C",
-        demo,
+        nouns, "demo", "run everything on this machine, with a funded key, until Ctrl-C", demo
     )
 
 
@@ -37,16 +34,12 @@ def demo(options: Namespace) -> int:
 
     path = Path(getattr(options, "config", DEFAULT_FILE)).absolute()
     if not is_ours(path):
-        raise UsageFault(
-            f"--config: {path} was not written by a demo; it is left alone"
-        )
+        raise UsageFault(f"--config: {path} was not written by a demo; it is left alone")
     configure(sys.stderr, level="warning")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         return run_loop(run_demo(path, is_json=getattr(options, "json", False)))
     except SimulatorMissing as error:
-        raise CommandRefused(
-            "the upstream simulator did not start", "cannot_serve"
-        ) from error
+        raise CommandRefused("the upstream simulator did not start", "cannot_serve") from error
     except OSError as error:
         raise CommandRefused(f"the demo cannot run: {error}", "cannot_serve") from error

@@ -51,9 +51,7 @@ class Failure:
     code: str
     exit_code: int = EXIT_REFUSED
     text: str = ""  # what stderr says instead of the message
-    more: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # further members of the JSON error
+    more: Mapping[str, Any] = field(default_factory=dict)  # further members of the JSON error
 
 
 def explain(error: Exception) -> Failure | None:
@@ -63,9 +61,7 @@ def explain(error: Exception) -> Failure | None:
         return Failure(str(error), "usage", EXIT_USAGE, text=text)
     if isinstance(error, ConfigFaults):
         more = {"faults": fault_records(error.faults)}
-        return Failure(
-            str(error), "invalid_configuration", EXIT_USAGE, text=str(error), more=more
-        )
+        return Failure(str(error), "invalid_configuration", EXIT_USAGE, text=str(error), more=more)
     if isinstance(error, CommandRefused):
         return Failure(str(error), error.code)
     for kind, (code, wording) in _WORDINGS.items():

@@ -46,20 +46,14 @@ def add(nouns: Subparsers) -> None:
     create_ = with_database(create, check=check_create)
     add_create_options(add_command(verbs, "create", text, create_))
 
-    text = (
-        "store a key of which only the hash is known; it works and cannot be revealed"
-    )
+    text = "store a key of which only the hash is known; it works and cannot be revealed"
     import_ = add_command(
         verbs, "import-hash", text, with_database(import_hash_, check=check_create)
     )
     add_create_options(import_)
-    import_.add_argument(
-        "--hash", metavar="HEX", type=sha256_hex, required=True, help=HASH_HELP
-    )
+    import_.add_argument("--hash", metavar="HEX", type=sha256_hex, required=True, help=HASH_HELP)
 
-    list_parser = add_command(
-        verbs, "list", "list the keys of an account", with_database(list_)
-    )
+    list_parser = add_command(verbs, "list", "list the keys of an account", with_database(list_))
     list_parser.add_argument("--account", metavar="ID", type=identifier, required=True)
 
     text = "print the text of a key; who did and when is kept"
@@ -72,15 +66,9 @@ def add(nouns: Subparsers) -> None:
     _with_id(set_parser)
     add_set_options(set_parser)
 
-    _with_id(
-        add_command(verbs, "enable", "let a key work again", with_database(enable))
-    )
-    _with_id(
-        add_command(verbs, "disable", "refuse a key for now", with_database(disable))
-    )
-    _with_id(
-        add_command(verbs, "revoke", "refuse a key for good", with_database(revoke))
-    )
+    _with_id(add_command(verbs, "enable", "let a key work again", with_database(enable)))
+    _with_id(add_command(verbs, "disable", "refuse a key for now", with_database(disable)))
+    _with_id(add_command(verbs, "revoke", "refuse a key for good", with_database(revoke)))
 
 
 async def create(context: Context, options: Namespace) -> Answer:
@@ -102,9 +90,7 @@ async def import_hash_(context: Context, options: Namespace) -> Answer:
 
 async def list_(context: Context, options: Namespace) -> Answer:
     await accounts.show(context.database, options.account)
-    return key_list_answer(
-        await store.list_of_account(context.database, options.account)
-    )
+    return key_list_answer(await store.list_of_account(context.database, options.account))
 
 
 async def reveal(context: Context, options: Namespace) -> Answer:

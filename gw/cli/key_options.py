@@ -31,25 +31,16 @@ def add_create_options(parser: Parser) -> None:
     parser.add_argument("--name", metavar="NAME", type=label, required=True)
     parser.add_argument("--kind", choices=KEY_KINDS, default=DEFAULT_KIND)
     parser.add_argument(
-        "--agent",
-        metavar="ID",
-        type=identifier,
-        help="which agent a key of kind agent speaks for",
+        "--agent", metavar="ID", type=identifier, help="which agent a key of kind agent speaks for"
     )
     models = parser.add_mutually_exclusive_group()
-    models.add_argument(
-        "--allow", metavar="MODEL", action="append", help="may be repeated"
-    )
-    models.add_argument(
-        "--allow-none", action="store_true", help="allow no model at all"
-    )
+    models.add_argument("--allow", metavar="MODEL", action="append", help="may be repeated")
+    models.add_argument("--allow-none", action="store_true", help="allow no model at all")
     parser.set_defaults(allow_all=False)
     parser.add_argument("--expires", metavar="RFC3339", type=instant)
     parser.add_argument("--spend-cap-usd", metavar="X", type=usd_or_more)
     parser.add_argument(
-        "--account-logs",
-        action="store_true",
-        help="let it read the logs of the whole account",
+        "--account-logs", action="store_true", help="let it read the logs of the whole account"
     )
 
 
@@ -61,18 +52,11 @@ def add_set_options(parser: Parser) -> None:
     parser.add_argument("--agent", metavar="ID", type=identifier, default=absent)
     models = parser.add_mutually_exclusive_group()
     models.add_argument(
-        "--allow",
-        metavar="MODEL",
-        action="append",
-        help="may be repeated; replaces the list",
+        "--allow", metavar="MODEL", action="append", help="may be repeated; replaces the list"
     )
-    models.add_argument(
-        "--allow-none", action="store_true", help="allow no model at all"
-    )
+    models.add_argument("--allow-none", action="store_true", help="allow no model at all")
     models.add_argument("--allow-all", action="store_true", help="allow every model")
-    parser.add_argument(
-        "--expires", metavar="RFC3339|none", type=or_none(instant), default=absent
-    )
+    parser.add_argument("--expires", metavar="RFC3339|none", type=or_none(instant), default=absent)
     parser.add_argument(
         "--spend-cap-usd", metavar="X|none", type=or_none(usd_or_more), default=absent
     )
@@ -155,15 +139,11 @@ def _check_kind(kind: str, key: KeyRecord) -> None:
     """An agent's key is fenced in; it can neither leave the fence nor slip in behind it."""
     if (kind == AGENT) != (key.kind == AGENT):
         raise CommandRefused(
-            f"{key.id} is of kind {key.kind} and cannot become one of kind {kind}",
-            "kind_is_fixed",
+            f"{key.id} is of kind {key.kind} and cannot become one of kind {kind}", "kind_is_fixed"
         )
 
 
 def _unknown(name: str, registry: Registry) -> str:
-    names = [
-        *registry.models,
-        *(alias for m in registry.models.values() for alias in m.aliases),
-    ]
+    names = [*registry.models, *(alias for m in registry.models.values() for alias in m.aliases)]
     guess = closest(name, names)
     return f"there is no model {name}" + (f", did you mean {guess}?" if guess else "")

@@ -15,16 +15,7 @@ from gw.keys.store import KeyRecord
 from gw.keys.views import View
 
 VIEW_COLUMNS = ("viewed_at", "os_user", "host")
-COLUMNS = (
-    "id",
-    "name",
-    "kind",
-    "prefix",
-    "status",
-    "models",
-    "expires_at",
-    "last_used_at",
-)
+COLUMNS = ("id", "name", "kind", "prefix", "status", "models", "expires_at", "last_used_at")
 
 
 def key_answer(key: KeyRecord) -> Answer:
@@ -36,9 +27,7 @@ def key_answer(key: KeyRecord) -> Answer:
 def new_key_answer(key: KeyRecord, text: str) -> Answer:
     """A key that has just been made."""
     record = {"id": key.id, "key": text, **key_record(key)}
-    return Answer(
-        record, f"{_sheet(record)}\n\nThe key is not shown again unless it is revealed."
-    )
+    return Answer(record, f"{_sheet(record)}\n\nThe key is not shown again unless it is revealed.")
 
 
 def revealed_answer(key: KeyRecord, text: str) -> Answer:
@@ -50,20 +39,14 @@ def revealed_answer(key: KeyRecord, text: str) -> Answer:
 def key_list_answer(keys: Sequence[KeyRecord]) -> Answer:
     """The keys of an account."""
     records = [key_record(key) for key in keys]
-    rows = [
-        {**record, "models": _models(record["allowed_models"])} for record in records
-    ]
+    rows = [{**record, "models": _models(record["allowed_models"])} for record in records]
     return Answer({"keys": records}, table(rows, COLUMNS))
 
 
 def key_views_answer(views: Sequence[View]) -> Answer:
     """Who has been shown a key's text, oldest first."""
     records = [
-        {
-            "viewed_at": rfc3339(view.viewed_at),
-            "os_user": view.os_user,
-            "host": view.host,
-        }
+        {"viewed_at": rfc3339(view.viewed_at), "os_user": view.os_user, "host": view.host}
         for view in views
     ]
     text = table(records, VIEW_COLUMNS) if records else "nobody has revealed this key"

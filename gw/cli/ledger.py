@@ -33,9 +33,7 @@ def add(nouns: Subparsers) -> None:
 
 
 async def verify(context: Context, options: Namespace) -> Answer:
-    return verify_answer(
-        await verify_ledger(context.database, with_costs=options.costs)
-    )
+    return verify_answer(await verify_ledger(context.database, with_costs=options.costs))
 
 
 def verify_answer(report: VerifyReport) -> Answer:

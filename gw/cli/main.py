@@ -48,9 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def make_parser(arguments: Sequence[str]) -> Parser:
     """Build the parser of what a command line names; of everything, where it names no command."""
-    parser = Parser(
-        prog="gw", description="A prepaid gateway in front of many model providers."
-    )
+    parser = Parser(prog="gw", description="A prepaid gateway in front of many model providers.")
     nouns = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     named = [noun for noun in NOUNS if noun in arguments]
     for noun in named or NOUNS:

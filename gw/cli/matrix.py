@@ -49,9 +49,7 @@ def markdown(rows: Sequence[Row]) -> str:
     lines = [head, ["---"] * len(head)]
     for row in rows:
         models = ", ".join(f"`{model}`" for model in row.models)
-        lines.append(
-            [models, *(_said(cell, mark="`") for cell in row.cells), _tools(row)]
-        )
+        lines.append([models, *(_said(cell, mark="`") for cell in row.cells), _tools(row)])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -94,9 +92,7 @@ def _tools(row: Row) -> str:
             if tool in cell.tools
         ]
         if where:
-            names.append(
-                tool if len(where) == len(served) else f"{tool} ({', '.join(where)})"
-            )
+            names.append(tool if len(where) == len(served) else f"{tool} ({', '.join(where)})")
     return ", ".join(names) or "none"
 
 

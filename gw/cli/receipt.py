@@ -27,9 +27,7 @@ def add(nouns: Subparsers) -> None:
     """Add the command to the command line."""
     text = "print the receipt of a call and work its cost out again; exit 1 if it does not agree"
     parser = add_command(nouns, "receipt", text, with_database(receipt))
-    parser.add_argument(
-        "ref", metavar="ID", type=_ref, help="of its log row, or its trace id"
-    )
+    parser.add_argument("ref", metavar="ID", type=_ref, help="of its log row, or its trace id")
 
 
 async def receipt(context: Context, options: Namespace) -> Answer:
@@ -63,11 +61,7 @@ def recomputed(record: CallRecord) -> tuple[int | None, str]:
     try:
         lines = record.lines
     except NoPrice:
-        return (
-            (None, "no price is kept")
-            if record.cost_nano_usd
-            else (0, "nothing was charged")
-        )
+        return (None, "no price is kept") if record.cost_nano_usd else (0, "nothing was charged")
     if any(line.count < 0 for line in lines):
         return None, "the parts of the input are more than the input"
     multiplier = multiplier_of(record.detail)
@@ -77,9 +71,7 @@ def recomputed(record: CallRecord) -> tuple[int | None, str]:
 def _channels(record: CallRecord) -> list[dict[str, Any]]:
     """The channels considered by name, in their order, and what became of each."""
     detail = record.detail
-    tried = {
-        channel: (ms, outcome) for channel, _, ms, outcome in detail.get("tried", ())
-    }
+    tried = {channel: (ms, outcome) for channel, _, ms, outcome in detail.get("tried", ())}
     passed_over = detail.get("passed_over", {})
     return [
         {
@@ -105,11 +97,7 @@ def _text(record: CallRecord, whole: dict[str, Any]) -> str:
     for name in ("request", "upstream", "gateway"):
         if whole[name]:
             parts.append(f"{name}\n{sheet(whole[name])}")
-    verdict = (
-        "which is what was charged"
-        if whole["agrees"]
-        else "which is NOT what was charged"
-    )
+    verdict = "which is what was charged" if whole["agrees"] else "which is NOT what was charged"
     parts.append(f"{whole['computation']}, {verdict}: {whole['cost_usd']} USD")
     return "\n\n".join(parts)
 
@@ -121,7 +109,5 @@ def _facts(pairs: list[dict[str, str]]) -> dict[str, str]:
 def _ref(text: str) -> int | UUID:
     ref = read_ref(text)
     if ref is None:
-        raise argparse.ArgumentTypeError(
-            f"{text!a} is neither the id of a row nor a trace id"
-        )
+        raise argparse.ArgumentTypeError(f"{text!a} is neither the id of a row nor a trace id")
     return ref

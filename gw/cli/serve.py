@@ -38,21 +38,12 @@ OnReady = Callable[[Served], Awaitable[None]]
 
 def add(nouns: Subparsers) -> None:
     """Add the command to the command line."""
-    parser = add_command(
-        nouns, "serve", "run the gateway until SIGTERM or Ctrl-C", serve
+    parser = add_command(nouns, "serve", "run the gateway until SIGTERM or Ctrl-C", serve)
+    parser.add_argument(
+        "--front", choices=("httptools", "tornado"), default="httptools", help="the HTTP server"
     )
     parser.add_argument(
-        "--front",
-        choices=("httptools", "tornado"),
-        default="httptools",
-        help="the HTTP server",
-    )
-    parser.add_argument(
-        "--processes",
-        metavar="N",
-        type=count,
-        default=1,
-        help="processes that share the port (1)",
+        "--processes", metavar="N", type=count, default=1, help="processes that share the port (1)"
     )
     # What the parent of several processes starts each of them with.
     parser.add_argument("--worker", metavar="HOST:PORT", type=_address, help=SUPPRESS)
@@ -67,9 +58,7 @@ def serve(options: Namespace) -> int:
     try:
         return run_loop(serving)
     except OSError as error:
-        raise CommandRefused(
-            f"the gateway cannot run: {error}", "cannot_serve"
-        ) from error
+        raise CommandRefused(f"the gateway cannot run: {error}", "cannot_serve") from error
 
 
 def _serving(options: Namespace) -> Coroutine[Any, Any, int]:
@@ -98,38 +87,24 @@ def _worker(options: Namespace) -> Coroutine[Any, Any, int]:
     try:
         config = first_config(Path(options.config))
     except ParentGone:
-        raise CommandRefused(
-            "the parent of this process has ended", "cannot_serve"
-        ) from None
+        raise CommandRefused("the parent of this process has ended", "cannot_serve") from None
     return run_worker(config, address=options.worker, front=options.front)
 
 
-async def _parent(
-    config: Config, text: str, options: Namespace, on_ready: OnReady | None
-) -> int:
+async def _parent(config: Config, text: str, options: Namespace, on_ready: OnReady | None) -> int:
     from gw.processes.run import run_parent
     from gw.processes.worker import WorkerFailed
 
     try:
         return await run_parent(
-            config,
-            text,
-            count=options.processes,
-            front=options.front,
-            on_ready=on_ready,
+            config, text, count=options.processes, front=options.front, on_ready=on_ready
         )
     except WorkerFailed as failed:
-        raise CommandRefused(
-            f"the gateway cannot run: {failed}", "cannot_serve"
-        ) from failed
+        raise CommandRefused(f"the gateway cannot run: {failed}", "cannot_serve") from failed
 
 
 async def _announce(served: Served) -> None:
-    record = {
-        "listen": served.listen_url,
-        "admin": served.admin_url,
-        "pid": os.getpid(),
-    }
+    record = {"listen": served.listen_url, "admin": served.admin_url, "pid": os.getpid()}
     print_line(to_json(record))
 
 

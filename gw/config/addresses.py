@@ -22,9 +22,7 @@ _BASE_URL = re.compile(
     r"(?P<scheme>https?)://(?P<host>\[[^\[\]\s]*\]|[^:\[\]\s/@?#]+)(?::(?P<port>[0-9]{1,5}))?/?",
     re.IGNORECASE,
 )
-_HOST_NAME = re.compile(
-    r"(?!-)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?", re.ASCII
-)
+_HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?", re.ASCII)
 _LOOKS_LIKE_IPV4 = re.compile(r"[0-9.]+", re.ASCII)
 _MAX_PORT = 65_535
 
@@ -43,9 +41,7 @@ def listen_address() -> Reader[Address]:
         match = _ADDRESS.fullmatch(value)
         host = _host(match["host"]) if match else None
         if match is None or host is None or int(match["port"]) > _MAX_PORT:
-            raise Refused(
-                found=described(node), allowed=_LISTEN_ALLOWED, hint=_listen_hint(value)
-            )
+            raise Refused(found=described(node), allowed=_LISTEN_ALLOWED, hint=_listen_hint(value))
         return Address(host, int(match["port"]))
 
     return read
@@ -61,9 +57,7 @@ def base_url() -> Reader[str]:
         port_is_good = match is not None and 0 < int(match["port"] or 1) <= _MAX_PORT
         if match is None or host is None or not port_is_good:
             raise Refused(
-                found=described(node),
-                allowed=_BASE_URL_ALLOWED,
-                hint=_base_url_hint(value),
+                found=described(node), allowed=_BASE_URL_ALLOWED, hint=_base_url_hint(value)
             )
         port = f":{int(match['port'])}" if match["port"] else ""
         return f"{match['scheme'].lower()}://{match['host']}{port}"
@@ -78,12 +72,8 @@ def engine_url(schemes: Sequence[str]) -> Reader[str]:
 
     def read(node: Node, at: Place) -> str:
         value = read_text(node, at)
-        if value and (
-            not value.startswith(tuple(f"{s}://" for s in schemes)) or " " in value
-        ):
-            raise Refused(
-                found=f"text (not shown) that {_beginning(value)}", allowed=allowed
-            )
+        if value and (not value.startswith(tuple(f"{s}://" for s in schemes)) or " " in value):
+            raise Refused(found=f"text (not shown) that {_beginning(value)}", allowed=allowed)
         return value
 
     return read

@@ -44,12 +44,8 @@ def _load(context: ssl.SSLContext, config: Config, tls: Certificate) -> None:
             allowed = "a file that can be read"
             raise ConfigFaults([Fault(file, f"tls.{name}", found, allowed)]) from None
     try:
-        context.load_cert_chain(
-            tls.chain, tls.key, password=""
-        )  # never ask at the terminal
+        context.load_cert_chain(tls.chain, tls.key, password="")  # never ask at the terminal
     except (ssl.SSLError, ValueError) as error:
         found = f"what is none ({getattr(error, 'reason', None) or error})"
-        allowed = (
-            "a chain of certificates and the key of its first, PEM, without a password"
-        )
+        allowed = "a chain of certificates and the key of its first, PEM, without a password"
         raise ConfigFaults([Fault(file, "tls", found, allowed)]) from None

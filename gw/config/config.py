@@ -62,9 +62,7 @@ class Config:
     translations: frozenset[str]
     messages_versions: tuple[str, ...]
     idempotency_max_bytes: int
-    retention_months: (
-        int | None
-    )  # of the call log, beside the current one; None keeps everything
+    retention_months: int | None  # of the call log, beside the current one; None keeps everything
     timeouts: Timeouts
     registry: Registry
     source: Path  # the file this was read from

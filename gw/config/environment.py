@@ -86,7 +86,5 @@ def _value(name: str, default: str | None, environ: Mapping[str, str]) -> str:
         value.encode("utf-8")
     except UnicodeEncodeError:
         # The operating system hands over bytes that are no text as lone surrogates.
-        raise SubstitutionFault(
-            f"${{{name}}}, whose bytes are not UTF-8", "text", ""
-        ) from None
+        raise SubstitutionFault(f"${{{name}}}, whose bytes are not UTF-8", "text", "") from None
     return value

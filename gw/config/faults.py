@@ -37,9 +37,7 @@ class Fault:
     @property
     def where(self) -> str:
         """File, line and column as editors and compilers write them."""
-        return (
-            self.file if self.line is None else f"{self.file}:{self.line}:{self.column}"
-        )
+        return self.file if self.line is None else f"{self.file}:{self.line}:{self.column}"
 
     def __str__(self) -> str:
         hint = f" ({self.hint})" if self.hint else ""
@@ -84,9 +82,7 @@ class Place:
     def key(self, name: str, mark: Mark | None = None) -> Place:
         """The member `name` of the mapping here."""
         if not _PLAIN_KEY.fullmatch(name):
-            return Place(
-                self.report, f"{self.path}[{json.dumps(name)}]", mark or self.mark
-            )
+            return Place(self.report, f"{self.path}[{json.dumps(name)}]", mark or self.mark)
         path = f"{self.path}.{name}" if self.path else name
         return Place(self.report, path, mark or self.mark)
 

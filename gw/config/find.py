@@ -29,9 +29,7 @@ def find(path_argument: str | None, environ: Mapping[str, str], cwd: Path) -> Pa
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else None
         found = (reason or str(error)).lower() + (f", named by {by}" if by else "")
-        hint = (
-            "" if by else f"name one with --config FILE or ${VARIABLE}, or try gw demo"
-        )
+        hint = "" if by else f"name one with --config FILE or ${VARIABLE}, or try gw demo"
         fault = Fault(str(path), "", found, "a configuration file", hint)
         raise ConfigFaults([fault]) from None
     return path

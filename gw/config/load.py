@@ -10,14 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from channels.registry import (
-    Binding,
-    ChannelSpec,
-    HealthSpec,
-    ModelSpec,
-    PriceSpec,
-    Registry,
-)
+from channels.registry import Binding, ChannelSpec, HealthSpec, ModelSpec, PriceSpec, Registry
 from gw.config.config import Certificate, Config, Timeouts
 from gw.config.faults import Mark, Place, Report
 from gw.config.nodes import Unreadable
@@ -138,9 +131,7 @@ def _channel(values: Mapping[str, Any]) -> ChannelSpec:
         max_tokens_param=values["max_tokens_param"],
         max_concurrency=values["max_concurrency"],
         priority=values["priority"],
-        health=HealthSpec(
-            failures=health["failures"], cooldown_seconds=health["cooldown"]
-        ),
+        health=HealthSpec(failures=health["failures"], cooldown_seconds=health["cooldown"]),
     )
 
 
@@ -148,8 +139,7 @@ def _model(values: Mapping[str, Any]) -> ModelSpec:
     return ModelSpec(
         id=values["id"],
         bindings=tuple(
-            Binding(bound.values["id"], bound.values["as"])
-            for bound in values["channels"]
+            Binding(bound.values["id"], bound.values["as"]) for bound in values["channels"]
         ),
         display_name=values["display_name"] or values["id"],
         owned_by=values["owned_by"],

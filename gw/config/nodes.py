@@ -19,9 +19,7 @@ ScalarKind: TypeAlias = Literal["text", "whole", "number", "bool", "null", "date
 
 MAX_SHOWN_CHARACTERS = 80
 
-_SECRET_NAME = re.compile(
-    r"KEY|SECRET|TOKEN|PASS|PWD|CREDENTIAL|DSN|DATABASE", re.IGNORECASE
-)
+_SECRET_NAME = re.compile(r"KEY|SECRET|TOKEN|PASS|PWD|CREDENTIAL|DSN|DATABASE", re.IGNORECASE)
 _USER_INFORMATION = re.compile(r"//[^/@\s]*@")
 _QUERY_VALUE = re.compile(r"([?&][^=&\s]*=)[^&\s]*")
 _SECRET_TEXT = re.compile(r"\b(sk-|pk-|AIza|Bearer\s+)\S{8,}", re.ASCII)
@@ -39,9 +37,7 @@ class Scalar:
     @property
     def is_nothing(self) -> bool:
         """True for null, and for a variable that turned out empty."""
-        return self.kind == "null" or (
-            bool(self.variables) and self.text in ("", "null", "~")
-        )
+        return self.kind == "null" or (bool(self.variables) and self.text in ("", "null", "~"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +116,7 @@ def _shown(text: str, *, quoted: bool) -> str:
     if quoted:
         text = json.dumps(text, ensure_ascii=False)
     return "".join(
-        character if character.isprintable() else f"\\u{ord(character):04x}"
-        for character in text
+        character if character.isprintable() else f"\\u{ord(character):04x}" for character in text
     )
 
 

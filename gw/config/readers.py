@@ -39,9 +39,7 @@ class Refused(Exception):
         self.hint = hint
 
 
-def text(
-    allowed: str = "text", *, may_be_empty: bool = False, secret: bool = False
-) -> Reader[str]:
+def text(allowed: str = "text", *, may_be_empty: bool = False, secret: bool = False) -> Reader[str]:
     """Read text of printable characters. What a `secret` holds is never reported."""
 
     def read(node: Node, at: Place) -> str:
@@ -66,9 +64,7 @@ def text(
     return read
 
 
-def header_text(
-    allowed: str, *, may_be_empty: bool = False, secret: bool = False
-) -> Reader[str]:
+def header_text(allowed: str, *, may_be_empty: bool = False, secret: bool = False) -> Reader[str]:
     """Read text that can be sent in an HTTP header: visible ASCII."""
     read_text = text(allowed, may_be_empty=may_be_empty, secret=secret)
 
@@ -117,9 +113,7 @@ def _path(what: str, *, may_be_empty: bool) -> Reader[str]:
         if value.startswith("~"):
             # Taken as it is, this would be something of that name beside the file.
             raise Refused(
-                found=described(node),
-                allowed=f"{what}, without ~",
-                hint="write ${HOME} for it",
+                found=described(node), allowed=f"{what}, without ~", hint="write ${HOME} for it"
             )
         return value
 
@@ -133,9 +127,7 @@ def choice(options: Sequence[str], what: str = "one of") -> Reader[str]:
     def read(node: Node, at: Place) -> str:
         value = written_text(node, allowed)
         if value not in options:
-            raise Refused(
-                found=described(node), allowed=allowed, hint=suggestion(value, options)
-            )
+            raise Refused(found=described(node), allowed=allowed, hint=suggestion(value, options))
         return value
 
     return read
@@ -204,9 +196,7 @@ def seconds(*, most: int = 86_400, above_zero: bool = True) -> Reader[float]:
     return lambda node, at: float(read_decimal(node, at))
 
 
-def binary_size(
-    unit: str, unit_bytes: int, *, most: int, above_zero: bool
-) -> Reader[int]:
+def binary_size(unit: str, unit_bytes: int, *, most: int, above_zero: bool) -> Reader[int]:
     """Read a size in `unit` and return it in whole bytes, rounded up."""
     read_decimal = decimal(unit, most=most, above_zero=above_zero)
 
@@ -242,7 +232,5 @@ def _written_number(node: Node, allowed: str) -> str:
         if node.variables or node.kind in ("whole", "number"):
             return node.text
         if node.kind == "text" and _DECIMAL.fullmatch(node.text):
-            raise Refused(
-                found=described(node), allowed=allowed, hint="write it without quotes"
-            )
+            raise Refused(found=described(node), allowed=allowed, hint="write it without quotes")
     raise Refused(found=described(node), allowed=allowed)

@@ -52,11 +52,7 @@ def _fault(url: str) -> str | None:
         return "whose host and port cannot be read"
     if parts.fragment:
         return "with a # in it (written %23 in a password)"
-    where = (
-        _fault_of_socket(parts)
-        if parts.scheme == "unix"
-        else _fault_of_host(parts, port)
-    )
+    where = _fault_of_socket(parts) if parts.scheme == "unix" else _fault_of_host(parts, port)
     return where or _fault_of_options(parts)
 
 
@@ -84,8 +80,6 @@ def _fault_of_options(parts: SplitResult) -> str | None:
             return f"with an option that is none of {', '.join(sorted(known))}"
         if name == "db" and not _NUMBER.fullmatch(value):
             return "whose db is no number"
-        if name == "socket_timeout" and not (
-            _SECONDS.fullmatch(value) and float(value) > 0
-        ):
+        if name == "socket_timeout" and not (_SECONDS.fullmatch(value) and float(value) > 0):
             return "whose socket_timeout is no number of seconds above 0"
     return None

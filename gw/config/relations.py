@@ -42,8 +42,7 @@ def check_listeners(top: Section) -> None:
     public, admin = top.get("listen"), top.get("admin_listen")
     if public is not None and public == admin and public.port:
         top.place("admin_listen").blame(
-            found=f"{quoted(str(admin))}, which listen has too",
-            allowed="an address of its own",
+            found=f"{quoted(str(admin))}, which listen has too", allowed="an address of its own"
         )
 
 
@@ -54,9 +53,7 @@ def check_certificate(top: Section) -> None:
         return
     for name, other in (("certificate", "key"), ("key", "certificate")):
         if tls.get(name) == "" and tls.get(other):
-            tls.place(name).blame(
-                found="nothing", allowed=f"a file, where there is a {other}"
-            )
+            tls.place(name).blame(found="nothing", allowed=f"a file, where there is a {other}")
 
 
 def check_channel_ids(channels: Sequence[Section]) -> None:
@@ -77,9 +74,7 @@ def check_model_names(models: Sequence[Section]) -> None:
     """No id or alias names two models; ids go first, so that an alias is blamed for a clash."""
     first: dict[str, Place] = {}
     ids = [
-        Placed(model.values["id"], model.place("id"))
-        for model in models
-        if "id" in model.values
+        Placed(model.values["id"], model.place("id")) for model in models if "id" in model.values
     ]
     aliases = [alias for model in models for alias in model.get("aliases", ())]
     for name in [*ids, *aliases]:
@@ -92,9 +87,7 @@ def check_model_names(models: Sequence[Section]) -> None:
             first[name.value] = name.at
 
 
-def check_bindings(
-    models: Sequence[Section], channels: Sequence[Section] | None
-) -> None:
+def check_bindings(models: Sequence[Section], channels: Sequence[Section] | None) -> None:
     """Models are bound to channels that exist, each once. None: the channels are not known."""
     known = [channel.get("id") for channel in channels or ()]
     ids = [channel_id for channel_id in known if channel_id is not None]
@@ -109,9 +102,7 @@ def check_bindings(
             if all_known and channel_id not in ids:
                 bound.place("id").blame(
                     found=f"the unknown channel {quoted(channel_id)}",
-                    allowed=f"one of {', '.join(dict.fromkeys(ids))}"
-                    if ids
-                    else "none",
+                    allowed=f"one of {', '.join(dict.fromkeys(ids))}" if ids else "none",
                     hint=suggestion(channel_id, ids),
                 )
             elif channel_id in seen:
@@ -140,8 +131,7 @@ def _check_price(price: Section, endpoint_type: str | None) -> None:
             # Not `is None` alone: a key that is absent was refused, and blamed for that.
             if price.get(key, Decimal(0)) is None:
                 price.place(key).blame(
-                    found="no price",
-                    allowed="a price: a chat model needs input and output",
+                    found="no price", allowed="a price: a chat model needs input and output"
                 )
         return
     units = UNIT_PRICES[endpoint_type]
@@ -164,9 +154,7 @@ def _check_units(price: Section, endpoint_type: str | None) -> None:
         if endpoint_type is None:
             fitting = [name for name, units in UNIT_PRICES.items() if key in units]
             hint = (
-                f"a model billed so says endpoint_type: {' or '.join(fitting)}"
-                if fitting
-                else ""
+                f"a model billed so says endpoint_type: {' or '.join(fitting)}" if fitting else ""
             )
         price.place(key).blame(
             found=f"{key}, which {endpoint_type or 'a chat model'} is not billed by",
@@ -179,6 +167,4 @@ def _check_area(price: Section) -> None:
     pair = ("per_image_large", "area_threshold_mp")
     for key, other in (pair, pair[::-1]):
         if price.get(key) is not None and price.get(other, Decimal(0)) is None:
-            price.place(other).blame(
-                found="nothing", allowed=f"a value, as {key} is there"
-            )
+            price.place(other).blame(found="nothing", allowed=f"a value, as {key} is there")

@@ -83,9 +83,7 @@ CHANNEL: Schema = {
     "id": Key(name("a channel id"), REQUIRED),
     "base_url": Key(base_url(), REQUIRED),
     # May be empty, for an upstream that asks for none; leaving it out is more likely forgotten.
-    "api_key": Key(
-        header_text("the upstream's key", may_be_empty=True, secret=True), REQUIRED
-    ),
+    "api_key": Key(header_text("the upstream's key", may_be_empty=True, secret=True), REQUIRED),
     "protocols": Key(choices(PROTOCOLS, least=1), REQUIRED),
     "tools": Key(choices(BUILTIN_TOOLS), ()),
     "max_tokens_param": Key(optional(choice(MAX_TOKENS_PARAMS)), None),
@@ -114,23 +112,17 @@ def binding() -> Reader[Section]:
 
 MODEL: Schema = {
     "id": Key(name("a model id"), REQUIRED),
-    "channels": Key(
-        listing(binding(), "a list of channel ids, or of {id: …, as: …}"), ()
-    ),
+    "channels": Key(listing(binding(), "a list of channel ids, or of {id: …, as: …}"), ()),
     "display_name": Key(text(may_be_empty=True), ""),  # empty: the id
     "owned_by": Key(text(may_be_empty=True), "gateway"),
     "created": Key(whole(0, LAST_SECOND), 0),
     "context_size": Key(optional(whole(1, MAX_TOKENS)), None),
     "max_output_tokens": Key(optional(whole(1, MAX_TOKENS)), None),
     "price": section(PRICE),
-    "multiplier": Key(
-        decimal("a factor", most=1000, above_zero=True, quoted=True), Decimal(1)
-    ),
+    "multiplier": Key(decimal("a factor", most=1000, above_zero=True, quoted=True), Decimal(1)),
     "capabilities": Key(choices(CAPABILITIES), ()),
     "callable": Key(flag(), True),
-    "endpoint_type": Key(
-        optional(choice(ENDPOINT_TYPES, "null for a chat model, or")), None
-    ),
+    "endpoint_type": Key(optional(choice(ENDPOINT_TYPES, "null for a chat model, or")), None),
     "aliases": Key(listing(placed(name("an alias")), "a list of model ids"), ()),
 }
 
@@ -143,8 +135,7 @@ TOP: Schema = {
     "redis_url": Key(redis_url(), ""),
     "secret": Key(text("a secret", may_be_empty=True, secret=True), ""),
     "credits_per_usd": Key(
-        decimal("credits", most=1_000_000_000, above_zero=True, quoted=True),
-        Decimal(1000),
+        decimal("credits", most=1_000_000_000, above_zero=True, quoted=True), Decimal(1000)
     ),
     "drain_seconds": Key(seconds(above_zero=False), 30.0),
     "max_body_mb": Key(binary_size("MB", MIB, most=1024, above_zero=True), 64 * MIB),
@@ -154,9 +145,7 @@ TOP: Schema = {
         ("2023-06-01", "2026-10-21"),
     ),
     # What is kept goes through the ledger's own connection, which everybody waits for meanwhile.
-    "idempotency_max_kb": Key(
-        binary_size("kB", KIB, most=16_384, above_zero=False), 1024 * KIB
-    ),
+    "idempotency_max_kb": Key(binary_size("kB", KIB, most=16_384, above_zero=False), 1024 * KIB),
     "retention_months": Key(optional(whole(1, 1200)), None),
     "timeouts": section(TIMEOUTS),
     "channels": Key(listing(mapping(CHANNEL), "a list of channels"), ()),

@@ -20,8 +20,6 @@ def closest(word: str, options: Collection[str]) -> str | None:
     if not matches and len(wanted) > 2:
         # chat_completions is far from chat by its letters, and yet what was meant.
         matches = [
-            option
-            for option in folded
-            if wanted.startswith(option) or option.startswith(wanted)
+            option for option in folded if wanted.startswith(option) or option.startswith(wanted)
         ]
     return folded[matches[0]] if matches else None

@@ -88,9 +88,7 @@ def mapping(schema: Schema) -> Reader[Section]:
         if not isinstance(node, Table):
             raise Refused(found=described(node), allowed=allowed)
         meant = _blame_unknown_keys(node, schema, at)
-        places = {
-            name: at.key(name, entry.mark) for name, entry in node.entries.items()
-        }
+        places = {name: at.key(name, entry.mark) for name, entry in node.entries.items()}
         values: dict[str, Any] = {}
         for name, key in schema.items():
             entry = node.entries.get(name)
@@ -102,9 +100,7 @@ def mapping(schema: Schema) -> Reader[Section]:
             elif key.default is not REQUIRED:
                 values[name] = key.default
             elif name not in meant:
-                at.key(name).blame(
-                    found="nothing", allowed="a value: this key is required"
-                )
+                at.key(name).blame(found="nothing", allowed="a value: this key is required")
         return Section(values, at, places)
 
     return read
@@ -128,27 +124,19 @@ def listing(read: Reader[T], allowed: str) -> Reader[tuple[T, ...]]:
     return read_list
 
 
-def distinct(
-    read: Reader[str], allowed: str, *, least: int = 0
-) -> Reader[tuple[str, ...]]:
+def distinct(read: Reader[str], allowed: str, *, least: int = 0) -> Reader[tuple[str, ...]]:
     """Read a list in which each value stands once, with `least` values or more."""
     read_list = listing(placed(read), allowed)
 
     def read_distinct(node: Node, at: Place) -> tuple[str, ...]:
         values = read_list(node, at)
-        is_empty = isinstance(node, Scalar) or (
-            isinstance(node, Items) and not node.items
-        )
+        is_empty = isinstance(node, Scalar) or (isinstance(node, Items) and not node.items)
         if is_empty and least:
-            raise Refused(
-                found=described(node), allowed=f"{allowed}, with at least {least}"
-            )
+            raise Refused(found=described(node), allowed=f"{allowed}, with at least {least}")
         seen: dict[str, Place] = {}
         for item in values:
             if item.value in seen:
-                item.at.blame(
-                    found=f"{quoted(item.value)} again", allowed="each value once"
-                )
+                item.at.blame(found=f"{quoted(item.value)} again", allowed="each value once")
             seen.setdefault(item.value, item.at)
         return tuple(seen)
 

@@ -57,14 +57,10 @@ def parse(text: str, environ: Mapping[str, str], report: Report) -> Node:
     except yaml.MarkedYAMLError as error:
         _blame_syntax(text, error, report)
     except RecursionError:
-        report.top().blame(
-            found="lists and mappings nested too deep", allowed="a few levels"
-        )
+        report.top().blame(found="lists and mappings nested too deep", allowed="a few levels")
     except (ValueError, OverflowError) as error:
         # Escapes and directives with impossible numbers: PyYAML lets these through as they are.
-        report.top().blame(
-            found=f"YAML that cannot be read: {error}", allowed="valid YAML"
-        )
+        report.top().blame(found=f"YAML that cannot be read: {error}", allowed="valid YAML")
     return nowhere
 
 
@@ -81,10 +77,7 @@ class _Tree:
             return self._done[id(node)]
         at = Place(at.report, at.path, at.mark or _mark(node))
         if id(node) in self._open:
-            at.blame(
-                found="an alias to what it is part of",
-                allowed="an alias to something else",
-            )
+            at.blame(found="an alias to what it is part of", allowed="an alias to something else")
             return Unreadable(_mark(node))
         self._open.add(id(node))
         made = self._made(node, at)
@@ -116,9 +109,7 @@ class _Tree:
             at.blame(found=fault.found, allowed=fault.allowed, hint=fault.hint)
             return Unreadable(_mark(node))
         except UnicodeError:
-            at.blame(
-                found="half of a surrogate pair", allowed="text of whole characters"
-            )
+            at.blame(found="half of a surrogate pair", allowed="text of whole characters")
             return Unreadable(_mark(node))
         return Scalar(text, kind, _mark(node), variables)
 
@@ -132,9 +123,7 @@ class _Tree:
                 for table in self._merged_tables(value, at.key("<<", mark)):
                     merged = {**table.entries, **merged}
             elif name is None or not _is_whole_text(name):
-                at.key("?", mark).blame(
-                    found="a key that is no text", allowed="text as key"
-                )
+                at.key("?", mark).blame(found="a key that is no text", allowed="text as key")
             elif name in written:
                 at.key(name, mark).blame(
                     found=f"the key {quoted(name)} again, first in line {written[name].mark.line}",
@@ -150,10 +139,7 @@ class _Tree:
             if isinstance(item, Table):
                 yield item
             elif not isinstance(item, Unreadable):
-                at.blame(
-                    found=described(item),
-                    allowed="a mapping to merge, or a list of them",
-                )
+                at.blame(found=described(item), allowed="a mapping to merge, or a list of them")
 
 
 def _mark(node: yaml.Node) -> Mark:
@@ -178,9 +164,7 @@ def _blame_tag(node: yaml.Node, at: Place) -> Unreadable:
 
 def _blame_syntax(text: str, error: yaml.MarkedYAMLError, report: Report) -> None:
     mark = error.problem_mark or error.context_mark
-    problem = unshielded(
-        ", ".join(part for part in (error.context, error.problem) if part)
-    )
+    problem = unshielded(", ".join(part for part in (error.context, error.problem) if part))
     hint = _QUOTE_HINT
     if mark is not None and text[mark.index : mark.index + 1] == "\t":
         hint = "indent and separate with spaces, not tabs"

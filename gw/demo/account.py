@@ -29,9 +29,7 @@ class DemoKey:
 
 async def open_account(database: Database, secret: Secret) -> DemoKey:
     """Find or make the account and a key of it that works; fill up an empty wallet."""
-    found = [
-        a for a in await accounts.list_all(database) if a.name == NAME and a.enabled
-    ]
+    found = [a for a in await accounts.list_all(database) if a.name == NAME and a.enabled]
     account = found[0] if found else await accounts.create(database, NAME)
     balance = account.balance_nano_usd
     if account.available_nano_usd <= 0:

@@ -22,9 +22,7 @@ class EmbeddingsHandler(BaseHandler):
 
     async def on_post(self) -> None:
         try:
-            self.model_name = (
-                msgspec.json.decode(self.body, type=_Request).model or None
-            )
+            self.model_name = msgspec.json.decode(self.body, type=_Request).model or None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             self.model_name = None
         raise GatewayError(

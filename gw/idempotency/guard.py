@@ -43,21 +43,13 @@ class KeptAnswers(Protocol):
 class IdempotencyGuard:
     """Reads keys and replays answers. One per process; holds no state of its own."""
 
-    def __init__(
-        self, *, kept: KeptAnswers, answer_bytes_max: int, metrics: Metrics
-    ) -> None:
+    def __init__(self, *, kept: KeptAnswers, answer_bytes_max: int, metrics: Metrics) -> None:
         self._kept = kept
         self._answer_bytes_max = answer_bytes_max
         self._metrics = metrics
 
     def submission(
-        self,
-        values: Sequence[str],
-        *,
-        account_id: str,
-        method: str,
-        path: str,
-        body: bytes,
+        self, values: Sequence[str], *, account_id: str, method: str, path: str, body: bytes
     ) -> Submission | None:
         """The submit intent of a request; None without the header. Raises GatewayError.
 
@@ -66,9 +58,7 @@ class IdempotencyGuard:
         key = read_key(values)
         if key is None:
             return None
-        claim = Claim(
-            key=key, fingerprint=fingerprint(method=method, path=path, body=body)
-        )
+        claim = Claim(key=key, fingerprint=fingerprint(method=method, path=path, body=body))
         return Submission(
             account_id=account_id, claim=claim, answer_bytes_max=self._answer_bytes_max
         )

@@ -43,9 +43,7 @@ class IdempotencyStore:
             return None
         call_id, status, headers, body = row
         pairs = tuple((str(name), str(value)) for name, value in headers)
-        return KeptAnswer(
-            UUID(call_id), Keep(status=status, headers=pairs, body=bytes(body))
-        )
+        return KeptAnswer(UUID(call_id), Keep(status=status, headers=pairs, body=bytes(body)))
 
     async def is_known(self, account_id: str, key: str) -> bool:
         """Is the key in use, whatever for?"""

@@ -28,15 +28,11 @@ class Submission:
     claim: Claim
     answer_bytes_max: int
 
-    def end(
-        self, ending: Ending, *, cost_nano_usd: int, answer: Keep | None
-    ) -> ClaimEnd:
+    def end(self, ending: Ending, *, cost_nano_usd: int, answer: Keep | None) -> ClaimEnd:
         """What the settlement says of the key (spec: Errors, rule 3)."""
         is_bought = ending.status == "success" or cost_nano_usd > 0
         if answer is not None and 200 <= answer.status <= 299 and is_bought:
-            return (
-                answer if len(answer.body) <= self.answer_bytes_max else KeepNothing()
-            )
+            return answer if len(answer.body) <= self.answer_bytes_max else KeepNothing()
         # A client that was cut off may ask again while the upstream is still at work.
         return None if ending == CLIENT_GONE else Free()
 
@@ -51,9 +47,7 @@ def read_key(values: Sequence[str]) -> str | None:
     if not key:
         raise _refused("is empty")
     if len(key) > KEY_CHARACTERS_MAX:
-        raise _refused(
-            f"has {len(key)} characters, of which {KEY_CHARACTERS_MAX} are allowed"
-        )
+        raise _refused(f"has {len(key)} characters, of which {KEY_CHARACTERS_MAX} are allowed")
     if not all("!" <= character <= "~" for character in key):
         raise _refused("may hold printable ASCII characters only, and no spaces")
     return key
@@ -65,9 +59,7 @@ def fingerprint(*, method: str, path: str, body: bytes) -> bytes:
     Spaces and the order of members do not make another body of it, whatever library wrote it.
     """
     try:
-        canonical = msgspec.json.encode(
-            msgspec.json.decode(body), order="deterministic"
-        )
+        canonical = msgspec.json.encode(msgspec.json.decode(body), order="deterministic")
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
         canonical = body
     return hashlib.sha256(f"{method} {path}\n".encode() + canonical).digest()

@@ -11,12 +11,7 @@ from typing import Any
 
 from actors.live import Delivered
 from actors.wallet.unit_pricing import ImagePrice
-from channels.protocols.images import (
-    ImagesAnswer,
-    ImagesRequest,
-    pixels_of,
-    read_answer,
-)
+from channels.protocols.images import ImagesAnswer, ImagesRequest, pixels_of, read_answer
 from channels.signed_links import is_link, lasts_until
 from gw.calls.bill import Charged
 from metrics import genai
@@ -65,9 +60,7 @@ class ImageBill:
 
     def read(self, body: bytes, *, now: float) -> str | None:
         answer = self._answer = read_answer(body)
-        self._links = [
-            i.url for i in answer.images if i.url is not None and is_link(i.url)
-        ]
+        self._links = [i.url for i in answer.images if i.url is not None and is_link(i.url)]
         self._links_end = lasts_until(self._links, now=now, usual_seconds=LINK_SECONDS)
         return answer.error
 
@@ -92,15 +85,11 @@ class ImageBill:
             units=count,
             result_urls=self._links,
             result_expires_at=self._links_end,
-            detail={
-                "units": {name: number for name, number in priced.items() if number}
-            },
+            detail={"units": {name: number for name, number in priced.items() if number}},
             upstream={"model": self._answer.model, "error": self._answer.error},
         )
 
-    def attributes(
-        self, charged: Charged, *, first_byte_seconds: float | None
-    ) -> Attributes:
+    def attributes(self, charged: Charged, *, first_byte_seconds: float | None) -> Attributes:
         told: dict[str, str | int] = {"gw.units": charged.units}
         if self._answer is not None and self._answer.model is not None:
             told[genai.RESPONSE_MODEL] = self._answer.model

@@ -43,9 +43,7 @@ class ImagesHandler(SubmitHandler):
         timeouts = self.services.config.timeouts
 
         def prepare(candidate: Candidate, channel: ChannelSpec) -> UpstreamRequest:
-            body = images.upstream_body(
-                request, upstream_model=candidate.upstream_model
-            )
+            body = images.upstream_body(request, upstream_model=candidate.upstream_model)
             return adapter.request(channel, body)
 
         return MediaCall(

@@ -99,9 +99,7 @@ class KeyCache:
         self._epoch = 0  # entries of an older one have to be read again
         self._heard_at = -math.inf  # every change before this moment has been pushed
         self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
-        self._unknown: OrderedDict[bytes, float] = (
-            OrderedDict()
-        )  # hash to when to ask again
+        self._unknown: OrderedDict[bytes, float] = OrderedDict()  # hash to when to ask again
         self._hash_of_key: dict[str, bytes] = {}
         self._hashes_of_account: dict[str, set[bytes]] = {}
         self._reads: SharedReads[str, FoundKey | None] = SharedReads(self._read)
@@ -230,9 +228,7 @@ class KeyCache:
                 continue
             self._keep(key_hash, found, read_at=read_at)
             if reading is not None:
-                self._on_balance(
-                    reading.key.principal.account_id, reading.available_nano_usd
-                )
+                self._on_balance(reading.key.principal.account_id, reading.available_nano_usd)
             answers[key_hash] = found
         return answers
 
@@ -243,9 +239,7 @@ class KeyCache:
         if entry is None or now >= entry.usable_until:
             return None
         entry.fresh_until = min(now + RETRY_SECONDS, entry.usable_until)
-        entry.reread_at = (
-            now  # its changes may have come in a gap, before what is heard now
-        )
+        entry.reread_at = now  # its changes may have come in a gap, before what is heard now
         entry.epoch = self._epoch
         return entry.found
 
@@ -306,7 +300,4 @@ def _is_overtaken(found: FoundKey | None, heard: Heard) -> bool:
         # The key may have come into being.
         return any(change.startswith("key:") for change in changes)
     principal = found.principal
-    return (
-        f"key:{principal.key_id}" in changes
-        or f"account:{principal.account_id}" in changes
-    )
+    return f"key:{principal.key_id}" in changes or f"account:{principal.account_id}" in changes

@@ -70,15 +70,11 @@ async def import_hash(database: Store, wish: KeyWish, *, sha256: bytes) -> str:
     Raises UnknownAccount, HashIsTaken.
     """
     key_id = new_key_id()
-    await store.insert(
-        database, _row(wish, key_id=key_id, prefix=PREFIX, legacy_hash=sha256)
-    )
+    await store.insert(database, _row(wish, key_id=key_id, prefix=PREFIX, legacy_hash=sha256))
     return key_id
 
 
-async def reveal_key(
-    database: Store, key_id: str, sealer: KeySealer, *, viewer: Viewer
-) -> str:
+async def reveal_key(database: Store, key_id: str, sealer: KeySealer, *, viewer: Viewer) -> str:
     """Return the text of a stored key, once it is written down who is to see it.
 
     Raises UnknownKey, NotRevealable, WrongSecret.

@@ -48,9 +48,7 @@ class Principal:
     key_prefix: str
     kind: str  # one of KEY_KINDS
     agent_id: str | None
-    allowed_models: (
-        frozenset[str] | None
-    )  # canonical ids; empty: every model is refused
+    allowed_models: frozenset[str] | None  # canonical ids; empty: every model is refused
     expires_at: float | None  # Unix seconds
     account_logs: bool
     spend_cap_nano_usd: int | None

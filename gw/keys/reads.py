@@ -66,9 +66,7 @@ class SharedReads(Generic[Q, T]):
         return len(self._next) + len(self._under_way)
 
     def __repr__(self) -> str:
-        return (
-            f"<SharedReads {len(self._under_way)} under way {len(self._next)} waiting>"
-        )
+        return f"<SharedReads {len(self._under_way)} under way {len(self._next)} waiting>"
 
     def note(self, change: str | None) -> None:
         """Tell the read under way of a change; None: nobody knows what did change."""
@@ -110,8 +108,7 @@ class SharedReads(Generic[Q, T]):
     async def _read_once(self, questions: Mapping[bytes, _Question[Q, T]]) -> None:
         try:
             answers = await self._read(
-                {name: question.text for name, question in questions.items()},
-                self._heard,
+                {name: question.text for name, question in questions.items()}, self._heard
             )
         except Exception as error:  # noqa: BLE001 - it is for those who asked, and for all of them
             answers = dict.fromkeys(questions, error)

@@ -44,9 +44,7 @@ class Secret:
 
     def subkey(self, purpose: str) -> bytes:
         """Derive the 32 bytes for one purpose (RFC 5869)."""
-        kdf = HKDF(
-            algorithm=SHA256(), length=SUBKEY_BYTES, salt=None, info=purpose.encode()
-        )
+        kdf = HKDF(algorithm=SHA256(), length=SUBKEY_BYTES, salt=None, info=purpose.encode())
         return kdf.derive(self.text.encode())
 
 
@@ -86,11 +84,7 @@ class KeySealer:
 
     def unseal(self, sealed: bytes, *, key_id: str) -> str:
         """Decrypt what `seal` made for this id. Raises WrongSecret."""
-        method, nonce, rest = (
-            sealed[:1],
-            sealed[1 : 1 + NONCE_BYTES],
-            sealed[1 + NONCE_BYTES :],
-        )
+        method, nonce, rest = sealed[:1], sealed[1 : 1 + NONCE_BYTES], sealed[1 + NONCE_BYTES :]
         if method != SEALED_WITH_AES_GCM:
             raise WrongSecret
         try:

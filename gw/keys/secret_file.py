@@ -45,9 +45,7 @@ def _read(path: Path) -> str:
     except UnicodeDecodeError as error:
         raise SecretFault(f"{path} is not text") from error
     if not text:
-        raise SecretFault(
-            f"{path} is empty: put the lost secret back, or remove the file"
-        )
+        raise SecretFault(f"{path} is empty: put the lost secret back, or remove the file")
     return text
 
 

@@ -138,9 +138,7 @@ async def find(store: Store, hashes: Mapping[bytes, bytes]) -> dict[bytes, Readi
 async def insert(store: Store, key: NewKey) -> None:
     """Store a new key. Raises UnknownAccount, HashIsTaken."""
     row = {field.name: getattr(key, field.name) for field in fields(key)}
-    row["allowed_models"] = (
-        None if key.allowed_models is None else list(key.allowed_models)
-    )
+    row["allowed_models"] = None if key.allowed_models is None else list(key.allowed_models)
     try:
         await store.execute(SQL["insert"], row)
     except ConstraintViolated as error:
@@ -161,9 +159,7 @@ async def show(store: Store, key_id: str) -> KeyRecord:
 
 async def list_of_account(store: Store, account_id: str) -> list[KeyRecord]:
     """The keys of an account, oldest first; none when there is no such account."""
-    return [
-        KeyRecord(*row) for row in await store.fetch_all(SQL["list"], (account_id,))
-    ]
+    return [KeyRecord(*row) for row in await store.fetch_all(SQL["list"], (account_id,))]
 
 
 async def change(store: Store, key_id: str, changes: KeyChanges) -> None:
@@ -207,9 +203,7 @@ def _bytea_array(values: Iterable[bytes]) -> str:
 
 def _found(row: Sequence[Any]) -> FoundKey:
     key_id, account_id, name, prefix, kind, agent_id, allowed, expires_at = row[:8]
-    account_logs, cap, rpm, concurrency, is_revoked, is_enabled, is_account_enabled = (
-        row[8:]
-    )
+    account_logs, cap, rpm, concurrency, is_revoked, is_enabled, is_account_enabled = row[8:]
     principal = Principal(
         key_id=key_id,
         account_id=account_id,

@@ -44,9 +44,7 @@ def cover(window: Window, now: datetime) -> list[Piece]:
     return pieces
 
 
-def _stretch(
-    hours: int, start: datetime, end: datetime, *, sign: int
-) -> Iterator[Piece]:
+def _stretch(hours: int, start: datetime, end: datetime, *, sign: int) -> Iterator[Piece]:
     """From one instant to another, backwards with the sign turned."""
     if start < end:
         yield Piece(hours, start, end, sign)

@@ -22,9 +22,7 @@ from gw.logs.window import Window
 Order = Literal["desc", "asc"]
 
 _VERSION = 1
-_LAYOUT = struct.Struct(
-    ">BBqqqq"
-)  # version, order, window, the last row's instant and id
+_LAYOUT = struct.Struct(">BBqqqq")  # version, order, window, the last row's instant and id
 _SEAL_BYTES = 16
 _TEXT_CHARACTERS = -(-4 * (_LAYOUT.size + _SEAL_BYTES) // 3)
 _ORDERS: tuple[Order, Order] = ("desc", "asc")
@@ -78,9 +76,7 @@ class CursorSeal:
         if len(text) != _TEXT_CHARACTERS or not text.isascii():
             raise BadCursor
         try:
-            sealed = base64.b64decode(
-                text + "=" * (-len(text) % 4), altchars=b"-_", validate=True
-            )
+            sealed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
         except binascii.Error:
             raise BadCursor from None
         if _text(sealed) != text:
@@ -95,9 +91,7 @@ class CursorSeal:
         return Cursor(window, _ORDERS[order], Place(of_microseconds(at), row_id))
 
     def _seal(self, body: bytes, visibility: Visibility) -> bytes:
-        whose = (
-            f"{visibility.scope}\0{visibility.account_id}\0{visibility.key_id or ''}\0"
-        )
+        whose = f"{visibility.scope}\0{visibility.account_id}\0{visibility.key_id or ''}\0"
         return hmac.digest(self._key, whose.encode() + body, "sha256")[:_SEAL_BYTES]
 
 

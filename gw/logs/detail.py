@@ -22,9 +22,7 @@ class LogDetailHandler(LogsHandler):
         if isinstance(ref, int):
             record = await find(logs.database, ref, widest(self.principal))
         if record is None:
-            raise GatewayError(
-                LOG_NOT_FOUND, "There is no call of this id that this key may see."
-            )
+            raise GatewayError(LOG_NOT_FOUND, "There is no call of this id that this key may see.")
         request, note = request_pairs(record)
         self.write(
             dumps(

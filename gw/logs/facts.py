@@ -101,9 +101,7 @@ def upstream_pairs(record: CallRecord, redact: Callable[[str], str]) -> Pairs:
     if http_status is not None and http_status >= 400:
         facts["error"] = record.error_message
     return [
-        _pair(name, redact(str(value)))
-        for name, value in facts.items()
-        if value not in (None, "")
+        _pair(name, redact(str(value))) for name, value in facts.items() if value not in (None, "")
     ]
 
 
@@ -127,9 +125,7 @@ def gateway_pairs(
         **_translation(detail),
         **_money(record, credits_per_usd),
     }
-    return [
-        _pair(name, str(value)) for name, value in facts.items() if value is not None
-    ]
+    return [_pair(name, str(value)) for name, value in facts.items() if value is not None]
 
 
 def _stated(record: CallRecord, said: Mapping[str, Any]) -> Mapping[str, int]:
@@ -168,9 +164,7 @@ def _route(record: CallRecord, redact: Callable[[str], str]) -> dict[str, str]:
         place = places.pop(channel, None)
         if place is not None:
             way = "native" if protocol == record.protocol else "translated"
-            fate = _fate(
-                channel, detail.get("passed_over", {}), [one[0] for one in tried]
-            )
+            fate = _fate(channel, detail.get("passed_over", {}), [one[0] for one in tried])
             facts[f"channel_{place}"] = f"{_protocol(protocol)}, {way}: {fate}"
     return facts | _attempts(record, [channel for channel, _ in order], redact)
 
@@ -183,16 +177,12 @@ def _fate(channel: str, passed_over: Mapping[str, str], tried: list[str]) -> str
     return "not tried"
 
 
-def _attempts(
-    record: CallRecord, order: list[str], redact: Callable[[str], str]
-) -> dict[str, str]:
+def _attempts(record: CallRecord, order: list[str], redact: Callable[[str], str]) -> dict[str, str]:
     """One line for each attempt. The failed internal ones come first, in the row's order."""
     places = list(dict.fromkeys(order))
     facts = {}
     failed = record.attempts
-    for number, (channel, at, ms, outcome) in enumerate(
-        record.detail.get("tried", []), start=1
-    ):
+    for number, (channel, at, ms, outcome) in enumerate(record.detail.get("tried", []), start=1):
         started = _instant(datetime.fromtimestamp(at, UTC))
         place = places.index(channel) + 1 if channel in places else "?"
         line = f"channel {place} {OUTCOMES.get(outcome, outcome)}"
@@ -217,9 +207,7 @@ def _money(record: CallRecord, credits_per_usd: Decimal) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     if "hold" in detail:
         is_refused = record.error_code == "quota_exceeded"
-        facts["hold_refused_usd" if is_refused else "hold_usd"] = format_usd(
-            detail["hold"]
-        )
+        facts["hold_refused_usd" if is_refused else "hold_usd"] = format_usd(detail["hold"])
     if "estimate" in detail:
         facts["hold_input_tokens"], facts["hold_output_tokens"] = detail["estimate"]
     try:
@@ -253,11 +241,7 @@ def _protocol(name: str) -> str:
 
 
 def _instant(instant: datetime) -> str:
-    return (
-        instant.astimezone(UTC)
-        .isoformat(timespec="milliseconds")
-        .replace("+00:00", "Z")
-    )
+    return instant.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _pair(name: str, text: str) -> dict[str, str]:

@@ -10,22 +10,12 @@ from gw.logs.parameters import Parameters, refuse
 
 STATUSES = ("success", "error", "interrupted", "rejected")
 # Of rows billed by the piece; `chat` stands for those billed by tokens, which have none.
-UNIT_TYPES = (
-    "image",
-    "video",
-    "music",
-    "audio",
-    "avatar",
-    "voice",
-    "search",
-    "transcript",
-)
+UNIT_TYPES = ("image", "video", "music", "audio", "avatar", "voice", "search", "transcript")
 TOKEN_BILLED = "chat"
 ROW_FILTERS = ("model", "status", "unit_type", "error_code", "ref")
 
 _TRACE = re.compile(
-    r"[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
-    re.IGNORECASE,
+    r"[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE
 )
 
 
@@ -67,6 +57,4 @@ def refuse_filters(parameters: Parameters) -> None:
     """400 for any of them, on the summary."""
     for name in ROW_FILTERS:
         if parameters.words(name):
-            raise refuse(
-                name, "narrows a list of rows; the summary takes no such filter."
-            )
+            raise refuse(name, "narrows a list of rows; the summary takes no such filter.")

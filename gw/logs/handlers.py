@@ -36,9 +36,7 @@ class LogListHandler(LogsHandler):
         )
         await until_settled(self.services, query.visibility.account_id)
         # Jobs first: one that settles in between is shown twice rather than not at all.
-        jobs = (
-            await read_in_flight(logs.database, query) if query.with_in_flight else None
-        )
+        jobs = await read_in_flight(logs.database, query) if query.with_in_flight else None
         found = await read_page(logs.database, query)
         rendering = Rendering(credits_per_usd=logs.credits_per_usd, redact=logs.redact)
         answer = self._page(query, found, rendering)
@@ -46,9 +44,7 @@ class LogListHandler(LogsHandler):
             answer["in_flight"] = [rendering.job(job) for job in jobs]
         self.write(dumps(answer))
 
-    def _page(
-        self, query: ListQuery, found: list[LogRow], rendering: Rendering
-    ) -> dict[str, Any]:
+    def _page(self, query: ListQuery, found: list[LogRow], rendering: Rendering) -> dict[str, Any]:
         rows, has_more = found[: query.limit], len(found) > query.limit
         next_cursor = None
         if has_more:
@@ -61,9 +57,7 @@ class LogListHandler(LogsHandler):
             "scope": query.visibility.scope,
             "period_from": show(query.window.start),
             "period_to": show(query.window.end),
-            "data": [
-                rendering.row(row, with_attempts=query.with_attempts) for row in rows
-            ],
+            "data": [rendering.row(row, with_attempts=query.with_attempts) for row in rows],
             "has_more": has_more,
             "next_cursor": next_cursor,
         }
@@ -76,13 +70,9 @@ class SummaryHandler(LogsHandler):
 
     async def on_get(self) -> None:
         now = _now(self.services.clock)
-        query = read_summary_query(
-            self.request.query_arguments, see=self.visibility, now=now
-        )
+        query = read_summary_query(self.request.query_arguments, see=self.visibility, now=now)
         question = (query.visibility, query.asked)
-        self.write(
-            await self.logs.summaries.get(question, lambda: self._answer(query, now))
-        )
+        self.write(await self.logs.summaries.get(question, lambda: self._answer(query, now)))
 
     async def _answer(self, query: SummaryQuery, now: datetime) -> bytes:
         logs = self.logs

@@ -60,8 +60,7 @@ def read_list_query(
             cursor = seal.read(text, visibility)
         except BadCursor:
             raise refuse(
-                "cursor",
-                "is not one that this listing gave; pass `next_cursor` on as it came.",
+                "cursor", "is not one that this listing gave; pass `next_cursor` on as it came."
             ) from None
         if order not in (None, cursor.order):
             raise refuse("cursor", f"belongs to a listing with order={cursor.order}.")
@@ -79,9 +78,7 @@ def read_list_query(
     )
 
 
-def read_visibility(
-    parameters: Parameters, see: Callable[[Scope], Visibility]
-) -> Visibility:
+def read_visibility(parameters: Parameters, see: Callable[[Scope], Visibility]) -> Visibility:
     """Scope and key of a request; the key is one of the account's, or nothing is found."""
     scope = cast(Scope, parameters.choice("scope", SCOPES) or "key")
     key_id = parameters.text("key_id")

@@ -22,9 +22,7 @@ from gw.logs.rows import InFlightJob, LogRow
 
 _TEXTS = load("gw.logs", "logs.sql")
 SQL: Mapping[str, str] = {
-    name: text.replace("{passes}", _TEXTS["passes"]).replace(
-        "{in_bucket}", _TEXTS["in_bucket"]
-    )
+    name: text.replace("{passes}", _TEXTS["passes"]).replace("{in_bucket}", _TEXTS["in_bucket"])
     for name, text in _TEXTS.items()
 }
 # So many rows are read and sorted in some 20 ms; where more pass within the hours that fill a page,
@@ -90,24 +88,14 @@ def has_own_index(query: ListQuery) -> bool:
     filters = query.filters
     lists = (filters.models, filters.statuses, filters.unit_types, filters.error_codes)
     is_partial = "success" in filters.statuses or TOKEN_BILLED in filters.unit_types
-    return (
-        query.visibility.key_id is None
-        and sum(map(bool, lists)) == 1
-        and not is_partial
-    )
+    return query.visibility.key_id is None and sum(map(bool, lists)) == 1 and not is_partial
 
 
 async def read_in_flight(database: Database, query: ListQuery) -> list[InFlightJob]:
     """The jobs under way that the key may see; filters and window do not apply to them."""
     visibility = query.visibility
-    params = {
-        "account": visibility.account_id,
-        "key": visibility.key_id,
-        "limit": IN_FLIGHT_MAX,
-    }
-    return [
-        InFlightJob(*row) for row in await database.fetch_all(SQL["in_flight"], params)
-    ]
+    params = {"account": visibility.account_id, "key": visibility.key_id, "limit": IN_FLIGHT_MAX}
+    return [InFlightJob(*row) for row in await database.fetch_all(SQL["in_flight"], params)]
 
 
 def enough(busy: Busy, width: timedelta, params: Mapping[str, Any]) -> Busy:
@@ -119,9 +107,7 @@ def enough(busy: Busy, width: timedelta, params: Mapping[str, Any]) -> Busy:
     counted = 0
     for place, (start, count) in enumerate(busy, start=1):
         end = start + width
-        has_cursor = (
-            params["after_at"] is not None and start <= params["after_at"] < end
-        )
+        has_cursor = params["after_at"] is not None and start <= params["after_at"] < end
         if params["first"] <= start and end <= params["last"] and not has_cursor:
             counted += count
         if counted >= params["limit"]:

@@ -24,10 +24,7 @@ def refuse(name: str, why: str) -> GatewayError:
 def quoted(text: str) -> str:
     """What the client sent, as an error message repeats it."""
     shown = redact(text)
-    return repr(
-        shown[:SHOWN_CHARACTERS_MAX]
-        + ("…" if len(shown) > SHOWN_CHARACTERS_MAX else "")
-    )
+    return repr(shown[:SHOWN_CHARACTERS_MAX] + ("…" if len(shown) > SHOWN_CHARACTERS_MAX else ""))
 
 
 class Parameters:
@@ -76,9 +73,7 @@ class Parameters:
         # More digits than the bound has cannot be within it, and are not worth reading.
         is_number = value.isascii() and value.isdigit() and len(value) <= 10
         if not is_number or not least <= int(value) <= most:
-            raise refuse(
-                name, f"is a whole number from {least} to {most}, not {quoted(value)}."
-            )
+            raise refuse(name, f"is a whole number from {least} to {most}, not {quoted(value)}.")
         return int(value)
 
     def _values(self, name: str) -> list[str]:

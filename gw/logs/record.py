@@ -67,12 +67,8 @@ async def find(
     database: Database, call_id: int, sight: Visibility | None = None
 ) -> CallRecord | None:
     """The row of this id, if there is one and its reader may see it; None sees every row."""
-    account, key = (
-        (sight.account_id, sight.key_id) if sight is not None else (None, None)
-    )
-    row = await database.fetch_one(
-        SQL["by_id"], {"id": call_id, "account": account, "key": key}
-    )
+    account, key = (sight.account_id, sight.key_id) if sight is not None else (None, None)
+    row = await database.fetch_one(SQL["by_id"], {"id": call_id, "account": account, "key": key})
     if row is None:
         return None
     return CallRecord(*(*row[:-2], row[-2] or (), row[-1] or {}))

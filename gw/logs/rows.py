@@ -93,9 +93,7 @@ class Rendering:
             "request_id": UUID(row.request_id).hex,
             "task_id": row.task_id,
             "result_urls": list(row.result_urls or ()),
-            "result_expires_at": show(row.result_expires_at)
-            if row.result_expires_at
-            else None,
+            "result_expires_at": show(row.result_expires_at) if row.result_expires_at else None,
             "attempts_count": len(attempts) if with_attempts else None,
         }
         if with_attempts:

@@ -26,9 +26,7 @@ class LogServices:
 
     database: Database
     rates: Rates  # one count of a key for the three endpoints
-    redact: Callable[
-        [str], str
-    ]  # once more on the way out: rows may be older than the channels
+    redact: Callable[[str], str]  # once more on the way out: rows may be older than the channels
     credits_per_usd: Decimal
     cursors: CursorSeal
     summaries: SummaryCache

@@ -49,10 +49,7 @@ class Sums:
 
 
 def read_summary_query(
-    query: Mapping[str, Sequence[bytes]],
-    *,
-    see: Callable[[Scope], Visibility],
-    now: datetime,
+    query: Mapping[str, Sequence[bytes]], *, see: Callable[[Scope], Visibility], now: datetime
 ) -> SummaryQuery:
     """Read a request for a summary. `see` raises 403, the rest is 400."""
     parameters = Parameters(query)
@@ -62,16 +59,10 @@ def read_summary_query(
     since, until = parameters.text("from"), parameters.text("to")
     period = None if since is not None else parameters.text("period") or DEFAULT_PERIOD
     if period == "all":
-        raise refuse(
-            "period", "may not be `all` here: a summary covers at most 365 days."
-        )
+        raise refuse("period", "may not be `all` here: a summary covers at most 365 days.")
     if window.end - window.start > WINDOW_MAX:
-        raise refuse(
-            "from", "lies more than 365 days before `to`, the most a summary covers."
-        )
-    return SummaryQuery(
-        visibility=visibility, window=window, asked=(since, until, period)
-    )
+        raise refuse("from", "lies more than 365 days before `to`, the most a summary covers.")
+    return SummaryQuery(visibility=visibility, window=window, asked=(since, until, period))
 
 
 async def read_sums(
@@ -109,9 +100,7 @@ def show_summary(
         sum(one.output_tokens for one in sums["status"]),
         sum(one.cached_tokens for one in sums["status"]),
     )
-    models = sorted(
-        sums["model"], key=lambda one: (-one.cost_nano_usd, -one.requests, one.name)
-    )
+    models = sorted(sums["model"], key=lambda one: (-one.cost_nano_usd, -one.requests, one.name))
 
     def figures(one: Sums) -> dict[str, Any]:
         return {

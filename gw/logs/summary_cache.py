@@ -51,9 +51,7 @@ class SummaryCache:
 
 
 def _forget_failed(
-    answers: dict[Hashable, asyncio.Task[bytes]],
-    question: Hashable,
-    task: asyncio.Task[bytes],
+    answers: dict[Hashable, asyncio.Task[bytes]], question: Hashable, task: asyncio.Task[bytes]
 ) -> None:
     has_failed = task.cancelled() or task.exception() is not None
     if has_failed and answers.get(question) is task:

@@ -59,8 +59,7 @@ class Fleet:
             await self.stop()
             raise
         self._keepers = [
-            asyncio.create_task(self._keep(place))
-            for place in range(len(self._workers))
+            asyncio.create_task(self._keep(place)) for place in range(len(self._workers))
         ]
         self._count()
 
@@ -112,15 +111,11 @@ class Fleet:
             code = await worker.ended()
             self._workers[place] = None
             self._count()
-            self._log.error(
-                "process_died", place=place, pid=worker.process.pid, code=code
-            )
+            self._log.error("process_died", place=place, pid=worker.process.pid, code=code)
             if self._clock.monotonic() - began > SETTLED_SECONDS:
                 failures = 0
             while self._workers[place] is None:
-                await self._clock.sleep(
-                    BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)]
-                )
+                await self._clock.sleep(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)])
                 failures += 1
                 self._metrics.restarted()
                 try:

@@ -19,9 +19,7 @@ def merged(pages: Iterable[tuple[str, str]]) -> str:
     for process, page in pages:
         family = ""
         is_known = False
-        for line in page.split(
-            "\n"
-        ):  # a label's value may have any other line separator
+        for line in page.split("\n"):  # a label's value may have any other line separator
             if line.startswith(("# HELP ", "# TYPE ")):
                 name = line.split(" ", 3)[2]
                 if name != family:

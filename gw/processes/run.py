@@ -96,9 +96,7 @@ class Parent:
                 text = read_text(source)
                 server_context(load_text(text, os.environ, source=source))
             except ConfigFaults as faults:
-                self._log.error(
-                    "reload_refused", faults=[str(fault) for fault in faults.faults]
-                )
+                self._log.error("reload_refused", faults=[str(fault) for fault in faults.faults])
                 return
             if await self._fleet.reload(text):
                 self._log.info("configuration_reloaded")
@@ -126,9 +124,7 @@ class Parent:
         pages = await asyncio.gather(
             *(self._ask(worker, "/metrics") for worker in self._fleet.workers)
         )
-        page = merged(
-            (str(place), page) for place, (_, page) in enumerate(pages) if page
-        )
+        page = merged((str(place), page) for place, (_, page) in enumerate(pages) if page)
         return (self._metrics.render() + page).encode(), CONTENT_TYPE_PLAIN_0_0_4
 
     async def _why_not_ready(self) -> str | None:
@@ -137,9 +133,7 @@ class Parent:
         answers = await asyncio.gather(
             *(self._ask(worker, "/readyz") for worker in self._fleet.workers)
         )
-        late = [
-            str(place) for place, (status, _) in enumerate(answers) if status != 200
-        ]
+        late = [str(place) for place, (status, _) in enumerate(answers) if status != 200]
         return f"not ready: process {', '.join(late)}" if late else None
 
     async def _ask(self, worker: Worker | None, path: str) -> tuple[int, str]:
@@ -153,9 +147,7 @@ class Parent:
                 with closing(answer):
                     return answer.status, (await answer.read(PAGE_BYTES_MAX)).decode()
         except (UpstreamError, TimeoutError) as error:
-            self._log.warning(
-                "process_silent", pid=worker.process.pid, path=path, why=repr(error)
-            )
+            self._log.warning("process_silent", pid=worker.process.pid, path=path, why=repr(error))
             return 0, ""
 
 

@@ -14,9 +14,7 @@ from tornado.web import Application, RequestHandler
 from gw.web.errors import RETRY_AFTER
 from gw.web.render import dumps
 
-Render = Callable[
-    [str], Awaitable[tuple[bytes, str]]
-]  # `Accept` → page and its content type
+Render = Callable[[str], Awaitable[tuple[bytes, str]]]  # `Accept` → page and its content type
 Readiness = Callable[[], Awaitable[str | None]]  # why not ready, or None
 
 

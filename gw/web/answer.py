@@ -37,10 +37,7 @@ class AnswerHandler(RequestHandler):
     _headers: dict[str, str]  # type: ignore[assignment]  # by names as `spelled` spells them
 
     def __init__(
-        self,
-        application: GatewayApplication,
-        request: HTTPServerRequest,
-        **options: Any,
+        self, application: GatewayApplication, request: HTTPServerRequest, **options: Any
     ) -> None:
         # Not Tornado's own, which prepares each handler for templates.
         self.application = application
@@ -69,9 +66,7 @@ class AnswerHandler(RequestHandler):
     def set_header(self, name: str, value: Any) -> None:
         """Raises ValueError for a value that no header may have."""
         if type(value) is not str or not (value.isascii() and value.isprintable()):
-            value = self._convert_header_value(
-                value
-            )  # the rare ones, which Tornado judges
+            value = self._convert_header_value(value)  # the rare ones, which Tornado judges
         self._headers[spelled(name)] = value
 
     def clear_header(self, name: str) -> None:
@@ -92,9 +87,7 @@ class AnswerHandler(RequestHandler):
             return self._begin(chunk)
         return self._connection.write(b"" if self.request.method == "HEAD" else chunk)
 
-    def finish(
-        self, chunk: str | bytes | dict[str, Any] | None = None
-    ) -> asyncio.Future[None]:
+    def finish(self, chunk: str | bytes | dict[str, Any] | None = None) -> asyncio.Future[None]:
         """Complete the answer; the future is done when it is out."""
         if self._finished:
             raise RuntimeError("finish() called twice")
@@ -104,9 +97,7 @@ class AnswerHandler(RequestHandler):
         connection.set_close_callback(None)
         last = self._written()
         if self._headers_written:
-            sent = connection.finish_with(
-                b"" if self.request.method == "HEAD" else last
-            )
+            sent = connection.finish_with(b"" if self.request.method == "HEAD" else last)
         else:
             if self._status_code in _BODYLESS:
                 assert not last
@@ -123,9 +114,7 @@ class AnswerHandler(RequestHandler):
     def _begin(self, chunk: bytes) -> asyncio.Future[None]:
         headers = self._headers
         headers["Date"] = self.application.date.at(self.services.clock.now())
-        sent = self._connection.begin_answer(
-            self._status_code, self._reason, headers, chunk
-        )
+        sent = self._connection.begin_answer(self._status_code, self._reason, headers, chunk)
         self._headers_written = True
         return sent
 

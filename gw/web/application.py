@@ -26,24 +26,18 @@ class GatewayApplication(Application):
     `settings` are Tornado's, for what only some rooms need.
     """
 
-    def __init__(
-        self, handlers: list[Any], *, services: Services, **settings: Any
-    ) -> None:
+    def __init__(self, handlers: list[Any], *, services: Services, **settings: Any) -> None:
         super().__init__(handlers, **settings)
         self.services = services
         self.date = HttpDate()
         self.routes = Routes(self.wildcard_router.rules, Target(NotFoundHandler, {}))
 
-    def start_request(
-        self, server_conn: object, request_conn: HTTPConnection
-    ) -> Arrival:
+    def start_request(self, server_conn: object, request_conn: HTTPConnection) -> Arrival:
         if isinstance(request_conn, HTTP1Connection):
             Connection.adopt(request_conn, self.refuse_framing)
         return Arrival(self, request_conn)
 
-    def refuse(
-        self, connection: HTTPConnection, error: GatewayError, target: str
-    ) -> None:
+    def refuse(self, connection: HTTPConnection, error: GatewayError, target: str) -> None:
         """Answer a request that never reaches its handler, and end its connection.
 
         `target` is what it asked for, as far as its head was read: whose errors have which shape.
@@ -66,8 +60,6 @@ class GatewayApplication(Application):
         connection.finish()
         services.metrics.http_response(route="malformed", status=status)
 
-    def refuse_framing(
-        self, connection: HTTPConnection, message: str, target: str
-    ) -> None:
+    def refuse_framing(self, connection: HTTPConnection, message: str, target: str) -> None:
         """Answer a request whose head will not do, and end its connection."""
         self.refuse(connection, GatewayError(INVALID_REQUEST, message), target)

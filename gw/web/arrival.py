@@ -33,9 +33,7 @@ class Arrival(HTTPMessageDelegate):
 
     __slots__ = ("_application", "_connection", "_handler")
 
-    def __init__(
-        self, application: GatewayApplication, connection: HTTPConnection
-    ) -> None:
+    def __init__(self, application: GatewayApplication, connection: HTTPConnection) -> None:
         self._application = application
         self._connection = connection
         self._handler: Exchange | None = None  # none for a request that is refused
@@ -64,9 +62,7 @@ class Arrival(HTTPMessageDelegate):
         for name in ("Content-Length", "Transfer-Encoding"):
             headers.pop(name, None)
         application.refuse_framing(
-            self._connection,
-            f"The request is malformed: {fault}",
-            in_origin_form(start_line).path,
+            self._connection, f"The request is malformed: {fault}", in_origin_form(start_line).path
         )
         return None
 

@@ -30,9 +30,7 @@ class BaseHandler(Exchange):
     auth: ClassVar[AuthMode] = "standard"
     agent_keys_allowed: ClassVar[bool] = False
     limited: ClassVar[bool] = False  # the account's limits count it
-    billed: ClassVar[bool] = (
-        False  # 402 when nothing is available; its refusals become rows
-    )
+    billed: ClassVar[bool] = False  # 402 when nothing is available; its refusals become rows
     protocol: ClassVar[str] = ""  # of those rows
     idempotent: ClassVar[bool] = False  # takes an `Idempotency-Key`
     touches_key: ClassVar[bool] = True  # it is a use of the key (`last_used_at`)
@@ -61,12 +59,8 @@ class BaseHandler(Exchange):
         key_text = find_key(request.headers, request.query_arguments, self.auth)
         if key_text is None:
             return False
-        principal = self._principal = services.keys.recall(
-            key_text, touch=self.touches_key
-        )
-        if principal is None or (
-            principal.kind == "agent" and not self.agent_keys_allowed
-        ):
+        principal = self._principal = services.keys.recall(key_text, touch=self.touches_key)
+        if principal is None or (principal.kind == "agent" and not self.agent_keys_allowed):
             return False
         if self.billed and not services.wallets.is_funded(principal.account_id):
             return False
@@ -89,9 +83,7 @@ class BaseHandler(Exchange):
                 mode=self.auth,
                 touch=self.touches_key,
             )
-        checks.require_agent_allowed(
-            principal, agent_keys_allowed=self.agent_keys_allowed
-        )
+        checks.require_agent_allowed(principal, agent_keys_allowed=self.agent_keys_allowed)
         if self.limited:
             self._admit(await checks.admit(services.limits, principal))
         if self.billed:
@@ -169,19 +161,9 @@ class BaseHandler(Exchange):
             return
         log = EventLog("gw.web")
         if is_outage(value):
-            log.warning(
-                "request_failed",
-                trace=self.call_id.hex,
-                route=self.route,
-                why=str(value),
-            )
+            log.warning("request_failed", trace=self.call_id.hex, route=self.route, why=str(value))
         else:
-            log.error(
-                "request_failed",
-                exc_info=True,
-                trace=self.call_id.hex,
-                route=self.route,
-            )
+            log.error("request_failed", exc_info=True, trace=self.call_id.hex, route=self.route)
 
 
 class NotFoundHandler(BaseHandler):

@@ -96,6 +96,5 @@ def too_large(limit_bytes: int) -> GatewayError:
     """The body exceeds the configured bound (contract §5)."""
     limit_mb = limit_bytes / (1024 * 1024)
     return GatewayError(
-        REQUEST_TOO_LARGE,
-        f"The request body is larger than the {limit_mb:g} MB accepted here.",
+        REQUEST_TOO_LARGE, f"The request body is larger than the {limit_mb:g} MB accepted here."
     )

@@ -106,6 +106,4 @@ async def require_funds(wallets: Money, principal: Principal) -> None:
 
 
 def _what(dimension: str) -> str:
-    return (
-        "concurrent requests (concurrency)" if dimension == "concurrency" else dimension
-    )
+    return "concurrent requests (concurrency)" if dimension == "concurrency" else dimension

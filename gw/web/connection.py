@@ -89,18 +89,14 @@ class Connection(HTTP1Connection):
             if fault is not None:
                 raise HTTPInputError(fault)
             start_line, headers = super()._parse_headers(data)
-            parse_request_start_line(
-                start_line
-            )  # the caller's next step, which must not fail
+            parse_request_start_line(start_line)  # the caller's next step, which must not fail
         except HTTPInputError as error:
             # What an answer is written by; there is nothing better known of the request.
             self._request_start_line = RequestStartLine("GET", "/", "HTTP/1.1")
             self._request_headers = HTTPHeaders()
             _, _, rest = data.partition(b" ")
             target = rest.partition(b" ")[0].decode("latin-1")
-            self.refuse_head(
-                self, f"The request is malformed: {str(error)[:200]}.", target
-            )
+            self.refuse_head(self, f"The request is malformed: {str(error)[:200]}.", target)
             raise StreamClosedError(error) from None
         return start_line, headers
 
@@ -121,13 +117,8 @@ class Connection(HTTP1Connection):
         """Keep the word given in `Connection: close`, which Tornado sends on without hearing it."""
         if "Connection" in headers and headers["Connection"].lower() == "close":
             self._disconnect_on_finish = True
-        if (
-            self._request_start_line is not None
-            and self._request_start_line.method == "HEAD"
-        ):
-            chunk = (
-                None  # it is announced, and not sent; Tornado takes that for a mistake
-            )
+        if self._request_start_line is not None and self._request_start_line.method == "HEAD":
+            chunk = None  # it is announced, and not sent; Tornado takes that for a mistake
         return super().write_headers(start_line, headers, chunk)
 
     def begin_answer(

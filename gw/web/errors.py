@@ -71,63 +71,37 @@ class GatewayError(Exception):
 
 _BAD = "invalid_request_error"  # the type that the chat and the messages protocol share
 
-MODEL_NOT_FOUND = ErrorKind(
-    400, _BAD, "model_not_found", "not_found_error", "NOT_FOUND"
-)
+MODEL_NOT_FOUND = ErrorKind(400, _BAD, "model_not_found", "not_found_error", "NOT_FOUND")
 MODEL_NOT_ALLOWED = ErrorKind(400, _BAD, "model_not_allowed", _BAD, "INVALID_ARGUMENT")
 INVALID_REQUEST = ErrorKind(400, _BAD, "invalid_request", _BAD, "INVALID_ARGUMENT")
-TOOL_NOT_SUPPORTED = ErrorKind(
-    400, _BAD, "tool_not_supported", _BAD, "INVALID_ARGUMENT"
-)
-INVALID_IDEMPOTENCY_KEY = ErrorKind(
-    400, _BAD, "invalid_idempotency_key", _BAD, "INVALID_ARGUMENT"
-)
+TOOL_NOT_SUPPORTED = ErrorKind(400, _BAD, "tool_not_supported", _BAD, "INVALID_ARGUMENT")
+INVALID_IDEMPOTENCY_KEY = ErrorKind(400, _BAD, "invalid_idempotency_key", _BAD, "INVALID_ARGUMENT")
 # The specification gives the 409s no chat type; they take the one of the other refused requests.
-IDEMPOTENCY_KEY_REUSE = ErrorKind(
-    409, _BAD, "idempotency_key_reuse", _BAD, "ALREADY_EXISTS"
-)
-IDEMPOTENCY_IN_FLIGHT = ErrorKind(
-    409, _BAD, "idempotency_in_flight", _BAD, "ALREADY_EXISTS"
-)
+IDEMPOTENCY_KEY_REUSE = ErrorKind(409, _BAD, "idempotency_key_reuse", _BAD, "ALREADY_EXISTS")
+IDEMPOTENCY_IN_FLIGHT = ErrorKind(409, _BAD, "idempotency_in_flight", _BAD, "ALREADY_EXISTS")
 IDEMPOTENCY_NOT_CACHED = ErrorKind(
     409, _BAD, "idempotency_response_not_cached", _BAD, "ALREADY_EXISTS"
 )
 INVALID_API_KEY = ErrorKind(
-    401,
-    "authentication_error",
-    "invalid_api_key",
-    "authentication_error",
-    "UNAUTHENTICATED",
+    401, "authentication_error", "invalid_api_key", "authentication_error", "UNAUTHENTICATED"
 )
 QUOTA_EXCEEDED = ErrorKind(
     402, "insufficient_quota", "quota_exceeded", "billing_error", "RESOURCE_EXHAUSTED"
 )
 PERMISSION_DENIED = ErrorKind(
-    403,
-    "permission_error",
-    "permission_denied",
-    "permission_error",
-    "PERMISSION_DENIED",
+    403, "permission_error", "permission_denied", "permission_error", "PERMISSION_DENIED"
 )
 RATE_LIMIT_EXCEEDED = ErrorKind(
-    429,
-    "rate_limit_error",
-    "rate_limit_exceeded",
-    "rate_limit_error",
-    "RESOURCE_EXHAUSTED",
+    429, "rate_limit_error", "rate_limit_exceeded", "rate_limit_error", "RESOURCE_EXHAUSTED"
 )
-INTERNAL_ERROR = ErrorKind(
-    500, "server_error", "internal_error", "api_error", "INTERNAL"
-)
+INTERNAL_ERROR = ErrorKind(500, "server_error", "internal_error", "api_error", "INTERNAL")
 UPSTREAM_UNREACHABLE = ErrorKind(
     502, "api_error", "upstream_unreachable", "api_error", "UNAVAILABLE"
 )
 NO_CHANNEL_AVAILABLE = ErrorKind(
     503, "server_error", "no_channel_available", "overloaded_error", "UNAVAILABLE"
 )
-UPSTREAM_TIMEOUT = ErrorKind(
-    504, "api_error", "upstream_timeout", "api_error", "DEADLINE_EXCEEDED"
-)
+UPSTREAM_TIMEOUT = ErrorKind(504, "api_error", "upstream_timeout", "api_error", "DEADLINE_EXCEEDED")
 
 # Codes that the specification and the contract name outside the table.
 NOT_FOUND = ErrorKind(404, _BAD, "not_found", "not_found_error", "NOT_FOUND")
@@ -137,11 +111,7 @@ REQUEST_TOO_LARGE = ErrorKind(
     413, _BAD, "request_too_large", "request_too_large", "INVALID_ARGUMENT"
 )
 LOGS_RATE_LIMITED = ErrorKind(
-    429,
-    "rate_limit_error",
-    "logs_rate_limited",
-    "rate_limit_error",
-    "RESOURCE_EXHAUSTED",
+    429, "rate_limit_error", "logs_rate_limited", "rate_limit_error", "RESOURCE_EXHAUSTED"
 )
 MODEL_NO_VISION = ErrorKind(400, _BAD, "model_no_vision", _BAD, "INVALID_ARGUMENT")
 
@@ -237,10 +207,6 @@ def from_upstream(
         status = 502
     code, chat_type = _UPSTREAM_CHAT.get(status, ("upstream_error", "api_error"))
     messages_type = _UPSTREAM_MESSAGES.get(status, "api_error")
-    native_status = _UPSTREAM_NATIVE.get(
-        status, "UNAVAILABLE" if status >= 500 else "UNKNOWN"
-    )
+    native_status = _UPSTREAM_NATIVE.get(status, "UNAVAILABLE" if status >= 500 else "UNKNOWN")
     kind = ErrorKind(status, chat_type, code, messages_type, native_status)
-    return GatewayError(
-        kind, message, details=details, upstream_param=param, headers=headers
-    )
+    return GatewayError(kind, message, details=details, upstream_param=param, headers=headers)

@@ -18,12 +18,7 @@ from tornado.web import RequestHandler
 
 from gw.web.answer import AnswerHandler
 from gw.web.body import LINGER_SECONDS, InboundBody, Leftover
-from gw.web.errors import (
-    INTERNAL_ERROR,
-    INVALID_REQUEST,
-    METHOD_NOT_ALLOWED,
-    GatewayError,
-)
+from gw.web.errors import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_ALLOWED, GatewayError
 from gw.web.failures import ENDING_MESSAGE
 
 Endpoint = Callable[..., Awaitable[None]]
@@ -45,14 +40,10 @@ class Exchange(AnswerHandler):
     submitted_at: float = 0.0  # Unix seconds
     body: bytes = b""  # complete when `on_<method>` begins
     client_gone: bool = False
-    task: asyncio.Task[Any] | None = (
-        None  # runs `on_<method>`; cancelled when the client leaves
-    )
+    task: asyncio.Task[Any] | None = None  # runs `on_<method>`; cancelled when the client leaves
 
     _inbound: InboundBody | None = None
-    _leftover: Leftover | None = (
-        None  # set once the request is refused before its body was in
-    )
+    _leftover: Leftover | None = None  # set once the request is refused before its body was in
     _checking: asyncio.Task[None] | None = None
     _lingering: asyncio.Task[None] | None = None
     _sent: asyncio.Future[None] | None = None  # done when the answer is out
@@ -68,9 +59,7 @@ class Exchange(AnswerHandler):
         """The answer to any other method (contract §5)."""
         allowed = ", ".join(self.allowed_methods())
         return GatewayError(
-            METHOD_NOT_ALLOWED,
-            f"Use {allowed} on this endpoint.",
-            headers={"Allow": allowed},
+            METHOD_NOT_ALLOWED, f"Use {allowed} on this endpoint.", headers={"Allow": allowed}
         )
 
     def check_at_once(self) -> bool:
@@ -137,9 +126,7 @@ class Exchange(AnswerHandler):
 
     def _expect_body(self) -> None:
         """Raises GatewayError when the head tells that the body will not do."""
-        self._inbound = InboundBody(
-            self.request.headers, self.services.config.max_body_bytes
-        )
+        self._inbound = InboundBody(self.request.headers, self.services.config.max_body_bytes)
 
     def data_received(self, chunk: bytes) -> None:
         if self._leftover is not None:
@@ -178,11 +165,7 @@ class Exchange(AnswerHandler):
     def _refuse_body(self, fault: str) -> None:
         """What comes is not chunked: nothing behind it can be trusted, and the connection ends."""
         if self._leftover is None:
-            self._refuse(
-                GatewayError(
-                    INVALID_REQUEST, f"The request body is malformed: {fault}."
-                )
-            )
+            self._refuse(GatewayError(INVALID_REQUEST, f"The request body is malformed: {fault}."))
         self._end()
 
     async def _stop_lingering(self) -> None:
@@ -208,9 +191,7 @@ class Exchange(AnswerHandler):
 
         A stream that was cut ends there, and on a closed connection nothing is written at all.
         """
-        if (
-            self._connection.is_closed
-        ):  # it left with its last byte: nobody would be called back
+        if self._connection.is_closed:  # it left with its last byte: nobody would be called back
             self._client_left()
             return
         endpoint = self._endpoint()
@@ -259,15 +240,10 @@ class Exchange(AnswerHandler):
 
     def on_finish(self) -> None:
         self.release()
-        if (
-            self._lingering is not None
-            and self._lingering is not asyncio.current_task()
-        ):
+        if self._lingering is not None and self._lingering is not asyncio.current_task():
             self._lingering.cancel()
 
-    def finish(
-        self, chunk: str | bytes | dict[str, Any] | None = None
-    ) -> asyncio.Future[None]:
+    def finish(self, chunk: str | bytes | dict[str, Any] | None = None) -> asyncio.Future[None]:
         self._sent = super().finish(chunk)
         self._leave_flight()
         return self._sent

@@ -12,8 +12,12 @@ from actors.store.errors import StoreUnavailable
 from actors.wallet.messages import LedgerUnavailable
 from gw.web.errors import INTERNAL_ERROR, INVALID_REQUEST, GatewayError
 
-INTERNAL_MESSAGE = "The gateway failed to handle this request. Try again; if it persists, report its trace id."
-STORE_MESSAGE = "The gateway cannot reach its database at the moment. Nothing was charged; try again shortly."
+INTERNAL_MESSAGE = (
+    "The gateway failed to handle this request. Try again; if it persists, report its trace id."
+)
+STORE_MESSAGE = (
+    "The gateway cannot reach its database at the moment. Nothing was charged; try again shortly."
+)
 ENDING_MESSAGE = "The gateway is shutting down. Try again."
 
 

@@ -43,11 +43,7 @@ class PublicListener(Protocol):
 
 
 def bind(
-    address: Address,
-    *,
-    scheme: str = "http",
-    shares_port: bool = False,
-    is_open: bool = True,
+    address: Address, *, scheme: str = "http", shares_port: bool = False, is_open: bool = True
 ) -> tuple[list[socket.socket], str]:
     """Sockets of the address, and how a client writes it.
 
@@ -55,9 +51,7 @@ def bind(
     port and takes no connections.
     """
     if is_open:
-        sockets = bind_sockets(
-            address.port, address.host, backlog=BACKLOG, reuse_port=shares_port
-        )
+        sockets = bind_sockets(address.port, address.host, backlog=BACKLOG, reuse_port=shares_port)
     else:
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
         family, kind, protocol, _, place = found[0]
@@ -65,9 +59,7 @@ def bind(
         sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         sockets[0].bind(place)
-    for (
-        sock
-    ) in sockets:  # what is accepted has it too: an event of a stream must not wait
+    for sock in sockets:  # what is accepted has it too: an event of a stream must not wait
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sockets, f"{scheme}://{Address(address.host, sockets[0].getsockname()[1])}"
 

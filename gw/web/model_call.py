@@ -52,9 +52,7 @@ class ModelCallHandler(BaseHandler):
         is_known = registry.resolve(request.model) is not None
         # What is no model may be anything, a key in the wrong place too.
         named = request.model if is_known else redact(request.model)
-        self._detail = self.row_detail = {
-            "request": {"model": named, **request.parameters}
-        }
+        self._detail = self.row_detail = {"request": {"model": named, **request.parameters}}
         self._model = resolve_model(registry, request.model, self.principal)
         return request
 

@@ -39,19 +39,11 @@ def _body(shape: Shape, error: GatewayError, message: str) -> dict[str, Any]:
             told["details"] = error.details
         return {"type": "error", "error": told}
     if shape == "native":
-        told = {
-            "code": error.http_status,
-            "message": message,
-            "status": kind.native_status,
-        }
+        told = {"code": error.http_status, "message": message, "status": kind.native_status}
         if error.details is not None:
             told["details"] = error.details
         return {"error": told}
-    body: dict[str, Any] = {
-        "message": message,
-        "type": kind.chat_type,
-        "code": kind.code,
-    }
+    body: dict[str, Any] = {"message": message, "type": kind.chat_type, "code": kind.code}
     if shape == "images":
         body["param"] = error.param
     elif error.upstream_param is not None:

@@ -28,10 +28,7 @@ class Request(HTTPServerRequest):
     body = b""  # the handler takes it in itself (`body.py`)
 
     def __init__(
-        self,
-        connection: HTTPConnection,
-        start_line: RequestStartLine,
-        headers: HTTPHeaders,
+        self, connection: HTTPConnection, start_line: RequestStartLine, headers: HTTPHeaders
     ) -> None:
         self.method, uri, self.version = start_line
         self.uri = uri

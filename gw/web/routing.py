@@ -45,9 +45,7 @@ class Routes:
         for rule in self._rules:
             found = rule.matcher.match(request)
             if found is not None:
-                return Target(
-                    rule.target, rule.target_kwargs, found.get("path_args", ())
-                )
+                return Target(rule.target, rule.target_kwargs, found.get("path_args", ()))
         return self._otherwise
 
     def handler_at(self, target: str) -> Any:

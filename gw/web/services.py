@@ -93,9 +93,7 @@ class Refusal:
     call_id: UUID
     principal: Principal
     protocol: str
-    model: (
-        str | None
-    )  # as the client named it; None when the body was not read that far
+    model: str | None  # as the client named it; None when the body was not read that far
     http_status: int
     error_code: str
     error_message: str

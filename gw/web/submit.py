@@ -44,6 +44,4 @@ class SubmitHandler(ModelCallHandler):
         if submission is not None:
             # It is the client's to choose: it may be its API key, by mistake.
             self._detail["request"]["idempotency_key"] = redact(submission.claim.key)
-        await self.services.idempotency.run(
-            submission, lambda: use_case(writer), writer
-        )
+        await self.services.idempotency.run(submission, lambda: use_case(writer), writer)

@@ -68,9 +68,7 @@ class HandlerWriter:
         self._has_begun = True
         handler = self._handler
         handler.set_header("Cache-Control", "no-cache")
-        handler.set_header(
-            "X-Accel-Buffering", "no"
-        )  # nginx would collect the events otherwise
+        handler.set_header("X-Accel-Buffering", "no")  # nginx would collect the events otherwise
 
 
 def _kept_up(sent: Future[None]) -> Future[None]:

@@ -81,29 +81,21 @@ class FrontConnection(PacedConnection):
 
     context: PeerContext
 
-    def __init__(
-        self, listener: FrontListener, loop: asyncio.AbstractEventLoop
-    ) -> None:
+    def __init__(self, listener: FrontListener, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop, listener.ready, IDLE_SECONDS)
         self._listener = listener
         self._parser = HttpRequestParser(self)
         self._incoming: FrontRequest | None = None  # being read
         self._current: FrontRequest | None = None  # being answered
-        self._waiting: list[
-            FrontRequest
-        ] = []  # read, or being read, behind it; mostly none
+        self._waiting: list[FrontRequest] = []  # read, or being read, behind it; mostly none
         self._is_head = False
         self._target = b""
-        self._lines: list[
-            tuple[bytes, bytes]
-        ] = []  # of the head, or the trailer, being read
+        self._lines: list[tuple[bytes, bytes]] = []  # of the head, or the trailer, being read
         self._handed_on = 0  # heads begun and pieces of bodies
         self._unseen_bytes = 0  # which the parser has kept since
         self._begun = 0  # requests of which a part is in the last read
         self._method = ""  # of the request being read, when the parser does not know it
-        self._is_upgrading = (
-            False  # the parser stops at its head, the body is still to be read
-        )
+        self._is_upgrading = False  # the parser stops at its head, the body is still to be read
 
     def __repr__(self) -> str:
         state = "closed" if self.is_closed else "ending" if self._is_ending else "open"
@@ -150,9 +142,7 @@ class FrontConnection(PacedConnection):
         if self._unseen_bytes > HEAD_BYTES_MAX:
             self._fail(TOO_LARGE)
 
-    def _stopped(
-        self, fault: HttpParserError | HttpParserUpgrade | HeadFault, data: bytes
-    ) -> None:
+    def _stopped(self, fault: HttpParserError | HttpParserUpgrade | HeadFault, data: bytes) -> None:
         """The parser went no further in what was read."""
         if isinstance(fault, HttpParserUpgrade):
             self._ignore_upgrade(data[fault.args[0] :])
@@ -163,9 +153,7 @@ class FrontConnection(PacedConnection):
         else:
             self._fail(in_words(fault))
 
-    def _feed(
-        self, data: bytes
-    ) -> HttpParserError | HttpParserUpgrade | HeadFault | None:
+    def _feed(self, data: bytes) -> HttpParserError | HttpParserUpgrade | HeadFault | None:
         """Have it parsed, and say what stopped that.
 
         Without its traceback: that would hold on to the data until the collector comes.
@@ -208,23 +196,15 @@ class FrontConnection(PacedConnection):
         incoming = self._incoming
         assert incoming is not None
         if not self._is_head:
-            self._is_upgrading = (
-                False  # the second parser has come to where the first stopped
-            )
+            self._is_upgrading = False  # the second parser has come to where the first stopped
             return
-        if (
-            self._is_ending
-        ):  # refused meanwhile, with more requests behind it in the same read
+        if self._is_ending:  # refused meanwhile, with more requests behind it in the same read
             raise HeadFault("nothing is read behind a refused request")
         parser = self._parser
         version = parser.get_http_version()
         if version not in ("1.1", "1.0"):
-            raise HeadFault(
-                f"its request line names HTTP/{version}, a version not supported"
-            )
-        headers = headers_of(
-            self._lines, self._listener.names, target_bytes=len(self._target)
-        )
+            raise HeadFault(f"its request line names HTTP/{version}, a version not supported")
+        headers = headers_of(self._lines, self._listener.names, target_bytes=len(self._target))
         self._lines = []
         method = self._method or parser.get_method().decode("latin-1")
         self._method = ""
@@ -236,14 +216,10 @@ class FrontConnection(PacedConnection):
         if method not in RequestHandler.SUPPORTED_METHODS:
             incoming.keeps_alive = False
         else:
-            incoming.keeps_alive = (
-                "close" not in said if version == "1.1" else "keep-alive" in said
-            )
+            incoming.keeps_alive = "close" not in said if version == "1.1" else "keep-alive" in said
         self._is_head = False
         if parser.should_upgrade():
-            self._is_upgrading = (
-                "Content-Length" in headers or "Transfer-Encoding" in headers
-            )
+            self._is_upgrading = "Content-Length" in headers or "Transfer-Encoding" in headers
         self._arrived(incoming)
 
     def on_body(self, body: bytes) -> None:
@@ -368,12 +344,8 @@ class FrontConnection(PacedConnection):
         if self._is_upgrading and incoming is not None:
             # It stopped before the body. Another one begins where the head has been read already.
             headers = incoming.headers
-            name = (
-                "Content-Length" if "Content-Length" in headers else "Transfer-Encoding"
-            )
-            framing = f"POST / HTTP/1.1\r\n{name}: {headers[name]}\r\n\r\n".encode(
-                "latin-1"
-            )
+            name = "Content-Length" if "Content-Length" in headers else "Transfer-Encoding"
+            framing = f"POST / HTTP/1.1\r\n{name}: {headers[name]}\r\n\r\n".encode("latin-1")
             self._is_head = False
             self._parser.feed_data(framing)
         if rest:

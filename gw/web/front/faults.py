@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from httptools import (
-    HttpParserError,
-    HttpParserInvalidMethodError,
-    HttpParserInvalidURLError,
-)
+from httptools import HttpParserError, HttpParserInvalidMethodError, HttpParserInvalidURLError
 
 _REQUEST_LINE = "its request line is none of HTTP/1.1"
 _LENGTH = "Content-Length must be one whole number"

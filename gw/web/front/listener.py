@@ -41,9 +41,7 @@ class FrontListener:
         loop = asyncio.get_running_loop()
         self.application = application
         self.names = FieldNames()
-        self.ready: Future[None] = (
-            loop.create_future()
-        )  # done: for whoever need not wait
+        self.ready: Future[None] = loop.create_future()  # done: for whoever need not wait
         self.ready.set_result(None)
         self._loop = loop
         self._connections_max = connections_max or connections_bound()
@@ -51,9 +49,7 @@ class FrontListener:
         self._emptied: Future[None] | None = None
         self._tls = tls
         self.scheme = "http" if tls is None else "https"
-        self._sockets, self.url = bind(
-            address, scheme=self.scheme, shares_port=shares_port
-        )
+        self._sockets, self.url = bind(address, scheme=self.scheme, shares_port=shares_port)
         self._servers: list[asyncio.Server] = []
 
     def __repr__(self) -> str:
@@ -69,12 +65,8 @@ class FrontListener:
                     backlog=BACKLOG,
                     ssl=self._tls,
                     # A handshake is bounded like a head, a farewell like what comes before it.
-                    ssl_handshake_timeout=HEAD_SECONDS
-                    if self._tls is not None
-                    else None,
-                    ssl_shutdown_timeout=LINGER_SECONDS
-                    if self._tls is not None
-                    else None,
+                    ssl_handshake_timeout=HEAD_SECONDS if self._tls is not None else None,
+                    ssl_shutdown_timeout=LINGER_SECONDS if self._tls is not None else None,
                 )
             )
 
@@ -109,11 +101,7 @@ class FrontListener:
     def left(self, connection: FrontConnection) -> None:
         """A connection is gone."""
         self._connections.discard(connection)
-        if (
-            self._emptied is not None
-            and not self._connections
-            and not self._emptied.done()
-        ):
+        if self._emptied is not None and not self._connections and not self._emptied.done():
             self._emptied.set_result(None)
 
     def refuse(self, request: FrontRequest, fault: GatewayError) -> None:

@@ -66,13 +66,7 @@ class FrontRequest(HTTPConnection):
         self._body_fault: str | None = None
 
     def __repr__(self) -> str:
-        state = (
-            "finished"
-            if self.is_finished
-            else "complete"
-            if self.is_complete
-            else "open"
-        )
+        state = "finished" if self.is_finished else "complete" if self.is_complete else "open"
         return f"<FrontRequest {state}>"
 
     # --- From the parser ---

@@ -42,8 +42,7 @@ def write() -> None:
     FOLDER.mkdir(exist_ok=True)
     for way in WAYS:
         sections = [
-            f"{_MARK}{path.stem}\n{told(way, path)}\n\n"
-            for path in transcripts(way.upstream)
+            f"{_MARK}{path.stem}\n{told(way, path)}\n\n" for path in transcripts(way.upstream)
         ]
         (FOLDER / f"{way}.txt").write_text("".join(sections), encoding="utf-8")
 

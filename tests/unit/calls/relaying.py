@@ -38,9 +38,7 @@ class Way:
     is_array: bool = False
 
     def __str__(self) -> str:
-        return f"{self.client}-on-{self.upstream}" + (
-            "-as-array" if self.is_array else ""
-        )
+        return f"{self.client}-on-{self.upstream}" + ("-as-array" if self.is_array else "")
 
 
 @dataclass(frozen=True)
@@ -53,17 +51,13 @@ class Relayed:
     reading: tuple[object, ...]
 
 
-NATIVE = [Way(name, name) for name in DIALECTS] + [
-    Way("native", "native", is_array=True)
-]
+NATIVE = [Way(name, name) for name in DIALECTS] + [Way("native", "native", is_array=True)]
 TRANSLATED = [Way(client, upstream) for client, upstream in TRANSLATIONS]
 TRANSLATED.insert(2, Way("chat", "responses"))  # the way of the built-in tools
 TRANSLATED += [Way("native", way.upstream, is_array=True) for way in TRANSLATED[4:]]
 
 
-def relayed(
-    way: Way, pieces: Iterable[bytes], *, asks_for_usage: bool = True
-) -> Relayed:
+def relayed(way: Way, pieces: Iterable[bytes], *, asks_for_usage: bool = True) -> Relayed:
     """Everything that reaches the client of a stream that comes in these pieces."""
     dialect = DIALECTS[way.upstream]
     meter = dialect.new_meter()
@@ -71,18 +65,11 @@ def relayed(
     translated = None
     if way.client != way.upstream:
         translation = translation_between(way.client, way.upstream)
-        translated = TranslatedCall(
-            translation, ASKED[way.client], redact=lambda text: text
-        )
+        translated = TranslatedCall(translation, ASKED[way.client], redact=lambda text: text)
         stream = translated.stream(
-            id="answer-1",
-            created=1_700_000_000,
-            model="m",
-            include_usage=asks_for_usage,
+            id="answer-1", created=1_700_000_000, model="m", include_usage=asks_for_usage
         )
-        framing = TranslatedFraming(
-            stream, framing, meter, has_terminator=dialect.has_terminator
-        )
+        framing = TranslatedFraming(stream, framing, meter, has_terminator=dialect.has_terminator)
     speech = Speech(REQUEST, dialect, translated)
     blocks = EventBlocks(meter, speech, framing, forwards_usage=asks_for_usage)
     written: list[bytes] = []

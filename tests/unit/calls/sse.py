@@ -15,11 +15,7 @@ def event(value: Any) -> bytes:
 
 def delta(text: str = "", *, finish: str | None = None, **more: Any) -> bytes:
     """An event that adds `text`."""
-    choice = {
-        "index": 0,
-        "delta": {"content": text} if text else {},
-        "finish_reason": finish,
-    }
+    choice = {"index": 0, "delta": {"content": text} if text else {}, "finish_reason": finish}
     return event({"id": "chatcmpl-1", "model": "up", "choices": [choice], **more})
 
 
@@ -33,15 +29,11 @@ def usage_of(prompt: int, completion: int, cached: int = 0) -> dict[str, Any]:
 
 
 def usage_event(prompt: int, completion: int, cached: int = 0) -> bytes:
-    return event(
-        {"id": "c", "choices": [], "usage": usage_of(prompt, completion, cached)}
-    )
+    return event({"id": "c", "choices": [], "usage": usage_of(prompt, completion, cached)})
 
 
 def error_event(message: str = "overloaded") -> bytes:
-    return event(
-        {"error": {"message": message, "type": "server_error", "code": "boom"}}
-    )
+    return event({"error": {"message": message, "type": "server_error", "code": "boom"}})
 
 
 def whole(text: str = "Hello", *, usage: Any = None) -> bytes:
@@ -49,9 +41,7 @@ def whole(text: str = "Hello", *, usage: Any = None) -> bytes:
     body: dict[str, Any] = {
         "id": "chatcmpl-1",
         "object": "chat.completion",
-        "choices": [
-            {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-        ],
+        "choices": [{"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
     }
     if usage is not None:
         body["usage"] = usage
@@ -59,6 +49,4 @@ def whole(text: str = "Hello", *, usage: Any = None) -> bytes:
 
 
 def error_body(message: str) -> bytes:
-    return json.dumps(
-        {"error": {"message": message, "type": "x", "code": None}}
-    ).encode()
+    return json.dumps({"error": {"message": message, "type": "x", "code": None}}).encode()

@@ -92,9 +92,7 @@ def test_spend_cap_of_the_key_is_its_own_message() -> None:
             assert told.error is not None
             assert "spend cap" in told.error.message
             assert (await w.call(cap=HOLD)).status == ("success", None)
-            assert_refused(
-                await w.call(cap=HOLD), 402, "quota_exceeded"
-            )  # 20,000 are spent
+            assert_refused(await w.call(cap=HOLD), 402, "quota_exceeded")  # 20,000 are spent
 
     run(main())
 
@@ -166,9 +164,7 @@ def test_answer_whose_settlement_meets_an_outage_is_charged_once_it_is_over(
 
 
 @pytest.mark.parametrize("turns", range(12))
-def test_client_that_leaves_around_its_hold_leaves_one_row_and_no_hold(
-    turns: int,
-) -> None:
+def test_client_that_leaves_around_its_hold_leaves_one_row_and_no_hold(turns: int) -> None:
     async def main() -> None:
         async with world(a=[answer(asyncio.Event())]) as w:
             call, writer = w.prepare(), RecordingWriter()
@@ -198,11 +194,7 @@ def test_defect_of_ours_ends_the_call_and_is_settled() -> None:
                 await task
             await w.settled()
             row = w.ledger.rows[call.facts.call_id]
-            assert (row["status"], row["error_code"], row["cost"]) == (
-                "error",
-                "internal_error",
-                0,
-            )
+            assert (row["status"], row["error_code"], row["cost"]) == ("error", "internal_error", 0)
             assert "a defect" not in str(row)
             assert w.verdict("a") is None
 

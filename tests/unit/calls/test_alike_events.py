@@ -20,18 +20,12 @@ WAYS = [way for way in (*NATIVE, *TRANSLATED) if way.upstream in ("chat", "messa
 HEAD, TAIL = b'data: {"content":"', b'"}\n\n'
 
 TEXTS = st.one_of(
-    st.sampled_from(
-        ["word ", "ü 🌊", 'a "quoted" one', "back\\slash", "line\n", "\x7f\u00a0", ""]
-    ),
+    st.sampled_from(["word ", "ü 🌊", 'a "quoted" one', "back\\slash", "line\n", "\x7f\u00a0", ""]),
     st.text(max_size=8),
 )
 # What an event may say beside text, or in its place.
-OTHERS = st.sampled_from(
-    ["thought", "call", "stop", "usage", "error", "ping", "mess", "comment"]
-)
-PARTS = st.lists(
-    st.one_of(st.lists(TEXTS, min_size=1, max_size=9), OTHERS), min_size=1, max_size=6
-)
+OTHERS = st.sampled_from(["thought", "call", "stop", "usage", "error", "ping", "mess", "comment"])
+PARTS = st.lists(st.one_of(st.lists(TEXTS, min_size=1, max_size=9), OTHERS), min_size=1, max_size=6)
 
 
 def data(value: Any) -> bytes:
@@ -85,9 +79,7 @@ def messages_other(kind: str) -> bytes:
         "call": begun + messages_delta("input_json", "partial_json", '{"text":"x"}', 1),
         "stop": messages_event("message_delta", delta=stop, usage={"output_tokens": 9}),
         "usage": messages_event("message_delta", delta={}, usage={"output_tokens": 4}),
-        "error": messages_event(
-            "error", error={"type": "overloaded_error", "message": "no"}
-        ),
+        "error": messages_event("error", error={"type": "overloaded_error", "message": "no"}),
         "ping": messages_event("ping"),
         "mess": b'data: {"delta":{"text":"torn\n\n',
         "comment": b": still here\n\n",
@@ -118,12 +110,8 @@ def events_of(upstream: str, parts: list[list[str] | str]) -> list[bytes]:
     cuts=st.lists(st.integers(1, 400), max_size=6),
     asks_for_usage=st.booleans(),
 )
-@example(
-    parts=[["one"] * 9, "usage", ["two"] * 9, "stop"], cuts=[], asks_for_usage=False
-)
-@example(
-    parts=[["one"] * 9, "error", ["two"] * 9, "stop"], cuts=[], asks_for_usage=False
-)
+@example(parts=[["one"] * 9, "usage", ["two"] * 9, "stop"], cuts=[], asks_for_usage=False)
+@example(parts=[["one"] * 9, "error", ["two"] * 9, "stop"], cuts=[], asks_for_usage=False)
 @example(
     parts=[["one"] * 4, "thought", ["two"] * 9, "call", ["x"] * 9],
     cuts=[],
@@ -172,9 +160,7 @@ def test_run_ends_where_an_event_is_another_or_its_text_more_than_it_looks() -> 
 def test_what_is_not_proved_to_be_text_is_in_no_run() -> None:
     alike = AlikeEvents(b'"content":"')
     for _ in range(3):
-        alike.learn(
-            HEAD + b"one" + TAIL, HEAD + b"two" + TAIL, lambda event, text: False
-        )
+        alike.learn(HEAD + b"one" + TAIL, HEAD + b"two" + TAIL, lambda event, text: False)
     assert alike.run(HEAD + b"one" + TAIL) is None
 
 

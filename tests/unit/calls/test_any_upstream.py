@@ -120,9 +120,7 @@ async def serve(w: World, client: dict[str, Any]) -> Told:
 def check(w: World, told: Told) -> None:
     """What holds of every call that was admitted, however it went."""
     call_id, writer = told.call.facts.call_id, told.writer
-    kinds = [
-        kind for _, _, entry_of, kind, _, _ in w.ledger.entries if entry_of == call_id
-    ]
+    kinds = [kind for _, _, entry_of, kind, _, _ in w.ledger.entries if entry_of == call_id]
     assert kinds in (["hold", "settle"], ["hold", "refund"], []), kinds
     assert told.row is not None
     assert writer.is_row_owned
@@ -135,9 +133,7 @@ def check(w: World, told: Told) -> None:
     if told.status[0] == "success":
         assert writer.has_ended
         assert isinstance(told.call, ChatCall)
-        assert not told.call.is_stream or writer.sent.endswith(
-            (sse.DONE, b"[DONE]\n\n")
-        )
+        assert not told.call.is_stream or writer.sent.endswith((sse.DONE, b"[DONE]\n\n"))
     if told.status[0] == "rejected":
         assert told.error is not None
 

@@ -30,9 +30,7 @@ SPEAKS = frozenset({"chat", "responses"})
 
 
 def sse(*events: dict[str, Any]) -> bytes:
-    return b"".join(
-        b"data: " + json.dumps(event).encode() + b"\n\n" for event in events
-    )
+    return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
 
 
 def stream(*steps: dict[str, Any] | Step) -> Script:
@@ -41,51 +39,32 @@ def stream(*steps: dict[str, Any] | Step) -> Script:
 
 
 GOOD = stream(CREATED, text("Hi"), completed())
-FAILED = completed(
-    status="failed", error={"code": "server_error", "message": "api-key-of-a broke"}
-)
-ERROR = {
-    "type": "error",
-    "error": {"code": "server_error", "message": "api-key-of-a broke"},
-}
+FAILED = completed(status="failed", error={"code": "server_error", "message": "api-key-of-a broke"})
+ERROR = {"type": "error", "error": {"code": "server_error", "message": "api-key-of-a broke"}}
 
 
 def channels(*names: str, **changes: Any) -> list[ChannelSpec]:
     """Channels that run web searches, in this order of priority."""
     usual = {"protocols": SPEAKS, "tools": frozenset({SEARCH}), **changes}
-    return [
-        make_channel(name, priority=at, **usual)
-        for at, name in enumerate(names, start=1)
-    ]
+    return [make_channel(name, priority=at, **usual) for at, name in enumerate(names, start=1)]
 
 
 def prepared(w: World, *tools: str) -> ChatCall:
     """A call with these tools, as the endpoint makes it."""
-    asked: dict[str, Any] = {
-        "model": "m",
-        "messages": MESSAGES,
-        "max_tokens": 100,
-        "stream": True,
-    }
+    asked: dict[str, Any] = {"model": "m", "messages": MESSAGES, "max_tokens": 100, "stream": True}
     asked["tools"] = [{"type": tool} for tool in tools]
     call = w.prepare(**{name: asked[name] for name in ("stream", "tools")})
 
     def speak(candidate: Any, channel: ChannelSpec) -> Speech:
         translated = TranslatedCall(
-            BUILTIN_TOOLS,
-            asked,
-            redact=lambda text: text.replace(channel.api_key, "[…]"),
+            BUILTIN_TOOLS, asked, redact=lambda text: text.replace(channel.api_key, "[…]")
         )
         body = translated.upstream_body(model="up", stream=True, max_tokens=100)
         url = f"{channel.base_url}/v1/{candidate.protocol}"
         request = UpstreamRequest("POST", url, (), json.dumps(body).encode())
         return Speech(request, RESPONSES, translated)
 
-    changed: dict[str, Any] = {
-        "tools": tools,
-        "tools_protocol": "responses",
-        "speak": speak,
-    }
+    changed: dict[str, Any] = {"tools": tools, "tools_protocol": "responses", "speak": speak}
     made = {name: getattr(call, name) for name in call.__struct_fields__}
     return ChatCall(**{**made, **changed})
 
@@ -145,12 +124,7 @@ def test_incomplete_answer_is_charged_and_complete_for_the_client() -> None:
     ("steps", "message", "tokens", "outcome"),
     [
         ([], "The upstream ended the stream before it was complete.", 1, "cut"),
-        (
-            [UpstreamCut()],
-            "The upstream ended the stream before it was complete.",
-            1,
-            "cut",
-        ),
+        ([UpstreamCut()], "The upstream ended the stream before it was complete.", 1, "cut"),
         ([ERROR], "[…] broke", 1, "cut"),
         ([FAILED], "[…] broke", 5, "error_event"),
         ([ERROR, 3, FAILED], "[…] broke", 5, "error_event"),
@@ -220,15 +194,7 @@ def test_client_that_leaves_pays_for_what_was_delivered() -> None:
         stream(CREATED, ERROR, FAILED),
         stream(CREATED, {"type": "response.web_search_call.searching"}, UpstreamCut()),
     ],
-    ids=[
-        "lost",
-        "503",
-        "cut",
-        "error",
-        "failed",
-        "error and failed",
-        "cut while searching",
-    ],
+    ids=["lost", "503", "cut", "error", "failed", "error and failed", "cut while searching"],
 )
 def test_next_channel_with_the_tool_answers(script: Script) -> None:
     async def main() -> None:
@@ -238,12 +204,7 @@ def test_next_channel_with_the_tool_answers(script: Script) -> None:
             *channels("y", protocols=frozenset({"chat"})),
             *channels("b"),
         ]
-        given: dict[str, Sequence[Script]] = {
-            "a": [script],
-            "b": [GOOD],
-            "z": [],
-            "y": [],
-        }
+        given: dict[str, Sequence[Script]] = {"a": [script], "b": [GOOD], "z": [], "y": []}
         async with world(given, channels=specs) as w:
             told = await asking(w, SEARCH)
             assert content(told) == "Hi"
@@ -259,17 +220,12 @@ def test_next_channel_with_the_tool_answers(script: Script) -> None:
     [[FAILED], [ERROR], [ERROR, UpstreamCut()], [ERROR, FAILED], [ERROR, FOR_EVER]],
     ids=["failed", "error", "error and lost", "error and failed", "error and silence"],
 )
-def test_failure_everywhere_is_an_error_answer_in_the_upstreams_words(
-    steps: list[Any],
-) -> None:
+def test_failure_everywhere_is_an_error_answer_in_the_upstreams_words(steps: list[Any]) -> None:
     async def main() -> None:
         async with world(a=[stream(CREATED, *steps)], channels=channels("a")) as w:
             told = await asking(w, SEARCH)
             assert told.error is not None
-            assert (told.error.http_status, told.error.kind.code) == (
-                502,
-                "upstream_error",
-            )
+            assert (told.error.http_status, told.error.kind.code) == (502, "upstream_error")
             assert told.error.message in ("[…] broke", "[redacted] broke")
             assert told.attempts == ["upstream_error"]
             assert (told.status, told.cost) == (("error", "upstream_error"), 0)
@@ -296,10 +252,7 @@ def test_channel_that_is_busy_is_no_missing_tool() -> None:
 
 def test_model_without_channels_has_none_available() -> None:
     async def main() -> None:
-        for model in (
-            make_model(),
-            make_model("a", endpoint_type="images_generations"),
-        ):
+        for model in (make_model(), make_model("a", endpoint_type="images_generations")):
             async with world(a=[GOOD], channels=channels("a"), model=model) as w:
                 told = await asking(w, SEARCH)
                 assert told.error is not None

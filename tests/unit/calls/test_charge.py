@@ -16,8 +16,7 @@ from channels.usage import PartialUsage, Usage
 from gw.calls.charge import NOTHING, PLAUSIBLE_TOKENS_MAX, Charge, charge, delivered
 
 PRICE = TokenPrice.of(
-    PriceSpec(input=Decimal(1), output=Decimal(10), cached_input=Decimal("0.1")),
-    Decimal(1),
+    PriceSpec(input=Decimal(1), output=Decimal(10), cached_input=Decimal("0.1")), Decimal(1)
 )
 
 
@@ -49,10 +48,7 @@ def test_usage_is_believed_whatever_else_was_seen() -> None:
         Reading(usage, error_seen="an error"),
     ):
         made = charged(reading)
-        assert (made.usage, made.cost_nano_usd) == (
-            usage,
-            40 * 1000 + 60 * 100 + 5 * 10_000,
-        )
+        assert (made.usage, made.cost_nano_usd) == (usage, 40 * 1000 + 60 * 100 + 5 * 10_000)
         assert made.basis == "stated"
 
 
@@ -76,9 +72,7 @@ def test_output_without_usage_is_estimated() -> None:
 
 def test_usage_beyond_belief_is_replaced_by_the_estimate() -> None:
     absurd = Usage(input_tokens=10, output_tokens=PLAUSIBLE_TOKENS_MAX + 1)
-    assert charged(Reading(absurd, characters=4)).usage == Usage(
-        input_tokens=11, output_tokens=1
-    )
+    assert charged(Reading(absurd, characters=4)).usage == Usage(input_tokens=11, output_tokens=1)
     assert charged(Reading(absurd)) is NOTHING
 
 
@@ -94,9 +88,7 @@ def test_what_the_heartbeat_reports_is_what_would_be_charged() -> None:
     st.integers(0, PLAUSIBLE_TOKENS_MAX),
     st.decimals(min_value=0, max_value=10**9, places=2),
 )
-def test_no_price_overflows_the_ledger(
-    tokens: int, characters: int, usd: Decimal
-) -> None:
+def test_no_price_overflows_the_ledger(tokens: int, characters: int, usd: Decimal) -> None:
     price = TokenPrice.of(PriceSpec(input=usd, output=usd), Decimal(10))
     usage = Usage(input_tokens=tokens, output_tokens=tokens)
     for reading in (Reading(usage), Reading(characters=characters)):
@@ -109,9 +101,7 @@ def test_stated_input_alone_is_nothing_delivered() -> None:
     partial = PartialUsage(input=stated, output_tokens=1)
     assert charged(Reading(partial_usage=partial)) is NOTHING
     assert charged(Reading(partial_usage=partial, error_seen="an error")) is NOTHING
-    assert (
-        charged(Reading(partial_usage=partial, finished=True)).usage.input_tokens == 100
-    )
+    assert charged(Reading(partial_usage=partial, finished=True)).usage.input_tokens == 100
 
 
 def test_cut_stream_takes_its_input_from_what_was_stated() -> None:

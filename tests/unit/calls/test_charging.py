@@ -90,11 +90,7 @@ def test_explicit_zero_is_believed(stream: bool) -> None:
         )
         async with world(a=[script]) as w:
             told = await w.call(stream=stream)
-            assert (told.status, told.cost, told.tokens) == (
-                ("success", None),
-                0,
-                (0, 0, 0),
-            )
+            assert (told.status, told.cost, told.tokens) == (("success", None), 0, (0, 0, 0))
 
     run(main())
 
@@ -112,10 +108,7 @@ def test_empty_answer_without_usage_is_charged_for_its_input_only() -> None:
     async def main() -> None:
         async with world(a=[answer(sse.delta(finish="stop"), sse.DONE)]) as w:
             told = await w.call(stream=True)
-            assert (told.tokens, told.cost) == (
-                (ESTIMATED_INPUT, 0, 0),
-                ESTIMATED_INPUT * INPUT,
-            )
+            assert (told.tokens, told.cost) == ((ESTIMATED_INPUT, 0, 0), ESTIMATED_INPUT * INPUT)
 
     run(main())
 
@@ -124,9 +117,7 @@ def test_thinking_and_tool_calls_count_as_output() -> None:
     async def main() -> None:
         thought = sse.event({"choices": [{"delta": {"reasoning_content": "x" * 10}}]})
         called = {"function": {"name": "look", "arguments": '{"a":1}'}}
-        tool = sse.event(
-            {"choices": [{"delta": {"tool_calls": [{"index": 0, **called}]}}]}
-        )
+        tool = sse.event({"choices": [{"delta": {"tool_calls": [{"index": 0, **called}]}}]})
         async with world(a=[answer(thought, tool, UpstreamCut())]) as w:
             told = await w.call(stream=True)
             assert told.tokens == (ESTIMATED_INPUT, 6, 0)  # 10 + 4 + 7 characters
@@ -135,11 +126,7 @@ def test_thinking_and_tool_calls_count_as_output() -> None:
 
 
 CUT: list[tuple[str, Script, tuple[int, int, int]]] = [
-    (
-        "by the characters emitted",
-        (sse.delta("x" * 9), UpstreamCut()),
-        (ESTIMATED_INPUT, 3, 0),
-    ),
+    ("by the characters emitted", (sse.delta("x" * 9), UpstreamCut()), (ESTIMATED_INPUT, 3, 0)),
     (
         "by usage that had come",
         (sse.delta("x"), sse.usage_event(50, 4), UpstreamCut()),
@@ -158,9 +145,7 @@ CUT: list[tuple[str, Script, tuple[int, int, int]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("steps", "tokens"), [c[1:] for c in CUT], ids=[c[0] for c in CUT]
-)
+@pytest.mark.parametrize(("steps", "tokens"), [c[1:] for c in CUT], ids=[c[0] for c in CUT])
 def test_cut_stream_is_charged(steps: Script, tokens: tuple[int, int, int]) -> None:
     async def main() -> None:
         async with world(a=[answer(*steps)]) as w:
@@ -178,9 +163,7 @@ def test_error_in_place_of_an_answer_is_free(stream: bool) -> None:
 
     async def main() -> None:
         body = sse.error_body("a long text " * 50)
-        script = (
-            answer(sse.error_event("x" * 500), sse.DONE) if stream else answer(body)
-        )
+        script = answer(sse.error_event("x" * 500), sse.DONE) if stream else answer(body)
         async with world(a=[script]) as w:
             told = await w.call(stream=stream)
             if stream:  # its bytes are the client's, as they came

@@ -42,13 +42,9 @@ async def time_out(
     return await w.end(call, writer)
 
 
-@pytest.mark.parametrize(
-    "where", ["before the head", "before the first event", "in the body"]
-)
+@pytest.mark.parametrize("where", ["before the head", "before the first event", "in the body"])
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-def test_time_out_before_anything_was_sent_is_504_and_no_retry(
-    where: str, stream: bool
-) -> None:
+def test_time_out_before_anything_was_sent_is_504_and_no_retry(where: str, stream: bool) -> None:
     async def main() -> None:
         scripts: dict[str, Script] = {
             "before the head": (FOR_EVER, *GOOD),
@@ -56,14 +52,9 @@ def test_time_out_before_anything_was_sent_is_504_and_no_retry(
             "in the body": answer(b'{"cho', FOR_EVER),
         }
         async with world(a=[scripts[where]], b=[GOOD]) as w:
-            told = await time_out(
-                w, lambda _: w.wire.opening or w.wire.responses, stream=stream
-            )
+            told = await time_out(w, lambda _: w.wire.opening or w.wire.responses, stream=stream)
             assert told.error is not None
-            assert (told.error.http_status, told.error.kind.code) == (
-                504,
-                "upstream_timeout",
-            )
+            assert (told.error.http_status, told.error.kind.code) == (504, "upstream_timeout")
             assert told.status == ("interrupted", "upstream_timeout")
             assert (told.cost, told.attempts) == (0, ["upstream_timeout"])
             assert w.wire.tried == ["a"]
@@ -109,9 +100,7 @@ def test_time_out_in_mid_stream_ends_it_early_and_charges_what_went_out() -> Non
 def test_time_out_for_a_client_that_does_not_read_says_nothing_of_the_channel() -> None:
     async def main() -> None:
         async with world(a=[answer(HELLO, HELLO, sse.DONE)]) as w:
-            told = await time_out(
-                w, lambda writer: writer.waiting, reads=asyncio.Event()
-            )
+            told = await time_out(w, lambda writer: writer.waiting, reads=asyncio.Event())
             assert told.status == ("interrupted", "upstream_timeout")
             assert told.cost == CHARGED
             assert w.verdict("a") is None
@@ -139,9 +128,7 @@ def test_client_that_leaves_before_its_hold_pays_nothing_and_has_a_row() -> None
 
 
 @pytest.mark.parametrize("where", ["before the head", "before the first event"])
-def test_client_that_leaves_during_an_attempt_cancels_it_and_pays_nothing(
-    where: str,
-) -> None:
+def test_client_that_leaves_during_an_attempt_cancels_it_and_pays_nothing(where: str) -> None:
     async def main() -> None:
         script = (FOR_EVER,) if where == "before the head" else answer(FOR_EVER)
         async with world(a=[script], b=[GOOD]) as w:
@@ -157,9 +144,7 @@ def test_client_that_leaves_during_an_attempt_cancels_it_and_pays_nothing(
     run(main())
 
 
-def test_client_that_leaves_during_the_second_attempt_finds_the_first_in_its_row() -> (
-    None
-):
+def test_client_that_leaves_during_the_second_attempt_finds_the_first_in_its_row() -> None:
     async def main() -> None:
         async with world(a=[answer(status=500)], b=[(FOR_EVER,)]) as w:
             call, writer = w.prepare(), RecordingWriter()
@@ -223,10 +208,7 @@ def test_client_found_gone_at_a_write_ends_the_call(after: int) -> None:
 def test_client_that_leaves_while_it_is_not_reading_is_charged_once() -> None:
     async def main() -> None:
         async with world(a=[answer(HELLO, HELLO, sse.DONE)]) as w:
-            call, writer = (
-                w.prepare(stream=True),
-                RecordingWriter(reads=asyncio.Event()),
-            )
+            call, writer = w.prepare(stream=True), RecordingWriter(reads=asyncio.Event())
             w.begin(call, writer)
             await eventually(lambda: writer.waiting == 1)
             writer.leave()
@@ -253,9 +235,7 @@ def test_client_that_leaves_after_the_last_bytes_changes_nothing() -> None:
 @pytest.mark.parametrize("where", ["at the hold", "at the upstream", "in mid-stream"])
 def test_call_cut_by_a_drain_is_interrupted_by_the_gateway(where: str) -> None:
     async def main() -> None:
-        script = (
-            answer(HELLO, FOR_EVER) if where == "in mid-stream" else answer(FOR_EVER)
-        )
+        script = answer(HELLO, FOR_EVER) if where == "in mid-stream" else answer(FOR_EVER)
         async with world(a=[script]) as w:
             gate = w.ledger.gate = asyncio.Event()
             call, writer = w.prepare(stream=True), RecordingWriter()

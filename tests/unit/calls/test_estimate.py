@@ -15,9 +15,7 @@ from gw.calls.estimate import Estimate, estimate, tokens_of_bytes
 PRICE = TokenPrice.of(PriceSpec(input=Decimal(1), output=Decimal(10)), Decimal(1))
 
 
-def estimated(
-    content_bytes: int, max_tokens: int | None, ceiling: int | None
-) -> Estimate:
+def estimated(content_bytes: int, max_tokens: int | None, ceiling: int | None) -> Estimate:
     return estimate(
         content_bytes=content_bytes,
         max_tokens=max_tokens,
@@ -26,9 +24,7 @@ def estimated(
     )
 
 
-@pytest.mark.parametrize(
-    ("count", "tokens"), [(0, 0), (1, 1), (4, 1), (5, 2), (400, 100)]
-)
+@pytest.mark.parametrize(("count", "tokens"), [(0, 0), (1, 1), (4, 1), (5, 2), (400, 100)])
 def test_four_bytes_are_a_token_rounded_up(count: int, tokens: int) -> None:
     assert tokens_of_bytes(count) == tokens
 
@@ -50,8 +46,6 @@ def test_output_is_the_explicit_maximum_or_the_models_within_bounds(
 
 
 @given(st.integers(0, 10**8), st.integers(1, 2**53))
-def test_amount_is_both_parts_at_their_price(
-    content_bytes: int, max_tokens: int
-) -> None:
+def test_amount_is_both_parts_at_their_price(content_bytes: int, max_tokens: int) -> None:
     made = estimated(content_bytes, max_tokens, None)
     assert made.amount_nano_usd == -(-content_bytes // 4) * 1000 + max_tokens * 10_000

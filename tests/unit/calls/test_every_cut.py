@@ -58,11 +58,7 @@ def test_line_ends_change_nothing_but_themselves(way: Way, path: Path) -> None:
     stream = path.read_bytes()
     usual = relayed(way, [stream])
     for line_end in (b"\r\n", b"\r"):
-        other = (
-            stream.replace(b"\r\n", b"\n")
-            .replace(b"\r", b"\n")
-            .replace(b"\n", line_end)
-        )
+        other = stream.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", line_end)
         whole = relayed(way, [other])
         assert in_pieces(way, other, 1) == in_pieces(way, other, 7) == whole
         assert (whole.reading, whole.is_complete) == (usual.reading, usual.is_complete)
@@ -82,9 +78,7 @@ def test_native_stream_keeps_its_bytes(way: Way) -> None:
             assert not any(rest), "every whole event went out"
         else:
             before_the_end = got.body[: got.body.rfind(data_in(got.body)[-1])]
-            assert not relayed(way, [before_the_end]).is_complete, (
-                "nothing follows the end"
-            )
+            assert not relayed(way, [before_the_end]).is_complete, "nothing follows the end"
 
 
 def data_in(stream: bytes) -> list[bytes]:
@@ -95,9 +89,7 @@ def data_in(stream: bytes) -> list[bytes]:
 @pytest.mark.parametrize("way", WAYS, ids=str)
 def test_translation_tells_what_it_told_before(way: Way) -> None:
     found = {path.stem: told(way, path) for path in transcripts(way.upstream)}
-    assert found == kept(way), (
-        "read the difference; then `python -m tests.unit.calls.golden`"
-    )
+    assert found == kept(way), "read the difference; then `python -m tests.unit.calls.golden`"
 
 
 def text_stream(upstream: str, text: str) -> bytes:
@@ -147,9 +139,7 @@ def test_several_events_in_one_read_are_several(way: Way) -> None:
     stream = text_stream(way.upstream, SAID)
     ends = [at + 2 for at in range(len(stream)) if stream[at : at + 2] == b"\n\n"]
     by_event = relayed(way, [stream[a:b] for a, b in pairwise([0, *ends])])
-    by_two = relayed(
-        way, [stream[a:b] for a, b in pairwise([0, *ends[1::2], len(stream)])]
-    )
+    by_two = relayed(way, [stream[a:b] for a, b in pairwise([0, *ends[1::2], len(stream)])])
     assert by_event == by_two == relayed(way, [stream])
     assert SAID.encode() in by_event.body
 
@@ -175,13 +165,7 @@ UNKNOWN: dict[str, list[bytes]] = {
         b'data: {"candidates":[{"content":{"parts":[{"hologram":{"x":1}}]},"index":0}]}\n\n',
     ],
 }
-NONSENSE = [
-    b"data: not json\n\n",
-    b"data: [1,2]\n\n",
-    b"data: null\n\n",
-    b": a comment\n\n",
-    b"\n",
-]
+NONSENSE = [b"data: not json\n\n", b"data: [1,2]\n\n", b"data: null\n\n", b": a comment\n\n", b"\n"]
 
 
 @pytest.mark.parametrize("way", [*NATIVE[:4], *WAYS], ids=str)
@@ -202,19 +186,7 @@ def test_unknown_event_anywhere_is_passed_on_or_passed_over(way: Way) -> None:
 
 
 BITS = st.sampled_from(
-    [
-        b"\n",
-        b"\r",
-        b"\r\n",
-        b"\n\n",
-        b"\xff",
-        b"{",
-        b"}",
-        b'"',
-        b"null",
-        b"data: ",
-        b": x\n\n",
-    ]
+    [b"\n", b"\r", b"\r\n", b"\n\n", b"\xff", b"{", b"}", b'"', b"null", b"data: ", b": x\n\n"]
 )
 
 
@@ -232,9 +204,7 @@ def damaged(draw: st.DrawFn, upstream: str) -> bytes:
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
-def test_damaged_stream_raises_nothing_and_is_relayed_alike(
-    data: st.DataObject,
-) -> None:
+def test_damaged_stream_raises_nothing_and_is_relayed_alike(data: st.DataObject) -> None:
     way = data.draw(st.sampled_from([*NATIVE, *TRANSLATED]))
     stream = data.draw(damaged(way.upstream))
     whole = relayed(way, [stream])

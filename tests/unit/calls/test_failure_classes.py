@@ -42,9 +42,7 @@ class Fails:
 
 UNREACHABLE = (502, "upstream_unreachable")
 ERROR = (502, "upstream_error")
-REPORT = json.dumps(
-    {"error": {"message": WORDS, "type": "server_error", "code": "x"}}
-).encode()
+REPORT = json.dumps({"error": {"message": WORDS, "type": "server_error", "code": "x"}}).encode()
 PAGE = b"<html><title>Welcome to nginx</title></html>"
 
 # Of every answer, plain or streamed.
@@ -74,26 +72,18 @@ BEFORE_THE_BODY = {
         "status_3xx",
         next_is_tried=False,
     ),
-    "304": Fails(
-        answer(status=304), ERROR, "upstream_304", "status_3xx", next_is_tried=False
-    ),
-    "204": Fails(
-        answer(status=204), ERROR, "upstream_204", "malformed", next_is_tried=False
-    ),
+    "304": Fails(answer(status=304), ERROR, "upstream_304", "status_3xx", next_is_tried=False),
+    "204": Fails(answer(status=204), ERROR, "upstream_204", "malformed", next_is_tried=False),
     "no status of HTTP": Fails(
         answer(status=700), ERROR, "upstream_700", "status_3xx", next_is_tried=False
     ),
     "nothing": Fails(answer(), ERROR, "upstream_malformed", "malformed"),
     "a web page": Fails(answer(PAGE), ERROR, "upstream_malformed", "malformed"),
-    "broken JSON": Fails(
-        answer(b'{"choices": [{"mess'), ERROR, "upstream_malformed", "malformed"
-    ),
+    "broken JSON": Fails(answer(b'{"choices": [{"mess'), ERROR, "upstream_malformed", "malformed"),
     "JSON of something else": Fails(
         answer(b'{"ready": true}'), ERROR, "upstream_malformed", "malformed"
     ),
-    "an error body": Fails(
-        answer(REPORT), ERROR, "upstream_error", "error_event", says=True
-    ),
+    "an error body": Fails(answer(REPORT), ERROR, "upstream_error", "error_event", says=True),
     "an error body of another form": Fails(
         answer(json.dumps({"code": 17, "msg": WORDS}).encode()),
         ERROR,
@@ -101,9 +91,7 @@ BEFORE_THE_BODY = {
         "error_event",
         says=True,
     ),
-    "lost within the body": Fails(
-        answer(b'{"id"', UpstreamCut()), ERROR, "upstream_cut", "cut"
-    ),
+    "lost within the body": Fails(answer(b'{"id"', UpstreamCut()), ERROR, "upstream_cut", "cut"),
     "broken on its way": Fails(
         answer(b'{"id"', UpstreamMalformed()), ERROR, "upstream_malformed", "malformed"
     ),
@@ -158,9 +146,7 @@ def test_failure_is_told_by_its_class_and_tried_elsewhere_where_it_may(
             assert told.status == ("error", fails.told[1])
             assert (told.error.message == WORDS) == fails.says
             assert "Location" not in told.error.headers
-        refusing = answer(
-            sse.error_body("no"), status=400
-        )  # an answer, whatever the protocol
+        refusing = answer(sse.error_body("no"), status=400)  # an answer, whatever the protocol
         async with world(a=[fails.script], b=[refusing]) as w:
             await failing(w, fails, stream=stream, speech=WAYS[way])
             assert w.wire.tried == (["a", "b"] if fails.next_is_tried else ["a"])
@@ -171,15 +157,12 @@ def test_failure_is_told_by_its_class_and_tried_elsewhere_where_it_may(
 ERROR_FIRST = {
     "chat": sse.error_event(WORDS),
     "messages": sse.event({"type": "error", "error": {"type": "x", "message": WORDS}}),
-    "native": sse.event(
-        {"error": {"code": 503, "message": WORDS, "status": "UNAVAILABLE"}}
-    ),
+    "native": sse.event({"error": {"code": 503, "message": WORDS, "status": "UNAVAILABLE"}}),
 }
 
 
 @pytest.mark.parametrize(
-    ("client", "upstream"),
-    [("chat", "messages"), ("chat", "native"), ("messages", "chat")],
+    ("client", "upstream"), [("chat", "messages"), ("chat", "native"), ("messages", "chat")]
 )
 @pytest.mark.parametrize("ends", [True, False], ids=["and it ends", "and it is lost"])
 def test_translated_stream_that_begins_with_an_error_has_sent_nothing(
@@ -189,13 +172,8 @@ def test_translated_stream_that_begins_with_an_error_has_sent_nothing(
         script = answer(ERROR_FIRST[upstream], *(() if ends else (UpstreamCut(),)))
         fails = Fails(script, ERROR, "upstream_error", "error_event", says=True)
         async with world(a=[script]) as w:
-            told = await failing(
-                w, fails, stream=True, speech=translated(client, upstream)
-            )
+            told = await failing(w, fails, stream=True, speech=translated(client, upstream))
             assert told.error is not None
-            assert (told.error.message, told.status) == (
-                WORDS,
-                ("error", "upstream_error"),
-            )
+            assert (told.error.message, told.status) == (WORDS, ("error", "upstream_error"))
 
     run(main())

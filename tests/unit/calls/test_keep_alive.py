@@ -21,11 +21,7 @@ from tests.unit.translators.test_odd_values import BODIES
 
 PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 COMMENT = b": keep-alive\n\n"
-TEXT = {
-    "type": "content_block_delta",
-    "index": 0,
-    "delta": {"type": "text_delta", "text": "Hi"},
-}
+TEXT = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi"}}
 SAYS: dict[Protocol, bytes] = {"chat": sse.delta("Hi"), "messages": sse.event(TEXT)}
 THOUGHT = sse.event({"choices": [{"index": 0, "delta": {"reasoning_content": "Hm."}}]})
 
@@ -37,9 +33,7 @@ class Client:
         self, client: Protocol, upstream: Protocol, framing: Framing | None = None
     ) -> None:
         self.clock = FakeClock()
-        call = TranslatedCall(
-            TRANSLATIONS[client, upstream], BODIES[client][0], redact=str
-        )
+        call = TranslatedCall(TRANSLATIONS[client, upstream], BODIES[client][0], redact=str)
         dialect = DIALECTS[upstream]
         self._meter = dialect.new_meter()
         self._splitter = SseSplitter()

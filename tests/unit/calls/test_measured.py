@@ -43,16 +43,13 @@ def test_attempt_is_counted_by_its_outcome(script: Script, outcome: str) -> None
     async def main() -> None:
         async with world(a=[script]) as w:
             await w.call(stream=True)
-            assert counts(w, "gw_attempts_total") == {
-                f'{{channel="a",outcome="{outcome}"}}': 1.0
-            }
+            assert counts(w, "gw_attempts_total") == {f'{{channel="a",outcome="{outcome}"}}': 1.0}
 
     run(main())
 
 
 @pytest.mark.parametrize(
-    ("how", "outcome"),
-    [("leave", "cancelled"), ("cut", "cancelled"), ("time", "timeout")],
+    ("how", "outcome"), [("leave", "cancelled"), ("cut", "cancelled"), ("time", "timeout")]
 )
 @pytest.mark.parametrize("begun", [False, True], ids=["attempt", "stream"])
 def test_attempt_that_was_not_left_to_end_is_counted_too(
@@ -69,34 +66,21 @@ def test_attempt_that_was_not_left_to_end_is_counted_too(
             else:
                 getattr(writer, how)()
             await w.end(call, writer)
-            assert counts(w, "gw_attempts_total") == {
-                f'{{channel="a",outcome="{outcome}"}}': 1.0
-            }
+            assert counts(w, "gw_attempts_total") == {f'{{channel="a",outcome="{outcome}"}}': 1.0}
 
     run(main())
 
 
 def test_call_is_counted_with_its_tokens_and_its_cost() -> None:
     async def main() -> None:
-        async with world(
-            a=[answer(sse.whole(usage=sse.usage_of(100, 7, cached=40)))]
-        ) as w:
+        async with world(a=[answer(sse.whole(usage=sse.usage_of(100, 7, cached=40)))]) as w:
             told = await w.call()
             (labels,) = counts(w, "gw_calls_total")
-            for label in (
-                'protocol="chat"',
-                'model="m"',
-                'status="success"',
-                'code="ok"',
-            ):
+            for label in ('protocol="chat"', 'model="m"', 'status="success"', 'code="ok"'):
                 assert label in labels
-            assert counts(w, "gw_cost_nano_usd_total") == {
-                '{model="m"}': float(told.cost)
-            }
+            assert counts(w, "gw_cost_nano_usd_total") == {'{model="m"}': float(told.cost)}
             assert sorted(counts(w, "gw_tokens_total").values()) == [7.0, 40.0, 60.0]
-            assert counts(w, "gw_first_byte_seconds_count") == {
-                '{model="m",protocol="chat"}': 1.0
-            }
+            assert counts(w, "gw_first_byte_seconds_count") == {'{model="m",protocol="chat"}': 1.0}
 
     run(main())
 
@@ -111,9 +95,6 @@ def test_call_that_left_before_its_hold_is_counted_as_interrupted() -> None:
             writer.leave()
             w.ledger.gate.set()
             await w.end(call, writer)
-            assert any(
-                'status="interrupted"' in labels
-                for labels in counts(w, "gw_calls_total")
-            )
+            assert any('status="interrupted"' in labels for labels in counts(w, "gw_calls_total"))
 
     run(main())

@@ -43,23 +43,15 @@ def refusal(model_id: str, allowed: frozenset[str] | None = None) -> GatewayErro
 
 
 @pytest.mark.parametrize("name", ["gpt", "gpt-latest"])
-@pytest.mark.parametrize(
-    "allowed", [None, frozenset({"gpt"}), frozenset({"gpt", "other"})]
-)
-def test_model_is_found_by_id_and_alias(
-    name: str, allowed: frozenset[str] | None
-) -> None:
+@pytest.mark.parametrize("allowed", [None, frozenset({"gpt"}), frozenset({"gpt", "other"})])
+def test_model_is_found_by_id_and_alias(name: str, allowed: frozenset[str] | None) -> None:
     assert resolve_model(REGISTRY, name, principal(allowed)).id == "gpt"
 
 
 @pytest.mark.parametrize("name", ["", "GPT", " gpt", "gpt ", "planned", "x" * 5000])
 def test_other_names_and_placeholders_are_not_found(name: str) -> None:
     error = refusal(name)
-    assert (error.http_status, error.kind.code, error.param) == (
-        400,
-        "model_not_found",
-        "model",
-    )
+    assert (error.http_status, error.kind.code, error.param) == (400, "model_not_found", "model")
     assert len(error.message) < 300
 
 

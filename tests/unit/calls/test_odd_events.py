@@ -16,23 +16,7 @@ from tests.unit.calls.relaying import NATIVE, TRANSLATED, relayed
 Place = tuple[str | int, ...]
 
 ODD: st.SearchStrategy[Any] = st.sampled_from(
-    [
-        None,
-        True,
-        -1,
-        1.5,
-        10**30,
-        "",
-        "x",
-        "\ud83d",
-        [],
-        {},
-        [None],
-        [[]],
-        [{}],
-        {"a": 1},
-        [1, "x"],
-    ]
+    [None, True, -1, 1.5, 10**30, "", "x", "\ud83d", [], {}, [None], [[]], [{}], {"a": 1}, [1, "x"]]
 )
 
 
@@ -68,9 +52,7 @@ def put(value: Any, place: Place, odd: Any) -> None:
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
-def test_odd_values_raise_nothing_and_do_not_get_through_as_nonsense(
-    data: st.DataObject,
-) -> None:
+def test_odd_values_raise_nothing_and_do_not_get_through_as_nonsense(data: st.DataObject) -> None:
     way = data.draw(st.sampled_from([*NATIVE, *TRANSLATED]))
     streams = [events_of(path.read_bytes()) for path in transcripts(way.upstream)]
     events = data.draw(st.sampled_from([events for events in streams if events]))
@@ -78,14 +60,8 @@ def test_odd_values_raise_nothing_and_do_not_get_through_as_nonsense(
         event = data.draw(st.sampled_from(events))
         found = list(places(event))
         if found:
-            put(
-                event,
-                data.draw(st.sampled_from(found)),
-                json.loads(json.dumps(data.draw(ODD))),
-            )
-    stream = b"".join(
-        b"data: " + json.dumps(event).encode() + b"\n\n" for event in events
-    )
+            put(event, data.draw(st.sampled_from(found)), json.loads(json.dumps(data.draw(ODD))))
+    stream = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
     if way.upstream == "chat":
         stream += b"data: [DONE]\n\n"
     got = relayed(way, [stream])

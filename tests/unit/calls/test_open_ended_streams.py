@@ -21,9 +21,7 @@ from tests.unit.calls.writer import RecordingWriter
 def said(text: str, *, index: int = 0, **candidate: Any) -> bytes:
     """A chunk of native-content."""
     content = {"parts": [{"text": text}], "role": "model"}
-    return sse.event(
-        {"candidates": [{"content": content, "index": index, **candidate}]}
-    )
+    return sse.event({"candidates": [{"content": content, "index": index, **candidate}]})
 
 
 def in_native(request: UpstreamRequest) -> Speech:
@@ -95,9 +93,7 @@ def test_candidate_that_never_ends_makes_it_a_cut_stream() -> None:
     run(main())
 
 
-@pytest.mark.parametrize(
-    "end", [b"", b"\n", b"\r\n"], ids=["nothing", "a line feed", "a line end"]
-)
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"], ids=["nothing", "a line feed", "a line end"])
 @pytest.mark.parametrize(
     ("dialect", "begun", "last"),
     [
@@ -116,9 +112,7 @@ def test_last_event_without_its_blank_line_is_passed_on_as_it_is(
 ) -> None:
     async def main() -> None:
         async with world(a=[answer(begun, last + end)]) as w:
-            told = await w.call(
-                stream=True, speech=lambda request: Speech(request, dialect)
-            )
+            told = await w.call(stream=True, speech=lambda request: Speech(request, dialect))
             assert told.writer.sent == begun + last + end
             assert told.status == ("success", None)
 

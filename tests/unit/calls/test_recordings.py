@@ -34,9 +34,7 @@ def test_native_recording_passes_byte_for_byte(way: Way) -> None:
         assert stream.startswith(got.body), path.name
         rest = stream[len(got.body) :]
         # Some recordings hold several answers; a stream is over with the first.
-        assert (
-            not rest or b'"response.created"' in rest or b'"message_start"' in rest
-        ), path.name
+        assert not rest or b'"response.created"' in rest or b'"message_start"' in rest, path.name
 
 
 @pytest.mark.parametrize("way", [*NATIVE, *TRANSLATED], ids=str)
@@ -45,7 +43,5 @@ def test_recording_comes_to_its_end_however_it_is_cut(way: Way) -> None:
         whole = relayed(way, [stream])
         assert whole.is_complete or whole.failed is not None, path.name
         assert bool(whole.body) != bool(whole.failed), path.name
-        cut = [
-            stream[at : at + PIECE_BYTES] for at in range(0, len(stream), PIECE_BYTES)
-        ]
+        cut = [stream[at : at + PIECE_BYTES] for at in range(0, len(stream), PIECE_BYTES)]
         assert relayed(way, cut) == whole, path.name

@@ -85,9 +85,7 @@ def test_details_and_param_of_an_upstream_are_passed_on_redacted(status: int) ->
             error = (await w.call()).error
             assert error is not None
             details = [RETRY, {"key": "[redacted]", "depth": [{"n": 1.5}]}]
-            shown = {
-                shape: json.loads(render(shape, error))["error"] for shape in SHAPES
-            }
+            shown = {shape: json.loads(render(shape, error))["error"] for shape in SHAPES}
             assert shown["messages"]["details"] == shown["native"]["details"] == details
             assert shown["chat"]["param"] == "key [redacted]"
             assert "details" not in shown["chat"]
@@ -100,9 +98,7 @@ def test_429_without_retry_after_has_no_headers() -> None:
     """So that it can be told from a limit of the account (spec: Errors, rule 2)."""
 
     async def main() -> None:
-        limited = answer(
-            sse.error_body("slow down"), status=429, x_ratelimit_limit_requests="5"
-        )
+        limited = answer(sse.error_body("slow down"), status=429, x_ratelimit_limit_requests="5")
         async with world(a=[limited]) as w:
             told = await w.call()
             assert told.error is not None
@@ -157,10 +153,7 @@ def test_redirect_is_no_answer() -> None:
         async with world(a=[script], b=[GOOD]) as w:
             told = await w.call()
             assert told.error is not None
-            assert (told.error.http_status, told.error.kind.code) == (
-                502,
-                "upstream_error",
-            )
+            assert (told.error.http_status, told.error.kind.code) == (502, "upstream_error")
             assert told.error.headers == {}
             assert (told.cost, w.wire.tried) == (0, ["a"])
 

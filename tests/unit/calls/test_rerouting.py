@@ -33,10 +33,7 @@ FAILURES: dict[str, tuple[Script, str]] = {
     "500": (failed(500), "upstream_500"),
     "503 without a body": (answer(status=503), "upstream_503"),
     "529": (failed(529), "upstream_529"),
-    "502 whose body breaks off": (
-        answer(b"<html>", UpstreamCut(), status=502),
-        "upstream_502",
-    ),
+    "502 whose body breaks off": (answer(b"<html>", UpstreamCut(), status=502), "upstream_502"),
     "no JSON": (answer(b"<html>Welcome</html>"), "upstream_malformed"),
     "JSON, but no object": (answer(b"[1]"), "upstream_malformed"),
     "nothing": (answer(), "upstream_malformed"),
@@ -77,9 +74,7 @@ SILENT: dict[str, Script] = {
 
 
 @pytest.mark.parametrize("script", SILENT.values(), ids=SILENT.keys())
-def test_stream_that_fails_before_its_first_event_is_begun_elsewhere(
-    script: Script,
-) -> None:
+def test_stream_that_fails_before_its_first_event_is_begun_elsewhere(script: Script) -> None:
     async def main() -> None:
         async with world(a=[script], b=[GOOD_STREAM]) as w:
             told = await w.call(stream=True)
@@ -94,20 +89,11 @@ def test_stream_that_fails_before_its_first_event_is_begun_elsewhere(
 
 def test_comments_wait_for_the_first_event_and_are_not_lost() -> None:
     async def main() -> None:
-        steps = (
-            sse.KEEP_ALIVE,
-            2,
-            sse.KEEP_ALIVE,
-            sse.delta("Hi"),
-            sse.KEEP_ALIVE,
-            sse.DONE,
-        )
+        steps = (sse.KEEP_ALIVE, 2, sse.KEEP_ALIVE, sse.delta("Hi"), sse.KEEP_ALIVE, sse.DONE)
         async with world(a=[answer(*steps)]) as w:
             told = await w.call(stream=True)
             assert told.writer.blocks[0] == sse.KEEP_ALIVE * 2 + sse.delta("Hi")
-            assert told.writer.sent == b"".join(
-                step for step in steps if isinstance(step, bytes)
-            )
+            assert told.writer.sent == b"".join(step for step in steps if isinstance(step, bytes))
 
     run(main())
 
@@ -115,9 +101,7 @@ def test_comments_wait_for_the_first_event_and_are_not_lost() -> None:
 def test_flood_of_comments_begins_the_stream() -> None:
     async def main() -> None:
         comment = b": " + b"x" * 30_000 + b"\n\n"
-        async with world(
-            a=[answer(comment, comment, comment, comment, UpstreamCut())]
-        ) as w:
+        async with world(a=[answer(comment, comment, comment, comment, UpstreamCut())]) as w:
             told = await w.call(stream=True)
             assert told.writer.sent == comment * 4
             assert told.status == ("error", "upstream_error")
@@ -140,19 +124,9 @@ HOPELESS: list[tuple[str, dict[str, Script], tuple[int, str], int]] = [
         (503, "upstream_error"),
         3,
     ),
-    (
-        "5xx, then refused",
-        {"a": failed(500), "b": REFUSED},
-        (502, "upstream_unreachable"),
-        2,
-    ),
+    ("5xx, then refused", {"a": failed(500), "b": REFUSED}, (502, "upstream_unreachable"), 2),
     ("refused, then 5xx", {"a": REFUSED, "b": failed(529)}, (529, "upstream_error"), 2),
-    (
-        "two channels, no third try",
-        {"a": REFUSED, "b": REFUSED},
-        (502, "upstream_unreachable"),
-        2,
-    ),
+    ("two channels, no third try", {"a": REFUSED, "b": REFUSED}, (502, "upstream_unreachable"), 2),
     ("one channel", {"a": failed(504)}, (504, "upstream_error"), 1),
     (
         "no JSON from any",
@@ -164,9 +138,7 @@ HOPELESS: list[tuple[str, dict[str, Script], tuple[int, str], int]] = [
 
 
 @pytest.mark.parametrize(
-    ("scripts", "told_client", "tries"),
-    [c[1:] for c in HOPELESS],
-    ids=[c[0] for c in HOPELESS],
+    ("scripts", "told_client", "tries"), [c[1:] for c in HOPELESS], ids=[c[0] for c in HOPELESS]
 )
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 def test_no_channel_answers(
@@ -278,10 +250,7 @@ def test_no_channel_to_be_had_is_503_at_no_cost(why: str, expect_log: Any) -> No
             await w.settled()
             told = await w.call()
             assert told.error is not None
-            assert (told.error.http_status, told.error.kind.code) == (
-                503,
-                "no_channel_available",
-            )
+            assert (told.error.http_status, told.error.kind.code) == (503, "no_channel_available")
             assert told.status == ("rejected", "no_channel_available")
             assert ("busy" in told.error.message) == (why == "full")
             assert told.error.headers == {"Retry-After": "1" if why == "full" else "10"}
@@ -305,10 +274,7 @@ def test_model_without_a_channel_on_this_protocol_is_503(model: Any) -> None:
         async with world(a=[GOOD], model=model) as w:
             told = await w.call()
             assert told.error is not None
-            assert (told.error.http_status, told.error.kind.code) == (
-                503,
-                "no_channel_available",
-            )
+            assert (told.error.http_status, told.error.kind.code) == (503, "no_channel_available")
             assert told.status == ("rejected", "no_channel_available")
             assert w.wire.tried == []
 

@@ -59,9 +59,7 @@ def test_finish_reason_alone_is_no_end() -> None:
     run(main())
 
 
-@pytest.mark.parametrize(
-    "is_complete", [True, False], ids=["with terminator", "then cut"]
-)
+@pytest.mark.parametrize("is_complete", [True, False], ids=["with terminator", "then cut"])
 def test_error_event_is_forwarded_unchanged(is_complete: bool) -> None:
     async def main() -> None:
         oops = b'event: error\ndata: {"error":  {"message": "overloaded"}}\n\n'
@@ -70,11 +68,7 @@ def test_error_event_is_forwarded_unchanged(is_complete: bool) -> None:
             told = await w.call(stream=True)
             assert told.writer.sent == HELLO + oops + (sse.DONE if is_complete else b"")
             assert told.status == ("error", "upstream_error")
-            assert told.tokens == (
-                MESSAGES_TOKENS,
-                2,
-                0,
-            )  # what came before it was delivered
+            assert told.tokens == (MESSAGES_TOKENS, 2, 0)  # what came before it was delivered
             assert w.wire.tried == ["a"]
             assert w.verdict("a") == "failure"
 
@@ -167,9 +161,7 @@ def test_upstream_that_does_not_end_after_its_terminator_is_let_go() -> None:
         async with world(a=[answer(HELLO, sse.DONE, FOR_EVER)]) as w:
             call, writer = w.prepare(stream=True), RecordingWriter()
             w.begin(call, writer)
-            await eventually(
-                lambda: writer.has_ended
-            )  # the client does not wait for it
+            await eventually(lambda: writer.has_ended)  # the client does not wait for it
             jump(LET_GO_SECONDS)
             told = await w.end(call, writer)
             assert told.status == ("success", None)

@@ -18,12 +18,7 @@ from tests.unit.calls.writer import RecordingWriter
 # 1 USD in, 10 USD out, 0.1 USD cached per million tokens, in nano-USD per token.
 INPUT, OUTPUT, CACHED = 1000, 10_000, 100
 
-STREAM = (
-    sse.delta("Hel"),
-    sse.delta("lo", finish="stop"),
-    sse.usage_event(100, 7, 40),
-    sse.DONE,
-)
+STREAM = (sse.delta("Hel"), sse.delta("lo", finish="stop"), sse.usage_event(100, 7, 40), sse.DONE)
 
 
 def test_whole_answer_is_passed_on_and_charged_by_its_usage() -> None:
@@ -78,9 +73,7 @@ def test_stream_is_passed_on_as_it_comes_and_the_usage_chunk_withheld() -> None:
             assert told.tokens == (100, 7, 40)
             assert told.status == ("success", None)
             assert w.verdict("a") == "success"
-            assert json.loads(w.wire.requests[0].body)["stream_options"] == {
-                "include_usage": True
-            }
+            assert json.loads(w.wire.requests[0].body)["stream_options"] == {"include_usage": True}
 
     run(main())
 
@@ -180,15 +173,9 @@ def test_upstream_is_asked_by_its_own_name_with_its_own_key() -> None:
 def test_free_model_costs_nothing_and_still_has_its_row() -> None:
     async def main() -> None:
         free = make_model("a", price=PriceSpec())
-        async with world(
-            a=[answer(sse.whole(usage=sse.usage_of(50, 5)))], model=free
-        ) as w:
+        async with world(a=[answer(sse.whole(usage=sse.usage_of(50, 5)))], model=free) as w:
             told = await w.call()
-            assert (told.status, told.cost, told.tokens) == (
-                ("success", None),
-                0,
-                (50, 5, 0),
-            )
+            assert (told.status, told.cost, told.tokens) == (("success", None), 0, (50, 5, 0))
             assert w.ledger.balances[ACCOUNT] == FUNDS
 
     run(main())
@@ -197,9 +184,7 @@ def test_free_model_costs_nothing_and_still_has_its_row() -> None:
 def test_promotional_multiplier_is_what_is_charged() -> None:
     async def main() -> None:
         cheap = make_model("a", multiplier=Decimal("0.3"))
-        async with world(
-            a=[answer(sse.whole(usage=sse.usage_of(100, 10, 50)))], model=cheap
-        ) as w:
+        async with world(a=[answer(sse.whole(usage=sse.usage_of(100, 10, 50)))], model=cheap) as w:
             told = await w.call()
             assert told.cost == (50 * INPUT + 50 * CACHED + 10 * OUTPUT) * 3 // 10
 

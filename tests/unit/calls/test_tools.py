@@ -83,21 +83,14 @@ def test_flags_of_a_model_bound_what_is_run_for_it(
     channel = (set(ALL), {SEARCH, DRAW})
     for protocol in ("messages", "responses", "native"):
         # There a request goes through as it came, and the upstream knows its models.
-        assert (
-            lacking(tools, channel, protocol=protocol, capabilities=frozenset({"json"}))
-            is None
-        )
+        assert lacking(tools, channel, protocol=protocol, capabilities=frozenset({"json"})) is None
 
 
 @pytest.mark.parametrize("protocol", ["messages", "responses", "native"])
-def test_other_protocols_need_a_channel_that_speaks_them_and_has_the_tool(
-    protocol: str,
-) -> None:
+def test_other_protocols_need_a_channel_that_speaks_them_and_has_the_tool(protocol: str) -> None:
     assert lacking([SEARCH], ({protocol}, {SEARCH}), protocol=protocol) is None
     assert lacking([SEARCH], ({protocol}, {DRAW}), protocol=protocol) == SEARCH
-    assert (
-        lacking([SEARCH], ({"chat"}, {SEARCH}), protocol=protocol) is None
-    )  # no channel: a 503
+    assert lacking([SEARCH], ({"chat"}, {SEARCH}), protocol=protocol) is None  # no channel: a 503
     assert lacking(["code_execution"], ({protocol}, set()), protocol=protocol) is None
 
 

@@ -30,11 +30,7 @@ from tests.unit.channels.replay import new_meter
 TRANSCRIPTS = Path(__file__).parents[1] / "channels" / "transcripts"
 BODIES: dict[str, dict[str, Any]] = {
     "chat": {"model": "m", "messages": [{"role": "user", "content": "Hi"}]},
-    "messages": {
-        "model": "m",
-        "max_tokens": 9,
-        "messages": [{"role": "user", "content": "Hi"}],
-    },
+    "messages": {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]},
     "native": {"contents": [{"parts": [{"text": "Hi"}]}]},
 }
 ENDS = {"chat": b"data: [DONE]\n\n", "messages": b'data: {"type":"message_stop"}\n\n'}
@@ -52,20 +48,14 @@ def upstream_bytes(protocol: str, path: Path) -> bytes:
     """What the upstream sends; the recordings of chat lack their terminator."""
     stream = stream_of(path)
     is_recorded = path.name.endswith(".chunks.txt")
-    return (
-        stream + b"data: [DONE]\n\n" if is_recorded and protocol == "chat" else stream
-    )
+    return stream + b"data: [DONE]\n\n" if is_recorded and protocol == "chat" else stream
 
 
 def read_by_meter(protocol: str, stream: bytes) -> AnswerMeter:
     """What the upstream's own dialect says of the stream, read in one piece."""
     dialect, meter, splitter = DIALECTS[protocol], new_meter(protocol), SseSplitter()
     whole = splitter.feed(stream)
-    rest = [
-        event
-        for event in splitter.feed(b"\n\n")
-        if event.data and dialect.ends(event.data)
-    ]
+    rest = [event for event in splitter.feed(b"\n\n") if event.data and dialect.ends(event.data)]
     for event in (*whole, *rest):
         if event.data is not None and not (meter.finished and dialect.has_terminator):
             meter.event(event.data)
@@ -84,11 +74,7 @@ def ended_well(client: str, sent: bytes, *, is_array: bool) -> bool:
         return sent.endswith(ENDS[client])
     if is_array and not sent.endswith(b"]"):
         return False
-    chunks = (
-        json.loads(sent)
-        if is_array
-        else [json.loads(e.data or b"") for e in events(sent)]
-    )
+    chunks = json.loads(sent) if is_array else [json.loads(e.data or b"") for e in events(sent)]
     return bool(chunks) and "finishReason" in json.dumps(chunks[-1])
 
 
@@ -103,11 +89,7 @@ def check(told: Told, meter: AnswerMeter, client: str, *, is_array: bool) -> Non
     assert told.status == (("success", None) if is_good else ("error", told.status[1]))
     if is_good and meter.usage is not None:
         usage = meter.usage
-        assert told.tokens == (
-            usage.input_tokens,
-            usage.output_tokens,
-            usage.cached_tokens,
-        )
+        assert told.tokens == (usage.input_tokens, usage.output_tokens, usage.cached_tokens)
     if told.error is not None:
         assert not is_good
         assert sent == b""  # nothing had been sent: an HTTP error says it
@@ -120,9 +102,7 @@ def check(told: Told, meter: AnswerMeter, client: str, *, is_array: bool) -> Non
 
 
 @pytest.mark.parametrize(
-    ("translation", "path"),
-    CASES,
-    ids=[f"{way.path}-{path.stem}" for way, path in CASES],
+    ("translation", "path"), CASES, ids=[f"{way.path}-{path.stem}" for way, path in CASES]
 )
 def test_translated_stream_is_charged_and_ends_as_the_upstreams(
     translation: Translation, path: Path

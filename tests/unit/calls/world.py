@@ -82,11 +82,7 @@ class Told:
     def tokens(self) -> tuple[int, int, int]:
         """The row's input, output and cached tokens."""
         assert self.row is not None
-        return (
-            self.row["input_tokens"],
-            self.row["output_tokens"],
-            self.row["cached_tokens"],
-        )
+        return self.row["input_tokens"], self.row["output_tokens"], self.row["cached_tokens"]
 
     @property
     def cost(self) -> int:
@@ -145,12 +141,7 @@ class World:
         options = {"stream_options": {"include_usage": True}} if usage else {}
         cap = body.pop("cap", None)
         pin = body.pop("pin", None)
-        asked = {
-            "model": "m",
-            "messages": MESSAGES,
-            "max_tokens": 100,
-            "stream": stream,
-        }
+        asked = {"model": "m", "messages": MESSAGES, "max_tokens": 100, "stream": stream}
         request = chat.read_request(json.dumps({**asked, **options, **body}).encode())
         model = self.model
 
@@ -182,9 +173,7 @@ class World:
         self.calls.append(call)
         return call
 
-    def begin(
-        self, call: ChatCall | MediaCall, writer: RecordingWriter
-    ) -> asyncio.Task[None]:
+    def begin(self, call: ChatCall | MediaCall, writer: RecordingWriter) -> asyncio.Task[None]:
         """Run a call in a task of its own, as a handler does."""
         if isinstance(call, MediaCall):
             running = self.sync_media.run(call, writer)
@@ -216,9 +205,7 @@ class World:
         """Wait until the ledger and the channels have worked off what they were told."""
         for _ in range(2):  # a settlement may bring forth another: a hold given back
             await self.wallets.settled(ACCOUNT)
-        await eventually(
-            lambda: not any(len(a.mailbox) for a in self.channels.values())
-        )
+        await eventually(lambda: not any(len(a.mailbox) for a in self.channels.values()))
         await asyncio.sleep(0)
 
     def verdict(self, channel_id: str) -> str | None:
@@ -235,9 +222,7 @@ class World:
         held = {entry[2] for entry in self.ledger.entries if entry[3] == "settle"}
         left += [f"no row of {call_id}" for call_id in held - set(self.ledger.rows)]
         text = self.metrics.render("")[0].decode()
-        flying = [
-            line for line in text.splitlines() if line.startswith("gw_calls_in_flight{")
-        ]
+        flying = [line for line in text.splitlines() if line.startswith("gw_calls_in_flight{")]
         return left + [line for line in flying if not line.endswith(" 0.0")]
 
 
@@ -258,9 +243,7 @@ async def world(
     ledger.open_account(ACCOUNT, KEY, balance)
     database = cast(Database, ledger)
     supervisor = Supervisor(clock=clock, metrics=metrics)
-    writer = LedgerWriter(
-        database=database, process_id="p", clock=clock, metrics=metrics
-    )
+    writer = LedgerWriter(database=database, process_id="p", clock=clock, metrics=metrics)
     wallets = Wallets(writer=writer, database=database, clock=clock, metrics=metrics)
     directory = ChannelDirectory(supervisor=supervisor, clock=clock, metrics=metrics)
     if channels is None:
@@ -280,11 +263,7 @@ async def world(
     redactor = Redactor(channels)
     wire = FakeWire(scripts)
     billing = Billing(
-        wallets=wallets,
-        live=live,
-        redactor=lambda: redactor,
-        clock=clock,
-        metrics=metrics,
+        wallets=wallets, live=live, redactor=lambda: redactor, clock=clock, metrics=metrics
     )
     made = World(
         ledger=ledger,
@@ -308,9 +287,7 @@ async def world(
         sync_media=SyncMedia(
             billing=billing,
             channels=directory,
-            upstream=MediaUpstream(
-                wire=wire, clock=clock, answer_bytes_max=ANSWER_BYTES_MAX
-            ),
+            upstream=MediaUpstream(wire=wire, clock=clock, answer_bytes_max=ANSWER_BYTES_MAX),
             redactor=lambda: redactor,
         ),
         model=model,

@@ -48,11 +48,7 @@ class RecordingWriter:
             self.client_gone = True
             raise ClientGone
         self.blocks.append(block)
-        return (
-            None
-            if self._reads is None
-            else asyncio.ensure_future(self._kept_up(self._reads))
-        )
+        return None if self._reads is None else asyncio.ensure_future(self._kept_up(self._reads))
 
     async def _kept_up(self, reads: asyncio.Event) -> None:
         self.waiting += 1
