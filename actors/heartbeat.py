@@ -122,6 +122,11 @@ class Heartbeat:
         """Sign off: nothing lives here any more."""
         await self._database.execute(SQL["leave"], (self.identity.id,))
 
+    async def open_holds(self) -> int:
+        """How many holds of this process are open, by the database."""
+        ((count,),) = await self._database.fetch_all(SQL["count_holds_of"], (self.identity.id,))
+        return int(count)
+
     async def _report_delivered(self) -> None:
         for moved in self._live.changed(at_once=CALLS_AT_ONCE):
             if moved:

@@ -38,3 +38,7 @@ FROM holds WHERE process_id = %s ORDER BY created_at LIMIT 1000
 -- Holds of a process that have been open for longer than so many seconds.
 SELECT call_id::text, account_id, key_id, call::text, delivered::text, extract(epoch FROM created_at)::float8
 FROM holds WHERE process_id = %s AND created_at < now() - make_interval(secs => %s)
+
+-- count_holds_of --
+-- How many holds of a process are open.
+SELECT count(*) FROM holds WHERE process_id = %s

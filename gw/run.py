@@ -26,6 +26,8 @@ T = TypeVar("T")
 
 EXIT_OK = 0
 EXIT_FAILED = 1
+# All is done but for holds that the next process has to settle (`actors/recovery.py`).
+EXIT_UNSETTLED = 3
 
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
@@ -80,8 +82,10 @@ async def run_gateway(
             holding.add_done_callback(lambda _: stopping.set())
         await stopping.wait()
     finally:
-        await gateway.stop()
-    return EXIT_FAILED if gateway.failed.done() else EXIT_OK
+        is_settled = await gateway.stop()
+    if gateway.failed.done():
+        return EXIT_FAILED
+    return EXIT_OK if is_settled else EXIT_UNSETTLED
 
 
 def reload(gateway: Gateway, read_again: Callable[[], Config]) -> bool:

@@ -55,7 +55,7 @@ from gw.refusals import RefusalRows
 from gw.web.admin import make_admin_application
 from gw.web.drain import InFlight
 from gw.web.fronts import DEFAULT_FRONT, FRONTS, Front
-from gw.web.listener import Listener, PublicListener
+from gw.web.listener import LAST_CALL_SECONDS, Listener, PublicListener
 from gw.web.services import Services
 from metrics.logs import EventLog
 from metrics.loop_lag import LoopLag
@@ -172,17 +172,30 @@ class Gateway:
         self._channels.configure(config.registry.channels)
         self._log.info("configuration_reloaded", current=repr(self.current))
 
-    async def stop(self) -> None:
-        """Drain: stop accepting, finish what is in flight, settle, leave."""
-        config = self.current.config
+    async def stop(self) -> bool:
+        """Drain: stop accepting, finish what is in flight, settle, leave (`web/drain.py`).
+
+        False when a hold may still be open, which is left to recovery.
+        """
+        seconds = self.current.config.drain_seconds
+        deadline = self._clock.monotonic() + seconds
         self.in_flight.begin_drain()
-        self._public.stop_accepting()
-        cut = await self.in_flight.drain(seconds=config.drain_seconds, clock=self._clock)
+        self._log.info("drain_began", in_flight=len(self.in_flight))
+        await self._public.stop_accepting()
+        # Most of the time that there is belongs to the calls, not to waiting for more of them.
+        await self._public.last_calls(min(LAST_CALL_SECONDS, seconds / 2))
+        self.in_flight.refuse_new()
+        self._log.info("last_calls_ended", in_flight=len(self.in_flight))
+        left = max(0.0, deadline - self._clock.monotonic())
+        cut = await self.in_flight.drain(seconds=left, clock=self._clock)
         if cut:
             self._log.warning("calls_cut", count=cut)
-        await self._flush()
+        is_settled = await self._flush()
+        # Whose answer has just ended may be asking again: that is refused in words, too.
+        await self._public.last_calls(min(LAST_CALL_SECONDS, seconds / 2))
         await self._stack.aclose()
         self._log.info("stopped")
+        return is_settled
 
     # Starting, in order
 
@@ -342,7 +355,6 @@ class Gateway:
                 clock=self._clock,
                 new_id=new_call_id,
                 config=config,
-                draining=lambda: self.in_flight.is_draining,
                 refusals=RefusalRows(
                     wallets=self._wallets,
                     registry=self.current.registry,
@@ -416,8 +428,11 @@ class Gateway:
             return "database unreachable"
         return None
 
-    async def _flush(self) -> None:
-        """Wait until every settlement is durable; an absent database gets its ten seconds."""
+    async def _flush(self) -> bool:
+        """Wait until every settlement is durable; an absent database gets its ten seconds.
+
+        True when no hold of this process is open then, which the database says and not we.
+        """
         try:
             async with asyncio.timeout(FLUSH_SECONDS):
                 while not self._writer.is_idle:
@@ -426,5 +441,10 @@ class Gateway:
                 await self._supervisor.stop_child("heartbeat")
                 await self._last_use.write()
                 await self._heartbeat.leave()
+                count = await self._heartbeat.open_holds()
         except (TimeoutError, StoreUnavailable) as error:
             self._log.error("settlements_left_to_recovery", error=repr(error))
+            return False
+        if count:
+            self._log.error("holds_left_to_recovery", count=count)
+        return count == 0

@@ -77,6 +77,7 @@ def _serving(options: Namespace) -> Coroutine[Any, Any, int]:
         config,
         read_again=lambda: load(config.source, os.environ),
         front=options.front,
+        shares_port=True,  # with the process that takes its place (ops/decisions)
         on_ready=on_ready,
     )
 

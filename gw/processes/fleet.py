@@ -76,8 +76,8 @@ class Fleet:
                 self._log.warning("reload_unanswered", place=place, why=str(failed))
         return True
 
-    async def stop(self) -> None:
-        """Let all drain at the same time, and wait for one after the other."""
+    async def stop(self) -> list[int]:
+        """Let all drain at the same time; return their exit codes when the last has ended."""
         # First those who would stand another one in the place of a worker that ends.
         for keeper in self._keepers:
             keeper.cancel()
@@ -85,8 +85,7 @@ class Fleet:
         workers = [worker for worker in self._workers if worker is not None]
         for worker in workers:
             worker.stop()
-        for worker in workers:
-            await worker.ended()
+        return [await worker.ended() for worker in workers]
 
     async def _start_at(self, place: int) -> None:
         text = self._text

@@ -28,6 +28,7 @@ from gw.ids import new_call_id
 from gw.processes.fleet import Fleet
 from gw.processes.merge import merged
 from gw.processes.worker import Worker
+from gw.run import EXIT_FAILED, EXIT_OK, EXIT_UNSETTLED
 from gw.web.admin import make_admin_application
 from gw.web.fronts import Front
 from gw.web.listener import Listener, bind
@@ -101,12 +102,15 @@ class Parent:
             if await self._fleet.reload(text):
                 self._log.info("configuration_reloaded")
 
-    async def stop(self) -> None:
-        """Drain all workers and end."""
+    async def stop(self) -> int:
+        """Drain all workers and end; return what all their exit codes come to."""
         self._is_draining = True
-        await self._fleet.stop()
+        codes = await self._fleet.stop()
         await self._stack.aclose()
         self._log.info("stopped")
+        if EXIT_UNSETTLED in codes:
+            return EXIT_UNSETTLED
+        return EXIT_FAILED if any(codes) else EXIT_OK
 
     async def _start_worker(self, text: str) -> Worker:
         return await Worker.start(
@@ -171,7 +175,7 @@ async def run_parent(
     if not starting.done():
         starting.cancel()
         await asyncio.gather(starting, return_exceptions=True)
-        return 0
+        return EXIT_OK
     await starting
     reloads: set[asyncio.Task[None]] = set()
 
@@ -192,8 +196,8 @@ async def run_parent(
         await waiting
     finally:
         await asyncio.gather(*reloads, return_exceptions=True)
-        await parent.stop()
-    return 0
+        code = await parent.stop()
+    return code
 
 
 def _port_of(sock: socket.socket) -> int:

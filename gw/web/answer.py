@@ -114,6 +114,8 @@ class AnswerHandler(RequestHandler):
     def _begin(self, chunk: bytes) -> asyncio.Future[None]:
         headers = self._headers
         headers["Date"] = self.application.date.at(self.services.clock.now())
+        if self.services.in_flight.is_draining:
+            headers["Connection"] = "close"
         sent = self._connection.begin_answer(self._status_code, self._reason, headers, chunk)
         self._headers_written = True
         return sent

@@ -34,7 +34,8 @@ class GatewayApplication(Application):
 
     def start_request(self, server_conn: object, request_conn: HTTPConnection) -> Arrival:
         if isinstance(request_conn, HTTP1Connection):
-            Connection.adopt(request_conn, self.refuse_framing)
+            in_flight = self.services.in_flight
+            Connection.adopt(request_conn, self.refuse_framing, lambda: in_flight.is_draining)
         return Arrival(self, request_conn)
 
     def refuse(self, connection: HTTPConnection, error: GatewayError, target: str) -> None:

@@ -123,8 +123,6 @@ class BaseHandler(Exchange):
         headers = self._headers
         headers["Content-Type"] = "application/json"
         headers["X-Gateway-Trace"] = self.call_id.hex
-        if self.services.draining():
-            headers["Connection"] = "close"
 
     def tell(self, error: BaseException) -> None:
         told = explain(error)

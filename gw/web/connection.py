@@ -64,11 +64,15 @@ class Connection(HTTP1Connection):
 
     # Answers a request whose head cannot be read, and ends the connection.
     refuse_head: Refuse
+    # Whether the process is about to end.
+    is_draining: Callable[[], bool]
     # Does the same where the body cannot be read on, unless there was an answer already.
     refuse_body: Callable[[str], None] | None = None
 
     @classmethod
-    def adopt(cls, connection: HTTPConnection, refuse_head: Refuse) -> None:
+    def adopt(
+        cls, connection: HTTPConnection, refuse_head: Refuse, is_draining: Callable[[], bool]
+    ) -> None:
         """Make a connection, of which nothing was read yet, one of these.
 
         Tornado cannot be told which class to make.
@@ -77,6 +81,7 @@ class Connection(HTTP1Connection):
         adopted = cast(Connection, connection)
         adopted.__class__ = cls
         adopted.refuse_head = refuse_head
+        adopted.is_draining = is_draining
 
     @property
     def is_closed(self) -> bool:
@@ -132,6 +137,11 @@ class Connection(HTTP1Connection):
         sent = self.write(chunk)
         self.finish()
         return sent
+
+    def finish(self) -> None:
+        if self.is_draining():
+            self._disconnect_on_finish = True  # its head may have promised otherwise
+        super().finish()
 
     def _clear_callbacks(self) -> None:
         super()._clear_callbacks()

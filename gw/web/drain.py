@@ -1,8 +1,9 @@
 """The requests in flight in this process, and how they are brought to an end on SIGTERM.
 
-Draining is: stop accepting (the server's business), let what is in flight finish for so many
-seconds, then cut the rest and wait until each has settled. The handler enters and leaves by itself
-(`base.py`); who calls `drain` is `gw/serve.py`.
+Draining is: every answer ends its connection; listen no more, and serve once more whoever could not
+know (both the listener's business); refuse what is asked from then on, so that the number of those
+in flight can only fall; let them finish for so many seconds, then cut the rest and wait until each
+has settled. The handler enters and leaves by itself (`exchange.py`); who calls is `gw/serve.py`.
 """
 
 from __future__ import annotations
@@ -30,10 +31,11 @@ class InFlight:
         self._requests: set[Cuttable] = set()
         self.entered = 0  # so many so far
         self._is_draining = False
-        self._idle: asyncio.Event | None = None
+        self._is_refusing = False
+        self._idle: asyncio.Future[None] | None = None
 
     def __repr__(self) -> str:
-        state = "draining" if self._is_draining else "open"
+        state = "refusing" if self._is_refusing else "draining" if self._is_draining else "open"
         return f"<InFlight {len(self._requests)} requests {state}>"
 
     def __len__(self) -> int:
@@ -41,8 +43,13 @@ class InFlight:
 
     @property
     def is_draining(self) -> bool:
-        """True from the first moment of a drain; for `Services.draining` and `/readyz`."""
+        """True from the first moment of a drain; answers close, `/readyz` says so."""
         return self._is_draining
+
+    @property
+    def is_refusing(self) -> bool:
+        """True once nothing new may begin: a request that comes now is answered with 503."""
+        return self._is_refusing
 
     def enter(self, request: Cuttable) -> None:
         """A request begins."""
@@ -52,12 +59,17 @@ class InFlight:
     def leave(self, request: Cuttable) -> None:
         """A request has ended. Leaving twice is harmless."""
         self._requests.discard(request)
-        if self._idle is not None and not self._requests:
-            self._idle.set()
+        if self._idle is not None and not self._requests and not self._idle.done():
+            self._idle.set_result(None)
 
     def begin_drain(self) -> None:
         """Say that this process is about to end: answers ask their clients to reconnect."""
         self._is_draining = True
+
+    def refuse_new(self) -> None:
+        """From now on whoever enters is refused: once there is nobody, there will be nobody."""
+        self.begin_drain()
+        self._is_refusing = True
 
     async def drain(self, *, seconds: float, clock: Clock) -> int:
         """Wait until nothing is in flight, at most `seconds`; cut the rest and say how many."""
@@ -71,15 +83,14 @@ class InFlight:
         return len(late)
 
     async def _emptied(self, seconds: float, clock: Clock) -> bool:
-        if not self._requests:
-            return True
-        self._idle = asyncio.Event()
-        idle = asyncio.ensure_future(self._idle.wait())
+        """Wait until there is none, whoever enters and leaves meanwhile; False after `seconds`."""
+        loop = asyncio.get_running_loop()
         late = asyncio.ensure_future(clock.sleep(seconds))
         try:
-            await asyncio.wait((idle, late), return_when=asyncio.FIRST_COMPLETED)
+            while self._requests and not late.done():
+                self._idle = loop.create_future()
+                await asyncio.wait((self._idle, late), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            idle.cancel()
             late.cancel()
             self._idle = None
         return not self._requests

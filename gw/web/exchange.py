@@ -18,7 +18,13 @@ from tornado.web import RequestHandler
 
 from gw.web.answer import AnswerHandler
 from gw.web.body import LINGER_SECONDS, InboundBody, Leftover
-from gw.web.errors import INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_ALLOWED, GatewayError
+from gw.web.errors import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    METHOD_NOT_ALLOWED,
+    NO_CHANNEL_AVAILABLE,
+    GatewayError,
+)
 from gw.web.failures import ENDING_MESSAGE
 
 Endpoint = Callable[..., Awaitable[None]]
@@ -104,6 +110,8 @@ class Exchange(AnswerHandler):
         connection.set_max_body_size(_TORNADO_BODY_BYTES)
         connection.refuse_body = self._refuse_body
         try:
+            if services.in_flight.is_refusing:
+                raise GatewayError(NO_CHANNEL_AVAILABLE, ENDING_MESSAGE)
             self.path_args = [self.decode_argument(part) for part in path_args]
             if self._endpoint() is None:
                 raise self.refused_method()

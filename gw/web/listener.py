@@ -1,12 +1,14 @@
 """One listening address of the gateway, on Tornado's own HTTP server (see also `front/`).
 
-Stopping is in two steps: `stop_accepting` closes the door while requests inside go on, `close` ends
-what is left. The bounds here are what a public server needs: idle, header and body time-outs, and a
-limit on headers; bodies are bounded by `body.py`.
+Stopping is in three steps: `stop_accepting` takes the last connections, `last_calls` gives those
+who are connected the time to ask once more, `close` ends what is left. The bounds here are what a
+public server needs: idle, header and body time-outs, and a limit on headers; bodies are bounded by
+`body.py`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
 from typing import Protocol
@@ -16,6 +18,7 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application
 
 from gw.config.config import Address
+from gw.web.accept_queue import stop_listening
 from gw.web.connection import HEAD_BYTES_MAX
 
 # A kept connection that stays silent for so long is closed. Longer than common load balancers
@@ -27,6 +30,9 @@ BODY_SECONDS = 120.0
 # the connection without a word.
 HEADER_BYTES_MAX = 2 * HEAD_BYTES_MAX
 BACKLOG = 4096
+# A client may send its next request while nobody has told it yet that the process is about to end:
+# until so long after its last answer, or after the drain's beginning.
+LAST_CALL_SECONDS = 1.0
 
 
 class PublicListener(Protocol):
@@ -37,7 +43,9 @@ class PublicListener(Protocol):
 
     async def start(self) -> None: ...
 
-    def stop_accepting(self) -> None: ...
+    async def stop_accepting(self) -> None: ...
+
+    async def last_calls(self, seconds: float) -> None: ...
 
     async def close(self) -> None: ...
 
@@ -92,9 +100,15 @@ class Listener:
         """Accept connections."""
         self._server.add_sockets(self._sockets)
 
-    def stop_accepting(self) -> None:
-        """Take no more connections. A second call does nothing."""
-        self._server.stop()
+    async def stop_accepting(self) -> None:
+        """Take no more connections but those that the kernel has taken already."""
+        for connection in await stop_listening(self._sockets, self._server.stop):
+            self._server._handle_connection(connection, connection.getpeername())
+
+    async def last_calls(self, seconds: float) -> None:
+        """Wait so long, unless nobody is connected."""
+        if self._server._connections:
+            await asyncio.sleep(seconds)
 
     async def close(self) -> None:
         """Close every connection that is left."""

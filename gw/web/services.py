@@ -116,7 +116,6 @@ class Services:
     clock: Clock
     new_id: Callable[[], UUID]
     config: WebConfig
-    draining: Callable[[], bool]
     refusals: Callable[[Refusal], None]
     idempotency: IdempotencyGuard
     # Masks what an upstream says before a client sees it, and the translations that are enabled.

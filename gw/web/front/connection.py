@@ -6,6 +6,7 @@ it for what it lets through. A connection has one deadline, moved by what it wai
 
     what it waits for           until                       then
     a request                   IDLE_SECONDS                closed
+      while the process drains  LAST_CALL_SECONDS           closed
     the rest of a head          HEAD_SECONDS                closed
     the rest of a body          BODY_SECONDS                cut
     an answer                   the call's own time-out     –
@@ -33,6 +34,7 @@ from gw.web.front.faults import in_words
 from gw.web.front.head import TOO_LARGE, TOO_MANY, HeadFault, headers_of, method_of
 from gw.web.front.pace import PacedConnection
 from gw.web.front.request import FrontRequest
+from gw.web.listener import LAST_CALL_SECONDS
 
 if TYPE_CHECKING:
     from gw.web.front.listener import FrontListener
@@ -82,7 +84,7 @@ class FrontConnection(PacedConnection):
     context: PeerContext
 
     def __init__(self, listener: FrontListener, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(loop, listener.ready, IDLE_SECONDS)
+        super().__init__(loop, listener.ready, _idle_seconds(listener))
         self._listener = listener
         self._parser = HttpRequestParser(self)
         self._incoming: FrontRequest | None = None  # being read
@@ -277,9 +279,14 @@ class FrontConnection(PacedConnection):
             if len(self._waiting) < PIPELINE_MAX:
                 self.resume()
         elif self._incoming is None:
-            self.arm(self._loop.time() + IDLE_SECONDS)
+            self.arm(self._loop.time() + _idle_seconds(self._listener))
         else:
             self.arm(self._loop.time() + HEAD_SECONDS)
+
+    def drain(self) -> None:
+        """The process is about to end; who is silent is kept for a moment more."""
+        if self._current is None and self._incoming is None and not self._is_ending:
+            self.arm(self._loop.time() + _idle_seconds(self._listener))
 
     def body_wanted(self) -> None:
         """The current request's handler takes its body now."""
@@ -353,3 +360,8 @@ class FrontConnection(PacedConnection):
 
 
 _FULL = "The gateway has as many connections as it can take. Try again shortly."
+
+
+def _idle_seconds(listener: FrontListener) -> float:
+    """How long a connection is kept on which nothing comes."""
+    return LAST_CALL_SECONDS if listener.is_draining else IDLE_SECONDS

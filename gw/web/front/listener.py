@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import socket
 import ssl
 from asyncio import Future
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gw.config.config import Address
+from gw.web.accept_queue import stop_listening
 from gw.web.errors import GatewayError
 from gw.web.front.connection import HEAD_SECONDS, FrontConnection
 from gw.web.front.head import FieldNames
 from gw.web.front.pace import LINGER_SECONDS
 from gw.web.front.request import FrontRequest
 from gw.web.listener import BACKLOG, bind
+from metrics.logs import EventLog
 
 if TYPE_CHECKING:
     from gw.web.application import GatewayApplication
@@ -43,14 +46,26 @@ class FrontListener:
         self.names = FieldNames()
         self.ready: Future[None] = loop.create_future()  # done: for whoever need not wait
         self.ready.set_result(None)
+        self.is_draining = False  # who is silent is kept for a moment only
         self._loop = loop
         self._connections_max = connections_max or connections_bound()
         self._connections: set[FrontConnection] = set()
         self._emptied: Future[None] | None = None
-        self._tls = tls
+        # A handshake is bounded like a head, a farewell like what comes before it.
+        self._tls_options: dict[str, Any] = (
+            {}
+            if tls is None
+            else {
+                "ssl": tls,
+                "ssl_handshake_timeout": HEAD_SECONDS,
+                "ssl_shutdown_timeout": LINGER_SECONDS,
+            }
+        )
         self.scheme = "http" if tls is None else "https"
         self._sockets, self.url = bind(address, scheme=self.scheme, shares_port=shares_port)
         self._servers: list[asyncio.Server] = []
+        self._handshakes: list[asyncio.Task[None]] = []  # of those that nobody had accepted
+        self._log = EventLog("gw.web")
 
     def __repr__(self) -> str:
         return f"<FrontListener {self.url} {len(self._connections)} connections>"
@@ -63,33 +78,62 @@ class FrontListener:
                     lambda: FrontConnection(self, self._loop),
                     sock=sock,
                     backlog=BACKLOG,
-                    ssl=self._tls,
-                    # A handshake is bounded like a head, a farewell like what comes before it.
-                    ssl_handshake_timeout=HEAD_SECONDS if self._tls is not None else None,
-                    ssl_shutdown_timeout=LINGER_SECONDS if self._tls is not None else None,
+                    **self._tls_options,
                 )
             )
 
-    def stop_accepting(self) -> None:
-        """Take no more connections. A second call does nothing."""
+    async def stop_accepting(self) -> None:
+        """Take no more connections but those that the kernel has taken already.
+
+        From now on a connection is kept only as long as a client can take it for a kept one.
+        """
+        self.is_draining = True
+        for connection in list(self._connections):
+            connection.drain()
+        sockets, self._sockets = self._sockets, []
+        waiting = await stop_listening(sockets, self._stop_servers)
+        self._handshakes = [asyncio.create_task(self._adopt(one)) for one in waiting]
+        if not self._tls_options:  # else they take as long as their clients like
+            await asyncio.gather(*self._handshakes)
+
+    async def _adopt(self, waiting: socket.socket) -> None:
+        """Serve a connection that the loop's own server has not accepted."""
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: FrontConnection(self, self._loop), waiting, **self._tls_options
+            )
+        except OSError as error:  # it has left, or its handshake failed
+            self._log.debug("connection_not_made", error=repr(error))
+
+    async def last_calls(self, seconds: float) -> None:
+        """Wait so long, or until nobody is connected."""
+        if self._tls_options:  # who is amid a handshake is not yet among the connections
+            await asyncio.sleep(seconds)
+        else:
+            await self._none_left(seconds)
+
+    def _stop_servers(self) -> None:
         servers, self._servers = self._servers, []
         for server in servers:
             server.close()
 
     async def close(self) -> None:
         """Close every connection that is left, once what was written to it is out."""
-        self.stop_accepting()
-        if not self._connections:
-            return
-        self._emptied = self._loop.create_future()
+        self._stop_servers()
+        for handshake in self._handshakes:
+            handshake.cancel()
         for connection in list(self._connections):
             connection.stop()
-        try:
-            async with asyncio.timeout(CLOSE_SECONDS):
-                await self._emptied
-        except TimeoutError:
-            for connection in list(self._connections):
-                connection.abort()
+        await self._none_left(CLOSE_SECONDS)
+        for connection in list(self._connections):
+            connection.abort()
+
+    async def _none_left(self, seconds: float) -> None:
+        """Wait until nobody is connected, at most so long."""
+        if self._connections:
+            self._emptied = self._loop.create_future()
+            await asyncio.wait((self._emptied,), timeout=seconds)
+            self._emptied = None
 
     # --- From connections ---
 

@@ -167,5 +167,7 @@ class PacedConnection(asyncio.Protocol):
             return
         if self.is_answering() or self._transport.is_closing() or self._is_paused:
             self.abort()
-        else:
+        elif self._is_ending:
             self.stop()
+        else:
+            self.linger()  # what it sends at this very moment must not be answered by a reset

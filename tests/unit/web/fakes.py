@@ -189,7 +189,6 @@ class World:
             clock=self.clock,
             new_id=self.new_id,
             config=FakeConfig(),
-            draining=lambda: self.in_flight.is_draining,
             refusals=self.refusals.append,
             idempotency=IdempotencyGuard(
                 kept=self.kept, answer_bytes_max=1024, metrics=cast(Any, self.metrics)

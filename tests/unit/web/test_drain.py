@@ -76,3 +76,21 @@ def test_what_does_not_even_end_when_cut_is_not_waited_for_for_ever() -> None:
         assert await draining == 1
 
     run(scene())
+
+
+def test_request_that_slips_in_behind_the_last_one_is_waited_for_and_not_cut() -> None:
+    async def scene() -> None:
+        in_flight, clock = InFlight(), FakeClock()
+        first = Request(in_flight)
+        draining = asyncio.create_task(in_flight.drain(seconds=30, clock=clock))
+        await eventually(lambda: clock.sleepers == 1)
+        in_flight.leave(first)
+        second = Request(in_flight)  # before whoever waits has had a look
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not draining.done()
+        in_flight.leave(second)
+        assert await draining == 0
+        assert not second.is_cut
+
+    run(scene())

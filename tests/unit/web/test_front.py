@@ -293,7 +293,7 @@ def test_listener_that_closes_lets_go_of_everyone() -> None:
         async with front(World()) as (listener, port), client(port) as one:
             await one.send(FREE)
             assert (await one.answer()).status == 200
-            listener.stop_accepting()
+            await listener.stop_accepting()
             with pytest.raises(ConnectionRefusedError):
                 await asyncio.open_connection("127.0.0.1", port)
             await one.send(FREE)

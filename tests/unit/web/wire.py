@@ -14,6 +14,7 @@ from typing import Any
 from gw.config import config
 from gw.web.application import GatewayApplication
 from gw.web.fronts import DEFAULT_FRONT, FRONTS, Front
+from gw.web.listener import PublicListener
 from tests.unit.web.fakes import KEY
 
 
@@ -116,11 +117,23 @@ async def served(
     trust: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Address]:
     """Serve on a free port until the block ends, with `tls` to clients that `trust` it."""
+    async with serving(application, tls=tls, trust=trust) as (_, address):
+        yield address
+
+
+@asynccontextmanager
+async def serving(
+    application: GatewayApplication,
+    *,
+    tls: ssl.SSLContext | None = None,
+    trust: ssl.SSLContext | None = None,
+) -> AsyncIterator[tuple[PublicListener, Address]]:
+    """The same, with the listener."""
     listener = FRONTS[FRONT.get()](application, config.Address("127.0.0.1", 0), tls=tls)
     assert listener.url.startswith("http:" if tls is None else "https:")
     await listener.start()
     try:
-        yield Address(int(listener.url.rpartition(":")[2]), trust)
+        yield listener, Address(int(listener.url.rpartition(":")[2]), trust)
     finally:
         await listener.close()
 

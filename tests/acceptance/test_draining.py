@@ -1,0 +1,202 @@
+"""SIGTERM under load, with real processes: nothing is cut, nothing lost, everything settled."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import signal
+import socket
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg2
+import pytest
+
+from gw.run import EXIT_UNSETTLED
+from tests.integration.actors.process import process
+from tests.support.client import CHAT, NANO_PER_USD, chat_body
+from tests.support.house import House, house
+from tests.support.processes import GatewayProcess
+from tests.support.scrape import Admin
+from tests.support.tenants import Tenant
+from tests.support.waiting import PATIENCE_SECONDS, until
+
+CLIENTS = 20
+CALLERS = 4
+CALLS_EACH = 10  # at least, between one step of a restart and the next
+
+
+@pytest.fixture(params=[1, 2], ids=["one process", "two processes"])
+def h(request: pytest.FixtureRequest, database_url: str, tmp_path: Path) -> Iterator[House]:
+    """A house on a port that the next gateway can take, too."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with house(
+        database_url, tmp_path, processes=request.param, listen=f"127.0.0.1:{port}"
+    ) as built:
+        yield built
+
+
+class Caller:
+    """A client that keeps its connection, and tries again when it is refused one, only then."""
+
+    def __init__(self, h: House, tenant: Tenant) -> None:
+        self._connection = http.client.HTTPConnection(
+            urlsplit(h.gateway.url).netloc, timeout=PATIENCE_SECONDS
+        )
+        self._headers = {"Authorization": f"Bearer {tenant.key}"}
+
+    def begin(self, **members: Any) -> http.client.HTTPResponse:
+        """Send a call, and return its answer when its head is there."""
+        body = json.dumps(chat_body(**members)).encode()
+        self._connection.request("POST", CHAT, body, self._headers)
+        return self._connection.getresponse()
+
+    def call(self, **members: Any) -> str:
+        """What became of one call."""
+        try:
+            return outcome(self.begin(**members), is_stream=bool(members.get("stream")))
+        except ConnectionRefusedError:
+            return "refused"
+        except http.client.RemoteDisconnected:
+            return "closed"
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def outcome(answer: http.client.HTTPResponse, *, is_stream: bool) -> str:
+    """What a client says of an answer that has begun."""
+    try:
+        body = answer.read()
+    except (http.client.IncompleteRead, ConnectionError):
+        return f"cut {answer.status}"
+    if answer.status == 503:
+        is_told = answer.headers["Retry-After"] and answer.headers["Connection"] == "close"
+        return "asked to come back" if is_told else "503"
+    is_whole = not is_stream or body.endswith(b"data: [DONE]\n\n")
+    return str(answer.status) if is_whole else f"cut {answer.status}"
+
+
+def drained(h: House) -> None:
+    """The gateway ends by itself, well, and has left nothing open behind."""
+    assert h.gateway.wait() == 0, h.gateway.log()
+    assert h.query("SELECT count(*) FROM holds") == [{"count": 0}]
+    h.verify()
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["at once", "when all could know"])
+def test_clients_that_ask_again_as_their_streams_end_lose_nothing(
+    h: House, *, is_late: bool
+) -> None:
+    tenant = h.tenant()
+    callers = [Caller(h, tenant) for _ in range(CLIENTS)]
+    idle = Caller(h, tenant)
+    assert idle.call() == "200"
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        held = {"stream": True, "sim": {"events": 20, "pause": 2}}
+        answers = list(pool.map(lambda caller: caller.begin(**held), callers))
+        h.upstream.wait(paused=CLIENTS)
+        h.gateway.popen.send_signal(signal.SIGTERM)
+        until(lambda: Admin(h.gateway.admin_url).get("/readyz").status == 503, what="the drain")
+        if is_late:
+            until(lambda: len(h.events("last_calls_ended")) == h.processes, what="its second part")
+            assert idle.call() == "closed"
+
+        def goes_on(caller: Caller, answer: http.client.HTTPResponse) -> list[str]:
+            return [outcome(answer, is_stream=True), caller.call(stream=True)]
+
+        pairs = [pool.submit(goes_on, *pair) for pair in zip(callers, answers, strict=True)]
+        h.upstream.resume()
+        seen = [pair.result() for pair in pairs]
+    assert Counter(first for first, _ in seen) == {"200": CLIENTS}
+    allowed = {"asked to come back", "refused"} if is_late else {"200"}
+    assert {second for _, second in seen} <= allowed, Counter(second for _, second in seen)
+    drained(h)
+    for caller in [*callers, idle]:
+        caller.close()
+
+
+def test_restart_that_overlaps_fails_no_call(h: House) -> None:
+    tenant = h.tenant(nano_usd=100 * NANO_PER_USD)
+    counts: Counter[str] = Counter()
+    lock, stop = threading.Lock(), threading.Event()
+
+    def calls(*, keeps: bool) -> None:
+        with closing(Caller(h, tenant)) as caller:
+            while not stop.is_set():
+                found = caller.call()
+                with lock:
+                    counts[found] += 1
+                if not keeps:
+                    caller.close()
+
+    def goes_on() -> None:
+        """Some calls are made as things are now."""
+        made = counts["200"] + CALLERS * CALLS_EACH
+        until(lambda: counts["200"] >= made or counts.keys() - {"200", "refused"}, what="calls")
+
+    with ThreadPoolExecutor(2 * CALLERS) as pool:
+        running = [pool.submit(calls, keeps=place % 2 == 0) for place in range(2 * CALLERS)]
+        try:
+            for _ in range(2):
+                goes_on()
+                old = h.gateway
+                h.start()
+                assert h.gateway.url == old.url
+                goes_on()
+                ended(old)
+            goes_on()
+        finally:
+            stop.set()
+        for one in running:
+            one.result()
+    assert counts.keys() <= {"200", "refused"}, counts
+    h.gateway.popen.send_signal(signal.SIGTERM)
+    drained(h)
+
+
+def ended(old: GatewayProcess) -> None:
+    """Its drain is over, and it was a good one."""
+    assert old.terminate() == 0, old.log()
+    old.close()
+
+
+def test_settlement_that_the_database_does_not_take_in_time_is_told(
+    database_url: str, tmp_path: Path
+) -> None:
+    with house(database_url, tmp_path, drain_seconds=0) as h:
+        tenant = h.tenant()
+        with tenant.client.begin_chat(stream=True, sim={"events": 20, "pause": 2}) as call:
+            call.read_until(b"data:")
+            with closing(psycopg2.connect(database_url)) as locking, locking.cursor() as cursor:
+                cursor.execute("SELECT FROM accounts WHERE id = %s FOR UPDATE", (tenant.account,))
+                assert h.gateway.terminate() == EXIT_UNSETTLED, h.gateway.log()
+        assert h.events("settlements_left_to_recovery")
+        h.start()
+        until(lambda: h.held_nano_usd(tenant) == 0, what="recovery")
+
+
+def test_hold_that_is_left_behind_is_told(database_url: str, tmp_path: Path) -> None:
+    """One that nothing in the process knows of, as a defect would leave it."""
+    with house(database_url, tmp_path, processes=2) as h:
+        tenant = h.tenant()
+        worker = h.query("SELECT min(id) AS id FROM processes")[0]["id"]
+
+        async def lose_a_hold() -> None:
+            async with process(database_url, worker) as lost:
+                await lost.hold(account_id=tenant.account, key_id=tenant.key_id)
+
+        asyncio.run(lose_a_hold())
+        assert h.gateway.terminate() == EXIT_UNSETTLED, h.gateway.log()
+        assert [line["count"] for line in h.events("holds_left_to_recovery")] == [1]
+        h.start()
+        until(lambda: h.held_nano_usd(tenant) == 0, what="recovery")
