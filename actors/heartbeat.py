@@ -28,6 +28,8 @@ INTERVAL_SECONDS = 1.0
 # Without an answer for so long the beats have not gone on without a break, whatever they say later:
 # a statement may hang in a frozen database and still succeed.
 BREAK_SECONDS = 5.0
+# A watch that comes so late has been asleep with the whole process: it says nothing of others.
+LATE_SECONDS = 1.0
 # So many calls are priced in about a millisecond, while every stream waits.
 CALLS_AT_ONCE = 200
 
@@ -97,6 +99,24 @@ class Heartbeat:
             await self.beat()
             await self._clock.sleep(INTERVAL_SECONDS)
 
+    async def watch(self) -> None:
+        """Tell of a database that is silent while a beat hangs in it, within a second of the break.
+
+        What frozen servers keep open is only known by its silence.
+        """
+        while True:
+            due = self._clock.monotonic() + INTERVAL_SECONDS
+            await self._clock.sleep(INTERVAL_SECONDS)
+            now = self._clock.monotonic()
+            if now - due < LATE_SECONDS and now - self._last_beat > BREAK_SECONDS:
+                self._missed(f"no answer for {BREAK_SECONDS:g} s")
+
+    def _missed(self, why: str) -> None:
+        if self.connected_since is not None:
+            self._log.warning("heartbeat_missed", error=why)
+        self.connected_since = None
+        self._metrics.database_up(False)
+
     async def beat(self) -> None:
         """One sign of life."""
         who = self.identity
@@ -106,10 +126,7 @@ class Heartbeat:
             for chore in self._chores:
                 await chore()
         except StoreUnavailable as error:
-            if self.connected_since is not None:
-                self._log.warning("heartbeat_missed", error=str(error))
-            self.connected_since = None
-            self._metrics.database_up(False)
+            self._missed(str(error))
             self._live.report_again()
             return
         self._metrics.database_up(True)

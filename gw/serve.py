@@ -292,6 +292,7 @@ class Gateway:
             metrics=self.metrics,
         )
         self._keep("heartbeat", self._heartbeat.run)
+        self._keep("database_watch", self._heartbeat.watch)
         self._keep("recovery", recovery.run)
 
     async def _start_watchers(self) -> None:

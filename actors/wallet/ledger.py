@@ -13,7 +13,7 @@ from uuid import UUID
 
 import ujson
 
-from actors.store.database import Database
+from actors.store.database import Database, StoreUnavailable
 from actors.store.queries import load
 from actors.wallet.claims import Standing
 from actors.wallet.messages import Hold, Record, RefusalReason, Settle, Void
@@ -52,6 +52,20 @@ class Applied:
     refused: dict[int, RefusalReason]
     taken: dict[int, Standing]  # its idempotency key was not free
     balances: dict[str, tuple[int, int]]  # account id -> balance, held, in nano-USD
+
+
+async def take_over(session: Executor, process_id: str) -> None:
+    """Make `session` the one that writes for this process, before its first batch.
+
+    A server that was frozen may still be running a batch in a session given up long ago; what is
+    applied beside it could be overtaken by it. Raises StoreUnavailable while that goes on.
+    """
+    ended = await session.fetch_all(
+        SQL["take_over"],
+        {"name": f"gw ledger {process_id}"},  # type: ignore[arg-type]
+    )
+    if not all(has_ended for (has_ended,) in ended):
+        raise StoreUnavailable("an earlier session of the ledger has not ended yet")
 
 
 async def apply(session: Executor, process_id: str, batch: Batch) -> Applied:

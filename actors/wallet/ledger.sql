@@ -2,6 +2,13 @@
 -- One batch of settlements, holds and refused rows in one transaction (see the migration that defines it).
 SELECT ledger_apply(%s, %s, %s, %s, %s, %s, %s, %s, %s)::text
 
+-- take_over --
+-- Name this session as the one writer of its process, and end another that may still be running a
+-- batch of it; false for one that has not ended in five seconds.
+SELECT set_config('application_name', %(name)s, false);
+SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+WHERE application_name = %(name)s AND pid <> pg_backend_pid()
+
 -- balance --
 -- Balance and held of one account.
 SELECT balance_nano_usd, held_nano_usd FROM accounts WHERE id = %s

@@ -13,6 +13,7 @@ from actors.clock import Clock
 from actors.mailbox import Envelope
 from actors.patience import Patience
 from actors.store.database import Database
+from actors.store.waiting import in_time
 from actors.sweep import Sweep
 from actors.wallet.claims import ClaimEnd, Standing
 from actors.wallet.ledger import Spending, read_balance, read_spending
@@ -41,9 +42,9 @@ from metrics.prometheus import Metrics
 WAITING_MAX = 50_000
 # No key of an account that rests for so long is remembered either: reading one tells the balance.
 IDLE_SECONDS = 60.0
-# The writer gives holds up when it meets a database that is away; one that hangs keeps the writer
-# itself waiting, but not those who ask.
-HOLD_SECONDS = 10.0
+# How long a call waits for its hold, whether the database is away or hangs, which keeps the writer
+# itself waiting. A hold is a matter of milliseconds, a restart of the database one of seconds.
+HOLD_SECONDS = 5.0
 
 
 class HoldRefused(Exception):
@@ -160,8 +161,8 @@ class Wallets:
             await self._ask(account_id, Barrier())
 
     async def spending(self, key_id: str, account_id: str) -> Spending:
-        """An account's money and one key's part in it, read fresh."""
-        return await read_spending(self._database, account_id=account_id, key_id=key_id)
+        """An account's money and one key's part in it, read fresh. Raises StoreUnavailable."""
+        return await in_time(read_spending(self._database, account_id=account_id, key_id=key_id))
 
     def forget_idle(self) -> None:
         """Drop some of the wallets that nobody has used for a while; to be called every second."""
@@ -213,7 +214,7 @@ class Wallets:
             read.exception()  # whoever still waits gets it too; nobody may be left to
 
     async def _read(self, account_id: str) -> int:
-        found = await read_balance(self._database, account_id)
+        found = await in_time(read_balance(self._database, account_id))
         available = found[0] - found[1] if found is not None else 0
         self._on_balance(account_id, available)
         return available

@@ -6,8 +6,9 @@ somebody does. Money SQL runs here and nowhere else, in this coroutine, which no
 can cancel: cancelling a running statement would close the connection and leave its outcome unknown.
 
 When the database goes away the batch is sent again until it is back; applying it twice changes
-nothing. Holds do not wait for that: after `patience_seconds` their callers are told, and what may
-have been granted unseen is voided.
+nothing, and a server that was only frozen is first made to end the session that may still be
+running it. Holds do not wait for that: their askers give up (`wallets.py`), what may have been
+granted unseen is voided, and what was never sent is forgotten.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from actors.clock import Clock
 from actors.mailbox import Envelope
 from actors.store.database import Database, Session, StoreUnavailable
 from actors.wallet.claims import Keep, KeepNothing
-from actors.wallet.ledger import Applied, Batch, apply
+from actors.wallet.ledger import Applied, Batch, apply, take_over
 from actors.wallet.messages import (
     Barrier,
     Granted,
@@ -139,7 +140,8 @@ class LedgerWriter:
         while self._ready and len(taken) < BATCH_MAX and answer_bytes < ANSWER_BYTES_MAX:
             wallet = self._ready.popleft()
             envelope = wallet.waiting.popleft()
-            taken.append((wallet, envelope))
+            if not _is_given_up(envelope):  # else nobody would take the money, and others want it
+                taken.append((wallet, envelope))
             kept = _kept(envelope.message)
             if kept is not None:
                 answer_bytes += len(kept.body)
@@ -192,7 +194,9 @@ class LedgerWriter:
         )
         if len(batch):
             if self._session is None:
-                self._session = await self._database.session()
+                session = await self._database.session()
+                self._session = session
+                await take_over(session, self._process_id)
             started = self._clock.monotonic()
             applied = await apply(self._session, self._process_id, batch)
             self._metrics.ledger_batch(size=len(batch), seconds=self._clock.monotonic() - started)
@@ -242,7 +246,7 @@ class LedgerWriter:
         limit = self._clock.monotonic() - self._patience_seconds
         for place, (wallet, envelope) in enumerate(work):
             message = envelope.message
-            if isinstance(message, Hold) and envelope.put_at <= limit:
+            if isinstance(message, Hold) and (envelope.put_at <= limit or _is_given_up(envelope)):
                 envelope.fail(LedgerUnavailable())
                 work[place] = (wallet, Envelope(_void_of(message), envelope.put_at, None))
             elif isinstance(message, Barrier) and envelope.put_at <= limit:
@@ -265,6 +269,12 @@ class LedgerWriter:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
+
+
+def _is_given_up(envelope: Envelope[Message]) -> bool:
+    """Whether it is a hold whose asker has left, or waited long enough."""
+    reply = envelope.reply
+    return reply is not None and reply.done() and isinstance(envelope.message, Hold)
 
 
 def _void_of(hold: Hold) -> Message:

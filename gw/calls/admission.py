@@ -64,7 +64,7 @@ class Admission:
             why = _SPEND_CAP if refused.reason == "spend_cap" else _NOT_COVERED
             raise GatewayError(errors.QUOTA_EXCEEDED, f"{why} {cheaper}") from refused
         except LedgerUnavailable as error:
-            raise GatewayError(errors.INTERNAL_ERROR, _LEDGER_AWAY) from error
+            raise GatewayError(errors.NO_CHANNEL_AVAILABLE, _LEDGER_AWAY) from error
         except asyncio.CancelledError:
             writer.owns_row()
             self._record_cancelled(call, is_client_gone=writer.client_gone)

@@ -11,6 +11,7 @@ from uuid import UUID
 from actors.clock import Clock
 from actors.store.database import Database
 from actors.store.queries import load
+from actors.store.waiting import in_time
 from actors.wallet.claims import Claim, Keep
 
 SQL = load("gw.idempotency", "idempotency.sql")
@@ -36,8 +37,8 @@ class IdempotencyStore:
 
     async def answer(self, account_id: str, claim: Claim) -> KeptAnswer | None:
         """The answer kept for this request; None when there is none, or no longer."""
-        row = await self._database.fetch_one(
-            SQL["answer"], (account_id, claim.key, claim.fingerprint)
+        row = await in_time(
+            self._database.fetch_one(SQL["answer"], (account_id, claim.key, claim.fingerprint))
         )
         if row is None:
             return None
@@ -47,7 +48,7 @@ class IdempotencyStore:
 
     async def is_known(self, account_id: str, key: str) -> bool:
         """Is the key in use, whatever for?"""
-        row = await self._database.fetch_one(SQL["is_known"], (account_id, key))
+        row = await in_time(self._database.fetch_one(SQL["is_known"], (account_id, key)))
         assert row is not None
         return bool(row[0])
 

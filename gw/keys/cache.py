@@ -21,6 +21,7 @@ from typing import Protocol
 
 from actors.clock import Clock
 from actors.store.database import StoreUnavailable
+from actors.store.waiting import in_time
 from gw.keys import store
 from gw.keys.key_text import is_key_text, legacy_hash
 from gw.keys.principal import KeyRefused, Principal, RefusalReason
@@ -205,7 +206,13 @@ class KeyCache:
         self._metrics.cache(cache="keys", hit=is_hit)
         if is_hit:
             raise KeyRefused("unknown")
-        found = await self._reads.ask(key_hash, key_text)
+        try:
+            # Its read may stand behind another one that hangs.
+            found = await in_time(self._reads.ask(key_hash, key_text))
+        except StoreUnavailable:
+            found = self._in_grace(key_hash)
+            if found is None:
+                raise
         if found is None:
             raise KeyRefused("unknown")
         return found
@@ -217,7 +224,7 @@ class KeyCache:
         read_at = self._clock.monotonic()
         hashes = {key_hash: legacy_hash(text) for key_hash, text in texts.items()}
         try:
-            readings = await store.find(self._database, hashes)
+            readings = await in_time(store.find(self._database, hashes))
         except StoreUnavailable as away:
             return {key_hash: self._in_grace(key_hash) or away for key_hash in texts}
         answers: dict[bytes, FoundKey | Exception | None] = {}

@@ -1,7 +1,7 @@
 """Which error a client is told when an exception reaches the top of a handler.
 
-One ladder, used for every endpoint. What is not known here is a fault of ours: 500, without a word
-about the inside.
+One ladder, used for every endpoint. A database that is away is the table's 503, which clients try
+again; what is not known here is a fault of ours: 500, without a word about the inside.
 """
 
 from __future__ import annotations
@@ -10,7 +10,12 @@ from tornado.web import HTTPError
 
 from actors.store.errors import StoreUnavailable
 from actors.wallet.messages import LedgerUnavailable
-from gw.web.errors import INTERNAL_ERROR, INVALID_REQUEST, GatewayError
+from gw.web.errors import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    NO_CHANNEL_AVAILABLE,
+    GatewayError,
+)
 
 INTERNAL_MESSAGE = (
     "The gateway failed to handle this request. Try again; if it persists, report its trace id."
@@ -26,7 +31,7 @@ def explain(error: BaseException) -> GatewayError:
     if isinstance(error, GatewayError):
         return error
     if is_outage(error):
-        return GatewayError(INTERNAL_ERROR, STORE_MESSAGE)
+        return GatewayError(NO_CHANNEL_AVAILABLE, STORE_MESSAGE)
     if isinstance(error, HTTPError) and 400 <= error.status_code < 500:
         # Tornado's own complaints about a request, e.g. a path that is not UTF-8.
         return GatewayError(INVALID_REQUEST, "The request is malformed.")

@@ -11,7 +11,7 @@ from actors.store.errors import StoreUnavailable
 from gw.web.services import Services
 
 # With the database up a settlement is a matter of milliseconds. This long means that it is away.
-SETTLE_SECONDS = 10.0
+SETTLE_SECONDS = 5.0
 
 
 async def until_settled(services: Services, account_id: str) -> None:

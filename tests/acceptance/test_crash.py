@@ -102,7 +102,7 @@ def test_killed_database_loses_and_doubles_nothing(data_dir: Path, tmp_path: Pat
         # Every client got its answer or a clear error; nobody hung and nobody was cut off.
         for one in seen:
             assert not one.is_broken
-            assert one.is_complete or (one.status == 500 and b"internal_error" in one.body), one
+            assert one.is_complete or one.status == 503, one
         complete = sum(one.is_complete for one in seen)
         assert h.gateway.terminate() == 0
         assert h.verify()["ok"]

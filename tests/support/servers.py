@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from actors.store.embedded.postmaster import Postmaster
@@ -24,6 +27,25 @@ def is_running(data_dir: Path) -> bool:
 def kill_server(data_dir: Path) -> None:
     """Kill the server of `data_dir` as a power cut would, and wait until it is dead."""
     _end(server_of(data_dir), signal.SIGKILL)
+
+
+@contextmanager
+def frozen_server(data_dir: Path) -> Iterator[None]:
+    """Stop every process of the server of `data_dir`: its sockets stay open and nobody answers."""
+    postmaster = server_of(data_dir).pid
+    os.kill(postmaster, signal.SIGSTOP)  # the first, or it would make others
+    pids = [postmaster, *_children_of(postmaster)]
+    try:
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        yield
+    finally:
+        for pid in reversed(pids):
+            os.kill(pid, signal.SIGCONT)
+
+
+def _children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def stop_server(data: Path) -> None:

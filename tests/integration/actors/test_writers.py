@@ -7,6 +7,8 @@ import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+import psycopg2
+
 from actors.store.database import Database
 from actors.wallet import ledger
 from actors.wallet.ledger import read_balance
@@ -180,5 +182,45 @@ def test_hold_asked_of_a_database_that_is_away_is_answered_in_the_end(
             await eventually(lambda: one.writer.is_idle)
             await one.wallets.settled(ACCOUNT)
             assert await read_balance(database, ACCOUNT) == (1000, 0)
+
+    run(main())
+
+
+def test_session_that_may_still_run_a_batch_is_ended_before_the_batch_is_sent_again(
+    database_url: str, expect_log: ExpectLog
+) -> None:
+    """As after a freeze: the server has the batch, and the writer has given its session up."""
+    expect_log("ledger_unreachable")
+    writers = "SELECT pid FROM pg_stat_activity WHERE application_name = 'gw ledger proc_one'"
+
+    async def main() -> None:
+        async with two_processes(database_url, 1000) as (database, one, _):
+            await one.hold(100)
+            ((before,),) = await database.fetch_all(writers)
+            async with database.transaction() as locked:
+                await locked.execute("SELECT 1 FROM accounts WHERE id = %s FOR UPDATE", (ACCOUNT,))
+                late = asyncio.ensure_future(one.hold(100))
+
+                async def is_stuck() -> bool:
+                    (row,) = await locked.fetch_all(
+                        "SELECT count(*) FROM pg_locks WHERE pid = %s AND NOT granted", (before,)
+                    )
+                    return bool(row[0])
+
+                while not await is_stuck():
+                    await asyncio.sleep(0.01)
+                session = one.writer._session
+                assert session is not None
+                session._connection._aiopg._fail(psycopg2.OperationalError("silent"))
+
+                async def is_taken_over() -> bool:
+                    found = [pid for (pid,) in await database.fetch_all(writers)]
+                    return bool(found) and before not in found
+
+                while not await is_taken_over():  # although nobody lets go of the row
+                    await asyncio.sleep(0.01)
+            await late
+            assert await read_balance(database, ACCOUNT) == (1000, 200)
+            assert await open_holds(database) == 2
 
     run(main())

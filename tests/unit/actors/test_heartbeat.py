@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from typing import Any
 from uuid import UUID
 
-from actors.heartbeat import Heartbeat, ProcessIdentity
+from actors.heartbeat import BREAK_SECONDS, Heartbeat, ProcessIdentity
 from actors.live import Delivered
 from tests.support.aio import eventually, run
 from tests.unit.actors.fake_store import make_store, process
@@ -105,6 +106,51 @@ def test_beat_that_hung_breaks_the_steadiness_though_it_succeeds_in_the_end() ->
             assert p.heartbeat.steady_seconds == 3.0
 
     run(main())
+
+
+def test_silent_database_is_told_of_while_a_beat_hangs_in_it(expect_log: ExpectLog) -> None:
+    expect_log("heartbeat_missed")
+
+    async def main() -> None:
+        store = make_store()
+        async with process(store) as p:
+            await p.heartbeat.beat()
+            store.frozen = asyncio.Event()
+            beating = asyncio.ensure_future(p.heartbeat.beat())
+            watching = asyncio.ensure_future(p.heartbeat.watch())
+            for seconds in range(1, 8):
+                await eventually(lambda: store.clock.sleepers > 0)
+                store.clock.advance(1.0)
+                await eventually(lambda: store.clock.sleepers > 0)
+                assert is_told_up(p) == (seconds <= BREAK_SECONDS)
+            assert p.heartbeat.connected_since is None
+            store.frozen.set()
+            await beating
+            assert is_told_up(p)
+            watching.cancel()
+            await asyncio.wait([watching])
+
+    run(main())
+
+
+def test_process_that_was_paused_says_nothing_of_the_database() -> None:
+    async def main() -> None:
+        store = make_store()
+        async with process(store) as p:
+            await p.heartbeat.beat()
+            watching = asyncio.ensure_future(p.heartbeat.watch())
+            await eventually(lambda: store.clock.sleepers > 0)
+            store.clock.advance(30.0)
+            await eventually(lambda: store.clock.sleepers > 0)
+            assert is_told_up(p)
+            watching.cancel()
+            await asyncio.wait([watching])
+
+    run(main())
+
+
+def is_told_up(p: Any) -> bool:
+    return b"gw_database_up 1.0" in p.heartbeat._metrics.render("")[0]
 
 
 def test_chores_are_done_with_each_beat(expect_log: ExpectLog) -> None:

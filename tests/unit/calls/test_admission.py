@@ -116,7 +116,7 @@ def test_free_model_takes_any_maximum() -> None:
     run(main())
 
 
-def test_ledger_that_is_away_is_500_and_nothing_is_charged(
+def test_ledger_that_is_away_is_503_and_nothing_is_charged(
     expect_log: Callable[..., None],
 ) -> None:
     expect_log("ledger_unreachable")
@@ -134,7 +134,7 @@ def test_ledger_that_is_away_is_500_and_nothing_is_charged(
             await eventually(lambda: w.clock.sleepers > 0)
             w.clock.advance(1.0)
             told = await w.end(call, writer)
-            assert_refused(told, 500, "internal_error")
+            assert_refused(told, 503, "no_channel_available")
             assert w.wire.tried == []
             assert w.ledger.holds == {}  # what had been held unseen is given back
 

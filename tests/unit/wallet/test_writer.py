@@ -224,6 +224,27 @@ def test_hold_does_not_wait_for_a_database_that_hangs() -> None:
     run(main())
 
 
+def test_hold_given_up_before_it_was_sent_takes_nothing_from_the_others() -> None:
+    async def main() -> None:
+        async with bank(balance=100) as b:
+            b.ledger.gate = asyncio.Event()
+            b.wallets.record(facts(1), outcome(0, "rejected"))  # under way, and hangs
+            await eventually(lambda: bool(b.writer.unsettled()))
+            late = asyncio.ensure_future(b.wallets.hold(hold(2)))
+            await asyncio.sleep(0)
+            jump(HOLD_SECONDS)
+            with pytest.raises(LedgerUnavailable):
+                await late
+            wanted = asyncio.ensure_future(b.wallets.hold(hold(3)))  # there is money for one
+            await asyncio.sleep(0)
+            b.ledger.gate.set()
+            await wanted
+            assert set(b.ledger.holds) == {facts(3).call_id}
+            assert b.ledger.faults() == []
+
+    run(main())
+
+
 def test_message_the_database_refuses_does_not_hold_up_the_others(
     expect_log: Callable[..., None],
 ) -> None:

@@ -281,14 +281,15 @@ def test_a_refusal_without_a_key_or_of_a_free_endpoint_is_no_row() -> None:
 # --- Faults before the endpoint ---
 
 
-def test_a_database_away_at_the_balance_check_is_500_and_gives_the_place_back(
+def test_a_database_away_at_the_balance_check_is_503_and_gives_the_place_back(
     expect_log: Callable[..., None],
 ) -> None:
     expect_log("request_failed")
     world = World()
     world.money.is_down = True
     answer = ask_one(world, ECHO)
-    assert (answer.status, answer.code) == (500, "internal_error")
+    assert (answer.status, answer.code) == (503, "no_channel_available")
+    assert answer.headers["retry-after"] == "1"
     assert answer.json()["error"]["message"] == STORE_MESSAGE
     assert world.limits.in_flight("acct_1") == 0
 

@@ -252,7 +252,7 @@ def test_a_fault_of_ours_is_500_and_tells_nothing(
     assert "secret of the inside" in str(record.exc_info[1])
 
 
-def test_a_database_that_is_away_is_500_and_says_so(
+def test_a_database_that_is_away_is_503_and_says_so(
     caplog: pytest.LogCaptureFixture, expect_log: Callable[..., None]
 ) -> None:
     expect_log("request_failed")
@@ -263,7 +263,8 @@ def test_a_database_that_is_away_is_500_and_says_so(
         return await working_answer(script, World())
 
     answer = run(scene())
-    assert (answer.status, answer.code) == (500, "internal_error")
+    assert (answer.status, answer.code) == (503, "no_channel_available")
+    assert answer.headers["retry-after"] == "1"
     assert answer.json()["error"]["message"] == STORE_MESSAGE
     (record,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert record.levelno == logging.WARNING

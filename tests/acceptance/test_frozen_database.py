@@ -1,0 +1,102 @@
+"""PostgreSQL frozen: its connections stay open and nobody answers in them (contract §7: 503)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.client import CHAT, HELLO, Client, Reply
+from tests.support.house import House, channel, house, model
+from tests.support.scrape import Admin
+from tests.support.servers import frozen_server
+from tests.support.waiting import until
+
+ASKED = {"max_tokens": 5}
+# Every protocol: its path, a body, and the error's place and name in its shape.
+CALLS: dict[str, tuple[str, dict[str, Any]]] = {
+    "chat": (CHAT, {"model": "sim-model", "messages": [HELLO], **ASKED}),
+    "messages": ("/v1/messages", {"model": "sim-model", "messages": [HELLO], **ASKED}),
+    "responses": ("/v1/responses", {"model": "sim-model", "input": "Hello"}),
+    "native": (
+        "/v1beta/models/sim-model:generateContent",
+        {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]},
+    ),
+}
+
+
+def name_of(protocol: str, reply: Reply) -> str:
+    error = reply.json["error"]
+    return str(error[{"messages": "type", "native": "status"}.get(protocol, "code")])
+
+
+NAMES = {"messages": "overloaded_error", "native": "UNAVAILABLE"}
+
+
+def check_refused(protocol: str, reply: Reply) -> None:
+    assert reply.status == 503, reply
+    assert int(reply.headers["retry-after"]) >= 1
+    assert name_of(protocol, reply) == NAMES.get(protocol, "no_channel_available")
+
+
+@pytest.fixture
+def h(data_dir: Path, tmp_path: Path) -> Iterator[House]:
+    protocols = ["chat", "messages", "responses", "native"]
+    with house(
+        "",
+        tmp_path,
+        data_dir=str(data_dir),
+        channels=[channel("one", protocols=protocols)],
+        models=[model("sim-model", "one")],
+    ) as built:
+        yield built
+
+
+def test_frozen_database_is_told_everywhere_and_loses_nothing(h: House, data_dir: Path) -> None:
+    admin, client = Admin(h.gateway.admin_url), h.client
+    assert client.chat().status == 200  # the key is known from here on
+    stranger = h.gw("key", "create", "--account", h.account, "--name", "unseen")["key"]
+    h.upstream.fault("one", endless=True, delay_event_ms=20)
+    under_way = client.begin_chat(stream=True)
+    under_way.read_until(b"data:")
+    h.upstream.reset()
+    with ExitStack() as open_calls, frozen_server(data_dir):
+        open_calls.enter_context(under_way)
+        # All of this is answered although the database is not.
+        unknown = open_calls.enter_context(Client(h.gateway.url, stranger).begin_chat())
+        free = open_calls.enter_context(client.begin("GET", "/v1/key/balance"))
+        calls = [
+            open_calls.enter_context(client.begin("POST", path, body))
+            for path, body in CALLS.values()
+        ]
+        refused = [call.reply() for call in calls]
+        for protocol, reply in zip(CALLS, refused, strict=True):
+            check_refused(protocol, reply)
+        check_refused("chat", unknown.reply())
+        check_refused("chat", free.reply())
+        until(lambda: admin.get("/readyz").status == 503, what="a word to the load balancer")
+        admin.page_when(lambda page: not page.total("gw_database_up"), what="the metric")
+        until(
+            lambda: any("heartbeat_missed" in line for line in h.gateway.lines),
+            what="the line of the log",
+        )
+        assert admin.get("/healthz").status == 200
+        under_way.leave()
+
+    until(lambda: admin.get("/readyz").status == 200, what="the database back")
+    answered = client.chat()
+    assert answered.status == 200, answered
+    admin.page_when(lambda page: page.total("gw_database_up") == 1, what="the metric")
+    # What was granted unseen went back at once; nothing was found later and called a leak.
+    until(lambda: h.verify()["counts"]["open_holds"] == 0, what="no hold")
+    assert not any("hold_leaked" in line for line in h.gateway.lines)
+    rows = client.get("/v1/logs?limit=50").json["data"]
+    by_trace = {row["request_id"].replace("-", ""): row for row in rows}
+    assert len(by_trace) == len(rows), "one call, one row"
+    for reply in refused:
+        row = by_trace[reply.trace]
+        assert (row["status"], row["error_code"]) == ("rejected", "no_channel_available")
+    assert by_trace[answered.trace]["status"] == "success"
