@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
@@ -51,6 +52,7 @@ async def run_gateway(
     read_again: Callable[[], Config] | None,
     front: Front = DEFAULT_FRONT,
     shares_port: bool = False,
+    limits_socket: socket.socket | None = None,
     announce: Callable[[Gateway], None] = print_ready,
     on_ready: Callable[[Gateway], Awaitable[None]] | None = None,
     lifeline: Callable[[Gateway], Awaitable[object]] | None = None,
@@ -66,7 +68,9 @@ async def run_gateway(
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    gateway = Gateway(config, os.environ, front=front, shares_port=shares_port)
+    gateway = Gateway(
+        config, os.environ, front=front, shares_port=shares_port, limits_socket=limits_socket
+    )
     await gateway.start()
 
     if read_again is not None and hasattr(signal, "SIGHUP"):

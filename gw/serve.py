@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 import ssl
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
@@ -20,6 +21,7 @@ from actors.directory import ChannelDirectory
 from actors.heartbeat import Heartbeat, ProcessIdentity, is_pid_alive
 from actors.limits.accounts import AccountLimits
 from actors.limits.limiter import Limiter
+from actors.limits.parent import ParentBackend
 from actors.limits.shared import SharedLimits
 from actors.live import LiveCalls
 from actors.partitions import Partitions
@@ -82,6 +84,7 @@ class Gateway:
         *,
         front: Front = DEFAULT_FRONT,
         shares_port: bool = False,
+        limits_socket: socket.socket | None = None,
     ) -> None:
         self._front = FRONTS[front]
         self._shares_port = shares_port
@@ -95,12 +98,7 @@ class Gateway:
         self._supervisor = Supervisor(clock=self._clock, metrics=self.metrics)
         self._identity = ProcessIdentity.of_this_process(f"proc_{uuid.uuid4().hex[:20]}")
         self._live = LiveCalls()
-        self._shared_limits = SharedLimits.over(
-            config.redis_url,
-            process_id=self._identity.id,
-            clock=self._clock,
-            metrics=self.metrics,
-        )
+        self._shared_limits = self._make_shared_limits(limits_socket)
         self._limiter = Limiter(clock=self._clock, shared=self._shared_limits)
         self._channels = ChannelDirectory(
             supervisor=self._supervisor, clock=self._clock, metrics=self.metrics
@@ -196,6 +194,19 @@ class Gateway:
         await self._stack.aclose()
         self._log.info("stopped")
         return is_settled
+
+    def _make_shared_limits(self, limits_socket: socket.socket | None) -> SharedLimits | None:
+        """Over Redis, or else over the parent of this process; None: this one has none."""
+        redis_url = self.current.config.redis_url
+        if redis_url:
+            return SharedLimits.over_redis(
+                redis_url, process_id=self._identity.id, clock=self._clock, metrics=self.metrics
+            )
+        if limits_socket is not None:
+            return SharedLimits(
+                backend=ParentBackend(limits_socket), clock=self._clock, metrics=self.metrics
+            )
+        return None
 
     # Starting, in order
 
@@ -307,7 +318,8 @@ class Gateway:
         self._keep("neighbours", self._neighbours.run)
         if self._shared_limits is not None:
             self._keep("limits", self._shared_limits.run)
-            self._keep("leases", self._shared_limits.beat)
+            if self._shared_limits.leases_expire:
+                self._keep("leases", self._shared_limits.beat)
         lag = LoopLag(metrics=self.metrics, clock=self._clock)
         self._keep("loop_lag", lag.run)
         quiet = QuietTimes(self.in_flight, self._clock)

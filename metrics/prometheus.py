@@ -130,11 +130,11 @@ class Metrics:
         self._limit_refusals[(dimension,)].value += 1
 
     def limits_degraded(self, degraded: bool) -> None:
-        """Limits hold in each process alone, because Redis does not answer; or over all again."""
+        """Limits hold in each process alone, because who shares them does not answer; or over all."""
         self._limits_degraded.value = degraded
 
     def limits_asked(self, seconds: float) -> None:
-        """One batch of questions about limits was answered by Redis."""
+        """One batch of questions about limits was answered."""
         self._limits_shared.observe(seconds)
 
     # Channels

@@ -92,13 +92,13 @@ SERIES: tuple[Series, ...] = (
         "gw_limits_degraded",
         "gauge",
         (),
-        "1 while limits hold in each process alone because Redis does not answer, else 0.",
+        "1 while limits hold in each process alone because Redis, or the parent, does not answer; else 0.",
     ),
     Series(
         "gw_limits_shared_seconds",
         "histogram",
         (),
-        "One batch of questions about limits to Redis and back.",
+        "One batch of questions about limits to Redis, or the parent, and back.",
         LEDGER_SECONDS,
     ),
     # Channels: what the upstreams do.

@@ -7,46 +7,65 @@ judges alone where there is no Redis or while that is away, and keeps the books 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator
+from typing import Generic, TypeVar
 
 from actors.limits.standing import WINDOW_SECONDS, Dimension, Standing
 from actors.sweep import Sweep
 
+Place = TypeVar("Place", bound=Hashable)
 
-class _Usage:
+
+class Usage(Generic[Place]):
+    """What one name has used: who was admitted when, oldest first, and who is in flight."""
+
     __slots__ = ("_admitted", "flying")
 
     def __init__(self) -> None:
         # When, and whose place; oldest first. None before the first: an empty one takes as much
         # memory as all else that is remembered of an account without limits.
-        self._admitted: deque[tuple[float, int]] | None = None
-        self.flying: set[int] = set()
+        self._admitted: deque[tuple[float, Place]] | None = None
+        self.flying: set[Place] = set()
 
     @property
-    def admitted(self) -> Sequence[tuple[float, int]]:
+    def requests(self) -> int:
+        """How many were admitted and not trimmed."""
+        return len(self._admitted) if self._admitted else 0
+
+    def admitted(self) -> Iterable[tuple[float, Place]]:
+        """When and who, oldest first."""
         return self._admitted or ()
 
-    def admit(self, now: float, place: int) -> None:
+    def admitted_at(self, index: int) -> float:
+        """When one of the `requests` was admitted; 0 is the oldest."""
+        assert self._admitted is not None
+        return self._admitted[index][0]
+
+    def admit(self, now: float, place: Place) -> None:
+        """Remember the newest one."""
         if self._admitted is None:
             self._admitted = deque()
         self._admitted.append((now, place))
 
     def trim(self, now: float) -> None:
+        """Forget who was admitted more than a window ago."""
         admitted = self._admitted
         while admitted and now - admitted[0][0] >= WINDOW_SECONDS:
             admitted.popleft()
 
     def is_idle(self, now: float) -> bool:
+        """Whether there is nothing to remember."""
+        requests = self.requests
         return not self.flying and (
-            not self.admitted or now - self.admitted[-1][0] >= WINDOW_SECONDS
+            requests == 0 or now - self.admitted_at(requests - 1) >= WINDOW_SECONDS
         )
 
 
-class Book:
-    """What each name has used. A place is a number that its holder gave to one request."""
+class Book(Generic[Place]):
+    """What each name has used. A place is what its holder calls one request."""
 
     def __init__(self) -> None:
-        self._usage: dict[str, _Usage] = {}
+        self._usage: dict[str, Usage[Place]] = {}
         self._sweep = Sweep(self._usage)
 
     def __repr__(self) -> str:
@@ -54,38 +73,40 @@ class Book:
         return f"<Book {len(self._usage)} names {flying} in flight>"
 
     def judge(
-        self, name: str, place: int, *, rpm: int | None, concurrency: int | None, now: float
+        self, name: str, place: Place, *, rpm: int | None, concurrency: int | None, now: float
     ) -> Standing:
         """Admit the request if both limits have room; a refused one takes nothing."""
         usage = self._of(name)
         usage.trim(now)
         refused: Dimension | None = None
         retry_seconds = 0.0
-        if rpm is not None and len(usage.admitted) >= rpm:
+        requests = usage.requests
+        if rpm is not None and requests >= rpm:
             refused = "rpm"
             # With a limit lowered meanwhile, room comes when enough of the oldest have aged.
-            freeing = usage.admitted[len(usage.admitted) - rpm][0]
+            freeing = usage.admitted_at(requests - rpm)
             retry_seconds = WINDOW_SECONDS - (now - freeing)
         elif concurrency is not None and len(usage.flying) >= concurrency:
             refused = "concurrency"
         else:
             if rpm is not None:
                 usage.admit(now, place)
+                requests += 1
             usage.flying.add(place)
-        oldest_seconds = now - usage.admitted[0][0] if usage.admitted else WINDOW_SECONDS
+        oldest_seconds = now - usage.admitted_at(0) if requests else WINDOW_SECONDS
         return Standing(
             refused=refused,
-            requests=len(usage.admitted),
+            requests=requests,
             reset_seconds=WINDOW_SECONDS - oldest_seconds,
             retry_seconds=retry_seconds,
             in_flight=len(usage.flying),
         )
 
-    def fly(self, name: str, place: int) -> None:
+    def fly(self, name: str, place: Place) -> None:
         """A request is in flight that no limit was asked about: one set later counts it."""
         self._of(name).flying.add(place)
 
-    def note(self, name: str, place: int, *, in_window: bool, now: float) -> None:
+    def note(self, name: str, place: Place, *, in_window: bool, now: float) -> None:
         """A request was admitted elsewhere: keep it in mind."""
         usage = self._of(name)
         usage.trim(now)
@@ -93,11 +114,11 @@ class Book:
             usage.admit(now, place)
         usage.flying.add(place)
 
-    def leave(self, name: str, place: int) -> None:
+    def leave(self, name: str, place: Place) -> None:
         """A request that was admitted is no longer in flight."""
         self._usage[name].flying.remove(place)
 
-    def flying(self, name: str) -> Collection[int]:
+    def flying(self, name: str) -> Collection[Place]:
         """The places of the requests in flight."""
         usage = self._usage.get(name)
         return usage.flying if usage is not None else ()
@@ -106,20 +127,23 @@ class Book:
         """Everybody who has a request in flight."""
         return [name for name, usage in self._usage.items() if usage.flying]
 
-    def windows(self, now: float) -> Iterator[tuple[str, list[tuple[int, float]]]]:
+    def windows(self, now: float) -> Iterator[tuple[str, list[tuple[Place, float]]]]:
         """Each name with the places admitted in the last 60 seconds and how long ago that was."""
         for name, usage in list(self._usage.items()):
             usage.trim(now)
-            if usage.admitted:
-                yield name, [(place, now - at) for at, place in usage.admitted]
+            if usage.requests:
+                yield name, [(place, now - at) for at, place in usage.admitted()]
 
     def forget_idle(self, now: float) -> None:
         """Drop some of the names with nothing in flight and nothing in the window."""
         self._sweep.round(lambda usage: usage.is_idle(now))
 
-    def _of(self, name: str) -> _Usage:
+    def _of(self, name: str) -> Usage[Place]:
         usage = self._usage.get(name)
         if usage is None:
-            usage = self._usage[name] = _Usage()
+            usage = self._usage[name] = self._made()
             self._sweep.add(name)
         return usage
+
+    def _made(self) -> Usage[Place]:
+        return Usage()

@@ -1,10 +1,12 @@
-"""Limits that hold over several processes: scripts in Redis judge, this speaks for one process.
+"""Limits that hold over several processes: the backend judges, this speaks for one process.
 
-A request in flight is a lease there. The process renews its leases all the time, so that a long
-call never loses its own, and those of a process that died are gone after LEASE_SECONDS. Questions
-gather while a batch is under way and go out together. When Redis does not answer, whoever waits is
-told at once that nobody knows (`limiter.py` judges alone then) and nobody asks any more. `run`
-comes back with everything that this process knows, and only then is Redis believed again.
+The backend is Redis, or the parent of the processes of one host. A request in flight is a lease
+there. In Redis the process renews its leases all the time, so that a long call never loses its own,
+and those of a process that died are gone after LEASE_SECONDS; at the parent they end with the
+process. Questions gather while a batch is under way and go out together. When the backend does not
+answer, whoever waits is told at once that nobody knows (`limiter.py` judges alone then) and nobody
+asks any more. `run` comes back with everything that this process knows, and only then is the
+backend believed again.
 """
 
 from __future__ import annotations
@@ -14,9 +16,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, TypeVar
 
 from actors.clock import Clock
+from actors.limits.backend import Backend, BackendUnavailable, RedisBackend
 from actors.limits.standing import Standing
-from actors.limits.words import Enter, Keep, Release, Speech, Word, scripts, standing
-from actors.store.redis import RedisLink, RedisUnavailable
+from actors.limits.words import Enter, Keep, Release, Speech, Word, scripts
+from actors.store.redis import RedisLink
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
@@ -41,9 +44,8 @@ PROCESSES = "processes"
 class SharedLimits:
     """The link of one process to the judge that all of them share."""
 
-    def __init__(self, *, link: RedisLink, speech: Speech, clock: Clock, metrics: Metrics) -> None:
-        self._link = link
-        self._speech = speech
+    def __init__(self, *, backend: Backend, clock: Clock, metrics: Metrics) -> None:
+        self._backend = backend
         self._clock = clock
         self._metrics = metrics
         # Who was admitted here in the last minute, with ages; the limiter knows.
@@ -52,26 +54,29 @@ class SharedLimits:
         self._is_degraded = False
         self._queue: list[Word] = []
         self._wake = asyncio.Event()
-        # Everybody in flight under a limit; True: Redis may know of it.
+        # Everybody in flight under a limit; True: the backend may know of it.
         self._leases: dict[str, dict[int, bool]] = {}
-        self._owed: list[Release] = []  # what Redis may still believe; said on coming back
+        self._owed: list[Release] = []  # what is still believed there; said on coming back
         self._pause_seconds = 0.0
         self._up_since = 0.0
         self._log = EventLog("actors.limits")
 
     @classmethod
-    def over(
+    def over_redis(
         cls, redis_url: str, *, process_id: str, clock: Clock, metrics: Metrics
-    ) -> SharedLimits | None:
-        """The shared limits of a process; None without a URL: it shares them with nobody."""
-        if not redis_url:
-            return None
-        link = RedisLink(redis_url, scripts())
-        return cls(link=link, speech=Speech(process_id), clock=clock, metrics=metrics)
+    ) -> SharedLimits:
+        """The limits of a process that it shares through Redis."""
+        backend = RedisBackend(RedisLink(redis_url, scripts()), Speech(process_id))
+        return cls(backend=backend, clock=clock, metrics=metrics)
 
     def __repr__(self) -> str:
         leases = sum(len(places) for places in self._leases.values())
         return f"<SharedLimits {self._state} {leases} leases {len(self._queue)} waiting>"
+
+    @property
+    def leases_expire(self) -> bool:
+        """Whether `beat` has anything to do."""
+        return self._backend.leases_expire
 
     @property
     def is_up(self) -> bool:
@@ -83,7 +88,7 @@ class SharedLimits:
     async def enter(
         self, name: str, place: int, *, rpm: int | None, concurrency: int | None
     ) -> Standing | None:
-        """Ask for one request; None when Redis cannot be asked after all."""
+        """Ask for one request; None when the backend cannot be asked after all."""
         reply: asyncio.Future[Standing | None] = asyncio.get_running_loop().create_future()
         self._say(Enter(name, place, rpm, concurrency, reply))
         try:
@@ -98,9 +103,9 @@ class SharedLimits:
     def admitted_alone(
         self, name: str, place: int, *, in_window: bool, is_leased: bool, is_asked: bool
     ) -> None:
-        """A request was admitted without Redis, which is to hear of it.
+        """A request was admitted without the backend, which is to hear of it.
 
-        Once asked, Redis may know of it all the same: a frozen one hears everything when it thaws.
+        Once asked, it may know of it all the same: a frozen one hears everything when it thaws.
         """
         if in_window and self._state != "down":
             self._say(Keep(name, window=((place, 0.0),)))
@@ -110,11 +115,11 @@ class SharedLimits:
                 self._leases[name][place] = True
 
     def refused_alone(self, name: str, place: int) -> None:
-        """A request was refused without Redis, which may have admitted it before it was lost."""
+        """A request was refused without the backend, which may have admitted it before."""
         self._give_back(Release(name, place, from_window=True))
 
     def lease(self, name: str, place: int) -> None:
-        """A request is in flight that Redis has not been asked about."""
+        """A request is in flight that the backend has not been asked about."""
         is_told = self._state != "down"
         self._leases.setdefault(name, {})[place] = is_told
         if is_told:
@@ -148,14 +153,14 @@ class SharedLimits:
     # What runs beside the requests
 
     async def start(self) -> None:
-        """Try once to reach Redis, so that the first request finds it; `run` goes on trying."""
+        """Try once to reach the backend, so that the first request finds it; `run` goes on trying."""
         try:
             await self._return()
-        except RedisUnavailable as error:
+        except BackendUnavailable as error:
             self._degraded(error)
 
     async def run(self) -> None:
-        """Carry what is said to Redis and come back to it whenever it is lost."""
+        """Carry what is said to the backend and come back to it whenever it is lost."""
         try:
             while True:
                 while not self.is_up:
@@ -172,7 +177,7 @@ class SharedLimits:
             self.renew()
 
     def renew(self) -> None:
-        """Let every lease hold for another LEASE_SECONDS; a Redis that is away hears on return."""
+        """Let every lease hold for another LEASE_SECONDS; a backend that is away hears on return."""
         if self.is_up:
             for word in self._known_leases():
                 self._say(word)
@@ -185,16 +190,16 @@ class SharedLimits:
         self._leases = {}
         try:
             for batch in _pieces(self._owed, BATCH_MAX):
-                await self._link.call([self._speech.call(word) for word in batch])
-        except RedisUnavailable as error:  # they run out by themselves
+                await self._backend.call(batch)
+        except BackendUnavailable as error:  # they run out by themselves
             self._log.info("leases_left", count=len(self._owed), why=str(error))
         finally:
-            await self._link.close()
+            await self._backend.close()
 
     async def _return(self) -> None:
         """Open the link and tell all; what is said meanwhile waits for the end of it."""
         self._pause_seconds = min(PAUSE_MAX_SECONDS, self._pause_seconds * 2 or PAUSE_FIRST_SECONDS)
-        await self._link.connect()
+        await self._backend.connect()
         self._state = "returning"
         owed, self._owed = self._owed, []
         known: list[Word] = [*owed, *self._known_leases(), *self._known_windows()]
@@ -202,8 +207,7 @@ class SharedLimits:
             places.update(dict.fromkeys(places, True))
         try:
             for batch in _pieces(known, PIECES):
-                calls = [self._speech.call(word) for word in batch]
-                await self._link.call(calls, patience=PATIENCE)
+                await self._backend.call(batch, patience=PATIENCE)
         except BaseException:
             self._abandon(owed)
             raise
@@ -212,10 +216,10 @@ class SharedLimits:
         self._metrics.limits_degraded(False)
         if self._is_degraded:
             self._is_degraded = False
-            self._log.info("redis_reached")
+            self._log.info(f"{self._backend.name}_reached")
 
     async def _converse(self) -> None:
-        """Send batch after batch; return when Redis is lost."""
+        """Send batch after batch; return when the backend is lost."""
         while True:
             if not self._queue:
                 self._wake.clear()
@@ -223,8 +227,8 @@ class SharedLimits:
             batch, self._queue = self._queue[:BATCH_MAX], self._queue[BATCH_MAX:]
             asked_at = self._clock.monotonic()
             try:
-                answers = await self._link.call([self._speech.call(word) for word in batch])
-            except RedisUnavailable as error:
+                answers = await self._backend.call(batch)
+            except BackendUnavailable as error:
                 self._abandon(batch)
                 if self._clock.monotonic() - self._up_since >= STEADY_SECONDS:
                     self._pause_seconds = 0.0
@@ -236,7 +240,7 @@ class SharedLimits:
             self._metrics.limits_asked(self._clock.monotonic() - asked_at)
             for word, answer in zip(batch, answers, strict=True):
                 if isinstance(word, Enter) and not word.reply.done():
-                    word.reply.set_result(standing(answer))
+                    word.reply.set_result(answer)
 
     def _abandon(self, batch: Sequence[Word]) -> None:
         """The link is lost, and with it what was said but not answered."""
@@ -248,11 +252,11 @@ class SharedLimits:
             elif isinstance(word, Enter) and not word.reply.done():
                 word.reply.set_result(None)
 
-    def _degraded(self, error: RedisUnavailable) -> None:
+    def _degraded(self, error: BackendUnavailable) -> None:
         self._metrics.limits_degraded(True)
         if not self._is_degraded:
             self._is_degraded = True
-            self._log.warning("redis_lost", why=str(error))
+            self._log.warning(f"{self._backend.name}_lost", why=str(error))
 
     # What this process knows
 

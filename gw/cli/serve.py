@@ -47,6 +47,7 @@ def add(nouns: Subparsers) -> None:
     )
     # What the parent of several processes starts each of them with.
     parser.add_argument("--worker", metavar="HOST:PORT", type=_address, help=SUPPRESS)
+    parser.add_argument("--limits-socket", metavar="DESCRIPTOR", type=int, help=SUPPRESS)
 
 
 def serve(options: Namespace) -> int:
@@ -89,7 +90,12 @@ def _worker(options: Namespace) -> Coroutine[Any, Any, int]:
         config = first_config(Path(options.config))
     except ParentGone:
         raise CommandRefused("the parent of this process has ended", "cannot_serve") from None
-    return run_worker(config, address=options.worker, front=options.front)
+    return run_worker(
+        config,
+        address=options.worker,
+        front=options.front,
+        limits_descriptor=options.limits_socket,
+    )
 
 
 async def _parent(config: Config, text: str, options: Namespace, on_ready: OnReady | None) -> int:

@@ -17,6 +17,7 @@ from contextlib import AsyncExitStack, closing
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from actors.clock import SystemClock
+from actors.limits.server import LimitServer
 from channels.errors import UpstreamError
 from channels.wire.client import HttpWire
 from channels.wire.http import UpstreamRequest
@@ -50,13 +51,15 @@ class Parent:
         self._stack = AsyncExitStack()
         self._log = EventLog("gw.processes")
         self._metrics = FleetMetrics()
+        self._clock = SystemClock()
         self._fleet = Fleet(
             text,
             count=count,
             start=self._start_worker,
-            clock=SystemClock(),
+            clock=self._clock,
             metrics=self._metrics,
         )
+        self._limits = LimitServer(self._clock)
         self._is_draining = False
         self._address = config.listen
         self.listen_url = ""
@@ -80,8 +83,9 @@ class Parent:
             )
             admin = Listener(application, self._config.admin_listen)
             self._stack.push_async_callback(admin.close)
-            if not self._config.redis_url:
-                self._log.warning("limits_per_process", why="redis_url is empty")
+            self._stack.callback(self._limits.close)
+            sweeping = asyncio.create_task(self._forget_idle_limits())
+            self._stack.callback(sweeping.cancel)
             await self._fleet.start()
             await admin.start()
             self.admin_url = admin.url
@@ -113,13 +117,26 @@ class Parent:
         return EXIT_FAILED if any(codes) else EXIT_OK
 
     async def _start_worker(self, text: str) -> Worker:
-        return await Worker.start(
-            [
-                *("--config", str(self._config.source), "--front", self._front),
-                *("--worker", str(self._address)),
-            ],
-            text=text,
-        )
+        arguments = [
+            *("--config", str(self._config.source), "--front", self._front),
+            *("--worker", str(self._address)),
+        ]
+        if self._config.redis_url:
+            return await Worker.start(arguments, text=text)
+        ours, theirs = socket.socketpair()
+        with theirs:
+            await self._limits.attach(ours)
+            descriptor = theirs.fileno()
+            return await Worker.start(
+                [*arguments, "--limits-socket", str(descriptor)],
+                text=text,
+                descriptors=(descriptor,),
+            )
+
+    async def _forget_idle_limits(self) -> None:
+        while True:
+            await self._clock.sleep(1.0)
+            self._limits.forget_idle()
 
     # The admin listener
 

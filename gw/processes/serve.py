@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import sys
 from dataclasses import replace
 from functools import partial
@@ -34,8 +35,13 @@ def first_config(source: Path) -> Config:
     return _told(line, source)
 
 
-async def run_worker(config: Config, *, address: Address, front: Front) -> int:
-    """Serve on `address`, which others share, until told to stop or left alone by the parent."""
+async def run_worker(
+    config: Config, *, address: Address, front: Front, limits_descriptor: int | None
+) -> int:
+    """Serve on `address`, which others share, until told to stop or left alone by the parent.
+
+    `limits_descriptor` is a socket to the parent that keeps the limits of all, if it does.
+    """
 
     def placed(read: Config) -> Config:
         # Metrics and readiness are asked for by the parent alone.
@@ -67,6 +73,9 @@ async def run_worker(config: Config, *, address: Address, front: Front) -> int:
         read_again=None,
         front=front,
         shares_port=True,
+        limits_socket=None
+        if limits_descriptor is None
+        else socket.socket(fileno=limits_descriptor),
         announce=announce,
         lifeline=listen_to_parent,
     )

@@ -40,10 +40,12 @@ class Worker:
         return f"<Worker {self.process.pid} {self.admin_url or 'starting'}>"
 
     @classmethod
-    async def start(cls, arguments: Sequence[str], *, text: str) -> Worker:
+    async def start(
+        cls, arguments: Sequence[str], *, text: str, descriptors: Sequence[int] = ()
+    ) -> Worker:
         """Start `gw serve` on the configuration `text` and wait until it serves.
 
-        Raises WorkerFailed.
+        It has `descriptors` under their numbers here. Raises WorkerFailed.
         """
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "gw", "serve", *arguments),
@@ -51,6 +53,7 @@ class Worker:
             stdout=asyncio.subprocess.PIPE,
             # Ctrl-C reaches the whole terminal; the parent tells its workers itself.
             start_new_session=True,
+            pass_fds=descriptors,
         )
         worker = cls(process)
         worker._reading = asyncio.create_task(worker._read())

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.support.client import NANO_PER_USD
 from tests.support.house import House, house, model
 from tests.support.scrape import Admin
+from tests.support.streams import Stream, follow, unlimited
+from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
 COUNT = 2
@@ -123,3 +130,66 @@ def test_drain_finishes_what_is_in_flight_in_every_process(h: House) -> None:
         h.upstream.resume()
         call.read_until(b"data: [DONE]")
     assert h.gateway.wait() == 0
+
+
+# Without Redis: the parent keeps the limits of all.
+
+
+def statuses(h: House, tenant: Tenant, count: int, **body: Any) -> Counter[int]:
+    """So many calls at once, each over a connection of its own; how often each status came."""
+    seen = [Stream() for _ in range(count)]
+
+    async def main() -> None:
+        async with unlimited() as session:
+            await asyncio.gather(*(follow(session, h, one, key=tenant.key, **body) for one in seen))
+
+    asyncio.run(main())
+    return Counter(one.status for one in seen)
+
+
+def test_minute_of_an_account_is_one_over_the_processes(h: House) -> None:
+    tenant = h.tenant(rpm=40, nano_usd=100 * NANO_PER_USD)
+    assert statuses(h, tenant, 100, sim={"events": 2}) == {200: 40, 429: 60}
+    until(lambda: len(calls_by_process(h)) == COUNT, what="calls in both processes")
+    refused = tenant.client.chat()
+    assert refused.refusal == (429, "rate_limit_error", "rate_limit_exceeded")
+    assert refused.headers["x-ratelimit-remaining-requests"] == "0"
+    assert "limits_per_process" not in h.gateway.log()
+
+
+def test_concurrency_is_one_over_the_processes_and_comes_back_from_one_that_is_killed(
+    h: House,
+) -> None:
+    tenant = h.tenant(concurrency=10)
+
+    def ended(**wanted: str) -> int:
+        return sum(wanted.items() <= row.items() for row in h.rows(tenant))
+
+    with ExitStack() as stack:
+        for _ in range(40):
+            stack.enter_context(tenant.client.begin_chat(sim={"hang": "headers"}))
+        until(lambda: ended(error_code="rate_limit_exceeded") == 30, what="30 refusals")
+        h.upstream.wait(active=10)
+        victim = min(workers(h))
+        os.kill(victim, signal.SIGKILL)
+        until(lambda: len(workers(h) - {victim}) == COUNT, what="its replacement")
+        until(lambda: readiness(h) == 200, what="ready again")
+        for _ in range(30):
+            stack.enter_context(tenant.client.begin_chat(sim={"hang": "headers"}))
+        # What the dead one held is free; what the other one has in flight still counts.
+        until(
+            lambda: (
+                ended(error_code="rate_limit_exceeded") + ended(error_code="gateway_restarted")
+                == 60
+            ),
+            what="every other call ended",
+        )
+        h.upstream.wait(active=10)
+
+
+def test_rate_of_the_call_logs_is_one_over_the_processes(h: House) -> None:
+    tenant = h.tenant()
+    left = [tenant.client.get("/v1/logs").headers["x-ratelimit-remaining"] for _ in range(60)]
+    assert left == [str(number) for number in reversed(range(60))]
+    for _ in range(20):  # over connections of their own, so that both are asked
+        assert tenant.client.get("/v1/logs").refusal[2] == "logs_rate_limited"

@@ -11,6 +11,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from actors.clock import SystemClock
+from actors.limits.backend import RedisBackend
 from actors.limits.limiter import Limiter
 from actors.limits.shared import BEAT_SECONDS, PAUSE_MAX_SECONDS, SharedLimits
 from actors.limits.standing import Standing
@@ -62,7 +63,8 @@ async def process(
     clock = clock or SystemClock()
     metrics = Metrics()
     link = RedisLink(url, scripts())
-    shared = SharedLimits(link=link, speech=Speech(name, now_us), clock=clock, metrics=metrics)
+    backend = RedisBackend(link, Speech(name, now_us))
+    shared = SharedLimits(backend=backend, clock=clock, metrics=metrics)
     made = Process(Limiter(clock=clock, shared=shared), shared, metrics)
     await shared.start()
     made.tasks = [asyncio.create_task(shared.run()), asyncio.create_task(shared.beat())]

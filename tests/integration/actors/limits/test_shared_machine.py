@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from actors.limits.backend import RedisBackend
 from actors.limits.limiter import Limiter
 from actors.limits.shared import SharedLimits
 from actors.limits.words import MICROSECONDS, Speech, scripts
@@ -34,8 +35,10 @@ def test_several_processes_keep_the_rules_that_one_does(redis_url: str) -> None:
             self.loop = asyncio.new_event_loop()
             self.shared = [
                 SharedLimits(
-                    link=RedisLink(f"{redis_url}?socket_timeout=10", scripts()),
-                    speech=Speech(f"proc_{number}", now_us=self.now_us),
+                    backend=RedisBackend(
+                        RedisLink(f"{redis_url}?socket_timeout=10", scripts()),
+                        Speech(f"proc_{number}", now_us=self.now_us),
+                    ),
                     clock=self.clock,
                     metrics=METRICS,
                 )

@@ -1,0 +1,73 @@
+"""Whom the processes ask that share their limits: an interface, and Redis behind it.
+
+The other one is `parent.py`. What is said to either are the words of `words.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from actors.limits.standing import Standing
+from actors.limits.words import Enter, Speech, Word, standing
+from actors.store.redis import RedisLink, RedisUnavailable
+
+
+class BackendUnavailable(Exception):
+    """It does not answer, not in time, or with an error."""
+
+
+class Backend(Protocol):
+    """Answers batches of words in their order. Every method raises BackendUnavailable."""
+
+    name: str  # in log lines: "redis", "parent"
+    leases_expire: bool  # unless they are said again and again
+
+    async def connect(self) -> None:
+        """Begin anew: everything is said again after it."""
+
+    async def call(self, words: Sequence[Word], *, patience: int = 1) -> Sequence[Standing | None]:
+        """Say a batch; the answers are those of its `Enter`s, None for other words.
+
+        `patience` is by how much a large batch may take longer than an ordinary one.
+        """
+
+    async def close(self) -> None:
+        """Let go."""
+
+
+class RedisBackend:
+    """Asks scripts in Redis, for processes of one host or many."""
+
+    name = "redis"
+    leases_expire = True
+
+    def __init__(self, link: RedisLink, speech: Speech) -> None:
+        self._link = link
+        self._speech = speech
+
+    def __repr__(self) -> str:
+        return f"<RedisBackend {self._link!r}>"
+
+    async def connect(self) -> None:
+        """Open a new connection."""
+        try:
+            await self._link.connect()
+        except RedisUnavailable as error:
+            raise BackendUnavailable(str(error)) from error
+
+    async def call(self, words: Sequence[Word], *, patience: int = 1) -> Sequence[Standing | None]:
+        """Say a batch in one round trip."""
+        calls = [self._speech.call(word) for word in words]
+        try:
+            answers = await self._link.call(calls, patience=patience)
+        except RedisUnavailable as error:
+            raise BackendUnavailable(str(error)) from error
+        return [
+            standing(answer) if isinstance(word, Enter) else None
+            for word, answer in zip(words, answers, strict=True)
+        ]
+
+    async def close(self) -> None:
+        """Let go of the connection."""
+        await self._link.close()

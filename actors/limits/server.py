@@ -1,0 +1,143 @@
+"""The parent's side of limits that hold over the processes of one `gw serve`.
+
+Each worker has a socket to it from its birth (`parent.py` is the other end). A worker that ends
+closes it, and its leases end with it at once. Answers without ever waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import socket
+from typing import cast
+
+import msgspec
+
+from actors.clock import Clock
+from actors.limits.messages import (
+    LINE_BYTES_MAX,
+    EnterMessage,
+    KeepMessage,
+    Message,
+    ReleaseMessage,
+    Request,
+    Response,
+)
+from actors.limits.shared_book import SharedBook
+from actors.limits.standing import Standing
+from metrics.logs import EventLog
+
+# Of answers that a worker does not read. It asks one question at a time, and a frozen one asks none.
+UNREAD_BYTES_MAX = 1024 * 1024
+
+
+class LimitServer:
+    """Judges for any number of workers."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._book = SharedBook()
+        self._numbers = itertools.count()
+        self._connections: set[_Connection] = set()
+
+    def __repr__(self) -> str:
+        return f"<LimitServer {self._book!r} {self.workers} workers>"
+
+    @property
+    def workers(self) -> int:
+        """How many are served."""
+        return len(self._connections)
+
+    async def attach(self, sock: socket.socket) -> None:
+        """Serve one worker over a connected stream socket, until either end closes it."""
+        worker = next(self._numbers)
+        loop = asyncio.get_running_loop()
+        await loop.create_unix_connection(
+            lambda: _Connection(self._book, worker, self._clock, self._connections), sock=sock
+        )
+
+    def forget_idle(self) -> None:
+        """Let go of some of the names that are not in use; to be called every second."""
+        self._book.forget_idle(self._clock.monotonic())
+
+    def close(self) -> None:
+        """Let go of all workers."""
+        for connection in list(self._connections):
+            connection.close()
+
+
+class _Connection(asyncio.Protocol):
+    """One worker: lines come in, each is answered."""
+
+    _decoder = msgspec.json.Decoder(Request)
+
+    def __init__(
+        self, book: SharedBook, worker: int, clock: Clock, connections: set[_Connection]
+    ) -> None:
+        self._book = book
+        self._worker = worker
+        self._clock = clock
+        self._connections = connections
+        self._unfinished = bytearray()
+        self._transport: asyncio.Transport
+        self._log = EventLog("actors.limits")
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._connections.add(self)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._book.drop_leases(self._worker)
+        self._connections.discard(self)
+
+    def data_received(self, data: bytes) -> None:
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            self._unfinished += line
+            whole, self._unfinished = self._unfinished, bytearray()
+            if not self._answer(whole):
+                return
+        self._unfinished += rest
+        if len(self._unfinished) > LINE_BYTES_MAX:
+            self._refuse("a line is too long")
+
+    def close(self) -> None:
+        """Let go of the worker."""
+        self._transport.close()
+
+    def _answer(self, line: bytearray) -> bool:
+        try:
+            request = self._decoder.decode(line)
+        except (msgspec.DecodeError, ValueError) as error:
+            self._refuse(str(error))
+            return False
+        standings: list[Standing | None] = []
+        if request.messages is None:
+            self._book.drop_leases(self._worker)
+        else:
+            now = self._clock.monotonic()
+            standings = [self._judged(message, now) for message in request.messages]
+        answer = msgspec.json.encode(Response(request.number, standings)) + b"\n"
+        self._transport.write(answer)
+        if self._transport.get_write_buffer_size() > UNREAD_BYTES_MAX:
+            self._refuse("it does not read")
+            return False
+        return True
+
+    def _judged(self, message: Message, now: float) -> Standing | None:
+        book, worker = self._book, self._worker
+        match message:
+            case EnterMessage(name, place, rpm, concurrency):
+                return book.enter(name, (worker, place), rpm=rpm, concurrency=concurrency, now=now)
+            case KeepMessage(name, leases, window):
+                for place in leases:
+                    book.lease(name, (worker, place))
+                for place, age_seconds in window:
+                    book.add_late(name, (worker, place), at=now - age_seconds)
+            case ReleaseMessage(name, place, from_window):
+                book.release(name, (worker, place), from_window=from_window)
+        return None
+
+    def _refuse(self, why: str) -> None:
+        self._log.error("worker_refused", why=why)
+        self._transport.abort()
