@@ -130,7 +130,7 @@ class Metrics:
         self._limit_refusals[(dimension,)].value += 1
 
     def limits_degraded(self, degraded: bool) -> None:
-        """Limits hold in each process alone, because who shares them does not answer; or over all."""
+        """Limits hold in each process alone: who shares them does not answer; or over all."""
         self._limits_degraded.value = degraded
 
     def limits_asked(self, seconds: float) -> None:

@@ -92,7 +92,7 @@ SERIES: tuple[Series, ...] = (
         "gw_limits_degraded",
         "gauge",
         (),
-        "1 while limits hold in each process alone because Redis, or the parent, does not answer; else 0.",
+        "1 while limits hold in each process alone: Redis, or the parent, does not answer; else 0.",
     ),
     Series(
         "gw_limits_shared_seconds",

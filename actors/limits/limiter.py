@@ -1,8 +1,8 @@
 """Limits by any name: at most so many requests in any 60 seconds, at most so many in flight.
 
 The name is whatever the limit hangs on: `accounts.py` uses account ids, another room its own prefix
-(`logs:key_…`). One process needs nothing outside it. Several share their limits (`shared.py`) through
-their parent or through Redis, and while that is away each process goes on with its own figures.
+(`logs:key_…`). One process needs nothing outside it. Several share their limits (`shared.py`)
+through their parent or Redis; while that is away each process goes on with its own figures.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from actors.limits.shared_book import SharedBook
 from actors.limits.standing import Standing
 from metrics.logs import EventLog
 
-# Of answers that a worker does not read. It asks one question at a time, and a frozen one asks none.
+# Of answers that a worker does not read. It asks one question at a time; a frozen one asks none.
 UNREAD_BYTES_MAX = 1024 * 1024
 
 

@@ -103,7 +103,7 @@ class SharedLimits:
     def admitted_alone(
         self, name: str, place: int, *, in_window: bool, is_leased: bool, is_asked: bool
     ) -> None:
-        """A request was admitted without the backend, which is to hear of it.
+        """A request was admitted without the backend, which is to hear.
 
         Once asked, it may know of it all the same: a frozen one hears everything when it thaws.
         """
@@ -153,7 +153,7 @@ class SharedLimits:
     # What runs beside the requests
 
     async def start(self) -> None:
-        """Try once to reach the backend, so that the first request finds it; `run` goes on trying."""
+        """Try once to reach the backend, so that the first request finds it; `run` tries on."""
         try:
             await self._return()
         except BackendUnavailable as error:
@@ -177,7 +177,7 @@ class SharedLimits:
             self.renew()
 
     def renew(self) -> None:
-        """Let every lease hold for another LEASE_SECONDS; a backend that is away hears on return."""
+        """Let every lease hold for another LEASE_SECONDS; one that is away hears on return."""
         if self.is_up:
             for word in self._known_leases():
                 self._say(word)
