@@ -12,8 +12,9 @@ import re
 import string
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
+from channels.masking import HOST_MASK, KEY_MASK, ExactMask, key_spellings, secrets_of
 from channels.registry import ChannelSpec
 from channels.text import fit
 
@@ -22,12 +23,10 @@ MESSAGE_CHARACTERS_MAX = 1000
 READ_CHARACTERS_MAX = 16_000
 # A channel named with one or two letters tells nobody anything, and would mask every "a".
 CHANNEL_ID_CHARACTERS_MIN = 3
-# Below this a configured key is a placeholder, and would be found inside ordinary words.
-KEY_CHARACTERS_MIN = 6
 
 _URL = "[url]"
-_HOST = "[host]"
-_KEY = "[redacted]"
+_HOST = HOST_MASK
+_KEY = KEY_MASK
 _CHANNEL = "[channel]"
 
 # Words are ASCII throughout: a Chinese sentence runs up to an address without a space.
@@ -63,9 +62,16 @@ _SECRETS = re.compile(
 
 
 class Redactor:
-    """Knows what to hide for one set of channels. Immutable; a reload makes a new one."""
+    """Knows what to hide for one set of channels. Immutable; a reload makes a new one.
+
+    `errors` masks the bodies of errors that are passed on, and error events; `answers` masks whole
+    answers.
+    """
 
     def __init__(self, channels: Iterable[ChannelSpec]) -> None:
+        channels = tuple(channels)
+        self.errors = ExactMask(secrets_of(channels, is_answer=False))
+        self.answers = ExactMask(secrets_of(channels, is_answer=True))
         hosts: set[str] = set()
         words: set[str] = set()
         keys: set[str] = set()
@@ -73,9 +79,9 @@ class Redactor:
         for channel in channels:
             host = (urlsplit(channel.base_url).hostname or "").rstrip(".")
             (hosts if "." in host or ":" in host else words).add(host)
-            keys |= {channel.api_key, quote(channel.api_key, safe="")}
+            keys |= key_spellings(channel)
             ids.add(channel.id)
-        self._keys = _any_of(key for key in keys if len(key) >= KEY_CHARACTERS_MIN)
+        self._keys = _any_of(keys)
         self._hosts = _hosts(hosts - {""}, words - {""})
         self._exact_hosts = _any_of(hosts | words - {""}, whole_words=True)
         self._ids = _any_of(
@@ -123,18 +129,6 @@ class Redactor:
             if pattern is not None:
                 text = pattern.sub(mask, text)
         return _SECRETS.sub(_masked_secret, text)
-
-    def body(self, body: bytes) -> bytes:
-        """A body that is passed on, without the keys and hosts that are configured here.
-
-        Everything else stays, other addresses too: it is the upstream's own answer. Nearly always
-        the same bytes come back.
-        """
-        text = body.decode("latin-1")
-        masked = text if self._keys is None else self._keys.sub(_KEY, text)
-        if self._exact_hosts is not None:
-            masked = self._exact_hosts.sub(_HOST, masked)
-        return body if masked == text else masked.encode("latin-1")
 
 
 def _beginning(message: str) -> str:

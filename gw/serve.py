@@ -352,7 +352,10 @@ class Gateway:
             billing=billing,
             channels=self._channels,
             upstream=MediaUpstream(
-                wire=wire, clock=self._clock, answer_bytes_max=MEDIA_ANSWER_BYTES_MAX
+                wire=wire,
+                redactor=self.current.redactor,
+                clock=self._clock,
+                answer_bytes_max=MEDIA_ANSWER_BYTES_MAX,
             ),
             redactor=self.current.redactor,
         )

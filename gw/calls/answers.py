@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from channels.errors import UnexpectedStatus, UpstreamError
+from channels.masking import StreamMask
 from channels.protocols.dialect import Meter
 from channels.protocols.error_body import ErrorMembers
 from channels.wire.http import UpstreamResponse
@@ -97,6 +98,7 @@ class StreamAnswer(Struct, frozen=True):
     headers: Mapping[str, str]
     framing: Framing
     has_terminator: bool
+    mask: StreamMask
 
 
 Answer = Refusal | WholeAnswer | StreamAnswer

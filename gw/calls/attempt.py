@@ -7,6 +7,7 @@ event nothing has reached the client.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -20,9 +21,11 @@ from channels.errors import (
     UpstreamTimedOut,
     UpstreamUnreachable,
 )
+from channels.masking import StreamMask
 from channels.protocols.dialect import Meter
 from channels.protocols.error_body import ErrorMembers, error_members
 from channels.protocols.loose import read_loosely
+from channels.redact import Redactor
 from channels.wire.http import UpstreamResponse, Wire
 from gw.calls.answers import (
     Answer,
@@ -73,8 +76,16 @@ class Trying:
 class Upstream:
     """Makes attempts."""
 
-    def __init__(self, *, wire: Wire, clock: Clock, answer_bytes_max: int) -> None:
+    def __init__(
+        self,
+        *,
+        wire: Wire,
+        redactor: Callable[[], Redactor],
+        clock: Clock,
+        answer_bytes_max: int,
+    ) -> None:
         self._wire = wire
+        self._redactor = redactor
         self._clock = clock
         self._answer_bytes_max = answer_bytes_max
 
@@ -104,6 +115,7 @@ class Upstream:
         if not call.is_stream:
             body = await response.read(self._answer_bytes_max)
             running.took_whole()
+            body = await self._redactor().answers.masked_whole(body)
             meter.body(body)
             _refuse_unusable(body, meter, speech)
             if speech.translated is not None:
@@ -126,7 +138,14 @@ class Upstream:
         first = await _first_block(response, blocks, speech)
         running.bill.meter = meter
         return StreamAnswer(
-            first, response, blocks, meter, speech.headers, framing, speech.dialect.has_terminator
+            first,
+            response,
+            blocks,
+            meter,
+            speech.headers,
+            framing,
+            speech.dialect.has_terminator,
+            StreamMask.of(lease.spec, self._redactor().errors),
         )
 
     def _names(self, call: ChatCall, meter: Meter) -> Any:

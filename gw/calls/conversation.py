@@ -49,7 +49,9 @@ class Conversation:
     ) -> None:
         self._billing = billing
         self._channels = channels
-        self._upstream = Upstream(wire=wire, clock=clock, answer_bytes_max=answer_bytes_max)
+        self._upstream = Upstream(
+            wire=wire, redactor=redactor, clock=clock, answer_bytes_max=answer_bytes_max
+        )
         self._redactor = redactor
         self._price_of = price_of
         self._limits = TimeLimits(timeout_seconds)

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import ceil
 from types import MappingProxyType
-from typing import TypeGuard
 
 from actors.failover import FailedAttempt, NoAnswer
 from actors.wallet.messages import RowStatus
@@ -114,14 +113,14 @@ def _code(error: UpstreamError) -> str:
     return "upstream_unreachable" if isinstance(error, UpstreamUnreachable) else "upstream_cut"
 
 
-def is_sendable(value: str | None) -> TypeGuard[str]:
-    """Whether an upstream's header value is fit to be sent on: seconds or a date are."""
-    return (
-        value is not None
-        and value.isascii()
-        and value.isprintable()
-        and 0 < len(value) <= HEADER_CHARACTERS_MAX
-    )
+def sendable(value: str | None, redactor: Redactor) -> str | None:
+    """An upstream's header value, if it is fit to be sent on: seconds or a date are."""
+    if value is None or not (value.isascii() and value.isprintable()):
+        return None
+    if not 0 < len(value) <= HEADER_CHARACTERS_MAX:
+        return None
+    stated = value.encode()
+    return value if redactor.errors.masked(stated) is stated else None
 
 
 def _from_upstream(
@@ -135,13 +134,14 @@ def _from_upstream(
         message,
         details=redactor.value(answer.told.details),
         param=redactor.value(answer.told.param),
-        headers={**headers, **_retry_after(answer.status, answer.retry_after)},
+        headers={**headers, **_retry_after(answer.status, answer.retry_after, redactor)},
     )
 
 
-def _retry_after(status: int, stated: str | None) -> dict[str, str]:
+def _retry_after(status: int, stated: str | None, redactor: Redactor) -> dict[str, str]:
     """What an upstream that is too busy says of when to come back, fit to be sent on."""
-    return {"Retry-After": stated} if status in (429, 503) and is_sendable(stated) else {}
+    value = sendable(stated, redactor) if status in (429, 503) else None
+    return {} if value is None else {"Retry-After": value}
 
 
 def _message(error: UpstreamError, redactor: Redactor) -> str:

@@ -10,6 +10,7 @@ pieces that were made and are to be paid for, so no other channel is asked for t
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -18,10 +19,11 @@ from actors.clock import Clock
 from actors.router import Candidate
 from channels.errors import UpstreamError, UpstreamUnreachable
 from channels.protocols.error_body import error_members
+from channels.redact import Redactor
 from channels.wire.http import UpstreamResponse, Wire
 from gw.calls.answers import ErrorBody, Refusal, UpstreamFailed, is_success
 from gw.calls.attempt import Trying
-from gw.calls.ending import is_sendable
+from gw.calls.ending import sendable
 from gw.calls.media import MediaBill, MediaCall
 from gw.calls.running import Running
 from metrics.logs import EventLog
@@ -46,8 +48,16 @@ class MediaAnswer:
 class MediaUpstream:
     """Makes attempts."""
 
-    def __init__(self, *, wire: Wire, clock: Clock, answer_bytes_max: int) -> None:
+    def __init__(
+        self,
+        *,
+        wire: Wire,
+        redactor: Callable[[], Redactor],
+        clock: Clock,
+        answer_bytes_max: int,
+    ) -> None:
         self._wire = wire
+        self._redactor = redactor
         self._clock = clock
         self._answer_bytes_max = answer_bytes_max
 
@@ -68,12 +78,31 @@ class MediaUpstream:
                 response = await self._wire.open(running.traced(request))
                 running.took_response(response)
                 if not is_success(response.status):
-                    return await _refusal(response)
+                    return await self._refusal(response)
                 body = await response.read(self._answer_bytes_max)
+                body = await self._redactor().answers.masked_whole(body, keeps_links=True)
             failed = call.bill.read(body, now=self._clock.now())
-            return MediaAnswer(
-                response.status, call.content_type or _content_type(response), body, failed
-            )
+            content_type = call.content_type or self._content_type(response)
+            return MediaAnswer(response.status, content_type, body, failed)
+
+    async def _refusal(self, response: UpstreamResponse) -> Refusal:
+        status = response.status
+        try:
+            body = await response.read(ERROR_BYTES_MAX)
+        except UpstreamError:
+            body = b""  # the status alone has to do
+        if response.header("content-encoding") not in (None, "", "identity"):
+            body = b""  # which was not asked for, and the client may not have asked for it either
+        members = error_members(body)
+        body = await self._redactor().errors.masked_whole(body)
+        told = ErrorBody(self._content_type(response), body) if body.strip() else None
+        retry_after = response.header("retry-after")
+        if status >= 500:
+            raise UpstreamFailed(status, members, retry_after=retry_after, error_body=told)
+        return Refusal(status, members, retry_after, told)
+
+    def _content_type(self, response: UpstreamResponse) -> str:
+        return sendable(response.header("content-type"), self._redactor()) or JSON
 
 
 class _Once:
@@ -108,24 +137,3 @@ class _Once:
             request_id=self._call.facts.call_id.hex,
             reason=error.detail or str(error),
         )
-
-
-async def _refusal(response: UpstreamResponse) -> Refusal:
-    status = response.status
-    try:
-        body = await response.read(ERROR_BYTES_MAX)
-    except UpstreamError:
-        body = b""  # the status alone has to do
-    if response.header("content-encoding") not in (None, "", "identity"):
-        body = b""  # which was not asked for, and the client may not have asked for it either
-    members = error_members(body)
-    told = ErrorBody(_content_type(response), body) if body.strip() else None
-    retry_after = response.header("retry-after")
-    if status >= 500:
-        raise UpstreamFailed(status, members, retry_after=retry_after, error_body=told)
-    return Refusal(status, members, retry_after, told)
-
-
-def _content_type(response: UpstreamResponse) -> str:
-    stated = response.header("content-type")
-    return stated if is_sendable(stated) else JSON

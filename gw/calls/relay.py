@@ -33,6 +33,8 @@ class Relay(Sink):
         "_deadline",
         "_has_terminator",
         "_keeps_up",
+        "_key",
+        "_mask",
         "_meter",
         "_running",
         "_timer",
@@ -53,6 +55,8 @@ class Relay(Sink):
         self._answer = answer
         self._blocks = answer.blocks
         self._meter = answer.meter
+        self._mask = answer.mask
+        self._key = answer.mask.key
         self._has_terminator = answer.has_terminator
         self._running = running
         self._writer = writer
@@ -94,6 +98,10 @@ class Relay(Sink):
 
     def _pass_on(self, block: bytes) -> Future[None] | None:
         last = self.last
+        if self._meter.error_seen is not None:
+            block = self._mask.errors.masked(block)
+        elif self._key is not None and self._key in block:
+            block = self._mask.without_key(block)
         if self._meter.finished:
             if not (last or self._has_terminator):
                 now = asyncio.get_running_loop().time()

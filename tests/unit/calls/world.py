@@ -287,7 +287,12 @@ async def world(
         sync_media=SyncMedia(
             billing=billing,
             channels=directory,
-            upstream=MediaUpstream(wire=wire, clock=clock, answer_bytes_max=ANSWER_BYTES_MAX),
+            upstream=MediaUpstream(
+                wire=wire,
+                redactor=lambda: redactor,
+                clock=clock,
+                answer_bytes_max=ANSWER_BYTES_MAX,
+            ),
             redactor=lambda: redactor,
         ),
         model=model,

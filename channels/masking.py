@@ -1,0 +1,250 @@
+"""Find the configured keys and hosts in an upstream's bytes, exactly, and mask them.
+
+All other bytes stay. What is looked for is found in the spellings of JSON too, as in `https:\\/\\/`
+and `\\u002d`; a host counts as a whole word. Messages, which hide more, are `redact.py`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from urllib.parse import quote, urlsplit
+
+from msgspec import Struct
+
+from channels.registry import ChannelSpec
+
+# Below this a configured key is a placeholder, and would be found inside ordinary words.
+KEY_CHARACTERS_MIN = 6
+KEY_MASK = "[redacted]"
+HOST_MASK = "[host]"
+# So much is looked at in one go, and for so long until others have a turn.
+WINDOW_BYTES = 64 * 1024
+TURN_SECONDS = 0.005
+# Texts that begin with so many equal characters are looked for once, by these.
+STEM_CHARACTERS = 6
+STEM_TEXTS_MIN = 3
+
+# JSON's longest spelling of a character, and those spellings that a text may be found behind.
+_ESCAPED_SIZE = len(r"\u0000")
+_ESCAPE = re.compile(rb"\\(?:/|u00([2-7][0-9a-fA-F]))")
+# What may stand before a whole word: no letter, unless it belongs to an escape.
+_BEFORE_WORD = re.compile(rb"(?:\\[bfnrt]|\\u[0-9a-fA-F]{4}|[^\w-]|\A)\Z")
+_AFTER_WORD = re.compile(rb"[^\w-]|\Z")
+# The pictures of an images answer: links to them are what was paid for.
+_LINKS = re.compile(rb'"url"\s*:\s*"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+
+
+class Secret(Struct, frozen=True):
+    """A text to be found, and what takes its place."""
+
+    text: str
+    mask: str
+    is_host: bool = False
+
+
+class _Edit(Struct, frozen=True):
+    """A place in some bytes where a secret is."""
+
+    start: int
+    end: int
+    secret: Secret
+
+
+class ExactMask:
+    """Knows some secrets. Immutable."""
+
+    __slots__ = ("_needles", "_reach", "_secrets")
+
+    def __init__(self, secrets: Iterable[Secret]) -> None:
+        self._secrets = sorted(set(secrets), key=lambda one: one.text)
+        self._needles = _needles([one.text for one in self._secrets])
+        self._reach = max((len(one.text) for one in self._secrets), default=0) * _ESCAPED_SIZE
+
+    def __repr__(self) -> str:
+        return f"<ExactMask {len(self._secrets)} texts>"
+
+    def masked(self, body: bytes) -> bytes:
+        """The body without them. Nearly always the same bytes come back."""
+        if len(body) <= WINDOW_BYTES and not self._is_near(body, 0, len(body)):
+            return body
+        starts = range(0, len(body), WINDOW_BYTES)
+        return _applied(body, [edit for start in starts for edit in self._edits(body, start)])
+
+    async def masked_whole(self, body: bytes, *, keeps_links: bool = False) -> bytes:
+        """The same for a body of any size; `keeps_links` leaves the hosts in links to pictures."""
+        if len(body) <= WINDOW_BYTES and not self._is_near(body, 0, len(body)):
+            return body
+        edits: list[_Edit] = []
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        for start in range(0, len(body), WINDOW_BYTES):
+            if loop.time() - began > TURN_SECONDS:
+                await asyncio.sleep(0)
+                began = loop.time()
+            edits += self._edits(body, start)
+        if keeps_links and edits:
+            edits = _outside_links(body, edits)
+        return _applied(body, edits)
+
+    def _edits(self, body: bytes, start: int) -> list[_Edit]:
+        """What is to be masked and begins in the window that begins here, in order."""
+        stop = start + WINDOW_BYTES
+        end = min(stop + self._reach, len(body))
+        if not self._is_near(body, start, end):
+            return []
+        # A little more on either side says whether it is a whole word.
+        window = _Unescaped(body, max(0, start - _ESCAPED_SIZE), end + 1)
+        edits = [edit for secret in self._secrets for edit in window.found(secret)]
+        edits = [edit for edit in edits if start <= edit.start < stop]
+        # The longer one first: none hides the beginning of another.
+        return sorted(edits, key=lambda edit: (edit.start, -edit.end))
+
+    def _is_near(self, body: bytes, start: int, end: int) -> bool:
+        """Whether one of them may be there; told by searches that cost next to nothing."""
+        needles = self._needles
+        for needle in needles:
+            if body.find(needle, start, end) >= 0:
+                return True
+        if body.find(b"\\", start, end) < 0:
+            return False
+        if body.find(b"\\u00", start, end) < 0 and body.find(b"\\/", start, end) < 0:
+            return False
+        plain = _ESCAPE.sub(_character, body[start:end])
+        return any(needle in plain for needle in needles)
+
+
+class _Unescaped:
+    """A part of some bytes without JSON's escapes, and where each byte of it stood."""
+
+    __slots__ = ("_begins", "_shifts", "_text")
+
+    def __init__(self, body: bytes, start: int, end: int) -> None:
+        # Behind each of these places the bytes stood so much further on.
+        self._begins, self._shifts = [0], [start]
+        pieces: list[bytes] = []
+        position, size = start, 0
+        for found in _ESCAPE.finditer(body, start, end):
+            pieces += (body[position : found.start()], _character(found))
+            size += found.start() - position + 1
+            position = found.end()
+            self._begins.append(size)
+            self._shifts.append(position - size)
+        pieces.append(body[position:end])
+        self._text = b"".join(pieces)
+
+    def found(self, secret: Secret) -> Iterator[_Edit]:
+        """Every place of it, one after the other."""
+        needle, text = secret.text.encode(), self._text
+        place = text.find(needle)
+        while place >= 0:
+            end = place + len(needle)
+            if not secret.is_host or self._is_word(place, end):
+                yield _Edit(self._place(place), self._place(end), secret)
+            place = text.find(needle, end)
+
+    def _place(self, index: int) -> int:
+        """Where a byte stood; of the one behind an escape, where the escape had ended."""
+        return index + self._shifts[bisect_right(self._begins, index) - 1]
+
+    def _is_word(self, start: int, end: int) -> bool:
+        before = self._text[max(0, start - _ESCAPED_SIZE) : start]
+        return (
+            _BEFORE_WORD.search(before) is not None
+            and _AFTER_WORD.match(self._text, end) is not None
+        )
+
+
+class StreamMask(Struct, frozen=True):
+    """What is masked in a stream: the channel's own key in any block, all else where an error is.
+
+    A key that comes in two pieces of an answer's text is not found.
+    """
+
+    key: bytes | None
+    errors: ExactMask
+
+    @classmethod
+    def of(cls, channel: ChannelSpec, errors: ExactMask) -> StreamMask:
+        """Of a stream that comes from this channel."""
+        key = channel.api_key
+        return cls(key.encode() if len(key) >= KEY_CHARACTERS_MIN else None, errors)
+
+    def without_key(self, block: bytes) -> bytes:
+        """A block in which the key was found."""
+        assert self.key is not None
+        return block.replace(self.key, KEY_MASK.encode())
+
+
+def secrets_of(channels: Iterable[ChannelSpec], *, is_answer: bool) -> Iterator[Secret]:
+    """What is configured of these channels: their keys, and the hosts they are on.
+
+    In an answer, `localhost` and names of one word are ordinary words, such as of a program that
+    the model writes; there they count with their port only.
+    """
+    for channel in channels:
+        for key in key_spellings(channel):
+            yield Secret(key, KEY_MASK)
+        address = urlsplit(channel.base_url)
+        host = (address.hostname or "").rstrip(".")
+        if not host:
+            continue
+        if not (is_answer and _is_ordinary(host)):
+            yield Secret(host, HOST_MASK, is_host=True)
+        elif address.port is not None:
+            yield Secret(f"{host}:{address.port}", f"{HOST_MASK}:{address.port}", is_host=True)
+
+
+def key_spellings(channel: ChannelSpec) -> set[str]:
+    """The key as it is and as it stands in an address; none for a placeholder."""
+    if len(channel.api_key) < KEY_CHARACTERS_MIN:
+        return set()
+    return {channel.api_key, quote(channel.api_key, safe="")}
+
+
+def _is_ordinary(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return "." not in host
+
+
+def _needles(texts: Sequence[str]) -> Sequence[bytes]:
+    """Bytes of which one is wherever one of the texts is."""
+    stems: dict[str, list[str]] = {}
+    for text in texts:
+        stems.setdefault(text[:STEM_CHARACTERS], []).append(text)
+    needles: list[str] = []
+    for stem, those in stems.items():
+        needles += those if len(those) < STEM_TEXTS_MIN else [stem]
+    return [needle.encode() for needle in needles]
+
+
+def _character(found: re.Match[bytes]) -> bytes:
+    code: bytes | None = found[1]
+    return b"/" if code is None else bytes([int(code, 16)])
+
+
+def _outside_links(body: bytes, edits: list[_Edit]) -> list[_Edit]:
+    links = [found.span() for found in _LINKS.finditer(body)]
+    return [
+        edit
+        for edit in edits
+        if not (edit.secret.is_host and any(start <= edit.start < end for start, end in links))
+    ]
+
+
+def _applied(body: bytes, edits: Sequence[_Edit]) -> bytes:
+    if not edits:
+        return body
+    pieces: list[bytes] = []
+    position = 0
+    for edit in edits:
+        if edit.start >= position:
+            pieces += (body[position : edit.start], edit.secret.mask.encode())
+            position = edit.end
+    pieces.append(body[position:])
+    return b"".join(pieces)

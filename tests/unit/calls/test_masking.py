@@ -1,0 +1,182 @@
+"""An upstream repeats the channel's key or host: whoever reads the answer does not learn it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from channels.errors import UpstreamCut
+from channels.protocols.dialect import DIALECTS
+from channels.translators.call import TranslatedCall
+from channels.translators.table import TRANSLATIONS, translation_between
+from channels.wire.http import UpstreamRequest
+from gw.calls.call import Framing, SseFraming
+from gw.calls.speech import Speech
+from gw.chat.native import ArrayStream
+from tests.support.aio import run
+from tests.unit.calls import sse
+from tests.unit.calls.fake_wire import Script, answer
+from tests.unit.calls.relaying import ASKED
+from tests.unit.calls.world import world
+from tests.unit.images.stage import generate, stage
+
+KEY, HOST = "api-key-of-a", "a.example"
+LEAK = f"Bearer {KEY} at https://{HOST}/v1, and api-key-of-b"
+MASKED = "Bearer [redacted] at https://[host]/v1, and [redacted]"
+
+WHOLE: dict[str, Any] = {
+    "chat": {"id": "c", "choices": [{"message": {"content": LEAK}, "finish_reason": "stop"}]},
+    "messages": {
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "text", "text": LEAK}],
+        "stop_reason": "end_turn",
+        "usage": {"input_tokens": 1, "output_tokens": 2},
+    },
+    "responses": {
+        "id": "r",
+        "object": "response",
+        "status": "completed",
+        "output": [{"type": "message", "content": [{"type": "output_text", "text": LEAK}]}],
+    },
+    "native": {
+        "candidates": [{"content": {"parts": [{"text": LEAK}]}, "finishReason": "STOP"}],
+    },
+}
+SAYS: dict[str, Callable[[str], bytes]] = {
+    "chat": sse.delta,
+    "messages": lambda text: sse.event(
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}
+    ),
+    "responses": lambda text: sse.event({"type": "response.output_text.delta", "delta": text}),
+    "native": lambda text: sse.event({"candidates": [{"content": {"parts": [{"text": text}]}}]}),
+}
+ERRORS: dict[str, bytes] = {
+    "chat": sse.error_event(LEAK),
+    "messages": b"event: error\n"
+    + sse.event({"type": "error", "error": {"type": "api_error", "message": LEAK}}),
+    "responses": sse.event({"type": "error", "code": "server_error", "message": LEAK}),
+    "native": sse.event({"error": {"code": 500, "message": LEAK, "status": "INTERNAL"}}),
+}
+
+
+def natively(protocol: str) -> Callable[[UpstreamRequest], Speech]:
+    return lambda request: Speech(request, DIALECTS[protocol])
+
+
+def over(client: str, upstream: str) -> Callable[[UpstreamRequest], Speech]:
+    def speech(request: UpstreamRequest) -> Speech:
+        translation = translation_between(client, upstream)
+        call = TranslatedCall(translation, ASKED[client], redact=lambda text: text)
+        return Speech(request, DIALECTS[upstream], call)
+
+    return speech
+
+
+def masked(body: bytes) -> bytes:
+    return body.replace(json.dumps(LEAK)[1:-1].encode(), MASKED.encode())
+
+
+async def sent(script: Script, **options: Any) -> bytes:
+    """What the client of a call is sent, with another channel that is configured and not asked."""
+    async with world(a=[script], b=[script]) as w:
+        told = await w.call(**options)
+        assert KEY not in str(told.row)
+        assert HOST not in str(told.row)
+        return told.writer.sent
+
+
+@pytest.mark.parametrize("protocol", WHOLE)
+def test_whole_answer_is_masked_and_otherwise_as_it_came(protocol: str) -> None:
+    async def main() -> None:
+        body = b" " + json.dumps(WHOLE[protocol]).encode() + b"\n"
+        assert await sent(answer(body), speech=natively(protocol)) == masked(body)
+        spelled = body.replace(b"-", b"\\u002d").replace(b"/", b"\\/")
+        got = await sent(answer(spelled), speech=natively(protocol))
+        assert MASKED in json.dumps(json.loads(got))
+
+    run(main())
+
+
+@pytest.mark.parametrize(("client", "upstream"), TRANSLATIONS)
+def test_translated_answer_is_masked(client: str, upstream: str) -> None:
+    async def main() -> None:
+        body = json.dumps(WHOLE[upstream]).replace("-", "\\u002d").encode()
+        got = await sent(answer(body), speech=over(client, upstream))
+        assert MASKED in json.dumps(json.loads(got))
+
+    run(main())
+
+
+@pytest.mark.parametrize("begun", [True, False], ids=["in the middle", "at once"])
+@pytest.mark.parametrize("protocol", ERRORS)
+def test_error_event_is_masked_and_otherwise_as_it_came(protocol: str, begun: bool) -> None:
+    async def main() -> None:
+        steps = (SAYS[protocol](f"See {HOST}."),) if begun else ()
+        script = answer(*steps, ERRORS[protocol], UpstreamCut())
+        got = await sent(script, stream=True, speech=natively(protocol))
+        assert got == b"".join(steps) + masked(ERRORS[protocol])
+        together = answer(b"".join(steps) + ERRORS[protocol])
+        assert masked(ERRORS[protocol]) in await sent(
+            together, stream=True, speech=natively(protocol)
+        )
+
+    run(main())
+
+
+@pytest.mark.parametrize("is_array", [False, True], ids=["events", "array"])
+@pytest.mark.parametrize(("client", "upstream"), TRANSLATIONS)
+def test_error_event_of_a_translated_stream_is_masked(
+    client: str, upstream: str, is_array: bool
+) -> None:
+    async def main() -> None:
+        framing: Framing = ArrayStream() if is_array else SseFraming()
+        script = answer(SAYS[upstream]("Hello"), ERRORS[upstream])
+        got = await sent(script, stream=True, speech=over(client, upstream), framing=framing)
+        assert b"[redacted] at https://[host]/v1" in got
+
+    run(main())
+
+
+@pytest.mark.parametrize("cut", range(0, 60, 7))
+@pytest.mark.parametrize("protocol", SAYS)
+def test_key_in_any_event_is_masked_wherever_the_reads_are_cut(protocol: str, cut: int) -> None:
+    async def main() -> None:
+        say = SAYS[protocol]
+        events = b"".join(map(say, ("one", "two", "three", f"my {KEY}!", "four")))
+        place = events.index(KEY.encode()) - 30 + cut
+        script = answer(say("zero"), events[:place], events[place:])
+        got = await sent(script, stream=True, speech=natively(protocol))
+        assert got == say("zero") + events.replace(KEY.encode(), b"[redacted]")
+
+    run(main())
+
+
+def test_images_are_masked_but_for_the_links_that_were_paid_for() -> None:
+    async def main() -> None:
+        link = f"https://{HOST}/1.png"
+        body = json.dumps({"data": [{"url": link, "revised_prompt": LEAK}]}).encode()
+        script = answer(body, content_type=f"text/{KEY}")
+        async with stage(a=[script], b=[script]) as w:
+            told = await generate(w)
+            assert told.writer.sent == masked(body)
+            assert told.writer.content_type == "application/json"
+            assert told.row is not None
+            assert told.row["result_urls"] == [link]
+
+    run(main())
+
+
+def test_headers_that_are_passed_on_name_nothing_either() -> None:
+    async def main() -> None:
+        limited = answer(sse.error_body("no"), status=429, retry_after=f"7; {KEY}")
+        async with world(a=[limited]) as w:
+            told = await w.call()
+            assert told.error is not None
+            assert told.error.headers == {}
+
+    run(main())

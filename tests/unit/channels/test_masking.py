@@ -1,0 +1,143 @@
+"""What is configured of the channels is not passed on, and nothing else changes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from channels import masking
+from channels.masking import WINDOW_BYTES, ExactMask, StreamMask, secrets_of
+from tests.support.aio import run
+from tests.support.specs import make_channel
+
+KEY = "sk-up/1234+a=="
+CHANNELS = [
+    make_channel("a", base_url="https://api.up.example:8443/v1", api_key=KEY),
+    make_channel("b", base_url="http://vllm:8000", api_key="EMPTY"),
+    make_channel("c", base_url="http://127.0.0.1:8081", api_key="hunter22"),
+    make_channel("d", base_url="http://10.0.0.9", api_key="hunter22-long"),
+]
+ERRORS = ExactMask(secrets_of(CHANNELS, is_answer=False))
+ANSWERS = ExactMask(secrets_of(CHANNELS, is_answer=True))
+
+
+def test_nothing_else_changes() -> None:
+    body = 'see https://docs.example/x — "sk-other-99999" at 10.0.0.1, é EMPTY'.encode() + b"\xff"
+    assert ERRORS.masked(body) is body
+    assert ANSWERS.masked(body) is body
+
+
+@pytest.mark.parametrize(
+    ("said", "masked"),
+    [
+        (f"no key {KEY}!", "no key [redacted]!"),
+        (f"x{KEY}y", "x[redacted]y"),
+        ("sk-up%2F1234%2Ba%3D%3D", "[redacted]"),
+        ("sk-up\\/1234+a==", "[redacted]"),
+        ("sk-up\\u002f1234\\u002Ba\\u003d\\u003d.", "[redacted]."),
+        ("".join(f"\\u{ord(one):04x}" for one in KEY), "[redacted]"),
+        ("hunter22-long hunter22-short", "[redacted] [redacted]-short"),
+        ("https:\\/\\/api.up.example:8443\\/v1", "https:\\/\\/[host]:8443\\/v1"),
+        ("eu.api.up.example, api.up.example.", "eu.[host], [host]."),
+        ("my-api.up.example, api.up.example-2", "my-api.up.example, api.up.example-2"),
+        ("one\\napi.up.example\\n\\u003capi\\u002eup.example>", "one\\n[host]\\n\\u003c[host]>"),
+        ("10.0.0.9 and 10.0.0.99", "[host] and 10.0.0.99"),
+        ("vllm:8000 127.0.0.1:8081", "[host]:8000 [host]:8081"),
+    ],
+)
+def test_configured_texts_are_masked_however_they_are_spelled(said: str, masked: str) -> None:
+    for mask in (ERRORS, ANSWERS):
+        assert mask.masked(said.encode()).decode() == masked
+
+
+def test_ordinary_words_of_an_answer_stay() -> None:
+    said = b"run vllm on 127.0.0.1, see http://vllm/ and 127.0.0.1:80810"
+    assert ANSWERS.masked(said) is said
+    assert ERRORS.masked(said) == b"run [host] on [host], see http://[host]/ and [host]:80810"
+
+
+def test_links_to_pictures_stay_and_keys_in_them_do_not() -> None:
+    body = (
+        b'{"data": [{"url":"https:\\/\\/api.up.example\\/1.png?k=hunter22"},'
+        b' {"url" : "https://api.up.example/2.png", "note": "api.up.example"}]}'
+    )
+    expected = (
+        b'{"data": [{"url":"https:\\/\\/api.up.example\\/1.png?k=[redacted]"},'
+        b' {"url" : "https://api.up.example/2.png", "note": "[host]"}]}'
+    )
+    assert run(ANSWERS.masked_whole(body, keeps_links=True)) == expected
+
+
+def test_mask_of_nothing_masks_nothing() -> None:
+    assert ExactMask([]).masked(b"anything \\u0041") == b"anything \\u0041"
+
+
+def test_many_keys_that_begin_alike_are_each_found() -> None:
+    keys = [f"sk-proj-{number}" for number in range(100, 120)]
+    channels = [make_channel(key, api_key=key, base_url="http://up.example") for key in keys]
+    mask = ExactMask(secrets_of(channels, is_answer=True))
+    for key in keys:
+        assert mask.masked(f"<{key}>".encode()) == b"<[redacted]>"
+    other = b"sk-proj-220 sk-proj-"
+    assert mask.masked(other) == other
+
+
+@given(
+    before=st.integers(-30, 30).map(lambda offset: WINDOW_BYTES + offset),
+    spells=st.lists(st.booleans(), min_size=len(KEY), max_size=len(KEY)),
+    twice=st.booleans(),
+)
+@settings(deadline=None)
+def test_what_lies_across_two_windows_is_found(
+    before: int, spells: list[bool], twice: bool
+) -> None:
+    key = "".join(
+        f"\\u{ord(one):04x}" if is_spelled else one
+        for one, is_spelled in zip(KEY, spells, strict=True)
+    )
+    body = f"{'.' * before}{key}{key if twice else ''}.{'.' * before}api.up.example".encode()
+    expected = f"{'.' * before}[redacted]{'[redacted]' * twice}.{'.' * before}[host]".encode()
+    assert ANSWERS.masked(body) == expected
+    assert run(ANSWERS.masked_whole(body)) == expected
+
+
+@given(st.text(alphabet='ak-/\\u0f"n.', max_size=40), st.text(max_size=5))
+def test_what_json_means_never_has_the_key(start: str, end: str) -> None:
+    """However the upstream's encoder spells it."""
+    for spelled in (
+        json.dumps(start + KEY + end),
+        json.dumps(start + KEY + end).replace("/", "\\/"),
+    ):
+        value: Any = json.loads(ANSWERS.masked(spelled.encode()))
+        assert KEY not in value
+
+
+def test_long_body_lets_others_have_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(masking, "TURN_SECONDS", -1.0)
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def main() -> None:
+        task = asyncio.ensure_future(others())
+        await ANSWERS.masked_whole(b"." * WINDOW_BYTES * 10)
+        task.cancel()
+
+    run(main())
+    assert turns >= 10
+
+
+def test_placeholder_is_no_key_of_a_stream() -> None:
+    assert StreamMask.of(CHANNELS[1], ERRORS).key is None
+    mask = StreamMask.of(CHANNELS[0], ERRORS)
+    assert mask.key == KEY.encode()
+    assert mask.without_key(f"a {KEY} b".encode()) == b"a [redacted] b"
