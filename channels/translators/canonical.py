@@ -141,10 +141,15 @@ class Reasoning(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """What a client asks for, apart from model and streaming."""
+    """What a client asks for, apart from model and streaming.
+
+    `empty` are the paths of the messages that say nothing. They stand among the turns as an empty
+    text, unless their turn says something else; not every protocol takes such a message.
+    """
 
     system: tuple[Text, ...] = ()
     turns: tuple[Turn, ...] = ()
+    empty: tuple[str, ...] = ()
     tools: tuple[Tool, ...] = ()
     tool_choice: ToolChoice | None = None
     parallel_tools: bool | None = None

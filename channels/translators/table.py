@@ -61,8 +61,9 @@ class MakesEncoder(Interface):
 class StreamingUpstream(Interface):
     """What an upstream's protocol needs for a translation of streams: a module in this package.
 
-    `encode_request` raises nothing and notes in the report what it could not say. `tool_names` are
-    the names that it changes, to the client's own.
+    `encode_request` notes in the report what it could not say, and raises InvalidRequest for a
+    conversation that would be another one without it. `tool_names` are the names that it changes,
+    to the client's own.
     """
 
     @property

@@ -28,7 +28,7 @@ from channels.translators.chat.content import read_content
 from channels.translators.chat.thinking import read_call_signature, read_thinking, settled
 from channels.translators.identifiers import made_id
 from channels.translators.json_text import dumps
-from channels.translators.turns import merged
+from channels.translators.turns import EMPTY, merged
 
 _KNOWN = frozenset(
     (
@@ -48,11 +48,15 @@ _KNOWN = frozenset(
 
 @dataclass(slots=True)
 class Conversation:
-    """Reads one message after the other; `left_over` are members and parts we do not hold."""
+    """Reads one message after the other; `left_over` are members and parts we do not hold.
+
+    `empty` are the places of the messages that say nothing.
+    """
 
     system: list[Text] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
     left_over: dict[str, Any] = field(default_factory=dict)
+    empty: list[str] = field(default_factory=list)
     _names: dict[str, str] = field(default_factory=dict)  # of calls, by id
     _open: list[tuple[str, str]] = field(default_factory=list)  # calls without a result: name, id
     _calls: int = 0
@@ -67,26 +71,28 @@ class Conversation:
             for turn in merged(turns)
         )
 
-    def read(self, message: Mapping[str, Any]) -> None:
-        """Take the next message."""
+    def read(self, message: Mapping[str, Any], place: str) -> None:
+        """Take the next message; `place` is its path."""
         for name, value in message.items():
             if name not in _KNOWN and value not in (None, [], {}):
                 self.left_over[f"messages.{name}"] = value
         role = message.get("role")
         if role == "assistant":
-            self._read_assistant(message)
+            self._read_assistant(message, place)
         elif role == "user":
             parts = _spoken(read_content(message.get("content"), self.left_over))
-            self._add(Turn("user", parts, _string(message, "name")))
+            self._add(Turn("user", parts, _string(message, "name")), place)
         elif role in ("tool", "function"):
             self._read_result(message)
         else:
             self._read_system(message)
 
-    def _add(self, turn: Turn) -> None:
-        """A turn that says nothing is none, and what follows it may still be the first."""
-        if turn.parts:
-            self.turns.append(turn)
+    def _add(self, turn: Turn, place: str) -> None:
+        """Take a turn, which may say nothing."""
+        if not turn.parts:
+            self.empty.append(f"{place}.content")
+            turn = replace(turn, parts=(EMPTY,))
+        self.turns.append(turn)
 
     def _read_system(self, message: Mapping[str, Any]) -> None:
         parts = _spoken(read_content(message.get("content"), self.left_over))
@@ -97,11 +103,13 @@ class Conversation:
         if _string(message, "name"):
             self.left_over["messages.name"] = message["name"]
         if self.turns:
-            self._add(Turn("user", tuple(replace(text, is_system=True) for text in texts)))
+            if texts:  # no instructions are as good as empty ones
+                spoken = tuple(replace(text, is_system=True) for text in texts)
+                self.turns.append(Turn("user", spoken))
         else:
             self.system.extend(texts)
 
-    def _read_assistant(self, message: Mapping[str, Any]) -> None:
+    def _read_assistant(self, message: Mapping[str, Any], place: str) -> None:
         parts: list[Part] = list(read_thinking(message))
         parts.extend(read_content(message.get("content"), self.left_over))
         if refusal := _string(message, "refusal"):
@@ -112,7 +120,7 @@ class Conversation:
                 parts.append(self._read_call(call))
         if isinstance(call := message.get("function_call"), Mapping):
             parts.append(self._read_call({"function": call}))
-        self._add(Turn("assistant", tuple(parts), _string(message, "name")))
+        self._add(Turn("assistant", tuple(parts), _string(message, "name")), place)
 
     def _read_call(self, call: Mapping[str, Any]) -> ToolCall:
         self._calls += 1
@@ -151,7 +159,7 @@ class Conversation:
             call_id = self._oldest_open(name)
         self._open = [call for call in self._open if call[1] != call_id]
         result = ToolResult(call_id, self._names.get(call_id, name), parts)
-        self._add(Turn("user", (result,)))
+        self.turns.append(Turn("user", (result,)))
 
     def _oldest_open(self, name: str | None) -> str:
         """The id of the first call, of this name if there is one, that nothing answered yet."""

@@ -17,6 +17,7 @@ from channels.translators.foreign import report_extras, report_members
 from channels.translators.identifiers import Limits
 from channels.translators.report import Report
 from channels.translators.spelling import spelled
+from channels.translators.turns import unsayable
 
 LIMITS = Limits(name_characters_max=64, id_characters_max=40)
 _STOPS_MAX = 4
@@ -44,14 +45,14 @@ def encode_request(
 ) -> dict[str, Any]:
     """The body for the upstream. `max_tokens` goes under the channel's `max_tokens_param`.
 
-    A stream is always asked for its usage (contract §5).
+    A stream is always asked for its usage (contract §5). Raises InvalidRequest where there is
+    nothing to answer.
     """
     origin = request.origin
-    messages = MessageWriter(origin, report, LIMITS)
-    body: dict[str, Any] = {
-        "model": model,
-        "messages": messages.write(request.system, request.turns),
-    }
+    messages = MessageWriter(origin, report, LIMITS).write(request.system, request.turns)
+    if not messages and origin != "chat":
+        raise unsayable(origin)
+    body: dict[str, Any] = {"model": model, "messages": messages}
     if max_tokens is not None:
         body[max_tokens_param] = max_tokens
     if stream:

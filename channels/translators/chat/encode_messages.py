@@ -46,7 +46,7 @@ class MessageWriter:
         return f"<MessageWriter from {self._origin}, {len(self._messages)} messages>"
 
     def write(self, system: Sequence[Text], turns: Iterable[Turn]) -> list[dict[str, Any]]:
-        """All messages, in order."""
+        """All messages, in order: of a turn that says nothing here an empty one."""
         if system:
             self._write_spoken("system", system, place="system.")
         for turn in turns:
@@ -85,11 +85,10 @@ class MessageWriter:
                 report_extras(self._origin, place, part.extras, self._report)
             parts = [Text(part.text) for part in parts if isinstance(part, Text)]
         content = write_content(parts, origin=self._origin, report=self._report)
-        if content is not None:
-            message: dict[str, Any] = {"role": role, "content": content}
-            if name is not None:
-                message["name"] = name
-            self._messages.append(message)
+        message: dict[str, Any] = {"role": role, "content": "" if content is None else content}
+        if name is not None:
+            message["name"] = name
+        self._messages.append(message)
 
     def _write_result(self, result: ToolResult) -> list[Media]:
         """Write one result; its media are handed back, to follow all results."""
@@ -135,8 +134,6 @@ class MessageWriter:
         for part in turn.parts:
             if isinstance(part, Media | ToolResult):
                 self._lose(part)
-        if not members:
-            return  # all of it was thinking
         if not calls and not refusals:
             members.setdefault("content", "")
         if turn.name is not None:

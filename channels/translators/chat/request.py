@@ -22,8 +22,8 @@ def decode_request(body: Mapping[str, Any]) -> Request:
     members = Members(body)
     left_over: dict[str, Any] = {}
     conversation = Conversation(left_over=left_over)
-    for message in members.array("messages"):
-        conversation.read(message)
+    for index, message in enumerate(members.array("messages")):
+        conversation.read(message, f"messages[{index}]")
     for name in ("model", "stream"):
         members.any(name)
     maximum = members.integer("max_completion_tokens")
@@ -33,6 +33,7 @@ def decode_request(body: Mapping[str, Any]) -> Request:
         origin="chat",
         system=tuple(conversation.system),
         turns=conversation.merged_turns(),
+        empty=tuple(conversation.empty),
         tools=_read_tools(members, left_over),
         tool_choice=_read_tool_choice(members, left_over),
         parallel_tools=members.boolean("parallel_tool_calls"),

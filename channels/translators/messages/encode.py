@@ -16,6 +16,7 @@ from channels.translators.messages.encode_thinking import write_thinking
 from channels.translators.messages.encode_turns import TurnWriter
 from channels.translators.report import Report
 from channels.translators.spelling import spelled
+from channels.translators.turns import refuse_empty
 
 LIMITS = Limits(name_characters_max=128, id_characters_max=64)
 _PLACES = {"chat": "tools.", "native": "tools.functionDeclarations."}
@@ -37,12 +38,14 @@ def encode_request(
     report: Report,
     has_system_turns: bool = False,
 ) -> dict[str, Any]:
-    """The body for the upstream, which demands a maximum.
+    """The body for the upstream, which demands a maximum. Raises InvalidRequest.
 
     `has_system_turns` is for an upstream that takes instructions in the middle of a conversation
     under a role of their own; elsewhere they become the user's words, which is reported.
     """
     assert max_tokens is not None, "this protocol has no call without a maximum"
+    if request.origin != "messages":
+        refuse_empty(request)
     writer = TurnWriter(request.origin, report, LIMITS, has_system_turns=has_system_turns)
     system, messages = writer.write(request.system, request.turns)
     body: dict[str, Any] = {"model": model, "max_tokens": max_tokens, "messages": messages}

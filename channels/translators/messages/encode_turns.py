@@ -28,6 +28,7 @@ from channels.translators.json_text import arguments_object, object_in
 from channels.translators.messages.sources import write_block
 from channels.translators.report import Report
 from channels.translators.spelling import spelled, spelled_media
+from channels.translators.turns import unsayable
 
 _PLACES = {"chat": "messages.", "native": "contents.parts."}
 # What stands in for the user where a conversation begins with the model's words.
@@ -55,16 +56,24 @@ class TurnWriter:
     def write(
         self, system: Sequence[Text], turns: Iterable[Turn]
     ) -> tuple[str | list[dict[str, Any]] | None, list[_Message]]:
-        """The `system` member, None where there is none, and the messages."""
+        """The `system` member, None where there is none, and the messages.
+
+        Raises InvalidRequest for a turn of which nothing can be said, and where there is none.
+        """
         messages: list[_Message] = []
         for turn in turns:
-            for role, blocks in self._write_turn(turn):
+            written = self._write_turn(turn)
+            if not any(blocks for _, blocks in written) and self._must_say(turn):
+                raise unsayable(self._origin)
+            for role, blocks in written:
                 if messages and messages[-1]["role"] == role:
                     messages[-1]["content"].extend(blocks)
                 elif blocks:
                     messages.append({"role": role, "content": blocks})
         blocks = [block for text in system if (block := self._text(text)) is not None]
-        if not messages and blocks and self._origin != "messages":
+        if not messages and self._origin != "messages":
+            if not blocks:
+                raise unsayable(self._origin)
             # Instructions alone are no conversation here: they are what is asked.
             self._report.drop(spelled(self._origin, "turn.role"))
             return None, [{"role": "user", "content": _shortest(blocks)}]
@@ -85,6 +94,10 @@ class TurnWriter:
         if last["role"] == "assistant" and last["content"][-1]["type"] == "text":
             block = last["content"][-1]
             last["content"][-1] = {**block, "text": block["text"].rstrip()}
+
+    def _must_say(self, turn: Turn) -> bool:
+        """Whether the conversation is another one without this turn; instructions may be blank."""
+        return self._origin != "messages" and not all(map(_is_system, turn.parts))
 
     def _write_turn(self, turn: Turn) -> list[tuple[str, list[dict[str, Any]]]]:
         """The messages of a turn: one, but for instructions in between."""

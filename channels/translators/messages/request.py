@@ -24,7 +24,7 @@ from channels.translators.canonical import (
 )
 from channels.translators.members import Members
 from channels.translators.messages.blocks import BlockReader
-from channels.translators.turns import merged
+from channels.translators.turns import EMPTY, merged
 
 _EFFORTS = frozenset(get_args(Effort)) - {"none", "minimal"}
 _SHOWS = {"summarized": True, "omitted": False}
@@ -38,13 +38,14 @@ def decode_request(body: Mapping[str, Any]) -> Request:
     for name in ("model", "stream"):
         members.any(name)
     system = reader.read_texts(members.any("system"), "system")
-    turns = _read_turns(members, reader, system)
+    turns, empty = _read_turns(members, reader, system)
     choice, parallel = _read_tool_choice(members, left_over)
     effort, form = _read_output(members, left_over)
     return Request(
         origin="messages",
         system=tuple(system),
         turns=turns,
+        empty=tuple(empty),
         tools=_read_tools(members, left_over),
         tool_choice=choice,
         parallel_tools=parallel,
@@ -61,25 +62,32 @@ def decode_request(body: Mapping[str, Any]) -> Request:
     )
 
 
-def _read_turns(members: Members, reader: BlockReader, system: list[Text]) -> tuple[Turn, ...]:
-    """The turns; instructions that come before the first of them join `system`."""
+def _read_turns(
+    members: Members, reader: BlockReader, system: list[Text]
+) -> tuple[tuple[Turn, ...], list[str]]:
+    """The turns, and the paths of those that say nothing.
+
+    Instructions that come before the first of them join `system`.
+    """
     turns: list[Turn] = []
+    empty: list[str] = []
     for message in members.objects("messages"):
         role, content = message.text("role"), message.any("content")
         for name, value in message.rest().items():
             reader.left_over[f"messages.{name}"] = value
         if role != "system":
             parts = tuple(reader.read(content))
-            turn = Turn("assistant" if role == "assistant" else "user", parts)
-        elif turns:
-            texts = reader.read_texts(content, "messages")
-            turn = Turn("user", tuple(replace(text, is_system=True) for text in texts))
-        else:
-            system.extend(reader.read_texts(content, "messages"))
+            if not parts:
+                empty.append(message.path("content"))
+                parts = (EMPTY,)
+            turns.append(Turn("assistant" if role == "assistant" else "user", parts))
             continue
-        if turn.parts:  # one that says nothing is none, and what follows may still be the first
-            turns.append(turn)
-    return merged(turns)
+        texts = reader.read_texts(content, "messages")
+        if not turns:
+            system.extend(texts)
+        elif texts:  # no instructions are as good as empty ones
+            turns.append(Turn("user", tuple(replace(text, is_system=True) for text in texts)))
+    return merged(turns), empty
 
 
 def _read_tools(members: Members, left_over: dict[str, Any]) -> tuple[Tool, ...]:

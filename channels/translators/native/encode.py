@@ -17,6 +17,7 @@ from channels.translators.native.names import LIMITS
 from channels.translators.native.schema_out import write_schema
 from channels.translators.report import Report
 from channels.translators.spelling import spelled
+from channels.translators.turns import refuse_empty
 
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY", "named": "ANY"}
 # Members that stand within others or have been written by their parts.
@@ -31,10 +32,12 @@ def tool_names(request: Request) -> Mapping[str, str]:
 def encode_request(
     request: Request, *, model: str, stream: bool, max_tokens: int | None, report: Report
 ) -> dict[str, Any]:
-    """The body for the upstream. Model and streaming are in the path.
+    """The body for the upstream. Model and streaming are in the path. Raises InvalidRequest.
 
     The model's name still tells how much thinking can be asked for.
     """
+    if request.origin != "native":
+        refuse_empty(request)
     writer = ContentWriter(request.origin, report)
     instruction, contents = writer.write(request.system, request.turns)
     body: dict[str, Any] = {"contents": contents}

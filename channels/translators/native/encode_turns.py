@@ -29,6 +29,7 @@ from channels.translators.native.results import write_response
 from channels.translators.native.written import NativeWriter, prove_calls, restored
 from channels.translators.report import Report
 from channels.translators.spelling import spelled
+from channels.translators.turns import unsayable
 
 # What stands in for the user where a conversation begins with a call.
 _OPENING = "."
@@ -52,11 +53,16 @@ class ContentWriter:
     def write(
         self, system: Sequence[Text], turns: Iterable[Turn]
     ) -> tuple[_Written | None, list[_Written]]:
-        """The `systemInstruction` member, None where there is none, and the contents."""
+        """The `systemInstruction` member, None where there is none, and the contents.
+
+        Raises InvalidRequest for a turn of which nothing can be said, and where there is none.
+        """
         contents: list[_Written] = []
         for turn in turns:
             role = "user" if turn.role == "user" else "model"
             parts = self._write_turn(turn)
+            if not parts and self._origin != "native" and not all(map(_is_system, turn.parts)):
+                raise unsayable(self._origin)
             if contents and contents[-1]["role"] == role:
                 contents[-1]["parts"].extend(parts)
             elif parts:
@@ -65,11 +71,13 @@ class ContentWriter:
         spoken = [self._text(text, place=place) for text in system]
         instruction = [part for part in spoken if part is not None]
         if self._origin != "native":
-            if not contents and instruction:
+            if not contents:
+                if not instruction:
+                    raise unsayable(self._origin)
                 # Instructions alone are no conversation here: they are what is asked.
                 self._report.drop(spelled(self._origin, "turn.role"))
                 return None, [{"role": "user", "parts": instruction}]
-            if contents and _begins_with_call(contents[0]):
+            if _begins_with_call(contents[0]):
                 self._report.drop(spelled(self._origin, "turn.role"))
                 contents.insert(0, {"role": "user", "parts": [{"text": _OPENING}]})
         return ({"parts": instruction} if instruction else None), contents
@@ -193,6 +201,10 @@ class ContentWriter:
     def _report_extras(self, extras: Mapping[str, Any], *, place: str = "messages.") -> None:
         if extras:
             report_extras(self._origin, place, extras, self._report)
+
+
+def _is_system(part: Part) -> bool:
+    return isinstance(part, Text) and part.is_system
 
 
 def _identified(function: _Written, call_id: str) -> _Written:

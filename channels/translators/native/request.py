@@ -19,7 +19,7 @@ from channels.translators.native.config import read_config
 from channels.translators.native.names import camel_keys
 from channels.translators.native.parts import PartReader, ThoughtPiece, joined
 from channels.translators.native.schema_in import read_schema
-from channels.translators.turns import merged
+from channels.translators.turns import EMPTY, merged
 
 _TOOLS = "tools.functionDeclarations"
 _CALLING = "toolConfig.functionCallingConfig"
@@ -32,7 +32,7 @@ def decode_request(body: Mapping[str, Any]) -> Request:
     members.any("model")
     reader = PartReader(left_over)
     system = _read_system(members, reader)
-    turns = _read_turns(members, reader)
+    turns, empty = _read_turns(members, reader)
     tools = _read_tools(members, left_over)
     choice = _read_tool_choice(members, left_over)
     config = read_config(_inner(members, "generationConfig"), left_over)
@@ -40,6 +40,7 @@ def decode_request(body: Mapping[str, Any]) -> Request:
         origin="native",
         system=system,
         turns=turns,
+        empty=tuple(empty),
         tools=tools,
         tool_choice=choice,
         extras={**left_over, **members.rest()},
@@ -67,21 +68,29 @@ def _read_system(members: Members, reader: PartReader) -> tuple[Text, ...]:
     return tuple(texts)
 
 
-def _read_turns(members: Members, reader: PartReader) -> tuple[Turn, ...]:
-    """The turns; neighbours of one role are joined first, as a thought may go on in the next."""
+def _read_turns(members: Members, reader: PartReader) -> tuple[tuple[Turn, ...], list[str]]:
+    """The turns, and the paths of those that say nothing.
+
+    Neighbours of one role are joined first, as a thought may go on in the next.
+    """
     spoken: list[tuple[bool, list[Part | ThoughtPiece]]] = []
+    empty: list[str] = []
     for stated in members.objects("contents"):
         is_model = stated.text("role") == "model"
         parts = reader.read(stated.array("parts"), is_model=is_model)
         for name, value in stated.rest().items():
             reader.left_over[f"contents.{name}"] = value
+        if not parts:
+            empty.append(stated.path("parts"))
+            parts = [EMPTY]
         if spoken and spoken[-1][0] == is_model:
             spoken[-1][1].extend(parts)
-        elif parts:
+        else:
             spoken.append((is_model, parts))
-    return merged(
+    turns = merged(
         Turn("assistant" if is_model else "user", joined(parts)) for is_model, parts in spoken
     )
+    return turns, empty
 
 
 def _read_tools(members: Members, left_over: dict[str, Any]) -> tuple[Tool, ...]:

@@ -90,7 +90,7 @@ class ItemWriter:
         for part in turn.parts:
             if isinstance(part, Text):
                 self._lose_extras(part)
-                for piece in split_markdown(part.text):
+                for piece in split_markdown(part.text) or [""]:  # an empty message is one
                     if isinstance(piece, Media):
                         shown.append({"type": "input_image", "image_url": data_uri(piece)})
                     else:
@@ -103,6 +103,8 @@ class ItemWriter:
                 self._items.append(_reasoning(part.text, part.signature))
             else:
                 self._lose(part)
+        if not (said or shown or calls):
+            said.append({"type": "output_text", "text": ""})  # it was all thinking
         if said:
             self._put("assistant", said)
         if shown:

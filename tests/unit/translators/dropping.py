@@ -26,7 +26,13 @@ Every member of a request arrives, or is named in `X-Protocol-Warning`; a reques
 Below are the documented members that are left out, or changed because the other protocol has a
 narrower place for them: a temperature above 1, a schema that is not enforced as strictly. Some are
 only where they say something: `n` of 1 loses nothing. Members that a protocol does not document
-are left out and named as well. This page is made from the tables of the tests
+are left out and named as well.
+
+No message is ever left out, as the conversation would be another one without it. One that is empty,
+or of which nothing can be said, stays as an empty message where the other protocol has such
+(chat-completions, responses); the others refuse them, and so does the gateway: 400
+`invalid_request`, naming the message. Empty instructions are none. Messages of one role that follow
+one another are one turn. This page is made from the tables of the tests
 (`python -m tests.unit.translators.dropping`).
 """
 

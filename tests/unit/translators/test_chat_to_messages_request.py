@@ -74,12 +74,6 @@ CONVERSATIONS: dict[str, tuple[list[Any], Any, list[Any], list[str]]] = {
         [{"role": "user", "content": "a"}],
         [],
     ),
-    "an empty turn goes and its neighbours join": (
-        [USER, {"role": "assistant", "content": ""}, {"role": "user", "content": "more"}],
-        None,
-        [{"role": "user", "content": [text("hi"), text("more")]}],
-        [],
-    ),
     "neighbours merge": (
         [USER, USER, ASSISTANT, ASSISTANT],
         None,

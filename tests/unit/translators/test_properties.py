@@ -27,7 +27,7 @@ from tests.unit.translators.wire import (
     comparable,
     events_in,
     folded,
-    translated,
+    said_or_refused,
     written,
 )
 
@@ -52,7 +52,7 @@ def again(protocol: Protocol, request: Request, **options: Any) -> Request:
 def settled(request: Request) -> Request:
     """The request without what is not the wire's to keep: the maximum, names that were merged."""
     extras = {name: value for name, value in request.extras.items() if "." not in name}
-    return replace(request, max_tokens=None, extras=extras)
+    return replace(request, max_tokens=None, extras=extras, empty=())
 
 
 @slow
@@ -72,10 +72,10 @@ def test_messages_request_says_the_same_again(body: dict[str, Any]) -> None:
 @slow
 @given(chat_requests)
 def test_messages_upstream_is_given_what_its_protocol_allows(body: dict[str, Any]) -> None:
-    sent, _ = translated("chat", "messages", body)
-    roles = [message["role"] for message in sent["messages"]]
+    sent = said_or_refused("chat", "messages", body)
+    roles = [message["role"] for message in sent.get("messages", ())]
     assert roles == [("user", "assistant")[index % 2] for index in range(len(roles))]
-    for message in sent["messages"]:
+    for message in sent.get("messages", ()):
         assert message["content"], "no empty content"
         blocks = message["content"]
         kinds = [] if isinstance(blocks, str) else [block["type"] for block in blocks]
@@ -86,9 +86,9 @@ def test_messages_upstream_is_given_what_its_protocol_allows(body: dict[str, Any
 @slow
 @given(messages_requests)
 def test_chat_upstream_is_given_results_right_after_calls(body: dict[str, Any]) -> None:
-    sent, _ = translated("messages", "chat", body)
+    sent = said_or_refused("messages", "chat", body)
     open_calls: list[str] = []
-    for message in sent["messages"]:
+    for message in sent.get("messages", ()):
         if message["role"] == "tool":
             assert message["tool_call_id"] in open_calls
         else:

@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from channels.errors import InvalidRequest
 from channels.translators.canonical import (
     Answer,
     Began,
@@ -62,6 +63,34 @@ def translated(
     assert_no_null(encoded, "")
     assert json.loads(json.dumps(encoded)) == encoded
     return encoded, report.dropped
+
+
+def said_or_refused(
+    client: Protocol, upstream: Protocol, body: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The upstream's body, whose turns are the client's; empty where one could not be said."""
+    request = decoded(client, body)
+    try:
+        sent, _ = translated(client, upstream, body)
+    except InvalidRequest:
+        assert upstream != "chat" or not spoken(request)
+        return {}
+    assert upstream == "chat" or not request.empty
+    assert spoken(decoded(upstream, sent)) == spoken(request)
+    return sent
+
+
+def spoken(request: Request) -> list[str]:
+    """Who speaks in turn, whatever had to be mended at the beginning; blank instructions do not."""
+    turns: list[str] = []
+    for turn in request.turns:
+        is_blank = all(
+            isinstance(part, Text) and part.is_system and not part.text.strip()
+            for part in turn.parts
+        )
+        if not is_blank and (not turns or turns[-1] != turn.role):
+            turns.append(turn.role)
+    return turns[1:] if turns[:1] == ["user"] else turns
 
 
 def assert_no_null(value: Any, place: str) -> None:

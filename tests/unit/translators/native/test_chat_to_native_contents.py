@@ -84,7 +84,7 @@ CONVERSATIONS: dict[str, tuple[list[Any], list[str], list[Any], list[str]]] = {
         [],
     ),
     "empty texts are left out": (
-        [{"role": "user", "content": [{"type": "text", "text": ""}]}, USER],
+        [{"role": "user", "content": [{"type": "text", "text": text} for text in ("", "hi")]}],
         [],
         [HI],
         [],

@@ -11,6 +11,7 @@ import pytest
 from channels.translators import native
 from channels.translators.canonical import Media, Text, Thinking, ToolCall, ToolResult
 from channels.translators.identifiers import made_id
+from channels.translators.turns import EMPTY
 from tests.unit.translators.native.pieces import (
     ESCAPE,
     HI,
@@ -65,7 +66,11 @@ CONVERSATIONS: dict[str, tuple[list[Any], list[Any], list[str]]] = {
         ],
         [],
     ),
-    "a turn that says nothing": ([HI, model(), model({})], [USER], []),
+    "a turn that says nothing": (
+        [HI, model(), model({})],
+        [USER, {"role": "assistant", "content": ""}],
+        [],
+    ),
     "a call without an id gets one, and its result the same": (
         [HI, model(call()), user(result(response={"output": "42"}))],
         [USER, called((FIRST, "f", "{}")), tool(FIRST, "42")],
@@ -255,7 +260,7 @@ def test_conversation_of_native_arrives(name: str) -> None:
 def parts_of(*parts: Any, role: str = "model") -> tuple[Any, ...]:
     """The canonical parts of one turn."""
     request = native.decode_request(asked({"role": role, "parts": [text(one) for one in parts]}))
-    return request.turns[0].parts if request.turns else ()
+    return request.turns[0].parts
 
 
 @pytest.mark.parametrize(
@@ -271,7 +276,7 @@ def parts_of(*parts: Any, role: str = "model") -> tuple[Any, ...]:
             (Text("x"), Thinking("", "s", "native")),
         ),
         ([thought("a", ESCAPE)], (Thinking("a"),)),
-        ([thought("")], ()),
+        ([thought("")], (EMPTY,)),
     ],
 )
 def test_thoughts_come_in_pieces_and_are_signed_at_their_end(
