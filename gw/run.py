@@ -52,7 +52,7 @@ async def run_gateway(
     read_again: Callable[[], Config] | None,
     front: Front = DEFAULT_FRONT,
     shares_port: bool = False,
-    limits_socket: socket.socket | None = None,
+    parent_socket: socket.socket | None = None,
     announce: Callable[[Gateway], None] = print_ready,
     on_ready: Callable[[Gateway], Awaitable[None]] | None = None,
     lifeline: Callable[[Gateway], Awaitable[object]] | None = None,
@@ -69,7 +69,7 @@ async def run_gateway(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     gateway = Gateway(
-        config, os.environ, front=front, shares_port=shares_port, limits_socket=limits_socket
+        config, os.environ, front=front, shares_port=shares_port, parent_socket=parent_socket
     )
     await gateway.start()
 

@@ -24,6 +24,7 @@ from actors.limits.limiter import Limiter
 from actors.limits.parent import ParentBackend
 from actors.limits.shared import SharedLimits
 from actors.live import LiveCalls
+from actors.parent.link import ParentLink
 from actors.partitions import Partitions
 from actors.recovery import Recovery
 from actors.store.database import Database, StoreUnavailable
@@ -84,7 +85,7 @@ class Gateway:
         *,
         front: Front = DEFAULT_FRONT,
         shares_port: bool = False,
-        limits_socket: socket.socket | None = None,
+        parent_socket: socket.socket | None = None,
     ) -> None:
         self._front = FRONTS[front]
         self._shares_port = shares_port
@@ -98,7 +99,8 @@ class Gateway:
         self._supervisor = Supervisor(clock=self._clock, metrics=self.metrics)
         self._identity = ProcessIdentity.of_this_process(f"proc_{uuid.uuid4().hex[:20]}")
         self._live = LiveCalls()
-        self._shared_limits = self._make_shared_limits(limits_socket)
+        self._parent = None if parent_socket is None else ParentLink(parent_socket)
+        self._shared_limits = self._make_shared_limits()
         self._limiter = Limiter(clock=self._clock, shared=self._shared_limits)
         self._channels = ChannelDirectory(
             supervisor=self._supervisor, clock=self._clock, metrics=self.metrics
@@ -195,22 +197,24 @@ class Gateway:
         self._log.info("stopped")
         return is_settled
 
-    def _make_shared_limits(self, limits_socket: socket.socket | None) -> SharedLimits | None:
+    def _make_shared_limits(self) -> SharedLimits | None:
         """Over Redis, or else over the parent of this process; None: this one has none."""
         redis_url = self.current.config.redis_url
         if redis_url:
             return SharedLimits.over_redis(
                 redis_url, process_id=self._identity.id, clock=self._clock, metrics=self.metrics
             )
-        if limits_socket is not None:
-            return SharedLimits(
-                backend=ParentBackend(limits_socket), clock=self._clock, metrics=self.metrics
-            )
+        if self._parent is not None:
+            backend = ParentBackend(self._parent)
+            return SharedLimits(backend=backend, clock=self._clock, metrics=self.metrics)
         return None
 
     # Starting, in order
 
     async def _start_limits(self) -> None:
+        if self._parent is not None:
+            self._stack.push_async_callback(self._parent.close)
+            await self._parent.open()
         shared = self._shared_limits
         if shared is not None:
             # Closed when all children have ended: the last requests give their places back.
@@ -394,7 +398,7 @@ class Gateway:
                 redact=self._redact,
                 credits_per_usd=config.credits_per_usd,
                 cursors=CursorSeal(self._secret.subkey("gw log cursors")),
-                summaries=SummaryCache(self._clock),
+                summaries=SummaryCache(self._clock, shared=self._parent),
             ),
         )
         admin = make_admin_application(

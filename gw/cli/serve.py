@@ -47,7 +47,7 @@ def add(nouns: Subparsers) -> None:
     )
     # What the parent of several processes starts each of them with.
     parser.add_argument("--worker", metavar="HOST:PORT", type=_address, help=SUPPRESS)
-    parser.add_argument("--limits-socket", metavar="DESCRIPTOR", type=int, help=SUPPRESS)
+    parser.add_argument("--parent-socket", metavar="DESCRIPTOR", type=int, help=SUPPRESS)
 
 
 def serve(options: Namespace) -> int:
@@ -94,7 +94,7 @@ def _worker(options: Namespace) -> Coroutine[Any, Any, int]:
         config,
         address=options.worker,
         front=options.front,
-        limits_descriptor=options.limits_socket,
+        parent_descriptor=options.parent_socket,
     )
 
 

@@ -2,16 +2,19 @@
 
 A minute of the wall clock is a bucket: whoever asks for the same within it gets the same bytes, in
 every case within 60 seconds of their making. Many who ask at once share one reading; a reading that
-fails is told to those who waited for it and forgotten.
+fails is told to those who waited for it and forgotten. The processes of one `gw serve` share their
+answers through the parent; while that does not answer each has its own.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Coroutine, Hashable
 from typing import Any
 
 from actors.clock import Clock
+from actors.parent.link import ParentLink, ParentUnavailable
 
 BUCKET_SECONDS = 60
 # An answer has some kilobytes; beyond this the oldest of the minute are made anew when asked for.
@@ -21,8 +24,9 @@ ANSWERS_MAX = 500
 class SummaryCache:
     """The answers of the present minute, made or being made."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, *, shared: ParentLink | None = None) -> None:
         self._clock = clock
+        self._shared = shared
         self._minute = 0
         self._answers: dict[Hashable, asyncio.Task[bytes]] = {}
 
@@ -34,7 +38,8 @@ class SummaryCache:
     ) -> bytes:
         """The answer to a question; made by `answer`, whose error is raised, when there is none.
 
-        A caller that is cancelled leaves the making to the others.
+        Questions are the same when their `repr` is. A caller that is cancelled leaves the making
+        to the others.
         """
         minute = int(self._clock.now() // BUCKET_SECONDS)
         if minute != self._minute:
@@ -43,11 +48,35 @@ class SummaryCache:
         if task is None:
             while len(self._answers) >= ANSWERS_MAX:
                 del self._answers[next(iter(self._answers))]
-            task = self._answers[question] = asyncio.create_task(answer())
+            task = self._answers[question] = asyncio.create_task(
+                self._made(question, minute, answer)
+            )
             answers = self._answers
             task.add_done_callback(lambda done: _forget_failed(answers, question, done))
         await asyncio.wait([task])
         return task.result()
+
+    async def _made(
+        self,
+        question: Hashable,
+        minute: int,
+        answer: Callable[[], Coroutine[Any, Any, bytes]],
+    ) -> bytes:
+        shared = self._shared
+        if shared is None:
+            return await answer()
+        name = hashlib.sha256(repr(question).encode()).hexdigest()
+        try:
+            found = await shared.find(name, minute)
+        except ParentUnavailable:  # the limits, which ask it all the time, tell of it
+            return await answer()
+        if found is not None:
+            return found
+        made = await answer()
+        try:
+            return await shared.store(name, minute, made)
+        except ParentUnavailable:
+            return made
 
 
 def _forget_failed(

@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack, closing
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from actors.clock import SystemClock
-from actors.limits.server import LimitServer
+from actors.parent.server import ParentServer
 from channels.errors import UpstreamError
 from channels.wire.client import HttpWire
 from channels.wire.http import UpstreamRequest
@@ -59,7 +59,7 @@ class Parent:
             clock=self._clock,
             metrics=self._metrics,
         )
-        self._limits = LimitServer(self._clock)
+        self._shared = ParentServer(self._clock)
         self._is_draining = False
         self._address = config.listen
         self.listen_url = ""
@@ -83,8 +83,8 @@ class Parent:
             )
             admin = Listener(application, self._config.admin_listen)
             self._stack.push_async_callback(admin.close)
-            self._stack.callback(self._limits.close)
-            sweeping = asyncio.create_task(self._forget_idle_limits())
+            self._stack.callback(self._shared.close)
+            sweeping = asyncio.create_task(self._forget_idle())
             self._stack.callback(sweeping.cancel)
             await self._fleet.start()
             await admin.start()
@@ -121,22 +121,20 @@ class Parent:
             *("--config", str(self._config.source), "--front", self._front),
             *("--worker", str(self._address)),
         ]
-        if self._config.redis_url:
-            return await Worker.start(arguments, text=text)
         ours, theirs = socket.socketpair()
         with theirs:
-            await self._limits.attach(ours)
+            await self._shared.attach(ours)
             descriptor = theirs.fileno()
             return await Worker.start(
-                [*arguments, "--limits-socket", str(descriptor)],
+                [*arguments, "--parent-socket", str(descriptor)],
                 text=text,
                 descriptors=(descriptor,),
             )
 
-    async def _forget_idle_limits(self) -> None:
+    async def _forget_idle(self) -> None:
         while True:
             await self._clock.sleep(1.0)
-            self._limits.forget_idle()
+            self._shared.forget_idle()
 
     # The admin listener
 

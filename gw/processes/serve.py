@@ -36,11 +36,11 @@ def first_config(source: Path) -> Config:
 
 
 async def run_worker(
-    config: Config, *, address: Address, front: Front, limits_descriptor: int | None
+    config: Config, *, address: Address, front: Front, parent_descriptor: int | None
 ) -> int:
     """Serve on `address`, which others share, until told to stop or left alone by the parent.
 
-    `limits_descriptor` is a socket to the parent that keeps the limits of all, if it does.
+    `parent_descriptor` is a socket to the parent, which keeps what all of them share.
     """
 
     def placed(read: Config) -> Config:
@@ -73,9 +73,9 @@ async def run_worker(
         read_again=None,
         front=front,
         shares_port=True,
-        limits_socket=None
-        if limits_descriptor is None
-        else socket.socket(fileno=limits_descriptor),
+        parent_socket=None
+        if parent_descriptor is None
+        else socket.socket(fileno=parent_descriptor),
         announce=announce,
         lifeline=listen_to_parent,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -193,3 +194,20 @@ def test_rate_of_the_call_logs_is_one_over_the_processes(h: House) -> None:
     assert left == [str(number) for number in reversed(range(60))]
     for _ in range(20):  # over connections of their own, so that both are asked
         assert tenant.client.get("/v1/logs").refusal[2] == "logs_rate_limited"
+
+
+def test_summary_of_a_minute_is_the_same_from_every_process(h: House) -> None:
+    tenant = h.tenant()
+
+    def asked_in_one_minute() -> set[bytes] | None:
+        """What thirty questions got, with a call after each; None when the minute ended."""
+        minute = time.time() // 60
+        bodies = set()
+        for _ in range(30):
+            bodies.add(tenant.client.get("/v1/logs/summary").body)
+            assert tenant.client.chat().status == 200
+        return bodies if time.time() // 60 == minute else None
+
+    bodies = until(asked_in_one_minute, what="thirty questions in one minute")
+    assert len(calls_by_process(h)) == COUNT  # so both were asked, over new connections
+    assert len(bodies) == 1

@@ -11,11 +11,12 @@ import pytest
 
 from actors.clock import SystemClock
 from actors.limits.limiter import Limiter
-from actors.limits.messages import LINE_BYTES_MAX
 from actors.limits.parent import ParentBackend
-from actors.limits.server import LimitServer
 from actors.limits.shared import SharedLimits
 from actors.limits.shared_book import SharedBook
+from actors.parent.link import ParentLink
+from actors.parent.messages import LINE_BYTES_MAX
+from actors.parent.server import ParentServer
 from metrics.prometheus import Metrics
 from tests.support.aio import eventually, run
 from tests.support.clock import FakeClock
@@ -30,12 +31,14 @@ class Worker:
         self.socket, theirs = socket.socketpair()
         self.metrics = Metrics()
         clock = SystemClock()
-        backend = ParentBackend(theirs)
+        self.link = ParentLink(theirs)
+        backend = ParentBackend(self.link)
         self.shared = SharedLimits(backend=backend, clock=clock, metrics=self.metrics)
         self.limiter = Limiter(clock=clock, shared=self.shared)
         self.running: asyncio.Task[None]
 
     async def begin(self) -> None:
+        await self.link.open()
         await self.shared.start()
         self.running = asyncio.create_task(self.shared.run())
 
@@ -43,7 +46,7 @@ class Worker:
         """As a killed process: the kernel closes its socket, and nothing is said."""
         self.running.cancel()
         await asyncio.wait([self.running])
-        await self.shared._backend.close()
+        await self.link.close()
 
     async def refused(
         self, *, rpm: int | None = None, concurrency: int | None = None
@@ -57,7 +60,7 @@ class Worker:
 
 
 @asynccontextmanager
-async def workers(server: LimitServer, count: int) -> AsyncIterator[list[Worker]]:
+async def workers(server: ParentServer, count: int) -> AsyncIterator[list[Worker]]:
     before = server.workers
     made = [Worker() for _ in range(count)]
     for worker in made:
@@ -73,7 +76,7 @@ async def workers(server: LimitServer, count: int) -> AsyncIterator[list[Worker]
 
 def test_hundred_at_once_over_two_workers_are_exactly_the_limit() -> None:
     async def main() -> None:
-        async with workers(LimitServer(SystemClock()), 2) as both:
+        async with workers(ParentServer(SystemClock()), 2) as both:
             asked = [
                 asyncio.create_task(which.limiter.enter(A, rpm=50, concurrency=10))
                 for _ in range(100)
@@ -89,7 +92,7 @@ def test_hundred_at_once_over_two_workers_are_exactly_the_limit() -> None:
 
 def test_worker_that_dies_gives_its_concurrency_back_and_what_it_admitted_stays_counted() -> None:
     async def main() -> None:
-        server = LimitServer(SystemClock())
+        server = ParentServer(SystemClock())
         async with workers(server, 1) as (survivor,):
             async with workers(server, 1) as (victim,):
                 assert await victim.refused(rpm=3, concurrency=2) is None
@@ -103,7 +106,7 @@ def test_worker_that_dies_gives_its_concurrency_back_and_what_it_admitted_stays_
 
 def test_limit_set_later_counts_what_other_workers_have_in_flight() -> None:
     async def main() -> None:
-        async with workers(LimitServer(SystemClock()), 2) as (one, two):
+        async with workers(ParentServer(SystemClock()), 2) as (one, two):
             for _ in range(2):
                 await one.limiter.enter(A, rpm=None, concurrency=None)
             one.limiter.share(A)
@@ -119,7 +122,7 @@ def test_worker_goes_on_alone_while_the_parent_is_silent_and_says_it_all_when_it
     expect_log("parent_lost")
 
     async def main() -> None:
-        server = LimitServer(SystemClock())
+        server = ParentServer(SystemClock())
         lonely = Worker()
         await lonely.begin()  # and nobody reads the other end
         assert lonely.is_degraded
@@ -142,7 +145,7 @@ def test_worker_goes_on_alone_while_the_parent_is_silent_and_says_it_all_when_it
 
 def test_request_that_was_given_up_holds_nothing() -> None:
     async def main() -> None:
-        async with workers(LimitServer(SystemClock()), 1) as (one,):
+        async with workers(ParentServer(SystemClock()), 1) as (one,):
             asking = asyncio.create_task(one.limiter.enter(A, rpm=None, concurrency=1))
             await asyncio.sleep(0)  # it is on its way
             asking.cancel()
@@ -152,14 +155,16 @@ def test_request_that_was_given_up_holds_nothing() -> None:
     run(main())
 
 
-@pytest.mark.parametrize("line", [b"not json\n", b"[1,[[7]]]\n", b"x" * (LINE_BYTES_MAX + 1)])
+@pytest.mark.parametrize(
+    "line", [b"not json\n", b'[1,["limits",[[7]]]]\n', b"x" * (LINE_BYTES_MAX + 1)]
+)
 def test_worker_that_says_what_cannot_be_read_is_let_go(
     line: bytes, expect_log: Callable[..., None]
 ) -> None:
     expect_log("worker_refused")
 
     async def main() -> None:
-        server = LimitServer(SystemClock())
+        server = ParentServer(SystemClock())
         ours, theirs = socket.socketpair()
         await server.attach(ours)
         theirs.setblocking(False)
@@ -174,11 +179,11 @@ def test_worker_that_reads_no_answers_is_let_go(expect_log: Callable[..., None])
     expect_log("worker_refused")
 
     async def main() -> None:
-        server = LimitServer(FakeClock())
+        server = ParentServer(FakeClock())
         ours, theirs = socket.socketpair()
         await server.attach(ours)
         theirs.setblocking(False)
-        line = b"[1,[" + b",".join([b'["enter","a",1,1,null]'] * 10_000) + b"]]\n"
+        line = b'[1,["limits",[' + b",".join([b'["enter","a",1,1,null]'] * 10_000) + b"]]]\n"
         sending = asyncio.create_task(asyncio.wait_for(flood(theirs, line), 60))
         await eventually(lambda: server.workers == 0)
         await asyncio.wait([sending])

@@ -12,8 +12,9 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from actors.limits.limiter import Limiter
 from actors.limits.parent import ParentBackend
-from actors.limits.server import LimitServer
 from actors.limits.shared import SharedLimits
+from actors.parent.link import ParentLink
+from actors.parent.server import ParentServer
 from metrics.prometheus import Metrics
 from tests.support.clock import FakeClock
 from tests.support.limits_machine import LimitsMachine
@@ -28,12 +29,14 @@ class SeveralProcesses(LimitsMachine):
     def make(self) -> list[Limiter]:
         self.clock = FakeClock()
         self.loop = asyncio.new_event_loop()
-        self.server = LimitServer(self.clock)
+        self.server = ParentServer(self.clock)
         self.shared: list[SharedLimits] = []
         for _ in range(3):
             ours, theirs = socket.socketpair()
             self.run(self.server.attach(ours))
-            one = SharedLimits(backend=ParentBackend(theirs), clock=self.clock, metrics=METRICS)
+            link = ParentLink(theirs)
+            self.run(link.open())
+            one = SharedLimits(backend=ParentBackend(link), clock=self.clock, metrics=METRICS)
             self.run(one.start())
             assert one.is_up
             self.shared.append(one)

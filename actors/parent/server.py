@@ -1,6 +1,6 @@
-"""The parent's side of limits that hold over the processes of one `gw serve`.
+"""The parent's side of what the processes of one `gw serve` share.
 
-Each worker has a socket to it from its birth (`parent.py` is the other end). A worker that ends
+Each worker has a socket to it from its birth (`link.py` is the other end). A worker that ends
 closes it, and its leases end with it at once. Answers without ever waiting.
 """
 
@@ -14,34 +14,41 @@ from typing import cast
 import msgspec
 
 from actors.clock import Clock
-from actors.limits.messages import (
+from actors.limits.shared_book import SharedBook
+from actors.limits.standing import Standing
+from actors.parent.answers import SharedAnswers
+from actors.parent.messages import (
     LINE_BYTES_MAX,
+    Batch,
+    Begin,
     EnterMessage,
+    Find,
     KeepMessage,
     Message,
     ReleaseMessage,
     Request,
     Response,
+    Store,
 )
-from actors.limits.shared_book import SharedBook
-from actors.limits.standing import Standing
 from metrics.logs import EventLog
 
-# Of answers that a worker does not read. It asks one question at a time; a frozen one asks none.
-UNREAD_BYTES_MAX = 1024 * 1024
+# Of responses that a worker does not read. It asks about limits once at a time, and for summaries
+# as often as the rate of the call logs lets its clients; a frozen one asks nothing.
+UNREAD_BYTES_MAX = 4 * LINE_BYTES_MAX
 
 
-class LimitServer:
-    """Judges for any number of workers."""
+class ParentServer:
+    """Serves any number of workers."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._book = SharedBook()
+        self._answers = SharedAnswers()
         self._numbers = itertools.count()
         self._connections: set[_Connection] = set()
 
     def __repr__(self) -> str:
-        return f"<LimitServer {self._book!r} {self.workers} workers>"
+        return f"<ParentServer {self._book!r} {self._answers!r} {self.workers} workers>"
 
     @property
     def workers(self) -> int:
@@ -53,7 +60,8 @@ class LimitServer:
         worker = next(self._numbers)
         loop = asyncio.get_running_loop()
         await loop.create_unix_connection(
-            lambda: _Connection(self._book, worker, self._clock, self._connections), sock=sock
+            lambda: _Connection(self._book, self._answers, worker, self._clock, self._connections),
+            sock=sock,
         )
 
     def forget_idle(self) -> None:
@@ -72,15 +80,21 @@ class _Connection(asyncio.Protocol):
     _decoder = msgspec.json.Decoder(Request)
 
     def __init__(
-        self, book: SharedBook, worker: int, clock: Clock, connections: set[_Connection]
+        self,
+        book: SharedBook,
+        answers: SharedAnswers,
+        worker: int,
+        clock: Clock,
+        connections: set[_Connection],
     ) -> None:
         self._book = book
+        self._answers = answers
         self._worker = worker
         self._clock = clock
         self._connections = connections
         self._unfinished = bytearray()
         self._transport: asyncio.Transport
-        self._log = EventLog("actors.limits")
+        self._log = EventLog("actors.parent")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -111,18 +125,25 @@ class _Connection(asyncio.Protocol):
         except (msgspec.DecodeError, ValueError) as error:
             self._refuse(str(error))
             return False
-        standings: list[Standing | None] = []
-        if request.messages is None:
-            self._book.drop_leases(self._worker)
-        else:
-            now = self._clock.monotonic()
-            standings = [self._judged(message, now) for message in request.messages]
-        answer = msgspec.json.encode(Response(request.number, standings)) + b"\n"
-        self._transport.write(answer)
+        self._transport.write(msgspec.json.encode(self._response(request)) + b"\n")
         if self._transport.get_write_buffer_size() > UNREAD_BYTES_MAX:
             self._refuse("it does not read")
             return False
         return True
+
+    def _response(self, request: Request) -> Response:
+        number = request.number
+        match request.body:
+            case Begin():
+                self._book.drop_leases(self._worker)
+                return Response(number)
+            case Batch(messages):
+                now = self._clock.monotonic()
+                return Response(number, [self._judged(message, now) for message in messages])
+            case Find(question, minute):
+                return Response(number, text=self._answers.find(question, minute))
+            case Store(question, minute, text):
+                return Response(number, text=self._answers.store(question, minute, text))
 
     def _judged(self, message: Message, now: float) -> Standing | None:
         book, worker = self._book, self._worker

@@ -1,0 +1,44 @@
+"""Answers that hold for the rest of their minute in every worker, kept by the parent.
+
+The first one that is stored is everybody's. Only one minute is kept: the latest that any worker has
+named. Sans I/O.
+"""
+
+from __future__ import annotations
+
+ANSWERS_MAX = 500
+BYTES_MAX = 64 * 1024 * 1024
+
+
+class SharedAnswers:
+    """The answers of the present minute, by their questions."""
+
+    def __init__(self) -> None:
+        self._minute = 0
+        self._answers: dict[str, str] = {}
+        self._size = 0
+
+    def __repr__(self) -> str:
+        return f"<SharedAnswers {len(self._answers)} of minute {self._minute}>"
+
+    def find(self, question: str, minute: int) -> str | None:
+        """Return the answer that was given to a question in this minute, if any."""
+        return self._answers.get(question) if minute == self._minute else None
+
+    def store(self, question: str, minute: int, text: str) -> str:
+        """Keep an answer unless there is one; return the one that holds.
+
+        Beyond the bounds the oldest ones go: whoever asks for them again makes them anew.
+        """
+        if minute < self._minute:
+            return text  # whoever made it was slow: the next minute has begun
+        if minute > self._minute:
+            self._minute, self._answers, self._size = minute, {}, 0
+        found = self._answers.get(question)
+        if found is not None:
+            return found
+        self._answers[question] = text
+        self._size += len(text)
+        while len(self._answers) > ANSWERS_MAX or self._size > BYTES_MAX:
+            self._size -= len(self._answers.pop(next(iter(self._answers))))
+        return text

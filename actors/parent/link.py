@@ -1,0 +1,140 @@
+"""A worker's way to its parent, which keeps what the workers of one `gw serve` share.
+
+One socket, made before the worker was started: there is nothing to find, and nobody else can come.
+It is never opened again; a response that did not come in time is passed over when it comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import socket
+from typing import cast
+
+import msgspec
+
+from actors.parent.messages import (
+    ANSWER_BYTES_MAX,
+    LINE_BYTES_MAX,
+    Batch,
+    Begin,
+    Find,
+    Request,
+    Response,
+    Store,
+)
+
+# The parent serves nobody, so that it answers within a millisecond; it may be collecting metrics.
+ANSWER_SECONDS = 0.25
+# A time-out is waited for in so many steps, so that a loop that was busy for as long as all of them
+# still reads a response that has long been there.
+STEPS = 5
+
+
+class ParentUnavailable(Exception):
+    """The parent does not answer in time, or has ended."""
+
+
+class ParentLink:
+    """The worker's end of the socket `sock`."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._numbers = itertools.count(1)
+        self._responses: _Responses | None = None
+
+    def __repr__(self) -> str:
+        return f"<ParentLink {self._responses!r}>"
+
+    async def open(self) -> None:
+        """Make the socket this loop's; to be done once, before anything is asked."""
+        assert self._responses is None
+        loop = asyncio.get_running_loop()
+        _, self._responses = await loop.create_unix_connection(_Responses, sock=self._sock)
+
+    async def ask(
+        self, body: Begin | Batch | Find | Store, *, seconds: float = ANSWER_SECONDS
+    ) -> Response:
+        """Ask, and wait so long for the response. Raises ParentUnavailable."""
+        responses = self._responses
+        if responses is None or responses.transport.is_closing():
+            raise ParentUnavailable("the parent has ended")
+        number = next(self._numbers)
+        reply = responses.expect(number)
+        try:
+            responses.transport.write(msgspec.json.encode(Request(number, body)) + b"\n")
+            for _ in range(STEPS):
+                await asyncio.wait([reply], timeout=seconds / STEPS)
+                if reply.done():
+                    return reply.result()
+        finally:
+            responses.forget(number)
+        raise ParentUnavailable(f"no answer within {seconds:g} s")
+
+    async def find(self, question: str, minute: int) -> bytes | None:
+        """Return what another worker has answered in this minute. Raises ParentUnavailable."""
+        found = (await self.ask(Find(question, minute))).text
+        return None if found is None else found.encode()
+
+    async def store(self, question: str, minute: int, answer: bytes) -> bytes:
+        """Give an answer in UTF-8 to all workers; return the one that was first.
+
+        Raises ParentUnavailable. One that is too long stays this worker's.
+        """
+        if len(answer) > ANSWER_BYTES_MAX:
+            return answer
+        held = (await self.ask(Store(question, minute, answer.decode()))).text
+        return answer if held is None else held.encode()
+
+    async def close(self) -> None:
+        """Close the socket: what this process holds is given back with it."""
+        if self._responses is not None:
+            self._responses.transport.close()
+        else:
+            self._sock.close()
+
+
+class _Responses(asyncio.Protocol):
+    """Reads the parent's lines and hands each to who waits for its number."""
+
+    _decoder = msgspec.json.Decoder(Response)
+
+    def __init__(self) -> None:
+        self.transport: asyncio.Transport
+        self._unfinished = bytearray()
+        self._replies: dict[int, asyncio.Future[Response]] = {}
+
+    def __repr__(self) -> str:
+        return "closed" if self.transport.is_closing() else f"{len(self._replies)} asked"
+
+    def expect(self, number: int) -> asyncio.Future[Response]:
+        """Return what will have the response of this number."""
+        reply: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        self._replies[number] = reply
+        return reply
+
+    def forget(self, number: int) -> None:
+        """Nobody waits for this response any more."""
+        self._replies.pop(number, None)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        replies, self._replies = self._replies, {}
+        for reply in replies.values():
+            if not reply.done():
+                reply.set_exception(ParentUnavailable("the parent has ended"))
+
+    def data_received(self, data: bytes) -> None:
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            self._unfinished += line
+            whole, self._unfinished = self._unfinished, bytearray()
+            response = self._decoder.decode(whole)
+            reply = self._replies.pop(response.number, None)
+            if reply is not None and not reply.done():
+                reply.set_result(response)
+        self._unfinished += rest
+        if len(self._unfinished) > LINE_BYTES_MAX:
+            self.transport.abort()

@@ -1,0 +1,99 @@
+"""What a worker and its parent say to each other: one line of JSON for each request and response.
+
+A response has the number of its request, so that one nobody waits for any more is known by it. What
+is said about limits are the words of `actors/limits/words.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from actors.limits.standing import Standing
+from actors.limits.words import Enter, Keep, Release, Word
+
+# A worker that comes back says 16 pieces of 200 requests in one line, of some 40 bytes each; an
+# answer kept for the others is the longest, with every quote escaped.
+ANSWER_BYTES_MAX = 1024 * 1024
+LINE_BYTES_MAX = 8 * ANSWER_BYTES_MAX
+
+
+class EnterMessage(Struct, array_like=True, tag="enter"):
+    """See `words.Enter`."""
+
+    name: str
+    place: int
+    rpm: int | None
+    concurrency: int | None
+
+
+class KeepMessage(Struct, array_like=True, tag="keep"):
+    """See `words.Keep`."""
+
+    name: str
+    leases: tuple[int, ...]
+    window: tuple[tuple[int, float], ...]
+
+
+class ReleaseMessage(Struct, array_like=True, tag="release"):
+    """See `words.Release`."""
+
+    name: str
+    place: int
+    from_window: bool
+
+
+Message: TypeAlias = EnterMessage | KeepMessage | ReleaseMessage
+
+
+class Begin(Struct, array_like=True, tag="begin"):
+    """Forget what this worker has in flight; it is said anew."""
+
+
+class Batch(Struct, array_like=True, tag="limits"):
+    """Words about limits; the response has as many `standings`."""
+
+    messages: list[Message]
+
+
+class Find(Struct, array_like=True, tag="find"):
+    """The answer to a question that another worker has given in this minute: `text`, or none."""
+
+    question: str
+    minute: int
+
+
+class Store(Struct, array_like=True, tag="store"):
+    """An answer for the rest of its minute. The response's `text` is the one that was first."""
+
+    question: str
+    minute: int
+    text: str
+
+
+class Request(Struct, array_like=True):
+    """A worker's line."""
+
+    number: int
+    body: Begin | Batch | Find | Store
+
+
+class Response(Struct, array_like=True):
+    """The parent's line."""
+
+    number: int
+    standings: Sequence[Standing | None] = ()  # of `enter`s; None for other words
+    text: str | None = None
+
+
+def message(word: Word) -> Message:
+    """The message that says `word`."""
+    match word:
+        case Enter():
+            return EnterMessage(word.name, word.place, word.rpm, word.concurrency)
+        case Keep():
+            return KeepMessage(word.name, word.leases, word.window)
+        case Release():
+            return ReleaseMessage(word.name, word.place, word.from_window)

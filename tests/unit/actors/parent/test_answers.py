@@ -1,0 +1,117 @@
+"""What the parent keeps for a minute, and how two workers come to the same answer."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from actors.parent import answers
+from actors.parent.answers import SharedAnswers
+from actors.parent.link import ParentLink, ParentUnavailable
+from actors.parent.messages import ANSWER_BYTES_MAX
+from actors.parent.server import ParentServer
+from gw.logs.summary_cache import SummaryCache
+from tests.support.aio import eventually, run
+from tests.support.clock import FakeClock
+
+
+@asynccontextmanager
+async def two_links(server: ParentServer) -> AsyncIterator[list[ParentLink]]:
+    links = []
+    for _ in range(2):
+        ours, theirs = socket.socketpair()
+        await server.attach(ours)
+        links.append(ParentLink(theirs))
+        await links[-1].open()
+    try:
+        yield links
+    finally:
+        for link in links:
+            await link.close()
+        await eventually(lambda: server.workers == 0)
+
+
+def test_first_answer_of_a_minute_is_everybodys() -> None:
+    kept = SharedAnswers()
+    assert kept.find("q", 1) is None
+    assert kept.store("q", 1, "first") == "first"
+    assert kept.store("q", 1, "second") == "first"
+    assert (kept.find("q", 1), kept.find("q", 2), kept.find("other", 1)) == ("first", None, None)
+
+
+def test_minute_ends_with_the_first_answer_of_the_next() -> None:
+    kept = SharedAnswers()
+    kept.store("q", 1, "old")
+    assert kept.store("q", 2, "new") == "new"
+    assert kept.store("q", 1, "late") == "late"  # for whoever made it, and for nobody else
+    assert (kept.find("q", 1), kept.find("q", 2)) == (None, "new")
+
+
+def test_answers_are_bounded_in_number_and_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "ANSWERS_MAX", 3)
+    monkeypatch.setattr(answers, "BYTES_MAX", 10)
+    kept = SharedAnswers()
+    for number in range(4):
+        kept.store(f"q{number}", 1, "x")
+    assert (kept.find("q0", 1), kept.find("q3", 1)) == (None, "x")
+    kept.store("large", 1, "x" * 9)
+    assert (kept.find("q2", 1), kept.find("q3", 1), kept.find("large", 1)) == (None, "x", "x" * 9)
+
+
+def test_two_workers_that_ask_at_once_give_the_same_answer() -> None:
+    async def main() -> None:
+        clock = FakeClock()
+        async with two_links(ParentServer(clock)) as links:
+            caches = [SummaryCache(clock, shared=link) for link in links]
+            made: list[int] = []
+
+            async def answer() -> bytes:
+                made.append(len(made))
+                await asyncio.sleep(0.01)
+                return f"made {len(made)} ü".encode()
+
+            both = await asyncio.gather(*(cache.get(("a", None), answer) for cache in caches))
+            assert both[0] == both[1]
+            count = len(made)
+            third = SummaryCache(clock, shared=links[0])
+            assert await third.get(("a", None), answer) == both[0]
+            assert len(made) == count
+            assert await third.get(("b", None), answer) != both[0]
+            clock.advance(60)
+            assert await third.get(("a", None), answer) != both[0]
+
+    run(main())
+
+
+def test_answer_that_is_too_long_stays_with_its_worker() -> None:
+    async def main() -> None:
+        async with two_links(ParentServer(FakeClock())) as (one, two):
+            longest, too_long = b'"' * ANSWER_BYTES_MAX, b'"' * (ANSWER_BYTES_MAX + 1)
+            assert await one.store("q", 1, longest) == longest
+            assert await two.find("q", 1) == longest
+            assert await one.store("other", 1, too_long) == too_long
+            assert await two.find("other", 1) is None
+
+    run(main())
+
+
+def test_worker_whose_parent_has_ended_answers_by_itself() -> None:
+    async def main() -> None:
+        ours, theirs = socket.socketpair()
+        link = ParentLink(theirs)
+        await link.open()
+        ours.close()
+        with pytest.raises(ParentUnavailable):
+            await link.find("q", 1)
+
+        async def answer() -> bytes:
+            return b"own"
+
+        assert await SummaryCache(FakeClock(), shared=link).get("q", answer) == b"own"
+        await link.close()
+
+    run(main())
