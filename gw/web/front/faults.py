@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from httptools import HttpParserError, HttpParserInvalidMethodError, HttpParserInvalidURLError
 
-_REQUEST_LINE = "its request line is none of HTTP/1.1"
+REQUEST_LINE = "its request line is none of HTTP/1.1"
 _LENGTH = "Content-Length must be one whole number"
 _CODING = "only the transfer encoding `chunked` is supported"
 _BOTH = "Content-Length and Transfer-Encoding exclude each other"
@@ -13,8 +13,8 @@ _NAME = "a header name has a character that none may have"
 _VALUE = "a header value has a character that none may have"
 
 _WORDS = {
-    "Expected HTTP/, RTSP/ or ICE/": _REQUEST_LINE,
-    "Expected space after method": _REQUEST_LINE,
+    "Expected HTTP/, RTSP/ or ICE/": REQUEST_LINE,
+    "Expected space after method": REQUEST_LINE,
     "Expected HTTP/2 Connection Preface": "its version of HTTP is not supported",
     "Pause on PRI/Upgrade": "its version of HTTP is not supported",
     "Invalid HTTP version": "its request line has no version of HTTP that is supported",
@@ -42,6 +42,6 @@ _WORDS = {
 def in_words(error: HttpParserError) -> str:
     """Say what is wrong."""
     if isinstance(error, HttpParserInvalidMethodError | HttpParserInvalidURLError):
-        return _REQUEST_LINE
+        return REQUEST_LINE
     said = str(error)
     return _WORDS.get(said) or said[:1].lower() + said[1:]

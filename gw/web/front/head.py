@@ -18,7 +18,12 @@ from gw.web.names import spelled
 # Clients send the same few names again and again. Others are spelled anew each time.
 _NAMES_KEPT = 512
 
-_START_LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+) [!-~]+ HTTP/1\.[01]\r\n")
+CHUNKED = -1  # the size of a body that comes in chunks
+
+_METHOD, _TARGET = rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+)", rb"[!-~]+"
+_START_LINE = re.compile(_METHOD + rb" " + _TARGET + rb" HTTP/1\.[01]\r\n")
+_PART_OF_LINE = re.compile(_METHOD + rb"( (" + _TARGET + rb"( ([!-~]*\r?))?)?)?")
+_VERSIONS = (b"HTTP/1.1\r\n", b"HTTP/1.0\r\n")
 
 
 class HeadFault(Exception):
@@ -42,23 +47,25 @@ class RequestHeaders(HTTPHeaders):
             return default
         return values[0] if len(values) == 1 else ",".join(values)
 
+    def body_bytes(self) -> int:
+        """The size of the body behind this head, or CHUNKED; the parser has checked it."""
+        fields = self._as_list
+        if "Transfer-Encoding" in fields:
+            return CHUNKED
+        length = fields.get("Content-Length")
+        return 0 if length is None else int(length[0])
 
-def headers_of(
-    lines: Sequence[tuple[bytes, bytes]], names: FieldNames, *, target_bytes: int
-) -> RequestHeaders:
-    """The fields, name and value, as they came. Raises HeadFault when the head is too large."""
+
+def headers_of(lines: Sequence[tuple[bytes, bytes]], names: FieldNames) -> RequestHeaders:
+    """The fields, name and value, as they came."""
     fields: dict[str, list[str]] = {}
-    size_bytes = target_bytes
     for name, value in lines:
-        size_bytes += len(name) + len(value) + 4
         field = names.spelled(name)
         text = value.rstrip(b" \t").decode("latin-1")
         if field in fields:
             fields[field].append(text)
         else:
             fields[field] = [text]
-    if size_bytes > HEAD_BYTES_MAX:
-        raise HeadFault(TOO_LARGE)
     return RequestHeaders(fields)
 
 
@@ -84,6 +91,12 @@ def method_of(data: bytes) -> str | None:
     """The method of the request that begins here; None where no start line of HTTP/1 does."""
     found = _START_LINE.match(data)
     return found[1].decode("latin-1") if found is not None else None
+
+
+def may_begin(data: bytes) -> bool:
+    """Whether this is the beginning of a start line of HTTP/1, which more may complete."""
+    found = _PART_OF_LINE.fullmatch(data)
+    return found is not None and any(end.startswith(found[5] or b"") for end in _VERSIONS)
 
 
 TOO_LARGE = f"its header is larger than {HEAD_BYTES_MAX // 1024} KB"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gw.config.config import Address
 from gw.web.accept_queue import stop_listening
 from gw.web.errors import GatewayError
-from gw.web.front.connection import HEAD_SECONDS, FrontConnection
+from gw.web.front.connection import HEAD_SECONDS, READ_BYTES_MAX, FrontConnection
 from gw.web.front.head import FieldNames
 from gw.web.front.pace import LINGER_SECONDS
 from gw.web.front.request import FrontRequest
@@ -44,6 +44,7 @@ class FrontListener:
         loop = asyncio.get_running_loop()
         self.application = application
         self.names = FieldNames()
+        self.buffer = memoryview(bytearray(READ_BYTES_MAX))  # what every connection reads into
         self.ready: Future[None] = loop.create_future()  # done: for whoever need not wait
         self.ready.set_result(None)
         self.is_draining = False  # who is silent is kept for a moment only

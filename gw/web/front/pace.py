@@ -1,8 +1,9 @@
 """A connection's pace: who waits for whom, and for how long.
 
-Writing waits for a client that reads slowly, reading for a request that is not wanted yet, and one
-deadline bounds whatever the connection waits for at the moment. What is read and written is
-`connection.py`.
+Writing waits for a client that reads slowly, and then nothing more is read from it; reading waits
+for a request that is not wanted yet. One deadline bounds whatever the connection waits for at the
+moment, another the patience with a client that takes nothing of what it was sent. What is read and
+written is `connection.py`.
 """
 
 from __future__ import annotations
@@ -13,24 +14,31 @@ from typing import cast
 
 from tornado.iostream import StreamClosedError
 
-# How long a client that was refused, or told to go, may take to read what it was told.
+# How long a client that was refused, or told to go, may take to read what it was told, and how
+# much of what it still sends meanwhile is read and dropped.
 LINGER_SECONDS = 5.0
+LINGER_BYTES_MAX = 1024 * 1024
+# A client that takes nothing of what waits for it for so long is cut.
+UNREAD_SECONDS = 60.0
 FOREVER = float("inf")
 
 
-class PacedConnection(asyncio.Protocol):
-    """The transport of one connection and its one deadline."""
+class PacedConnection(asyncio.BufferedProtocol):
+    """The transport of one connection and its deadlines."""
 
     __slots__ = (
         "_deadline",
         "_drained",
+        "_dropped_bytes",
         "_is_ending",
         "_is_held",
         "_is_paused",
         "_loop",
+        "_reader_deadline",
         "_ready",
         "_timer",
         "_transport",
+        "_unsent_bytes",
         "is_closed",
     )
 
@@ -48,6 +56,9 @@ class PacedConnection(asyncio.Protocol):
         self._ready = ready
         self._drained: Future[None] | None = None
         self._deadline = loop.time() + seconds
+        self._reader_deadline = FOREVER  # until then the client takes something
+        self._unsent_bytes = 0  # of what was written, when that was looked at last
+        self._dropped_bytes = 0  # read since nothing more is parsed
         self._timer: asyncio.TimerHandle | None = None
 
     def is_answering(self) -> bool:
@@ -72,9 +83,12 @@ class PacedConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._is_paused = True
+        self.hold()
+        self._look_at_reader()
 
     def resume_writing(self) -> None:
         self._is_paused = False
+        self._reader_deadline = FOREVER
         drained, self._drained = self._drained, None
         if drained is not None and not drained.done():
             drained.set_result(None)
@@ -111,10 +125,16 @@ class PacedConnection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def resume(self) -> None:
-        """Read on."""
-        if self._is_held and not self._transport.is_closing():
+        """Read on, unless what was written waits for its reader."""
+        if self._is_held and not self._is_paused and not self._transport.is_closing():
             self._is_held = False
             self._transport.resume_reading()
+
+    def drop(self, data_bytes: int) -> None:
+        """Count what is read and no longer wanted; there is an end to that, too."""
+        self._dropped_bytes += data_bytes
+        if self._dropped_bytes > LINGER_BYTES_MAX:
+            self.abort()
 
     # --- Ending ---
 
@@ -142,32 +162,63 @@ class PacedConnection(asyncio.Protocol):
         else:
             self._transport.close()
 
-    # --- The deadline ---
+    # --- The deadlines ---
 
     def arm(self, deadline: float) -> None:
         """Move the deadline; the timer is only made anew when it would come too late."""
         self._deadline = deadline
+        self._wake_at(deadline)
+
+    def disarm(self) -> None:
+        """Wait for as long as it takes."""
+        self._deadline = FOREVER
+
+    def _look_at_reader(self) -> None:
+        """Give the client time to take something of what waits for it."""
+        self._unsent_bytes = self._transport.get_write_buffer_size()
+        self._reader_deadline = self._loop.time() + UNREAD_SECONDS
+        self._wake_at(self._reader_deadline)
+
+    def _wake_at(self, deadline: float) -> None:
         timer = self._timer
         if timer is None or timer.when() > deadline:
             if timer is not None:
                 timer.cancel()
             self._timer = self._loop.call_at(deadline, self._expired)
 
-    def disarm(self) -> None:
-        """Wait for as long as it takes."""
-        self._deadline = FOREVER
-
     def _expired(self) -> None:
         self._timer = None
         if self.is_closed:
             return
-        if self._loop.time() < self._deadline:
-            if self._deadline != FOREVER:
-                self._timer = self._loop.call_at(self._deadline, self._expired)
+        now = self._loop.time()
+        unsent_bytes = self._transport.get_write_buffer_size()
+        if self._reader_deadline <= now:
+            if unsent_bytes >= self._unsent_bytes > 0:
+                self.abort()
+                return
+            if unsent_bytes:
+                self._look_at_reader()
+            else:
+                self._reader_deadline = FOREVER
+        if self._deadline <= now and not self._is_over(now, unsent_bytes):
             return
-        if self.is_answering() or self._transport.is_closing() or self._is_paused:
+        deadline = min(self._deadline, self._reader_deadline)
+        if deadline != FOREVER:
+            self._wake_at(deadline)
+
+    def _is_over(self, now: float, unsent_bytes: int) -> bool:
+        """The deadline has come; False when that ends the connection."""
+        if self.is_answering():
+            self.abort()
+        elif unsent_bytes:  # for its reader as long as that takes any of it
+            self._deadline = now + UNREAD_SECONDS
+            if self._reader_deadline == FOREVER:
+                self._look_at_reader()
+            return True
+        elif self._transport.is_closing():
             self.abort()
         elif self._is_ending:
             self.stop()
         else:
             self.linger()  # what it sends at this very moment must not be answered by a reset
+        return False

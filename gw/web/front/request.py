@@ -1,8 +1,8 @@
 """One request and its answer on a connection: what Tornado's application takes for a connection.
 
 Between the request's head and the end of its answer a `FrontRequest` stands between parser and
-handler: bytes of the body wait in it until the handler's `prepare` is through, and the answer is
-framed here. Reading and writing is the connection's.
+handler: it says when the handler takes the body, and the answer is framed here. Reading and writing
+is the connection's.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from tornado.httputil import HTTPConnection, HTTPMessageDelegate, RequestStartLine
 
-from gw.web.errors import GatewayError
 from gw.web.front.head import RequestHeaders
 
 if TYPE_CHECKING:
@@ -23,47 +22,40 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class FrontRequest(HTTPConnection):
-    """One request from its first byte to the end of its answer."""
+    """One request from the end of its head to the end of its answer."""
 
     __slots__ = (
-        "_body_fault",
         "_close_callback",
         "_connection",
         "_delegate",
         "_has_head_out",
         "_is_chunked",
-        "_is_ready",
-        "_pending",
         "context",
-        "fault",
         "headers",
         "is_complete",
         "is_finished",
+        "is_ready",
         "keeps_alive",
-        "pending_bytes",
         "refuse_body",
         "start_line",
     )
 
-    start_line: RequestStartLine
-    headers: RequestHeaders
-
-    def __init__(self, connection: FrontConnection) -> None:
+    def __init__(
+        self, connection: FrontConnection, start_line: RequestStartLine, headers: RequestHeaders
+    ) -> None:
+        self.start_line = start_line
+        self.headers = headers
         self.context = connection.context  # who asks; `HTTPServerRequest` looks here
         self.keeps_alive = True
         self.is_complete = False  # all of it has been read
         self.is_finished = False  # all of its answer has been written
-        self.fault: GatewayError | None = None  # it is answered so, and never begins
         self.refuse_body: Callable[[str], None] | None = None
         self._connection = connection
         self._delegate: HTTPMessageDelegate | None = None
         self._close_callback: Callable[[], None] | None = None
-        self.pending_bytes = 0  # of its body, which wait for the handler
-        self._pending: list[bytes] = []
-        self._is_ready = False  # the handler takes the body
+        self.is_ready = False  # the handler takes the body
         self._is_chunked = False
         self._has_head_out = False
-        self._body_fault: str | None = None
 
     def __repr__(self) -> str:
         state = "finished" if self.is_finished else "complete" if self.is_complete else "open"
@@ -82,24 +74,17 @@ class FrontRequest(HTTPConnection):
 
     def take(self, data: bytes) -> None:
         """A piece of its body."""
-        if self._is_ready:
-            if self._delegate is not None:
-                self._delegate.data_received(data)
-        else:
-            self._pending.append(data)
-            self.pending_bytes += len(data)
+        if self._delegate is not None:
+            self._delegate.data_received(data)
 
     def completed(self) -> None:
         """Its body has ended."""
         self.is_complete = True
-        if self._is_ready:
+        if self.is_ready:
             self._hand_over()
 
     def body_fault(self, fault: str) -> None:
-        """The body cannot be read on; the handler says so, as soon as it is there."""
-        if not self._is_ready:
-            self._body_fault = fault
-            return
+        """The body cannot be read on, and the handler says so."""
         refuse, self.refuse_body = self.refuse_body, None
         if refuse is not None:
             refuse(fault)
@@ -116,21 +101,15 @@ class FrontRequest(HTTPConnection):
 
     def _ready(self, _: object = None) -> None:
         """The handler has seen the head and takes the body."""
-        if self._is_ready or self._connection.is_closed:
+        if self.is_ready or self._connection.is_closed:
             return
-        self._is_ready = True
-        if not self.is_complete and not self._has_head_out and self._waits_for_word():
-            self._connection.send(_CONTINUE)
-        pending, self._pending = self._pending, []
-        self.pending_bytes = 0
-        for data in pending:
-            if self._delegate is not None:
-                self._delegate.data_received(data)
-        if self._body_fault is not None:
-            self.body_fault(self._body_fault)
-        elif self.is_complete:
+        self.is_ready = True
+        if self.is_complete:
             self._hand_over()
-        self._connection.body_wanted()
+            return
+        if not self._has_head_out and self._waits_for_word() and not self._connection.has_unread:
+            self._connection.send(_CONTINUE)
+        self._connection.read_on()
 
     def _waits_for_word(self) -> bool:
         said: str | None = self.headers.get("Expect")

@@ -11,7 +11,7 @@ import pytest
 from gw.config.config import Address
 from gw.web.connection import HEAD_BYTES_MAX
 from gw.web.front import FrontListener, connection
-from gw.web.front.connection import PIPELINE_MAX, FrontConnection
+from gw.web.front.connection import READ_BYTES_MAX, FrontConnection
 from tests.support.aio import eventually, jump, run
 from tests.unit.web.fakes import World
 from tests.unit.web.handlers import Script, make_app
@@ -19,6 +19,7 @@ from tests.unit.web.wire import Client, request
 
 FREE = request("GET", "/v1/free").replace("\n", "\r\n").encode()
 PATIENCE_SECONDS = 1.0
+PIPELINED = 40
 
 
 def echo(body: bytes, *headers: str) -> bytes:
@@ -59,13 +60,13 @@ async def silence(of: Client) -> bytes:
 
 
 def test_requests_are_answered_in_their_order_however_they_were_cut() -> None:
-    wire = b"".join(echo(b"%d" % number) for number in range(5 * PIPELINE_MAX)) + FREE
+    wire = b"".join(echo(b"%d" % number) for number in range(PIPELINED)) + FREE
 
     async def scene(size: int) -> None:
         async with front(World()) as (_, port), client(port) as one:
             for start in range(0, len(wire), size):
                 await one.send(wire[start : start + size])
-            for number in range(5 * PIPELINE_MAX):
+            for number in range(PIPELINED):
                 assert (await one.answer()).json()["text"] == str(number)
             assert (await one.answer()).status == 200
 
@@ -122,9 +123,19 @@ class Socket(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.written = b""
+        self.unsent_bytes = 0  # of it; none, unless a test says so
+        self.has_ended = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.written += data
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent_bytes
+
+    def pause_reading(self) -> None:
+        """Who reads is the test."""
+
+    resume_reading = pause_reading
 
     def is_closing(self) -> bool:
         return False
@@ -133,10 +144,13 @@ class Socket(asyncio.Transport):
         return True
 
     def write_eof(self) -> None:
-        """The client may read its answer."""
+        self.has_ended = True
 
     def close(self) -> None:
-        """What comes next is the test's."""
+        self.has_ended = True
+
+    def abort(self) -> None:
+        self.has_ended = True
 
 
 @asynccontextmanager
@@ -178,7 +192,7 @@ def test_no_more_is_kept_of_what_has_no_end_than_a_head_may_have(start: bytes) -
         async with connected(world) as (one, socket):
             one.data_received(start)
             sent_bytes = 0
-            while not socket.written and sent_bytes <= HEAD_BYTES_MAX:
+            while not socket.written and sent_bytes <= HEAD_BYTES_MAX + READ_BYTES_MAX:
                 one.data_received(b"y" * 1000)
                 sent_bytes += 1000
                 await asyncio.sleep(0)  # where the head is whole, its handler hears of it
@@ -260,30 +274,45 @@ def test_call_is_not_cut_for_the_silence_of_its_client(monkeypatch: pytest.Monke
     run(scene())
 
 
-def test_method_that_comes_in_two_reads_is_refused_in_words() -> None:
-    async def scene() -> None:
-        async with front(World()) as (_, port), client(port) as one:
-            await one.send(b"BR")
-            answer = await one.ask("EW /v1/echo HTTP/1.1\nHost: a\n\n")
-            assert (answer.status, answer.code) in [
-                (405, "method_not_allowed"),
-                (400, "invalid_request"),
-            ]
-            assert await one.ended()
-
-    run(scene())
-
-
-def test_request_behind_another_is_not_read_twice_for_a_method_nobody_knows() -> None:
+@pytest.mark.parametrize("start", [b"", echo(b"1")], ids=["first", "behind another"])
+def test_method_nobody_knows_is_the_endpoints_to_refuse_wherever_it_stands(start: bytes) -> None:
     async def scene() -> None:
         world = World()
         async with front(world) as (_, port), client(port) as one:
             brewing = request("BREW", "/v1/echo").replace("\n", "\r\n").encode()
-            await one.send(echo(b"1") + brewing + FREE)
-            assert (await one.answer()).json()["text"] == "1"
-            assert (await one.answer()).status == 400
+            await one.send(start + brewing + FREE)
+            if start:
+                assert (await one.answer()).json()["text"] == "1"
+            answer = await one.answer()
+            assert (answer.status, answer.code) == (405, "method_not_allowed")
             assert await one.ended()
-        assert len(world.keys.uses) == 1
+        assert len(world.keys.uses) == bool(start)
+
+    run(scene())
+
+
+def test_bytes_before_a_method_are_not_forgotten() -> None:
+    async def scene() -> None:
+        world = World()
+        async with connected(world) as (one, socket):
+            one.data_received(b"G")
+            one.data_received(FREE)
+            await eventually(lambda: b"HTTP/1.1 405 " in socket.written)
+        assert world.keys.uses == []
+
+    run(scene())
+
+
+@pytest.mark.parametrize(("more", "status"), [(0, 200), (1, 400)])
+@pytest.mark.parametrize("size", [1, 1000, 2 * HEAD_BYTES_MAX])
+def test_head_is_measured_as_it_came(more: int, status: int, size: int) -> None:
+    wire = FREE[:-4] + b"\r\nX: " + b"y" * (HEAD_BYTES_MAX - len(FREE) - 5 + more) + b"\r\n\r\n"
+
+    async def scene() -> None:
+        async with connected(World()) as (one, socket):
+            for start in range(0, len(wire), size):
+                one.data_received(wire[start : start + size])
+            await eventually(lambda: b"HTTP/1.1 %d " % status in socket.written)
 
     run(scene())
 

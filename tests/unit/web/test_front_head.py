@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from tornado.httputil import HTTPHeaders
 
-from gw.web.connection import HEAD_BYTES_MAX
-from gw.web.front.head import FieldNames, HeadFault, headers_of
+from gw.web.front.head import FieldNames, headers_of, may_begin, method_of
 
 LINES = [
     (b"host", b"a"),
@@ -18,7 +16,7 @@ LINES = [
 
 
 def test_fields_are_read_as_tornado_does() -> None:
-    ours = headers_of(LINES, FieldNames(), target_bytes=1)
+    ours = headers_of(LINES, FieldNames())
     theirs = HTTPHeaders()
     for field, value in LINES:
         theirs.add(field.decode(), value.decode("latin-1").strip())
@@ -33,11 +31,12 @@ def test_fields_are_read_as_tornado_does() -> None:
     assert (ours.get("X-Two"), ours.get("Host"), ours["X-Two"]) == ("3", None, "3")
 
 
-@pytest.mark.parametrize(("more", "is_good"), [(0, True), (1, False)])
-def test_head_is_measured_with_its_target(more: int, is_good: bool) -> None:
-    lines = [(b"a", b"b" * (HEAD_BYTES_MAX - 105 + more))]
-    if is_good:
-        assert headers_of(lines, FieldNames(), target_bytes=100).get("A") is not None
-    else:
-        with pytest.raises(HeadFault, match="larger than 64 KB"):
-            headers_of(lines, FieldNames(), target_bytes=100)
+def test_start_line_may_be_one_until_a_byte_of_it_says_no() -> None:
+    line = b"BREW /v1/echo HTTP/1.1\r\n"
+    assert method_of(line + b"Host: a") == "BREW"
+    for end in range(1, len(line)):
+        assert may_begin(line[:end])
+        assert method_of(line[:end]) is None
+        assert not may_begin(line[:end] + b"\0")
+    for other in (b"BREW  /", b"BREW / HTTP/2", b"BREW / http", b" ", b"\x16\x03\x01", b"B\r\n"):
+        assert not may_begin(other)
