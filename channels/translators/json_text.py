@@ -18,7 +18,7 @@ _ENCODER = msgspec.json.Encoder()
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 # Blanks around a null, while it is looked for in every piece of a stream.
-_NO_ARGUMENTS_CHARACTERS_MAX = 16
+NO_ARGUMENTS_CHARACTERS_MAX = 16
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -46,12 +46,12 @@ def call_arguments(text: str) -> str:
 
 def says_no_arguments(text: str) -> bool:
     """Whether a call's arguments are blank or null, as models write them for want of any."""
-    return len(text) <= _NO_ARGUMENTS_CHARACTERS_MAX and text.strip() in ("", "null")
+    return len(text) <= NO_ARGUMENTS_CHARACTERS_MAX and text.strip() in ("", "null")
 
 
 def may_say_no_arguments(text: str) -> bool:
     """Whether arguments that begin like this may still turn out to be none."""
-    return len(text) <= _NO_ARGUMENTS_CHARACTERS_MAX and "null".startswith(text.strip())
+    return len(text) <= NO_ARGUMENTS_CHARACTERS_MAX and "null".startswith(text.strip())
 
 
 def object_in(text: str) -> dict[str, Any] | None:

@@ -11,35 +11,39 @@ import re
 
 # A client's unknown members are named in a response header: no name may break it or fill it.
 _UNFIT = re.compile(r"[^A-Za-z0-9_.\[\]$@-]")
-_NAME_CHARACTERS_MAX = 80
-_NAMES_MAX = 40
+NAME_CHARACTERS_MAX = 80
+NAMES_MAX = 40
 
 
 class Report:
     """Fields dropped or changed by one translation, each once, in the order they were met."""
 
-    __slots__ = ("dropped",)
+    __slots__ = ("_fields",)
 
     def __init__(self) -> None:
-        self.dropped: list[str] = []
+        self._fields: dict[str, None] = {}  # a set that keeps its order
 
     def __repr__(self) -> str:
-        return f"<Report {'; '.join(self.dropped) or 'nothing dropped'}>"
+        return f"<Report {self.warning() or 'nothing dropped'}>"
+
+    @property
+    def dropped(self) -> list[str]:
+        """All of the fields."""
+        return list(self._fields)
 
     def drop(self, field: str) -> None:
         """Note a field as the client spells it, e.g. `response_format` or `tools.web_search`."""
-        name = _UNFIT.sub("_", field)[:_NAME_CHARACTERS_MAX]
-        if name not in self.dropped:
-            self.dropped.append(name)
+        self._fields[_UNFIT.sub("_", field[:NAME_CHARACTERS_MAX])] = None
 
     def warning(self) -> str | None:
         """The value of `X-Protocol-Warning`; None when nothing was dropped.
 
         Printable ASCII. Beyond 40 names the rest is counted only.
         """
-        if not self.dropped:
+        if not self._fields:
             return None
-        names = self.dropped[:_NAMES_MAX]
-        if len(self.dropped) > _NAMES_MAX:
-            names = [*names, f"{len(self.dropped) - _NAMES_MAX} more"]
+        dropped = self.dropped
+        names = dropped[:NAMES_MAX]
+        if len(dropped) > NAMES_MAX:
+            names.append(f"{len(dropped) - NAMES_MAX} more")
         return "; ".join(names)

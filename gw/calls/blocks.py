@@ -32,6 +32,7 @@ class EventBlocks:
         "_alike",
         "_dialect",
         "_early",
+        "_early_bytes",
         "_forwards_usage",
         "_framing",
         "_has_begun",
@@ -58,6 +59,7 @@ class EventBlocks:
         self._alike = AlikeEvents(speech.dialect.text_mark) if speech.dialect.text_mark else None
         self._has_begun = False
         self._early: list[bytes] = []
+        self._early_bytes = 0
 
     @property
     def is_over(self) -> bool:
@@ -152,10 +154,10 @@ class EventBlocks:
     def _passed_on(self, piece: bytes, datas: list[bytes]) -> bytes:
         """The block of a piece that consists of events with these data, and of nothing else."""
         meter = self._meter
-        withheld: list[int] = []
+        withheld: set[int] = set()
         for place, data in enumerate(datas):
             if not meter.event(data) and not self._forwards_usage:
-                withheld.append(place)
+                withheld.add(place)
             if meter.finished and self._has_terminator:
                 break  # nothing counts after the terminator
         if withheld or place + 1 < len(datas):
@@ -170,6 +172,7 @@ class EventBlocks:
         for event in events:
             if event.data is None:
                 kept.append(self._framing.event(event))
+                self._early_bytes += len(kept[-1])
             elif self._meter.event(event.data) or self._forwards_usage:
                 kept.append(self._framing.event(event))
                 if not self._has_begun:
@@ -178,7 +181,7 @@ class EventBlocks:
             if self.is_over:
                 break  # nothing counts after the terminator
         if not self._has_begun:
-            if sum(map(len, kept)) < EARLY_BYTES_MAX:
+            if self._early_bytes < EARLY_BYTES_MAX:
                 return b""
             self._has_begun = True
         self._early = []

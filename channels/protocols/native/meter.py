@@ -28,13 +28,14 @@ _FOREIGN_TERMINATOR = b"[DONE]"
 class NativeMeter(AnswerMeter):
     """Follows one answer. `finished`: it would be complete if it ended here, or it came whole."""
 
-    __slots__ = ("_has_ended", "_running", "_told")
+    __slots__ = ("_has_ended", "_running", "_told", "_unended")
 
     _error_names: ClassVar[tuple[str, ...]] = ("status", "code")
 
     def __init__(self) -> None:
         super().__init__()
         self._has_ended: dict[int, bool] = {}  # of each candidate seen
+        self._unended = 0  # candidates that have not ended
         self._told: UsageMetadata | None = None  # the counts stated last
         self._running: UsageMetadata | None = None  # likewise, where they tell the input only
 
@@ -105,10 +106,13 @@ class NativeMeter(AnswerMeter):
         index = candidate.index or 0
         if candidate.finish_reason is not None:
             self.finish_reason = fit_name(candidate.finish_reason)
+            if ended.get(index) is False:
+                self._unended -= 1
             ended[index] = True
-            self.finished = all(ended.values())
+            self.finished = not self._unended
         elif index not in ended:
             ended[index] = False
+            self._unended += 1
             self.finished = False
 
     def _take_loosely(self, data: bytes) -> bool:

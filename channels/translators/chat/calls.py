@@ -7,13 +7,14 @@ first arguments, no id at all. Some send an empty call with every answer, which 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from channels.protocols.loose import NOTHING, read_loosely
+from channels.translators.arguments import WaitingArguments
 from channels.translators.canonical import CallBegan, CallDelta, Event, Protocol
 from channels.translators.chat.thinking import read_call_signature
 from channels.translators.identifiers import made_id
@@ -21,7 +22,6 @@ from channels.translators.json_text import (
     UNREADABLE,
     call_arguments,
     dumps,
-    may_say_no_arguments,
     says_no_arguments,
 )
 
@@ -52,7 +52,7 @@ class _Call:
     id: str | None
     index: int = -1
     name: str = ""
-    waiting: str = ""
+    waiting: WaitingArguments = field(default_factory=WaitingArguments)
     has_arguments: bool = False
     signature: str | None = None
     signer: Protocol | None = None
@@ -71,12 +71,14 @@ def is_placeholder(name: str, arguments: str) -> bool:
 class CallReader:
     """Gives the events of the calls of one answer. `seed` makes the ids that are missing."""
 
-    __slots__ = ("_by_number", "_calls", "_is_closed", "count", "seed")
+    __slots__ = ("_by_id", "_by_number", "_calls", "_is_closed", "_number_max", "count", "seed")
 
     def __init__(self) -> None:
         self.seed = ""
         self.count = 0  # of the calls that have begun
         self._by_number: dict[int, _Call] = {}
+        self._number_max = -1
+        self._by_id: dict[str, _Call] = {}  # the first of each
         self._calls: list[_Call] = []
         self._is_closed = False
 
@@ -108,11 +110,11 @@ class CallReader:
         if not self._is_closed:
             self._is_closed = True
             for call in self._calls:
-                if call.has_arguments or is_placeholder(call.name, call.waiting):
+                if call.has_arguments or is_placeholder(call.name, call.waiting.text()):
                     continue
                 self._begin(call, events)
                 if not call.has_arguments:
-                    events.append(CallDelta(call.index, call_arguments(call.waiting)))
+                    events.append(CallDelta(call.index, call_arguments(call.waiting.text())))
         return events
 
     def _take(self, piece: _Piece, events: list[Event]) -> None:
@@ -132,28 +134,31 @@ class CallReader:
                 events.append(CallDelta(call.index, arguments))
             return
         if arguments:
-            call.waiting += arguments
+            call.waiting.add(arguments)
             _tell_arguments(call, events)
 
     def _call_of(self, piece: _Piece, name: str | None) -> _Call:
         """The call that a piece belongs to, which may be a new one."""
         number = piece.index
         if number is None:
-            known = next((call for call in self._calls if piece.id and call.id == piece.id), None)
+            known = self._by_id.get(piece.id) if piece.id else None
             if known is not None:
                 return known
             if self._calls and not piece.id and not name:
                 return self._calls[-1]
-            number = max(self._by_number, default=-1) + 1
+            number = self._number_max + 1
         call = self._by_number.get(number)
         # A second call under a number that is taken gives itself away by id and name.
         is_other = call is not None and piece.id and call.id and piece.id != call.id and name
         if call is None or is_other:
             call = _Call(piece.id or None)
             self._by_number[number] = call
+            self._number_max = max(self._number_max, number)
             self._calls.append(call)
         elif call.id is None and piece.id:
             call.id = piece.id
+        if call.id:
+            self._by_id.setdefault(call.id, call)
         return call
 
     def _begin(self, call: _Call, events: list[Event]) -> None:
@@ -175,10 +180,9 @@ class CallReader:
 
 def _tell_arguments(call: _Call, events: list[Event]) -> None:
     """Let go of the arguments that wait, unless they still may say that there are none."""
-    if call.has_begun and not may_say_no_arguments(call.waiting):
+    if call.has_begun and (arguments := call.waiting.take()) is not None:
         call.has_arguments = True
-        events.append(CallDelta(call.index, call.waiting))
-        call.waiting = ""
+        events.append(CallDelta(call.index, arguments))
 
 
 def _loose_pieces(value: Any) -> list[_Piece]:

@@ -28,6 +28,7 @@ from channels.translators.chat.content import read_content
 from channels.translators.chat.thinking import read_call_signature, read_thinking, settled
 from channels.translators.identifiers import made_id
 from channels.translators.json_text import dumps
+from channels.translators.open_calls import OpenCalls
 from channels.translators.turns import EMPTY, merged
 
 _KNOWN = frozenset(
@@ -58,7 +59,7 @@ class Conversation:
     left_over: dict[str, Any] = field(default_factory=dict)
     empty: list[str] = field(default_factory=list)
     _names: dict[str, str] = field(default_factory=dict)  # of calls, by id
-    _open: list[tuple[str, str]] = field(default_factory=list)  # calls without a result: name, id
+    _open: OpenCalls = field(default_factory=OpenCalls)
     _calls: int = 0
 
     def merged_turns(self) -> tuple[Turn, ...]:
@@ -134,7 +135,7 @@ class Conversation:
         call_id = _string(call, "id") or made_id(str(self._calls), name)
         signature, signer = read_call_signature(call)
         self._names[call_id] = name
-        self._open.append((name, call_id))
+        self._open.add(name, call_id)
         return ToolCall(
             call_id,
             name,
@@ -157,16 +158,13 @@ class Conversation:
         call_id = _string(message, "tool_call_id")
         if call_id is None:
             call_id = self._oldest_open(name)
-        self._open = [call for call in self._open if call[1] != call_id]
+        self._open.answer(call_id)
         result = ToolResult(call_id, self._names.get(call_id, name), parts)
         self.turns.append(Turn("user", (result,)))
 
     def _oldest_open(self, name: str | None) -> str:
         """The id of the first call, of this name if there is one, that nothing answered yet."""
-        for call_name, call_id in self._open:
-            if name is None or call_name == name:
-                return call_id
-        return made_id(str(self._calls), name or "")
+        return self._open.oldest(name) or made_id(str(self._calls), name or "")
 
 
 def _in_order(parts: tuple[Part, ...]) -> tuple[Part, ...]:

@@ -99,7 +99,7 @@ class MessageWriter:
         media: list[Media] = []
         if self._origin != "chat":  # whose upstream takes what the client has put there
             media = [part for part in result.parts if isinstance(part, Media)]
-        parts = [part for part in result.parts if part not in media]
+        parts = [part for part in result.parts if not (media and isinstance(part, Media))]
         content = write_content(parts, origin=self._origin, report=self._report)
         self._messages.append(
             {

@@ -8,6 +8,7 @@ goes out before there is something to say, so that another channel may still be 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Any
 
 from channels.protocols.alike import Run
@@ -52,6 +53,7 @@ class StreamEncoder:
         "_includes_usage",
         "_is_over",
         "_media",
+        "_media_characters",
         "_tail",
         "_text",
         "_thought",
@@ -75,7 +77,9 @@ class StreamEncoder:
         self._thought: list[str] = []  # text of the present thought
         self._thoughts = 0
         self._text = 0  # characters so far
-        self._media: list[tuple[int, int]] = []  # where in the text there is more, and how much
+        # Where in the text a medium stands, and the characters of those before it.
+        self._media: list[tuple[int, int]] = []
+        self._media_characters = 0
         self._finished: Finished | None = None
         self._has_refusal = False
         self._usage: Usage | None = None
@@ -122,7 +126,8 @@ class StreamEncoder:
         elif isinstance(event, MediaDelta):
             self._thought.clear()
             written = markdown(event.media)
-            self._media.append((self._text, len(written)))
+            self._media.append((self._text, self._media_characters))
+            self._media_characters += len(written)
             return self._chunk(dumps({"content": written}))
         elif isinstance(event, Citation):
             return self._chunk(dumps({"annotations": [self._annotation(event)]}))
@@ -166,10 +171,15 @@ class StreamEncoder:
         cited: dict[str, Any] = {"url": event.url, "title": event.title}
         # Images are part of the content here, and of no text where they come from.
         if (start := event.start) is not None:
-            cited["start_index"] = start + sum(size for at, size in self._media if at <= start)
+            cited["start_index"] = start + self._media_before(start + 1)
         if (end := event.end) is not None:
-            cited["end_index"] = end + sum(size for at, size in self._media if at < end)
+            cited["end_index"] = end + self._media_before(end)
         return {"type": "url_citation", "url_citation": cited}
+
+    def _media_before(self, place: int) -> int:
+        """Characters of the media that stand before a place in the text."""
+        found = bisect_left(self._media, (place, 0))
+        return self._media[found][1] if found < len(self._media) else self._media_characters
 
     def _call_began(self, event: CallBegan) -> bytes:
         self._thought.clear()

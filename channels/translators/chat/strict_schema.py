@@ -30,7 +30,7 @@ def fits_strict(schema: Any, *, depth: int = 0) -> bool:
             return False
         if schema.get("additionalProperties") is not False:
             return False
-        if any(name not in required for name in properties):
+        if not properties.keys() <= {name for name in required if isinstance(name, str)}:
             return False
     inner: list[Any] = [schema[name] for name in _ONE if name in schema]
     for name in _MANY:

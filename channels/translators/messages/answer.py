@@ -6,6 +6,7 @@ Streams are `stream_decoder.py` and `stream_encoder.py`, and must say the same.
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Any
 
 from msgspec.structs import replace
@@ -53,17 +54,13 @@ def decode_answer(body: bytes) -> Answer:
 def _parts(content: list[Any]) -> tuple[Part, ...]:
     """The parts; neighbouring texts are one, as they are in a stream."""
     parts: list[Part] = []
-    for part in BlockReader({}).read(content):
-        if isinstance(part, Text):
-            before = parts[-1] if parts else None
-            if isinstance(before, Text):
-                parts[-1] = Text(before.text + part.text)
-            else:
-                parts.append(Text(part.text))
-        elif isinstance(part, ToolCall):
-            parts.append(replace(part, extras={}))
-        elif isinstance(part, Thinking):
-            parts.append(part)
+    read = BlockReader({}).read(content)
+    kept = (part for part in read if isinstance(part, Text | ToolCall | Thinking))
+    for is_text, run in groupby(kept, lambda part: isinstance(part, Text)):
+        if is_text:
+            parts.append(Text("".join([part.text for part in run if isinstance(part, Text)])))
+        else:
+            parts += [replace(one, extras={}) if isinstance(one, ToolCall) else one for one in run]
     return tuple(parts)
 
 

@@ -11,7 +11,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from channels.translators.json_text import dumps, object_in
+from channels.translators.arguments import Arguments
+from channels.translators.json_text import dumps
 
 _DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":'
 
@@ -20,21 +21,18 @@ _DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","inde
 class Block:
     """One block: its `content_block` at the start, and the deltas that wait to be written.
 
-    `arguments` are the pieces of a call's arguments so far; None where it is no call.
+    `arguments` are a call's; None where it is no call.
     """
 
     kind: str
     start: dict[str, Any]
     waiting: list[bytes] = field(default_factory=list)
-    arguments: list[str] | None = None
+    arguments: Arguments | None = None
+    is_finished: bool = False
 
     def is_whole(self) -> bool:
         """Whether nothing more needs to be said in it."""
-        if self.arguments is None:
-            return True
-        if not self.arguments or not self.arguments[-1].rstrip().endswith("}"):
-            return False
-        return object_in("".join(self.arguments)) is not None
+        return self.arguments is None or self.arguments.is_whole()
 
 
 class BlockQueue:
@@ -73,7 +71,7 @@ class BlockQueue:
             if len(self._queue) > 1:
                 return written + self._advance()
             return written
-        if block in self._queue:
+        if not block.is_finished:
             block.waiting.append(delta)
             return self._advance()
         return b""  # it is finished: the arguments were whole
@@ -83,7 +81,7 @@ class BlockQueue:
         pieces = []
         while self._queue:
             block = self._queue[0]
-            if block.arguments is not None and not "".join(block.arguments).strip():
+            if block.arguments is not None and not block.arguments.text().strip():
                 pieces.append(self._head + arguments_delta("{}") + b"}\n\n")
             pieces.append(self._finish())
         return b"".join(pieces)
@@ -98,7 +96,7 @@ class BlockQueue:
     def _finish(self) -> bytes:
         stop = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
         written = stop % self._index
-        self._queue.popleft()
+        self._queue.popleft().is_finished = True
         return written + self._begin() if self._queue else written
 
     def _begin(self) -> bytes:

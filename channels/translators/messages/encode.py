@@ -74,7 +74,8 @@ def _write_tools(request: Request, body: dict[str, Any], report: Report) -> bool
     choice, parallel = request.tool_choice, request.parallel_tools
     tools = request.tools
     if choice is not None and choice.allowed:
-        tools = tuple(tool for tool in tools if tool.name in choice.allowed)
+        allowed = frozenset(choice.allowed)
+        tools = tuple(tool for tool in tools if tool.name in allowed)
     if not tools:
         # The protocol refuses a choice without tools. Not to call any is what happens anyway.
         if choice is not None and (choice.mode in ("required", "named") or choice.allowed):

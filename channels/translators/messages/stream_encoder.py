@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from channels.protocols.alike import Run
+from channels.translators.arguments import Arguments
 from channels.translators.canonical import (
     CallBegan,
     CallDelta,
@@ -163,7 +164,7 @@ class StreamEncoder:
         if event.index in self._calls:
             return b""
         start = {"type": "tool_use", "id": event.id, "name": event.name, "input": {}}
-        block = Block("call", start, arguments=[])
+        block = Block("call", start, arguments=Arguments())
         self._calls[event.index] = block
         return self._add(block)
 
@@ -171,7 +172,7 @@ class StreamEncoder:
         block = self._calls.get(event.index)
         if block is None or block.arguments is None or not event.arguments:
             return b""
-        block.arguments.append(event.arguments)
+        block.arguments.add(event.arguments)
         return self._queue.write(block, arguments_delta(event.arguments))
 
     def _add(self, block: Block) -> bytes:

@@ -7,7 +7,10 @@ same. Of several candidates the first is read: more are never asked for in a tra
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec.structs import replace
 
 from channels.errors import UpstreamMalformed
 from channels.translators.canonical import (
@@ -57,8 +60,8 @@ def folded(events: Iterable[Event]) -> Answer | None:
     began: Began | None = None
     finished: Finished | None = None
     usage: Usage | None = None
-    parts: list[Part] = []
-    calls: dict[int, int] = {}  # where the call of each index stands
+    parts: list[_Gathered] = []
+    calls: dict[int, _Gathered] = {}  # by their index
     for event in events:
         if isinstance(event, Began):
             began = event
@@ -67,12 +70,13 @@ def folded(events: Iterable[Event]) -> Answer | None:
         elif isinstance(event, UsageStated):
             usage = event.usage
         elif isinstance(event, CallBegan):
-            calls[event.index] = len(parts)
-            parts.append(
-                ToolCall(event.id, event.name, "", signature=event.signature, signer=event.signer)
+            call = ToolCall(
+                event.id, event.name, "", signature=event.signature, signer=event.signer
             )
+            calls[event.index] = _Gathered(call)
+            parts.append(calls[event.index])
         elif isinstance(event, CallDelta):
-            _extend_call(parts, calls[event.index], event.arguments)
+            calls[event.index].texts.append(event.arguments)
         else:
             _extend(parts, event)
     if began is None:
@@ -80,43 +84,47 @@ def folded(events: Iterable[Event]) -> Answer | None:
     return Answer(
         id=began.id,
         model=began.model,
-        parts=tuple(parts),
+        parts=tuple([part.whole() for part in parts]),
         finish=None if finished is None else finished.reason,
         usage=usage,
         explanation=None if finished is None else finished.explanation,
     )
 
 
-def _extend_call(parts: list[Part], place: int, arguments: str) -> None:
-    call = parts[place]
-    assert isinstance(call, ToolCall), call
-    parts[place] = ToolCall(
-        call.id,
-        call.name,
-        call.arguments + arguments,
-        signature=call.signature,
-        signer=call.signer,
-    )
+@dataclass(slots=True)
+class _Gathered:
+    """A part as its events make it up: what it is, and the pieces of its text or arguments."""
+
+    part: Part
+    texts: list[str] = field(default_factory=list)
+
+    def whole(self) -> Part:
+        """The part with all its pieces."""
+        part = self.part
+        if isinstance(part, ToolCall):
+            return replace(part, arguments="".join(self.texts))
+        if isinstance(part, Text | Thinking):
+            return replace(part, text="".join(self.texts))
+        return part
 
 
-def _extend(parts: list[Part], event: Event) -> None:
+def _extend(parts: list[_Gathered], event: Event) -> None:
     """Add to the last part what goes on with it; a thought that is signed is closed."""
-    last = parts[-1] if parts else None
+    last = parts[-1].part if parts else None
     if isinstance(event, TextDelta):
-        if isinstance(last, Text):
-            parts[-1] = Text(last.text + event.text)
-        else:
-            parts.append(Text(event.text))
+        if not isinstance(last, Text):
+            parts.append(_Gathered(Text("")))
+        parts[-1].texts.append(event.text)
     elif isinstance(event, RefusalDelta):
-        parts.append(Refusal(event.text))
+        parts.append(_Gathered(Refusal(event.text)))
     elif isinstance(event, MediaDelta):
-        parts.append(event.media)
+        parts.append(_Gathered(event.media))
     elif isinstance(event, ThinkingDelta):
-        text = event.text
-        if isinstance(last, Thinking) and last.signature is None:
-            text = last.text + text
-            parts.pop()
-        parts.append(Thinking(text, signature=event.signature, signer=event.signer))
+        if not (isinstance(last, Thinking) and last.signature is None):
+            parts.append(_Gathered(Thinking("")))
+        thought = parts[-1]
+        thought.part = Thinking("", signature=event.signature, signer=event.signer)
+        thought.texts.append(event.text)
 
 
 def encode_answer(answer: Answer, *, id: str, created: int, model: str) -> bytes:

@@ -7,7 +7,10 @@ The arguments are put together here and given once they are whole.
 
 from __future__ import annotations
 
+import functools
+import operator
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -27,11 +30,31 @@ _GAP_MAX = 64
 
 @dataclass(slots=True)
 class _Open:
-    """A call whose arguments are still coming; `unfinished` is the path of a text that goes on."""
+    """A call whose arguments are still coming.
+
+    `unfinished` is the path of a text that goes on, `pieces` what there is of it, and `write` puts
+    it where it belongs.
+    """
 
     index: int
     args: dict[str, Any] = field(default_factory=dict)
     unfinished: str | None = None
+    pieces: list[str] = field(default_factory=list)
+    write: Callable[[str], None] | None = None
+
+    def go_on(self, path: str, piece: str) -> bool:
+        """Add to the text under way, where it is the one of this path."""
+        if self.unfinished != path or self.write is None:
+            return False
+        self.pieces.append(piece)
+        return True
+
+    def end_text(self) -> None:
+        """Write the text under way, of which nothing more comes."""
+        if self.write is not None:
+            self.write("".join(self.pieces))
+        self.unfinished = self.write = None
+        self.pieces.clear()
 
 
 class CallReader:
@@ -78,12 +101,14 @@ class CallReader:
         if self._open is None:
             return []
         done, self._open = self._open, None
+        done.end_text()
         return [CallDelta(done.index, dumps(done.args).decode())]
 
     def _take(self, done: _Open, call: Call) -> None:
         if call.args is not NOTHING:
             value = read_loosely(bytes(call.args))
             if isinstance(value, dict):
+                done.end_text()
                 done.args.update(value)
         for piece in call.partial_args or ():
             _put(done, piece)
@@ -108,6 +133,11 @@ def _arguments(raw: msgspec.Raw) -> str:
 def _put(done: _Open, piece: PartialArgument) -> None:
     """Put a value where its path says; a path that cannot be followed is passed over."""
     path = piece.json_path or ""
+    if piece.string_value is not None and done.go_on(path, piece.string_value):
+        if not piece.will_continue:
+            done.end_text()
+        return
+    done.end_text()
     steps = _steps(path)
     if not steps:
         return
@@ -125,11 +155,11 @@ def _put(done: _Open, piece: PartialArgument) -> None:
     last: Any = steps[-1]
     if not _has_place(holder, last):
         return
-    before = holder[last]
-    if done.unfinished == path and isinstance(before, str) and isinstance(value, str):
-        value = before + value
     holder[last] = value
-    done.unfinished = path if piece.will_continue else None
+    if piece.will_continue and isinstance(value, str):
+        done.unfinished = path
+        done.pieces.append(value)
+        done.write = functools.partial(operator.setitem, holder, last)
 
 
 def _steps(path: str) -> list[Any]:

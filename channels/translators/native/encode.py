@@ -15,6 +15,7 @@ from channels.translators.native.encode_config import write_config
 from channels.translators.native.encode_turns import ContentWriter
 from channels.translators.native.names import LIMITS
 from channels.translators.native.schema_out import write_schema
+from channels.translators.native.schema_pieces import CopyRoom
 from channels.translators.report import Report
 from channels.translators.spelling import spelled
 from channels.translators.turns import refuse_empty
@@ -62,10 +63,14 @@ def _write_tools(request: Request, body: dict[str, Any], report: Report) -> None
         report.drop(spelled(request.origin, "parallel_tools"))
     if choice is not None and choice.mode == "auto" and choice.allowed and not is_native:
         # The protocol narrows the choice only where a call is a must.
-        tools = tuple(tool for tool in tools if tool.name in choice.allowed)
+        narrowed = frozenset(choice.allowed)
+        tools = tuple(tool for tool in tools if tool.name in narrowed)
         choice = ToolChoice("auto")
     if tools:
-        body["tools"] = [{"functionDeclarations": [_tool(tool, request, report) for tool in tools]}]
+        room = CopyRoom()
+        body["tools"] = [
+            {"functionDeclarations": [_tool(tool, request, report, room) for tool in tools]}
+        ]
     elif choice is not None and not is_native:
         # Refused without functions. Not to call any is what happens anyway.
         if choice.mode in ("required", "named") or request.tools:
@@ -80,7 +85,7 @@ def _write_tools(request: Request, body: dict[str, Any], report: Report) -> None
     body["toolConfig"] = {"functionCallingConfig": calling}
 
 
-def _tool(tool: Tool, request: Request, report: Report) -> dict[str, Any]:
+def _tool(tool: Tool, request: Request, report: Report, room: CopyRoom) -> dict[str, Any]:
     origin = request.origin
     written: dict[str, Any] = {"name": LIMITS.name(tool.name)}
     if tool.description is not None:
@@ -91,7 +96,7 @@ def _tool(tool: Tool, request: Request, report: Report) -> dict[str, Any]:
         return {**written, **tool.extras}
     if tool.parameters is not None:
         stated = {"type": "object", **tool.parameters}
-        schema = write_schema(stated, spelled(origin, "tools.parameters"), report)
+        schema = write_schema(stated, spelled(origin, "tools.parameters"), report, room)
         # An object without any properties is refused; a function without parameters is not.
         if schema.get("type") != "object" or schema.get("properties"):
             written["parameters"] = schema

@@ -7,6 +7,7 @@ with the proof that this provider gave it.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -40,12 +41,13 @@ _Written = dict[str, Any]
 class ContentWriter:
     """Writes the turns of one request, which came in the protocol `origin`."""
 
-    __slots__ = ("_calls", "_origin", "_report")
+    __slots__ = ("_calls", "_origin", "_places", "_report")
 
     def __init__(self, origin: Protocol, report: Report) -> None:
         self._origin = origin
         self._report = report
         self._calls: dict[str, ToolCall] = {}  # by id, in the order they were made
+        self._places: dict[str, int] = {}  # of the calls, in that order
 
     def __repr__(self) -> str:
         return f"<ContentWriter from {self._origin}, {len(self._calls)} calls>"
@@ -98,8 +100,8 @@ class ContentWriter:
 
     def _write_user(self, parts: Sequence[Part]) -> list[_Written]:
         results = [part for part in parts if isinstance(part, ToolResult)]
-        order = {call_id: place for place, call_id in enumerate(self._calls)}
-        results.sort(key=lambda result: order.get(result.call_id, len(order)))
+        places = self._places
+        results.sort(key=lambda result: places.get(result.call_id, len(places)))
         written = [self._result(result) for result in results]
         for result in results:  # beside a result only newer models take media
             media = [part for part in result.parts if isinstance(part, Media)]
@@ -137,7 +139,7 @@ class ContentWriter:
 
     def _write_model(self, parts: Sequence[Part]) -> list[_Written]:
         written: list[_Written] = []
-        loose: list[str] = []  # signatures that wait for the part they belong to
+        loose: deque[str] = deque()  # signatures that wait for the part they belong to
         for part in parts:
             one: _Written | None = None
             if isinstance(part, Thinking):
@@ -151,7 +153,7 @@ class ContentWriter:
             if one is None:
                 continue
             if loose and "thought" not in one and "thoughtSignature" not in one:
-                one["thoughtSignature"] = loose.pop(0)
+                one["thoughtSignature"] = loose.popleft()
             written.append(one)
         for signature in loose:
             if written and written[-1].keys() == {"text"}:
@@ -161,7 +163,7 @@ class ContentWriter:
         prove_calls(written)
         return written
 
-    def _thinking(self, part: Thinking, loose: list[str]) -> _Written | None:
+    def _thinking(self, part: Thinking, loose: deque[str]) -> _Written | None:
         if part.signer != "native" or not part.signature:
             self._report.drop(spelled(self._origin, "thinking"))
             return None
@@ -173,6 +175,7 @@ class ContentWriter:
     def _call(self, call: ToolCall) -> _Written:
         self._report_extras(call.extras)
         self._calls[call.id] = call
+        self._places.setdefault(call.id, len(self._places))
         if object_in(call.arguments) is None:
             self._report.drop(spelled(self._origin, "call.arguments"))
         function = {"name": LIMITS.name(call.name), "args": arguments_object(call.arguments)}

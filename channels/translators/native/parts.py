@@ -20,6 +20,7 @@ from channels.translators.native.media import read_file, read_inline
 from channels.translators.native.names import camel_keys
 from channels.translators.native.results import read_response
 from channels.translators.native.signatures import Signature, read_signature
+from channels.translators.open_calls import OpenCalls
 
 # What a part is, by the member that holds it; looked for in this order.
 _KINDS = ("functionCall", "functionResponse", "inlineData", "fileData", "text")
@@ -42,11 +43,11 @@ class PartReader:
     def __init__(self, left_over: dict[str, Any]) -> None:
         self.left_over = left_over
         self._names: dict[str, str] = {}  # of calls, by id
-        self._open: list[tuple[str, str]] = []  # calls without a result: name and id
+        self._open = OpenCalls()
         self._count = 0
 
     def __repr__(self) -> str:
-        return f"<PartReader {self._count} calls, {len(self._open)} open>"
+        return f"<PartReader {self._count} calls, {self._open}>"
 
     def read(self, parts: Sequence[Any], *, is_model: bool) -> list[Part | ThoughtPiece]:
         """The parts of a turn, thoughts in the pieces they came in."""
@@ -100,7 +101,7 @@ class PartReader:
         name = _string(call, "name")
         call_id = _string(call, "id") or made_id("native", str(self._count), name)
         self._names[call_id] = name
-        self._open.append((name, call_id))
+        self._open.add(name, call_id)
         args = call.get("args")
         extras.update(_rest("functionCall", call, ("id", "name", "args")))
         return ToolCall(
@@ -116,8 +117,7 @@ class PartReader:
         result = camel_keys(stated) if isinstance(stated, Mapping) else {}
         name = _string(result, "name")
         call_id = _string(result, "id") or self._oldest_open(name)
-        if (name, call_id) in self._open:
-            self._open.remove((name, call_id))
+        self._open.answer_named(name, call_id)
         texts, is_error = read_response(result.get("response"))
         parts: list[Text | Media] = list(texts)
         media = result.get("parts")
@@ -135,9 +135,8 @@ class PartReader:
         )
 
     def _oldest_open(self, name: str) -> str:
-        for call_name, call_id in self._open:
-            if call_name == name:
-                return call_id
+        if (call_id := self._open.oldest(name)) is not None:
+            return call_id
         self._count += 1
         return made_id("native", "result", str(self._count), name)
 
@@ -145,20 +144,22 @@ class PartReader:
 def joined(parts: Iterable[Part | ThoughtPiece]) -> tuple[Part, ...]:
     """The parts with neighbouring pieces as one thought; a signature ends it."""
     whole: list[Part] = []
-    is_open = False
+    thought: list[str] = []  # the pieces of the one that goes on
     for part in parts:
+        is_piece = isinstance(part, ThoughtPiece)
+        signature = part.signature if isinstance(part, ThoughtPiece) else None
+        if thought and (not is_piece or (signature is not None and signature.is_redacted)):
+            whole.append(Thinking("".join(thought)))
+            thought = []
         if not isinstance(part, ThoughtPiece):
-            is_open = False
             whole.append(part)
             continue
-        text, signature = part.text, part.signature
-        is_redacted = signature is not None and signature.is_redacted
-        if is_open and not is_redacted:
-            before = whole.pop()
-            assert isinstance(before, Thinking), before
-            text = before.text + text
-        whole.append(Thinking(text) if signature is None else _signed(text, signature))
-        is_open = signature is None
+        thought.append(part.text)
+        if signature is not None:
+            whole.append(_signed("".join(thought), signature))
+            thought = []
+    if thought:
+        whole.append(Thinking("".join(thought)))
     return tuple(whole)
 
 

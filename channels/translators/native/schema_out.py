@@ -13,6 +13,7 @@ from typing import Any
 
 from channels.translators.native.schema_pieces import (
     ANYTHING,
+    CopyRoom,
     describes,
     flattened,
     inferred_type,
@@ -23,8 +24,6 @@ from channels.translators.native.schema_pieces import (
 from channels.translators.report import Report
 
 _DEPTH_MAX = 64
-# References are written out, which may multiply them.
-_SCHEMAS_MAX = 5000
 
 _AS_THEY_ARE = (
     "title",
@@ -69,32 +68,47 @@ _EXCLUDING = (("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum"
 _Written = dict[str, Any]
 
 
-def write_schema(schema: Mapping[str, Any], place: str, report: Report) -> dict[str, Any]:
-    """The schema for the wire. `place` is the client's name for the member that holds it."""
-    return _Writer(schema, place, report).write(schema, depth=0)
+def write_schema(
+    schema: Mapping[str, Any], place: str, report: Report, room: CopyRoom | None = None
+) -> dict[str, Any]:
+    """The schema for the wire. `place` is the client's name for the member that holds it.
+
+    References are written out, which may multiply them; `room` is what all schemas of a request
+    share for that.
+    """
+    return _Writer(schema, place, report, room or CopyRoom()).write(schema, depth=0)
 
 
 class _Writer:
-    __slots__ = ("_open_refs", "_place", "_report", "_root", "_written")
+    __slots__ = ("_copies", "_open_refs", "_place", "_report", "_room", "_root")
 
-    def __init__(self, root: Mapping[str, Any], place: str, report: Report) -> None:
+    def __init__(
+        self, root: Mapping[str, Any], place: str, report: Report, room: CopyRoom
+    ) -> None:
         self._root = root
         self._place = place
         self._report = report
         self._open_refs: frozenset[str] = frozenset()
-        self._written = 0
+        self._room = room
+        self._copies = 0  # of the copies under way, how deep they lie in one another
 
     def write(self, schema: Any, *, depth: int) -> _Written:
-        if depth > _DEPTH_MAX or self._written >= _SCHEMAS_MAX:
+        if depth > _DEPTH_MAX or (
+            self._copies and isinstance(schema, Mapping) and not self._room.take(schema)
+        ):
             self._report.drop(self._place)
             return dict(ANYTHING)
-        self._written += 1
         if not isinstance(schema, Mapping):
             self._drop("type")  # `true` and `false`: anything, and nothing, which cannot be said
             return dict(ANYTHING)
         before = self._open_refs
-        schema, self._open_refs = flattened(schema, self._root, open_refs=before, drop=self._drop)
+        schema, self._open_refs = flattened(
+            schema, self._root, open_refs=before, room=self._room, drop=self._drop
+        )
+        is_copy = len(self._open_refs) > len(before)
+        self._copies += is_copy
         written = {"type": "null"} if is_null(schema) else self._write_flat(schema, depth=depth)
+        self._copies -= is_copy
         self._open_refs = before
         return written
 
@@ -108,7 +122,9 @@ class _Writer:
             written = {name: schema[name] for name in ("title", "description") if name in schema}
             bare = {name: value for name, value in schema.items() if name not in written}
             bare.pop("nullable", None)
+            self._copies += 1
             branches = [self.write(of_type(bare, kind), depth=depth + 1) for kind in types]
+            self._copies -= 1
             written["anyOf"] = branches
         else:
             written = {name: schema[name] for name in _AS_THEY_ARE if schema.get(name) is not None}

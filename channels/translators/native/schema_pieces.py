@@ -12,6 +12,11 @@ _Schema = Mapping[str, Any]
 ANYTHING: _Schema = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]}
 
 _NESTING_MAX = 16
+# References that lead to references.
+_CHAIN_MAX = 64
+# What one request may have written out more than once, for references and for several types: so
+# many members of schemas. The tools of the largest catalogs have some thousands.
+COPIED_MEMBERS_MAX = 20_000
 # Members that say what a value is, and do not merely narrow it.
 _DESCRIBING = frozenset(
     ("type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const", "properties", "items")
@@ -36,8 +41,31 @@ _OF_TYPES = {
 }
 
 
+class CopyRoom:
+    """How many members of schemas a request may still have written out once more."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left = COPIED_MEMBERS_MAX
+
+    def __repr__(self) -> str:
+        return f"<CopyRoom for {self._left}>"
+
+    def take(self, schema: _Schema) -> bool:
+        """Whether there was room for all members of a schema."""
+        self._left -= 1 + len(schema)
+        return self._left >= 0
+
+
 def flattened(
-    schema: _Schema, root: _Schema, *, open_refs: frozenset[str], drop: _Drop, nesting: int = 0
+    schema: _Schema,
+    root: _Schema,
+    *,
+    open_refs: frozenset[str],
+    room: CopyRoom,
+    drop: _Drop,
+    nesting: int = 0,
 ) -> tuple[_Schema, frozenset[str]]:
     """The schema with its reference written out and its `allOf` taken in; and what is open now.
 
@@ -49,7 +77,13 @@ def flattened(
         reference = schema["$ref"]
         rest = {name: value for name, value in schema.items() if name != "$ref"}
         target = _target(reference, root)
-        if target is None or reference in open_refs | used:
+        if (
+            target is None
+            or reference in open_refs
+            or reference in used
+            or len(used) >= _CHAIN_MAX
+            or not room.take(target)
+        ):
             drop("$ref")
             schema = {"type": "object", **rest}
         else:
@@ -57,17 +91,23 @@ def flattened(
             schema = {**target, **rest}
     parts = schema.get("allOf")
     if isinstance(parts, list):
-        merged = {name: value for name, value in schema.items() if name != "allOf"}
+        rest = {name: value for name, value in schema.items() if name != "allOf"}
+        taking = _Merged(rest, drop)
         for part in parts:
             if not isinstance(part, Mapping) or nesting >= _NESTING_MAX:
                 drop("allOf")
                 continue
             flat, more = flattened(
-                part, root, open_refs=open_refs | used, drop=drop, nesting=nesting + 1
+                part,
+                root,
+                open_refs=open_refs | used,
+                room=room,
+                drop=drop,
+                nesting=nesting + 1,
             )
             used |= more
-            _take_in(merged, flat, drop)
-        schema = merged
+            taking.add(flat)
+        schema = taking.schema
     return schema, open_refs | used
 
 
@@ -83,18 +123,51 @@ def _target(reference: Any, root: _Schema) -> _Schema | None:
     return found if isinstance(found, Mapping) else None
 
 
-def _take_in(merged: dict[str, Any], part: _Schema, drop: _Drop) -> None:
-    """Add what must hold as well, where it does not contradict what is there."""
-    for name, value in part.items():
-        held = merged.get(name)
-        if name not in merged or held == value:
-            merged[name] = value
-        elif name == "properties" and isinstance(value, Mapping) and isinstance(held, Mapping):
-            merged[name] = {**value, **held}
-        elif name == "required" and isinstance(value, list) and isinstance(held, list):
-            merged[name] = [*held, *(one for one in value if one not in held)]
-        elif name not in ("title", "description", "$defs", "definitions"):
-            drop("allOf")
+class _Merged:
+    """A schema that takes in others that must hold as well, where they do not contradict it.
+
+    Members that it collects from several are copied when the second comes, and grow from then on.
+    """
+
+    __slots__ = ("_drop", "_own", "_required", "schema")
+
+    def __init__(self, schema: dict[str, Any], drop: _Drop) -> None:
+        self.schema = schema
+        self._drop = drop
+        self._own: set[str] = set()  # members that are copies
+        self._required: set[str] = set()
+
+    def add(self, part: _Schema) -> None:
+        """Take in one."""
+        merged = self.schema
+        for name, value in part.items():
+            held = merged.get(name)
+            if name not in merged or held == value:
+                merged[name] = value if name not in self._own else held
+            elif name == "properties" and isinstance(value, Mapping) and isinstance(held, Mapping):
+                self._add_properties(held, value)
+            elif name == "required" and isinstance(value, list) and isinstance(held, list):
+                self._add_required(held, value)
+            elif name not in ("title", "description", "$defs", "definitions"):
+                self._drop("allOf")
+
+    def _add_properties(self, held: _Schema, more: _Schema) -> None:
+        if "properties" not in self._own:
+            self._own.add("properties")
+            held = self.schema["properties"] = dict(held)
+        assert isinstance(held, dict), held
+        for name, value in more.items():
+            held.setdefault(name, value)
+
+    def _add_required(self, held: list[Any], more: list[Any]) -> None:
+        if "required" not in self._own:
+            self._own.add("required")
+            held = self.schema["required"] = list(held)
+            self._required.update(name for name in held if isinstance(name, str))
+        for name in more:
+            if isinstance(name, str) and name not in self._required:
+                self._required.add(name)
+                held.append(name)
 
 
 def describes(schema: Any) -> bool:

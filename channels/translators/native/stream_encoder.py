@@ -8,10 +8,12 @@ array form are the same objects (`channels/protocols/native/array.py`).
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
 
 from channels.protocols.alike import Run
+from channels.translators.arguments import Arguments
 from channels.translators.canonical import (
     CallBegan,
     CallDelta,
@@ -28,7 +30,7 @@ from channels.translators.canonical import (
     UsageStated,
 )
 from channels.translators.failures import failure_named
-from channels.translators.json_text import dumps, object_in
+from channels.translators.json_text import dumps
 from channels.translators.native.finish import write_finish
 from channels.translators.native.usage import write_usage
 from channels.translators.native.written import write_part, write_thinking
@@ -43,13 +45,7 @@ class _Waiting:
     """A call whose arguments are coming."""
 
     began: CallBegan
-    arguments: list[str] = field(default_factory=list)
-
-    def is_whole(self) -> bool:
-        """Whether the arguments are one object: nothing can follow then."""
-        if not self.arguments or not self.arguments[-1].rstrip().endswith("}"):
-            return False
-        return object_in("".join(self.arguments)) is not None
+    arguments: Arguments = field(default_factory=Arguments)
 
     def part(self) -> dict[str, Any]:
         """The part that holds the whole call."""
@@ -58,7 +54,7 @@ class _Waiting:
             ToolCall(
                 began.id,
                 began.name,
-                "".join(self.arguments),
+                self.arguments.text(),
                 signature=began.signature,
                 signer=began.signer,
             )
@@ -87,7 +83,8 @@ class StreamEncoder:
     def __init__(self, *, id: str, created: int, model: str, include_usage: bool) -> None:
         self._names: dict[str, Any] = {"modelVersion": model, "responseId": id}
         self._tail = b'],"role":"model"},"index":0}],' + dumps(self._names)[1:]
-        self._calls: dict[int, _Waiting] = {}
+        # Taken from its beginning, which a plain dict would step over ever longer.
+        self._calls: OrderedDict[int, _Waiting] = OrderedDict()
         self._finished: Finished | None = None
         self._usage: Usage | None = None
         self._has_open_thought = False
@@ -123,7 +120,7 @@ class StreamEncoder:
         if type(event) is CallDelta:
             waiting = self._calls.get(event.index)
             if waiting is not None:
-                waiting.arguments.append(event.arguments)
+                waiting.arguments.add(event.arguments)
             return []
         if type(event) is ThinkingDelta:
             return self._thinking(event)
@@ -179,8 +176,9 @@ class StreamEncoder:
     def _whole_calls(self) -> list[bytes]:
         """The calls that are whole, up to the first that is not."""
         written = []
-        for index, waiting in list(self._calls.items()):
-            if not waiting.is_whole():
+        while self._calls:
+            index, waiting = next(iter(self._calls.items()))
+            if not waiting.arguments.is_whole():
                 break
             written.append(self._chunk(dumps(waiting.part())))
             del self._calls[index]

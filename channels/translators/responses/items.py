@@ -8,9 +8,10 @@ nothing to the client but by what the model makes of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from channels.translators.arguments import WaitingArguments
 from channels.translators.canonical import (
     CallBegan,
     CallDelta,
@@ -23,7 +24,6 @@ from channels.translators.canonical import (
     ThinkingDelta,
 )
 from channels.translators.identifiers import made_id
-from channels.translators.json_text import may_say_no_arguments
 from channels.translators.media import stated_type
 
 # An index in the output, or an id where an upstream gives none.
@@ -55,7 +55,7 @@ class _Call:
     index: int
     has_begun: bool = False
     has_arguments: bool = False
-    waiting: str = ""
+    waiting: WaitingArguments = field(default_factory=WaitingArguments)
 
 
 class ItemReader:
@@ -157,7 +157,7 @@ class ItemReader:
         call = self._call(place)
         if call.has_arguments:
             return [CallDelta(call.index, arguments)]
-        call.waiting += arguments
+        call.waiting.add(arguments)
         return _told_arguments(call)
 
     def finish_arguments(self, place: Place, arguments: str | None) -> list[Event]:
@@ -248,8 +248,8 @@ class ItemReader:
 
 def _told_arguments(call: _Call) -> list[Event]:
     """The arguments that wait, unless they still may say that there are none."""
-    if not call.has_begun or may_say_no_arguments(call.waiting):
+    arguments = call.waiting.take() if call.has_begun else None
+    if arguments is None:
         return []
     call.has_arguments = True
-    arguments, call.waiting = call.waiting, ""
     return [CallDelta(call.index, arguments)]
