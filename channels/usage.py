@@ -6,7 +6,13 @@ How each dialect states them is in `channels/protocols`, what they cost in
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+# Far above any context; a count beyond it is a slip or a trick, and its price would not fit a row.
+TOKENS_MAX = 2**31 - 1
+Tokens = Annotated[int, Meta(le=TOKENS_MAX)]
 
 
 class Usage(Struct, frozen=True):

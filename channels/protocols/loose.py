@@ -19,12 +19,14 @@ _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]', re.S)
 _CLOSER = {"{": "}", "[": "]"}
 # Events this long hold media, and are worth no repair.
 _REPAIRED_CHARACTERS_MAX = 4 * 1024 * 1024
+# No answer nests like this, and whoever reads one may go as deep as it does.
+DEPTH_MAX = 200
 # Members that hold text, or parts that do.
 _TEXT_MEMBERS = ("text", "refusal", "thinking", "content")
 
 
 def read_loosely(data: bytes, *, mends: bool = True) -> Any:
-    """The value of some JSON text; None when there is none to be had.
+    """The value of some JSON text; None when there is none to be had, or one nested too deeply.
 
     Control characters, lone surrogates, bytes that are no UTF-8, and NaN (read as null) are put up
     with; and if it `mends`, closing brackets that are missing at the end.
@@ -33,7 +35,7 @@ def read_loosely(data: bytes, *, mends: bool = True) -> Any:
     value = _read(text)
     if value is None and mends and (tail := _missing_tail(text)):
         value = _read(text + tail)
-    return value
+    return None if _is_too_deep(value) else value
 
 
 def text_of(value: Any) -> str | None:
@@ -42,24 +44,34 @@ def text_of(value: Any) -> str | None:
 
 
 def raw_of(value: Any) -> msgspec.Raw:
-    """A value as JSON text again, lone surrogates replaced."""
+    """A value as JSON text again, lone surrogates replaced; nothing for one that is too deep."""
     if value is None:
         return NOTHING
     try:
         return msgspec.Raw(msgspec.json.encode(value))
     except (UnicodeEncodeError, OverflowError):  # msgspec has no surrogates and no huge integers
+        pass
+    except RecursionError:
+        return NOTHING
+    try:
         return msgspec.Raw(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
+    except RecursionError:
+        return NOTHING
 
 
 def characters_of(value: Any) -> int:
-    """Characters of a string, or of the text in parts and arrays of them."""
-    if isinstance(value, str):
-        return len(value)
-    if isinstance(value, list):
-        return sum(map(characters_of, value))
-    if isinstance(value, dict):
-        return sum(characters_of(value[name]) for name in _TEXT_MEMBERS if name in value)
-    return 0
+    """Characters of a string, or of the text in parts and arrays of them, however deep."""
+    count = 0
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, str):
+            count += len(one)
+        elif isinstance(one, list):
+            left += one
+        elif isinstance(one, dict):
+            left += [one[name] for name in _TEXT_MEMBERS if name in one]
+    return count
 
 
 def length_of(raw: msgspec.Raw) -> int:
@@ -85,6 +97,22 @@ def _read(text: str) -> Any:
         return json.loads(text, strict=False, parse_constant=lambda _: None)
     except (ValueError, RecursionError):
         return None
+
+
+def _is_too_deep(value: Any) -> bool:
+    """Whether it nests deeper than DEPTH_MAX; looked at level by level."""
+    level = [value]
+    for _ in range(DEPTH_MAX):
+        below: list[Any] = []
+        for one in level:
+            if isinstance(one, dict):
+                below += one.values()
+            elif isinstance(one, list):
+                below += one
+        if not below:
+            return False
+        level = below
+    return True
 
 
 def _missing_tail(text: str) -> str:

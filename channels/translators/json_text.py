@@ -24,10 +24,10 @@ UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def dumps(value: Any) -> bytes:
-    """Compact JSON."""
+    """Compact JSON. Raises RecursionError for a value that is nested too deeply."""
     try:
         return _ENCODER.encode(value)
-    except UnicodeEncodeError:
+    except (UnicodeEncodeError, OverflowError):  # half a character, or a huge integer
         return json.dumps(value, separators=(",", ":")).encode("ascii")
 
 

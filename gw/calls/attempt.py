@@ -42,6 +42,7 @@ from gw.calls.running import Running
 from gw.calls.speech import Speech, TranslatedFraming
 from gw.calls.time_limit import TimeLimit
 from gw.calls.tokens import TokenBill
+from gw.calls.unreadable import unreadable
 
 # Of an error body only the message is used.
 ERROR_BYTES_MAX = 256 * 1024
@@ -116,10 +117,7 @@ class Upstream:
             body = await response.read(self._answer_bytes_max)
             running.took_whole()
             body = await self._redactor().answers.masked_whole(body)
-            meter.body(body)
-            _refuse_unusable(body, meter, speech)
-            if speech.translated is not None:
-                body = speech.translated.answer(body, **self._names(call, meter))
+            body = self._read_whole(call, body, meter, speech)
             running.bill.meter = meter
             return WholeAnswer(body, meter, speech.headers)
         framing = call.framing
@@ -147,6 +145,19 @@ class Upstream:
             speech.dialect.has_terminator,
             StreamMask.of(lease.spec, self._redactor().errors),
         )
+
+    def _read_whole(self, call: ChatCall, body: bytes, meter: Meter, speech: Speech) -> bytes:
+        """Meter a whole answer; the client's bytes of it. Raises UpstreamError."""
+        try:
+            meter.body(body)
+            _refuse_unusable(body, meter, speech)
+            if speech.translated is not None:
+                body = speech.translated.answer(body, **self._names(call, meter))
+        except UpstreamError:
+            raise
+        except Exception as error:  # whatever an upstream sends, it is no fault of the call's
+            raise unreadable(error) from error
+        return body
 
     def _names(self, call: ChatCall, meter: Meter) -> Any:
         """What a translated answer is called, unless its stream still says it."""

@@ -6,6 +6,7 @@ come out (`attempt.py` reads the first of them, `relay.py` all others).
 
 from __future__ import annotations
 
+from channels.errors import UpstreamError
 from channels.protocols.alike import AlikeEvents
 from channels.protocols.dialect import Meter
 from channels.protocols.error_body import ErrorMembers
@@ -13,6 +14,7 @@ from channels.wire.sse import SseEvent, SseSplitter
 from gw.calls.answers import ErrorReported
 from gw.calls.call import Framing
 from gw.calls.speech import Speech, TranslatedFraming
+from gw.calls.unreadable import unreadable
 
 # Of what one read brought so many events, or runs of alike ones, are looked at one by one before
 # the rest is taken as it comes: the beginning of a stream, one long run, and its end.
@@ -71,6 +73,14 @@ class EventBlocks:
 
         Raises UpstreamError.
         """
+        try:
+            return self._take(piece)
+        except UpstreamError:
+            raise
+        except Exception as error:  # whatever an upstream sends, it is no fault of the call's
+            raise unreadable(error) from error
+
+    def _take(self, piece: bytes) -> bytes:
         if self._alike is None or self._alike.has_given_up:
             return self._taken(piece)
         blocks: list[bytes] = []
@@ -133,8 +143,16 @@ class EventBlocks:
         """The block of what is left when the upstream has ended; None when nothing is.
 
         Some end right after their last event, without the blank line it lacks. The line is added
-        to read the event, and left out of its bytes.
+        to read the event, and left out of its bytes. Raises UpstreamError.
         """
+        try:
+            return self._last()
+        except UpstreamError:
+            raise
+        except Exception as error:  # as in `take`
+            raise unreadable(error) from error
+
+    def _last(self) -> bytes | None:
         early, self._early = self._early, []
         rest = self._splitter.pending()
         for event in self._splitter.feed(b"\n\n"):

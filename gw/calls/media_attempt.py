@@ -26,6 +26,7 @@ from gw.calls.attempt import Trying
 from gw.calls.ending import sendable
 from gw.calls.media import MediaBill, MediaCall
 from gw.calls.running import Running
+from gw.calls.unreadable import unreadable
 from metrics.logs import EventLog
 
 # An error body is passed on whole. One that is longer is a page, and the client gets ours instead.
@@ -81,7 +82,7 @@ class MediaUpstream:
                     return await self._refusal(response)
                 body = await response.read(self._answer_bytes_max)
                 body = await self._redactor().answers.masked_whole(body, keeps_links=True)
-            failed = call.bill.read(body, now=self._clock.now())
+            failed = self._read(call, body)
             content_type = call.content_type or self._content_type(response)
             return MediaAnswer(response.status, content_type, body, failed)
 
@@ -103,6 +104,14 @@ class MediaUpstream:
 
     def _content_type(self, response: UpstreamResponse) -> str:
         return sendable(response.header("content-type"), self._redactor()) or JSON
+
+    def _read(self, call: MediaCall, body: bytes) -> str | None:
+        try:
+            return call.bill.read(body, now=self._clock.now())
+        except UpstreamError:
+            raise
+        except Exception as error:  # whatever an upstream sends, it is no fault of the call's
+            raise unreadable(error) from error
 
 
 class _Once:

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from channels.protocols.loose import NOTHING, raw_of
-from channels.usage import Usage, whole_output
+from channels.protocols.loose import NOTHING, characters_of, raw_of
+from channels.usage import Tokens, Usage, whole_output
 
 
 class Function(Struct, gc=False):
@@ -85,22 +85,22 @@ class Chunk(Struct, gc=False):
 
 
 class _Cached(Struct, gc=False):
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
+    cached_tokens: Tokens | None = None
+    cache_write_tokens: Tokens | None = None
 
 
 class _Reasoning(Struct, gc=False):
-    reasoning_tokens: int | None = None
+    reasoning_tokens: Tokens | None = None
 
 
 class _Usage(Struct, gc=False):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    total_tokens: int | None = None
+    prompt_tokens: Tokens | None = None
+    completion_tokens: Tokens | None = None
+    total_tokens: Tokens | None = None
     prompt_tokens_details: _Cached | None = None
     completion_tokens_details: _Reasoning | None = None
-    cached_tokens: int | None = None  # of Moonshot and others, where there are no details
-    prompt_cache_hit_tokens: int | None = None  # of DeepSeek
+    cached_tokens: Tokens | None = None  # of Moonshot and others, where there are no details
+    prompt_cache_hit_tokens: Tokens | None = None  # of DeepSeek
 
 
 _USAGE = msgspec.json.Decoder(_Usage)
@@ -175,7 +175,7 @@ def count_loosely(choice: dict[str, Any]) -> int:
         said = choice.get(name)
         if isinstance(said, dict):
             thought = said.get("reasoning_content") or said.get("reasoning")
-            count += _text(said.get("content")) + _text(said.get("refusal")) + _text(thought)
+            count += characters_of([said.get("content"), said.get("refusal"), thought])
             calls = said.get("tool_calls")
             calls = [
                 *(calls if isinstance(calls, list) else ()),
@@ -184,19 +184,8 @@ def count_loosely(choice: dict[str, Any]) -> int:
             for call in calls:
                 function = call.get("function") if isinstance(call, dict) else None
                 if isinstance(function, dict):
-                    count += _text(function.get("name")) + _text(function.get("arguments"))
+                    count += characters_of([function.get("name"), function.get("arguments")])
     return count
-
-
-def _text(value: Any) -> int:
-    """Characters of a string, or of the text in an array of parts."""
-    if isinstance(value, str):
-        return len(value)
-    if isinstance(value, list):
-        return sum(_text(part) for part in value)
-    if isinstance(value, dict):
-        return sum(_text(value[name]) for name in ("text", "thinking", "content") if name in value)
-    return 0
 
 
 def _length(function: Function | None) -> int:

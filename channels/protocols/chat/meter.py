@@ -7,7 +7,6 @@ is `gw/calls/charge.py`.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import msgspec
@@ -21,7 +20,7 @@ from channels.protocols.chat.chunk import (
     read_usage,
     spare_usage,
 )
-from channels.protocols.loose import NOTHING
+from channels.protocols.loose import NOTHING, raw_of, read_loosely
 from channels.protocols.meter import UNREADABLE, AnswerMeter, fit_name
 
 _DECODER = msgspec.json.Decoder(Chunk)
@@ -121,11 +120,11 @@ class ChatMeter(AnswerMeter):
                 if isinstance(reason := choice.get("finish_reason"), str):
                     self.finish_reason = fit_name(reason)
                 if choice.get("usage") is not None:
-                    self._take_spare_usage(None, _raw(choice["usage"]))
+                    self._take_spare_usage(None, raw_of(choice["usage"]))
         rest = Chunk(
             x_groq=groq_member(value),
-            usage=_raw(value.get("usage")),
-            error=_raw(value.get("error")),
+            usage=raw_of(value.get("usage")),
+            error=raw_of(value.get("error")),
             id=_text(value.get("id")),
             model=_text(value.get("model")),
         )
@@ -134,10 +133,7 @@ class ChatMeter(AnswerMeter):
 
 def _loose_object(data: bytes) -> dict[str, Any] | None:
     """A JSON object by the most forgiving rules; None when it is none."""
-    try:
-        value = json.loads(data.decode("utf-8", "replace"), strict=False)
-    except (ValueError, RecursionError):
-        return None
+    value = read_loosely(data, mends=False)
     return value if isinstance(value, dict) else None
 
 
@@ -149,6 +145,3 @@ def ends(data: bytes) -> bool:
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
-
-def _raw(value: Any) -> msgspec.Raw:
-    return NOTHING if value is None else msgspec.Raw(json.dumps(value).encode())

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from channels.protocols.loose import NOTHING, length_of
+from channels.usage import Tokens
 
 
 class Delta(Struct, gc=False):
@@ -55,20 +56,20 @@ class _Block(Struct, gc=False):
 
 
 class _Written(Struct, gc=False):
-    ephemeral_5m_input_tokens: int | None = None
-    ephemeral_1h_input_tokens: int | None = None
+    ephemeral_5m_input_tokens: Tokens | None = None
+    ephemeral_1h_input_tokens: Tokens | None = None
 
 
 class _Thought(Struct, gc=False):
-    thinking_tokens: int | None = None
+    thinking_tokens: Tokens | None = None
 
 
 class _Usage(Struct, gc=False):
-    input_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
+    input_tokens: Tokens | None = None
+    cache_read_input_tokens: Tokens | None = None
+    cache_creation_input_tokens: Tokens | None = None
     cache_creation: _Written | None = None
-    output_tokens: int | None = None
+    output_tokens: Tokens | None = None
     output_tokens_details: _Thought | None = None
 
 

@@ -12,9 +12,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from channels.protocols.loose import NOTHING, length_of, raw_of, text_of
-from channels.usage import Usage
+from channels.usage import TOKENS_MAX, Usage
 
-_Count = Annotated[int, Meta(ge=0)]
+_Count = Annotated[int, Meta(ge=0, le=TOKENS_MAX)]
 
 
 class PartialArgument(Struct, rename="camel", gc=False):

@@ -19,7 +19,7 @@ from channels.protocols.loose import (
     read_loosely,
     text_of,
 )
-from channels.usage import Usage, whole_output
+from channels.usage import Tokens, Usage, whole_output
 
 
 class Event(Struct, gc=False):
@@ -65,18 +65,18 @@ class _Item(Struct, gc=False):
 
 
 class _InputDetails(Struct, gc=False):
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
+    cached_tokens: Tokens | None = None
+    cache_write_tokens: Tokens | None = None
 
 
 class _OutputDetails(Struct, gc=False):
-    reasoning_tokens: int | None = None
+    reasoning_tokens: Tokens | None = None
 
 
 class _Usage(Struct, gc=False):
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    total_tokens: int | None = None
+    input_tokens: Tokens | None = None
+    output_tokens: Tokens | None = None
+    total_tokens: Tokens | None = None
     input_tokens_details: _InputDetails | None = None
     output_tokens_details: _OutputDetails | None = None
 

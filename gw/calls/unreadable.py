@@ -1,0 +1,18 @@
+"""The last guard before an upstream's bytes: a fault of ours in reading them is told, and contained.
+
+Every reader of answers takes any bytes there are. Should one not, then the answer is what cannot be
+used, another channel may do better, and the log says where to look.
+"""
+
+from __future__ import annotations
+
+from channels.errors import UpstreamMalformed
+from metrics.logs import EventLog
+
+_LOG = EventLog("gw.calls")
+
+
+def unreadable(error: Exception) -> UpstreamMalformed:
+    """What is raised in the place of an error that reading an answer has raised."""
+    _LOG.error("answer_unreadable", exc_info=True, error=type(error).__name__)
+    return UpstreamMalformed(f"an answer that cannot be read: {error!r:.200}")

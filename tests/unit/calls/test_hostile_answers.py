@@ -1,0 +1,180 @@
+"""Whatever stands in an upstream's answer, reading it is no fault of the gateway's.
+
+Every place of every transcript holds something else in turn that readers of JSON trip over. What
+comes of it is an answer, or an error of the upstream's; the guard that would tell of a fault of
+ours is never asked. A fixed seed draws some of the cases.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from channels.errors import UpstreamError
+from channels.protocols.dialect import DIALECTS
+from channels.wire.http import UpstreamRequest
+from gw.calls import attempt, blocks
+from gw.calls.blocks import EventBlocks
+from gw.calls.call import Framing, SseFraming
+from gw.calls.speech import Speech, TranslatedFraming
+from tests.support.aio import run
+from tests.unit.calls.fake_wire import answer
+from tests.unit.calls.test_failure_classes import WAYS
+from tests.unit.calls.world import world
+from tests.unit.translators.test_odd_values import places, replaced
+
+TRANSCRIPTS = Path(__file__).parents[1] / "channels" / "transcripts"
+REQUEST = UpstreamRequest("POST", "http://a.example/", (), b"{}")
+STAND_IN = "here it stands"
+HOSTILE = {
+    "arrays, 500 deep": "[" * 500 + '"x"' + "]" * 500,
+    "objects, 500 deep": '{"content":' * 500 + '"x"' + "}" * 500,
+    "arrays, 990 deep": "[" * 990 + "]" * 990,
+    "arrays, 20,000 deep": "[" * 20_000 + "]" * 20_000,
+    "arrays that end nowhere": "[" * 5_000,
+    "a huge integer": "9" * 400,
+    "an integer of 5,000 digits": "9" * 5_000,
+    "the largest integer there is": str(2**63 - 1),
+    "minus the largest": str(-(2**63)),
+    "infinity": "1e999",
+    "not a number": "NaN",
+    "half a character": '"\\ud800"',
+    "halves in names": '{"\\udfff": "\\ud83d", "type": "\\ud83d"}',
+    "no character": '"\\u0000"',
+    "a long text of escapes": '"' + "\\\\" * 5_000 + '"',
+    "a list of everything": '[null, true, {}, [], "", 1.5, {"text": {"text": []}}]',
+}
+
+
+def fail(error: Exception) -> UpstreamError:
+    raise error
+
+
+@pytest.fixture(autouse=True)
+def _no_guard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempt, "unreadable", fail)
+    monkeypatch.setattr(blocks, "unreadable", fail)
+
+
+def hostile(value: Any, text: str, rng: Random, share: float) -> Iterator[bytes]:
+    """JSON texts with `text` in one place after the other."""
+    for place in places(value):
+        if rng.random() < share:
+            written = json.dumps(replaced(value, place, STAND_IN))
+            yield written.replace(f'"{STAND_IN}"', text).encode()
+
+
+def events_of(path: Path) -> list[bytes]:
+    return [event for event in path.read_bytes().replace(b"\r\n", b"\n").split(b"\n\n") if event]
+
+
+def is_object(event: bytes) -> bool:
+    try:
+        return isinstance(json.loads(event.rpartition(b"data: ")[2]), dict)
+    except ValueError:
+        return False
+
+
+def speech_of(way: str) -> Speech:
+    return WAYS[way](REQUEST)
+
+
+def new_blocks(speech: Speech) -> EventBlocks:
+    meter = speech.dialect.new_meter()
+    framing: Framing = SseFraming()
+    if speech.translated is not None:
+        stream = speech.translated.stream(id="a", created=1, model="m", include_usage=True)
+        framing = TranslatedFraming(stream, framing, meter, has_terminator=True)
+    return EventBlocks(meter, speech, framing, forwards_usage=False)
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+@pytest.mark.parametrize("way", WAYS)
+def test_hostile_whole_answer_is_read_or_refused(way: str, text: str) -> None:
+    rng = Random(f"{way} {text[:9]}")
+    protocol = speech_of(way).dialect.protocol
+    names = {"id": "a", "created": 1, "model": "m"}
+    count = 0
+    for path in sorted((TRANSCRIPTS / f"{protocol}_whole").glob("*.json")):
+        for body in hostile(json.loads(path.read_bytes()), text, rng, 0.3):
+            speech, meter = speech_of(way), DIALECTS[protocol].new_meter()
+            count += 1
+            try:
+                meter.body(body)
+                attempt._refuse_unusable(body, meter, speech)
+                if speech.translated is not None:
+                    speech.translated.answer(body, **names)
+            except UpstreamError:
+                continue
+            assert meter.usage is None or meter.usage.output_tokens < 2**40
+    assert count > 3
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+@pytest.mark.parametrize("way", WAYS)
+def test_hostile_event_is_passed_over_or_ends_the_stream(way: str, text: str) -> None:
+    rng = Random(f"{way} {text[:9]}")
+    count = 0
+    for path in sorted((TRANSCRIPTS / speech_of(way).dialect.protocol).glob("*.sse")):
+        events = events_of(path)[:30]
+        objects = [place for place, event in enumerate(events) if is_object(event)]
+        if not objects:
+            continue
+        index = rng.choice(objects)
+        head, found, data = events[index].rpartition(b"data: ")
+        for odd in hostile(json.loads(data), text, rng, 0.2):
+            stream = [*events[:index], head + found + odd, *events[index + 1 :]]
+            taken = new_blocks(speech_of(way))
+            count += 1
+            try:
+                for event in stream:
+                    taken.take(event + b"\n\n")
+                taken.last()
+            except UpstreamError:
+                continue
+    assert count > 3
+
+
+@pytest.mark.parametrize("way", ["chat", "messages over chat"])
+@pytest.mark.parametrize("depth", [300, 500, 990, 5000])
+def test_answer_with_deeply_nested_content_is_tried_elsewhere(way: str, depth: int) -> None:
+    content = "[" * depth + '"x"' + "]" * depth
+    body = '{"id":"x","choices":[{"message":{"content":%s},"finish_reason":"stop"}]}' % content
+    script = answer(body.encode())
+
+    async def main() -> None:
+        async with world(a=[script]) as w:
+            told = await w.call(stream=False, speech=WAYS[way])
+            assert told.error is not None
+            assert (told.error.http_status, told.error.kind.code) == (502, "upstream_error")
+            assert told.cost == 0
+        async with world(a=[script], b=[answer(b'{"error":{"message":"no"}}', status=400)]) as w:
+            await w.call(stream=False, speech=WAYS[way])
+            assert w.wire.tried == ["a", "b"]
+
+    run(main())
+
+
+def test_fault_in_reading_is_told_in_the_log_and_tried_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, expect_log: Callable[..., None]
+) -> None:
+    monkeypatch.undo()
+    expect_log("answer_unreadable")
+
+    def broken(*_: object) -> None:
+        raise KeyError("a slip of ours")
+
+    monkeypatch.setattr(attempt, "_refuse_unusable", broken)
+
+    async def main() -> None:
+        async with world(a=[answer(b"{}")], b=[answer(b'{"error":{}}', status=400)]) as w:
+            told = await w.call(stream=False)
+            assert w.wire.tried == ["a", "b"]
+            assert told.attempts == ["upstream_malformed"]
+
+    run(main())
