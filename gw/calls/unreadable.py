@@ -1,4 +1,4 @@
-"""The last guard before an upstream's bytes: a fault of ours in reading them is told, and contained.
+"""The last guard before an upstream's bytes: a fault of ours in reading them is told.
 
 Every reader of answers takes any bytes there are. Should one not, then the answer is what cannot be
 used, another channel may do better, and the log says where to look.

@@ -144,4 +144,3 @@ def ends(data: bytes) -> bool:
 
 def _text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
-

@@ -82,9 +82,7 @@ def write_schema(
 class _Writer:
     __slots__ = ("_copies", "_open_refs", "_place", "_report", "_room", "_root")
 
-    def __init__(
-        self, root: Mapping[str, Any], place: str, report: Report, room: CopyRoom
-    ) -> None:
+    def __init__(self, root: Mapping[str, Any], place: str, report: Report, room: CopyRoom) -> None:
         self._root = root
         self._place = place
         self._report = report

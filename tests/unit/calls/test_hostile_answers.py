@@ -144,7 +144,8 @@ def test_hostile_event_is_passed_over_or_ends_the_stream(way: str, text: str) ->
 @pytest.mark.parametrize("depth", [300, 500, 990, 5000])
 def test_answer_with_deeply_nested_content_is_tried_elsewhere(way: str, depth: int) -> None:
     content = "[" * depth + '"x"' + "]" * depth
-    body = '{"id":"x","choices":[{"message":{"content":%s},"finish_reason":"stop"}]}' % content
+    message = f'{{"content":{content}}}'
+    body = f'{{"id":"x","choices":[{{"message":{message},"finish_reason":"stop"}}]}}'
     script = answer(body.encode())
 
     async def main() -> None:
