@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import Callable
 
 from actors.clock import Clock
+from actors.identity import ProcessIdentity
 from actors.store.database import Database, StoreUnavailable
 from actors.store.queries import load
 from metrics.logs import EventLog
@@ -42,14 +43,14 @@ class ChangeFeed:
         self,
         *,
         database: Database,
-        process_id: str,
+        identity: ProcessIdentity,
         clock: Clock,
         on_change: Callable[[str], None],
         on_gap: Callable[[], None],
         on_heard: Callable[[float], None],
     ) -> None:
         self._database = database
-        self._process_id = process_id
+        self._identity = identity
         self._clock = clock
         self._on_change = on_change
         self._on_gap = on_gap
@@ -69,7 +70,7 @@ class ChangeFeed:
         while True:
             token = await self._questions.get()
             try:
-                await self._database.fetch_one(SQL["answer"], (f"{token} {self._process_id}",))
+                await self._database.fetch_one(SQL["answer"], (f"{token} {self._identity.id}",))
             except StoreUnavailable as error:  # who asks gives up by itself
                 self._log.warning("question_unanswered", error=str(error))
 
@@ -78,7 +79,7 @@ class ChangeFeed:
 
         Raises StoreUnavailable.
         """
-        said = f"{ECHO} {self._process_id} {self._clock.monotonic()!r}"
+        said = f"{ECHO} {self._identity.id} {self._clock.monotonic()!r}"
         await self._database.fetch_one(SQL["say"], (said,))
 
     def _take(self, payload: str) -> None:
@@ -87,7 +88,7 @@ class ChangeFeed:
             self._questions.put_nowait(rest)
         elif kind == ECHO:
             process_id, _, said_at = rest.partition(" ")
-            if process_id == self._process_id:
+            if process_id == self._identity.id:
                 self._on_heard(float(said_at))
         else:
             self._on_change(payload)

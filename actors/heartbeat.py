@@ -8,22 +8,17 @@ trusts it (`recovery.py`).
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from pathlib import Path
 
 import ujson
 
 from actors.clock import Clock
+from actors.identity import SQL, ProcessIdentity, sign_on, sign_on_again
 from actors.live import Delivered, LiveCalls
 from actors.store.database import Database, StoreUnavailable
-from actors.store.queries import load
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
-SQL = load("actors", "processes.sql")
 INTERVAL_SECONDS = 1.0
 # Without an answer for so long the beats have not gone on without a break, whatever they say later:
 # a statement may hang in a frozen database and still succeed.
@@ -32,30 +27,6 @@ BREAK_SECONDS = 5.0
 LATE_SECONDS = 1.0
 # So many calls are priced in about a millisecond, while every stream waits.
 CALLS_AT_ONCE = 200
-
-
-@dataclass(frozen=True, slots=True)
-class ProcessIdentity:
-    """Who this process is to others: `boot_id` tells whether its pid can be looked up from here."""
-
-    id: str
-    host: str
-    boot_id: str
-    pid: int
-
-    @classmethod
-    def of_this_process(cls, process_id: str) -> ProcessIdentity:
-        """The identity of the running process."""
-        return cls(id=process_id, host=socket.gethostname(), boot_id=_boot_id(), pid=os.getpid())
-
-
-def _boot_id() -> str:
-    """This boot of this kernel and this pid namespace, or nothing where that cannot be known."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
-    except OSError:
-        return ""
 
 
 class Heartbeat:
@@ -81,6 +52,7 @@ class Heartbeat:
         # Since when the database has answered every beat; None while it does not.
         self.connected_since: float | None = None
         self._last_beat = 0.0
+        self._has_signed_on = False
 
     def __repr__(self) -> str:
         return f"<Heartbeat {self.identity.id} {len(self._live)} live calls>"
@@ -119,9 +91,8 @@ class Heartbeat:
 
     async def beat(self) -> None:
         """One sign of life."""
-        who = self.identity
         try:
-            await self._database.execute(SQL["beat"], (who.id, who.host, who.boot_id, who.pid))
+            await self._sign()
             await self._report_delivered()
             for chore in self._chores:
                 await chore()
@@ -134,6 +105,17 @@ class Heartbeat:
         if self.connected_since is None or now - self._last_beat > BREAK_SECONDS:
             self.connected_since = now
         self._last_beat = now
+
+    async def _sign(self) -> None:
+        """Say that the process lives; under another id when others have taken it for dead."""
+        signed = self.identity.id
+        if await self._database.execute(SQL["beat"], (signed,)):
+            return
+        if self._has_signed_on:
+            await sign_on_again(self._database, self.identity, signed, self._metrics)
+        else:
+            await sign_on(self._database, self.identity)
+            self._has_signed_on = True
 
     async def leave(self) -> None:
         """Sign off: nothing lives here any more."""
@@ -166,14 +148,3 @@ def delivered_to_json(delivered: Delivered) -> dict[str, int | str]:
         "cache_write": delivered.cache_write_tokens,
         "basis": delivered.basis,
     }
-
-
-def is_pid_alive(pid: int) -> bool:
-    """Whether a process of this machine has this number."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True  # someone else's, so it is there
-    return True

@@ -1,7 +1,11 @@
 -- beat --
--- The process lives. It is made anew when another took it for dead.
-INSERT INTO processes (id, host, boot_id, pid) VALUES (%s, %s, %s, %s)
-ON CONFLICT (id) DO UPDATE SET heartbeat_at = now()
+-- The process lives, unless others have declared it dead.
+UPDATE processes SET heartbeat_at = now() WHERE id = %s AND buried_at IS NULL
+
+-- sign_on --
+-- The process begins to live under this id.
+INSERT INTO processes (id, host, boot_id, pid, pid_started) VALUES (%s, %s, %s, %s, %s)
+ON CONFLICT (id) DO NOTHING
 
 -- delivered --
 -- What calls under way have delivered so far. A hold that is being settled at this moment is left alone:
@@ -19,13 +23,15 @@ DELETE FROM processes p
 WHERE p.id = %s AND NOT EXISTS (SELECT FROM holds h WHERE h.process_id = p.id)
 
 -- others --
--- The other processes and the age of their last sign of life, in seconds.
-SELECT id, host, boot_id, pid, extract(epoch FROM now() - heartbeat_at)::float8
-FROM processes WHERE id <> %s
+-- The other processes, when each last gave a sign of life, and whether it was declared dead.
+SELECT id, host, boot_id, pid, pid_started, heartbeat_at, buried_at IS NOT NULL FROM processes WHERE id <> %s
+
+-- bury --
+-- Declare a process dead: in any case, or only if this is still its last sign of life.
+SELECT process_bury(%s, %s, %s)
 
 -- orphans --
--- Processes that left no row behind, only holds older than so many seconds. Younger ones may belong to
--- one that was taken for dead and is about to say otherwise.
+-- Processes that left no row behind, only holds older than so many seconds: these may hold nothing more.
 SELECT DISTINCT h.process_id FROM holds h
 WHERE h.created_at < now() - make_interval(secs => %s) AND NOT EXISTS (SELECT FROM processes p WHERE p.id = h.process_id)
 

@@ -1,22 +1,29 @@
 """Settles the calls of processes that died (contract §3: crash).
 
-A process is dead when it ran on this very kernel and its pid is gone, or when its heartbeat has
-stopped while ours went on without a break: after an outage of the database everybody's heartbeat is
-old, and nobody is dead for that. Its calls end as `interrupted` at what they were last known to
-have delivered. Going through the ledger like any settlement, two processes that recover the same
-calls do no harm.
+A process of this very kernel is dead when it is gone, and never for its silence: one that stands
+still is the business of whoever keeps it running. Of any other there is only its heartbeat: it is
+taken for dead when we have seen none for a while in which ours went on without a break. No clock
+is compared with another, and after an outage of the database, when nobody has beaten, nobody is
+dead.
+
+That can be a mistake, so it is told before anything is settled: a process declared dead holds no
+more money under its id (`identity.py`). Its calls end as `interrupted` at what they were last known
+to have delivered, and are corrected, row and cost, should their true settlements come after all.
+Going through the ledger like any settlement, two processes that recover the same calls do no harm.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 import ujson
 
 from actors.clock import Clock
-from actors.heartbeat import SQL, Heartbeat
+from actors.heartbeat import Heartbeat
+from actors.identity import SQL
 from actors.live import LiveCalls
 from actors.store.database import Database, StoreUnavailable
 from actors.wallet.ledger import read_holds_summary
@@ -42,7 +49,7 @@ class Recovery:
         wallets: Wallets,
         live: LiveCalls,
         unsettled: Callable[[], set[UUID]],
-        is_pid_alive: Callable[[int], bool],
+        is_process_alive: Callable[[int, int], bool],
         clock: Clock,
         metrics: Metrics,
     ) -> None:
@@ -51,10 +58,13 @@ class Recovery:
         self._wallets = wallets
         self._live = live
         self._unsettled = unsettled
-        self._is_pid_alive = is_pid_alive
+        self._is_process_alive = is_process_alive
         self._clock = clock
         self._metrics = metrics
         self._log = EventLog("actors.recovery")
+        # Of each process that only its heartbeat can tell of: its last one, and since when we have
+        # seen no other, on our monotonic clock.
+        self._seen: dict[str, tuple[datetime, float]] = {}
 
     async def run(self) -> None:
         """Sweep for ever."""
@@ -76,31 +86,53 @@ class Recovery:
         return recovered
 
     async def _dead(self) -> list[str]:
+        """The processes to settle for; each has been declared dead before it is returned."""
         mine = self._heartbeat.identity
-        dead = []
         others = await self._database.fetch_all(SQL["others"], (mine.id,))
         # After the read: had it hung for long, our own heartbeat would have too.
         is_judge = self._heartbeat.steady_seconds >= STALE_SECONDS
-        for process_id, host, boot_id, pid, age_seconds in others:
-            is_neighbour = boot_id != "" and (host, boot_id) == (mine.host, mine.boot_id)
-            if (is_neighbour and not self._is_pid_alive(pid)) or (
-                is_judge and age_seconds > STALE_SECONDS
-            ):
+        dead, seen = [], {}
+        for process_id, host, boot_id, pid, pid_started, beat_at, is_buried in others:
+            if is_buried:  # by another, which may have died over it
                 dead.append(process_id)
+            elif mine.shares_pids(host, boot_id):
+                if not self._is_process_alive(pid, pid_started) and await self._bury(process_id):
+                    dead.append(process_id)
+            else:
+                seen[process_id] = self._since(process_id, beat_at)
+                is_silent = self._clock.monotonic() - seen[process_id][1] > STALE_SECONDS
+                if is_judge and is_silent and await self._bury(process_id, beat_at):
+                    dead.append(process_id)
+        self._seen = seen
         if is_judge:
             orphans = await self._database.fetch_all(SQL["orphans"], (STALE_SECONDS,))
             dead.extend(row[0] for row in orphans if row[0] != mine.id)
         return dead
 
+    def _since(self, process_id: str, beat_at: datetime) -> tuple[datetime, float]:
+        """This heartbeat of a process, and when it was first seen here."""
+        known = self._seen.get(process_id)
+        return known if known and known[0] == beat_at else (beat_at, self._clock.monotonic())
+
+    async def _bury(self, process_id: str, beat_at: datetime | None = None) -> bool:
+        """Declare a process dead, if this is still its last heartbeat (None: in any case)."""
+        mine = self._heartbeat.identity.id
+        row = await self._database.fetch_one(SQL["bury"], (process_id, mine, beat_at))
+        if row is None or not row[0]:
+            return False
+        self._log.info("process_declared_dead", process=process_id, silent=beat_at is not None)
+        return True
+
     async def _settle_all(self, process_id: str) -> int:
         recovered = 0
-        tried: set[str] = set()
+        # Others may have declared ourselves dead: calls that live here end by themselves.
+        tried = self._live.ids() | self._unsettled()
         while True:
             found = await self._database.fetch_all(SQL["holds_of"], (process_id,))
-            rows = [row for row in found if row[0] not in tried]
+            rows = [row for row in found if UUID(row[0]) not in tried]
             if not rows:  # what is left could not be settled; the writer has said why
                 break
-            tried.update(row[0] for row in rows)
+            tried.update(UUID(row[0]) for row in rows)
             for row in rows:
                 self._settle(row)
             for account_id in {row[1] for row in rows}:
@@ -117,7 +149,7 @@ class Recovery:
         call = ujson.loads(call_text)
         delivered = ujson.loads(delivered_text) if delivered_text else {}
         now = self._clock.now()
-        self._wallets.settle(
+        self._wallets.recover(
             CallFacts(
                 call_id=UUID(call_id),
                 account_id=account_id,

@@ -18,7 +18,8 @@ from contextlib import AsyncExitStack
 from actors.changes import ChangeFeed
 from actors.clock import SystemClock
 from actors.directory import ChannelDirectory
-from actors.heartbeat import Heartbeat, ProcessIdentity, is_pid_alive
+from actors.heartbeat import Heartbeat
+from actors.identity import ProcessIdentity, is_process_alive
 from actors.limits.accounts import AccountLimits
 from actors.limits.limiter import Limiter
 from actors.limits.parent import ParentBackend
@@ -250,7 +251,7 @@ class Gateway:
     def _start_ledger(self) -> None:
         self._writer = LedgerWriter(
             database=self._database,
-            process_id=self._identity.id,
+            identity=self._identity,
             clock=self._clock,
             metrics=self.metrics,
         )
@@ -274,7 +275,7 @@ class Gateway:
         )
         self._feed = ChangeFeed(
             database=self._database,
-            process_id=self._identity.id,
+            identity=self._identity,
             clock=self._clock,
             on_change=self._on_change,
             on_gap=self._on_gap,
@@ -302,7 +303,7 @@ class Gateway:
             wallets=self._wallets,
             live=self._live,
             unsettled=self._writer.unsettled,
-            is_pid_alive=is_pid_alive,
+            is_process_alive=is_process_alive,
             clock=self._clock,
             metrics=self.metrics,
         )
@@ -315,7 +316,7 @@ class Gateway:
         self._keep("changes", self._feed.run)
         self._neighbours = Neighbours(
             database=self._database,
-            process_id=self._identity.id,
+            identity=self._identity,
             settled=self._wallets.settled,
         )
         await self._neighbours.start()

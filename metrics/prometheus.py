@@ -57,6 +57,8 @@ class Metrics:
         self._idempotency = make.counter("gw_idempotency_total")
         self._settle_noops = make.counter("gw_settle_noops_total")[()]
         self._recovered = make.counter("gw_calls_recovered_total")[()]
+        self._corrected = make.counter("gw_recoveries_corrected_total")[()]
+        self._taken_for_dead = make.counter("gw_taken_for_dead_total")[()]
         self._batch_messages = make.histogram("gw_ledger_batch_messages")[()]
         self._batch_seconds = make.histogram("gw_ledger_batch_seconds")[()]
         self._ledger_retries = make.counter("gw_ledger_retries_total")[()]
@@ -222,7 +224,15 @@ class Metrics:
         """Calls of a lost process were settled here."""
         self._recovered.value += count
 
+    def settlement_corrected(self) -> None:
+        """A settlement came after recovery's, and row and cost were corrected to it."""
+        self._corrected.value += 1
+
     # The process
+
+    def taken_for_dead(self) -> None:
+        """Other processes have declared this one dead; it goes on under another id."""
+        self._taken_for_dead.value += 1
 
     def call_log_kept(self, is_kept: bool) -> None:
         """The last round over the call log's months did everything it was to do."""

@@ -160,6 +160,15 @@ SERIES: tuple[Series, ...] = (
         "gw_calls_recovered_total", "counter", (), "Calls of a lost process settled by this one."
     ),
     Series(
+        "gw_recoveries_corrected_total",
+        "counter",
+        (),
+        "Calls that another process had settled for this one, corrected to their true cost.",
+    ),
+    Series(
+        "gw_taken_for_dead_total", "counter", (), "Times other processes took this one for dead."
+    ),
+    Series(
         "gw_ledger_batch_messages",
         "histogram",
         (),

@@ -20,6 +20,8 @@ from actors.wallet.messages import Hold, Record, RefusalReason, Settle, Void
 from actors.wallet.parameters import parameters
 
 SQL = load("actors.wallet", "ledger.sql")
+# Why each hold of a process is refused that was declared dead, or that no row of `processes` names.
+BURIED = "buried"
 
 
 class Executor(Protocol):
@@ -46,9 +48,16 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """What a batch did. A hold in neither `refused` nor `taken` (by its place) was granted."""
+    """What a batch did. A hold in neither `refused` nor `taken` (by its place) was granted.
+
+    `corrected`: calls that recovery had settled, whose row and cost are now those of their true
+    settlement; they are not among the `settled`. `is_buried`: others have declared the process
+    dead, and none of the holds was looked at.
+    """
 
     settled: frozenset[UUID]
+    corrected: frozenset[UUID]
+    is_buried: bool
     refused: dict[int, RefusalReason]
     taken: dict[int, Standing]  # its idempotency key was not free
     balances: dict[str, tuple[int, int]]  # account id -> balance, held, in nano-USD
@@ -80,9 +89,13 @@ async def apply(session: Executor, process_id: str, batch: Batch) -> Applied:
     answer = rows[0][0]
     found = ujson.loads(answer) if isinstance(answer, str) else answer
     unsettled = {UUID(call_id) for call_id in found["unsettled"]}
+    refused = dict(found["refused"])
+    is_buried = BURIED in refused.values()  # the whole batch's holds, or none
     return Applied(
         settled=frozenset(s.facts.call_id for s in settlements) - unsettled,
-        refused=dict(found["refused"]),
+        corrected=frozenset(map(UUID, found.get("corrected", ()))),
+        is_buried=is_buried,
+        refused={} if is_buried else refused,
         taken=dict(found["taken"]),
         balances={account: (balance, held) for account, balance, held in found["accounts"]},
     )
@@ -143,8 +156,13 @@ async def read_holds_summary(database: Database) -> tuple[int, float]:
 
 
 def _first_of_each_call(settlements: Sequence[Settle | Void]) -> list[Settle | Void]:
-    """A call that is settled twice within a batch would break the whole of it."""
+    """A call that is settled twice within a batch would break the whole of it.
+
+    What recovery makes of a call gives way to what the call itself says.
+    """
     first: dict[UUID, Settle | Void] = {}
     for settlement in settlements:
-        first.setdefault(settlement.facts.call_id, settlement)
+        found = first.setdefault(settlement.facts.call_id, settlement)
+        if isinstance(found, Settle) and found.is_recovery:
+            first[settlement.facts.call_id] = settlement
     return list(first.values())

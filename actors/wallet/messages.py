@@ -88,18 +88,23 @@ class Outcome(Struct, frozen=True, kw_only=True):
 class Settle(Struct, frozen=True, kw_only=True):
     """Release the hold of a call, take its cost, write its row: all or nothing, once.
 
-    `claim_end` says what becomes of its idempotency key, if it claimed one.
+    `claim_end` says what becomes of its idempotency key, if it claimed one. `is_recovery`: it is
+    made for a process taken for dead, at what is known; should the true settlement come after all,
+    row and cost are corrected to it.
     """
 
     facts: CallFacts
     outcome: Outcome
     claim_end: ClaimEnd = None
+    is_recovery: bool = False
 
 
 class Void(Struct, frozen=True, kw_only=True):
     """Release the hold of a call if there is one: its caller never learnt that it was granted.
 
-    No row is written; the caller, who gave up, writes its own. A key that it claimed is free.
+    No row is written; the caller, who gave up, writes its own (`Record`). Where recovery has
+    settled the call meanwhile, that row takes the place of recovery's. A key that it claimed is
+    free.
     """
 
     facts: CallFacts

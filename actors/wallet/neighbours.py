@@ -12,6 +12,7 @@ import itertools
 from asyncio import Future
 from collections.abc import Awaitable, Callable
 
+from actors.identity import ProcessIdentity
 from actors.store.database import Database, StoreUnavailable
 from actors.store.queries import load
 from actors.wallet.messages import LedgerUnavailable
@@ -34,14 +35,14 @@ class Neighbours:
         self,
         *,
         database: Database,
-        process_id: str,
+        identity: ProcessIdentity,
         settled: Callable[[str], Awaitable[None]],
     ) -> None:
         """`settled` waits until what this process knows of an account is written."""
         self._database = database
-        self._process_id = process_id
+        self._identity = identity
         self._settled = settled
-        self._questions = (f"{process_id}/{number}" for number in itertools.count())
+        self._questions = (f"{identity.id}/{number}" for number in itertools.count())
         self._silent: dict[str, tuple[set[str], Future[None]]] = {}  # by question: who is to answer
         self._asked: asyncio.Queue[tuple[str, str]] = asyncio.Queue()  # question, account
         self._log = EventLog("actors.wallet")
@@ -69,13 +70,13 @@ class Neighbours:
             accounts = {account_id for _, account_id in asked}
             try:
                 await asyncio.gather(*(self._settled(account_id) for account_id in accounts))
-                answers = [f"{DONE} {question} {self._process_id}" for question, _ in asked]
+                answers = [f"{DONE} {question} {self._identity.id}" for question, _ in asked]
                 await self._database.fetch_all(SQL["say"], (answers,))
             except (StoreUnavailable, LedgerUnavailable) as error:  # who asks does not wait long
                 self._log.warning("neighbours_unanswered", error=str(error))
 
     async def _settled_elsewhere(self, account_id: str) -> None:
-        rows = await self._database.fetch_all(SQL["others"], (self._process_id, RECENT_SECONDS))
+        rows = await self._database.fetch_all(SQL["others"], (self._identity.id, RECENT_SECONDS))
         silent = {row[0] for row in rows}
         if not silent:
             return

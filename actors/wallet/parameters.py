@@ -40,7 +40,7 @@ def parameters(
     records: Sequence[Record],
 ) -> tuple[str | None, ...]:
     """What `ledger.sql` hands to `ledger_apply`, in its order."""
-    claims = _claims(settlements, holds)
+    unusual = _unusual(settlements, holds)
     return (
         process_id,
         _rows(_accounts(settlements, holds, records)),
@@ -50,7 +50,7 @@ def parameters(
         _rows(map(_hold, range(len(holds)), holds)) if holds else None,
         to_json([_call(hold) for hold in holds]) if holds else None,
         to_json([_record(record) for record in records]) if records else None,
-        to_json(claims) if claims is not None else None,
+        to_json(unusual) if unusual is not None else None,
     )
 
 
@@ -196,10 +196,10 @@ def _call(hold: Hold) -> dict[str, Any]:
     }
 
 
-def _claims(
+def _unusual(
     settlements: Sequence[Settle | Void], holds: Sequence[Hold]
-) -> dict[str, list[dict[str, Any]]] | None:
-    """What the batch says of idempotency keys; None, as nearly always, when it says nothing."""
+) -> dict[str, list[Any]] | None:
+    """Idempotency keys, and which settlements are recovery's; None, as nearly always: neither."""
     wanted = [
         {
             "seq": seq,
@@ -215,7 +215,9 @@ def _claims(
         for settlement in settlements
         if (end := _claim_end(settlement)) is not None
     ]
-    return {"wanted": wanted, "ended": ended} if wanted or ended else None
+    recovered = [s.facts.call_id.hex for s in settlements if isinstance(s, Settle) and s.is_recovery]
+    found = {"wanted": wanted, "ended": ended, "recovered": recovered}
+    return {name: said for name, said in found.items() if said} or None
 
 
 def _claim_end(settlement: Settle | Void) -> ClaimEnd:

@@ -39,6 +39,7 @@ WHERE (kind IN ('topup', 'trial')) <> (call_id IS NULL) OR NOT CASE kind
     WHEN 'hold' THEN amount_nano_usd = 0 AND held_nano_usd >= 0
     WHEN 'settle' THEN amount_nano_usd <= 0 AND held_nano_usd <= 0
     WHEN 'refund' THEN amount_nano_usd = 0 AND held_nano_usd <= 0
+    WHEN 'correction' THEN held_nano_usd = 0
     ELSE amount_nano_usd > 0 AND held_nano_usd = 0 END
 
 -- row_is_sound --
@@ -47,11 +48,38 @@ SELECT request_id::text, status, cost_nano_usd FROM call_logs
 WHERE status NOT IN ('success', 'error', 'interrupted', 'rejected') OR status = 'rejected' AND cost_nano_usd <> 0
 
 -- call_is_settled_once --
--- No call was settled or refunded twice, and none without a hold before it.
-SELECT call_id::text, count(*) FILTER (WHERE kind = 'hold'), count(*) FILTER (WHERE kind <> 'hold')
+-- No call was settled or refunded twice, and none without a hold before it. A correction comes after a settlement.
+SELECT call_id::text, count(*) FILTER (WHERE kind = 'hold'),
+       count(*) FILTER (WHERE kind IN ('settle', 'refund')), count(*) FILTER (WHERE kind = 'correction')
 FROM entries WHERE call_id IS NOT NULL
 GROUP BY call_id
-HAVING count(*) FILTER (WHERE kind = 'hold') <> 1 OR count(*) FILTER (WHERE kind <> 'hold') > 1
+HAVING count(*) FILTER (WHERE kind = 'hold') <> 1 OR count(*) FILTER (WHERE kind IN ('settle', 'refund')) > 1
+    OR count(*) FILTER (WHERE kind = 'correction') > 0 AND count(*) FILTER (WHERE kind IN ('settle', 'refund')) <> 1
+
+-- correction_has_its_record --
+-- Every correction entry is what a record of a changed row says was booked, each record continues from what the
+-- call's entries came to before it, and a settlement corrected its call once, and only one of recovery's.
+WITH booked AS (
+    SELECT call_id, sum(amount_nano_usd) AS amount, count(*) AS entries FROM entries WHERE kind = 'correction'
+    GROUP BY call_id
+), told AS (
+    SELECT call_id, sum(booked_nano_usd) AS amount, count(booked_nano_usd) AS entries FROM call_log_corrections
+    GROUP BY call_id HAVING count(booked_nano_usd) > 0
+)
+SELECT coalesce(b.call_id, t.call_id)::text, b.amount::bigint, t.amount::bigint
+FROM booked b FULL JOIN told t ON t.call_id = b.call_id
+WHERE (b.amount, b.entries) IS DISTINCT FROM (t.amount, t.entries)
+UNION ALL
+SELECT c.call_id::text, c.cost_before_nano_usd, c.cost_after_nano_usd
+FROM (SELECT *, lag(cost_after_nano_usd) OVER (PARTITION BY call_id ORDER BY id) AS cost_until_then
+      FROM call_log_corrections) c
+LEFT JOIN entries e ON e.call_id = c.call_id AND e.kind IN ('settle', 'refund')
+WHERE c.cost_before_nano_usd <> coalesce(c.cost_until_then, -e.amount_nano_usd, 0)
+    OR c.cost_before_nano_usd - c.cost_after_nano_usd <> coalesce(c.booked_nano_usd, 0)
+UNION ALL
+SELECT c.call_id::text, count(*), NULL FROM call_log_corrections c WHERE c.cause <> 'duplicate_row'
+GROUP BY c.call_id
+HAVING count(*) > 1 OR NOT EXISTS (SELECT FROM recovered_calls r WHERE r.call_id = c.call_id)
 
 -- hold_is_open_or_resolved --
 -- Every hold entry is either open or resolved, never both and never neither.
@@ -65,23 +93,26 @@ SELECT h.call_id::text, true, NULL FROM holds h
 WHERE NOT EXISTS (SELECT FROM entries e WHERE e.call_id = h.call_id AND e.kind = 'hold')
 
 -- settlement_has_its_row --
--- Every settlement has one call-log row with its cost, and every row with a cost its settlement. A settlement of
--- a dropped month has none; up to a week after it, had the database been away, the sum alone can tell
+-- Every settlement has one call-log row with its cost, corrections included, and every row with a cost its settlement.
+-- A settlement of a dropped month has none; up to a week after it, had the database been away, the sum alone can tell
 -- (dropped_months_add_up).
 WITH kept AS (
     SELECT coalesce((max(month) + interval '1 month 7 days') AT TIME ZONE 'UTC', '-infinity') AS since
     FROM call_log_dropped
+), paid AS (
+    SELECT call_id, sum(amount_nano_usd)::bigint AS amount_nano_usd, min(created_at) AS created_at FROM entries
+    WHERE kind IN ('settle', 'correction') GROUP BY call_id
 )
 SELECT coalesce(e.call_id, l.request_id)::text, -e.amount_nano_usd, l.cost_nano_usd
-FROM (SELECT call_id, amount_nano_usd, created_at FROM entries WHERE kind = 'settle') e
+FROM paid e
 FULL JOIN (SELECT request_id, sum(cost_nano_usd) AS cost_nano_usd FROM call_logs
            WHERE cost_nano_usd <> 0 GROUP BY request_id) l ON l.request_id = e.call_id
 WHERE -coalesce(e.amount_nano_usd, 0) <> coalesce(l.cost_nano_usd, 0)
   AND (l.request_id IS NOT NULL OR e.created_at >= (SELECT since FROM kept)
        OR EXISTS (SELECT FROM call_logs r WHERE r.request_id = e.call_id))
 UNION ALL
-SELECT e.call_id::text, -e.amount_nano_usd, NULL FROM entries e
-WHERE e.kind = 'settle' AND e.created_at >= (SELECT since FROM kept)
+SELECT e.call_id::text, -e.amount_nano_usd, NULL FROM paid e
+WHERE e.created_at >= (SELECT since FROM kept)
   AND NOT EXISTS (SELECT FROM call_logs l WHERE l.request_id = e.call_id)
 UNION ALL
 SELECT request_id::text, NULL, count(*) FROM call_logs GROUP BY request_id HAVING count(*) > 1
@@ -90,7 +121,8 @@ SELECT request_id::text, NULL, count(*) FROM call_logs GROUP BY request_id HAVIN
 -- The settlements without a row come to what the rows of the dropped months had cost.
 SELECT e.cost::bigint, d.cost::bigint
 FROM (SELECT coalesce(-sum(amount_nano_usd), 0) AS cost FROM entries
-      WHERE kind = 'settle' AND NOT EXISTS (SELECT FROM call_logs l WHERE l.request_id = call_id)) e,
+      WHERE kind IN ('settle', 'correction')
+        AND NOT EXISTS (SELECT FROM call_logs l WHERE l.request_id = call_id)) e,
      (SELECT coalesce(sum(cost_nano_usd), 0) AS cost, count(*) AS months FROM call_log_dropped) d
 WHERE d.months > 0 AND e.cost <> d.cost
 
@@ -104,7 +136,7 @@ WHERE NOT EXISTS (SELECT FROM entries e
 -- Every remembered answer, kept or too large, is that of a settled call.
 SELECT i.account_id, i.key, i.call_id::text, i.state FROM idempotency i
 WHERE i.state <> 'executing'
-  AND NOT EXISTS (SELECT FROM entries e WHERE e.call_id = i.call_id AND e.kind = 'settle')
+  AND NOT EXISTS (SELECT FROM entries e WHERE e.call_id = i.call_id AND e.kind IN ('settle', 'correction'))
 
 -- hold_has_a_live_call --
 -- No hold is left by a process that gives no sign of life.

@@ -109,6 +109,10 @@ class Wallets:
         """End a call that holds money: entry, row, release and claim commit together, once."""
         self._tell(facts.account_id, Settle(facts=facts, outcome=outcome, claim_end=claim_end))
 
+    def recover(self, facts: CallFacts, outcome: Outcome) -> None:
+        """End a call of a process taken for dead, at what is known of it, until it says more."""
+        self._tell(facts.account_id, Settle(facts=facts, outcome=outcome, is_recovery=True))
+
     def void(self, facts: CallFacts, *, has_claim: bool = False) -> None:
         """Give back a hold, if there is one, and its claim, without writing a row."""
         self._tell(facts.account_id, Void(facts=facts, has_claim=has_claim))

@@ -9,6 +9,11 @@ When the database goes away the batch is sent again until it is back; applying i
 nothing, and a server that was only frozen is first made to end the session that may still be
 running it. Holds do not wait for that: their askers give up (`wallets.py`), what may have been
 granted unseen is voided, and what was never sent is forgotten.
+
+A hold whose asker has left or was told otherwise is never kept: if it is granted after all, by a
+batch that took long or by one whose answer was lost, a `Void` follows and gives it back. Should the
+process be taken for dead or die in between, recovery gives it back; the call's row is the one that
+says what its client was told, whichever of the two was quicker (`ledger_apply`).
 """
 
 from __future__ import annotations
@@ -21,6 +26,7 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from actors.clock import Clock
+from actors.identity import ProcessIdentity, sign_on_again
 from actors.mailbox import Envelope
 from actors.store.database import Database, Session, StoreUnavailable
 from actors.wallet.claims import Keep, KeepNothing
@@ -65,13 +71,13 @@ class LedgerWriter:
         self,
         *,
         database: Database,
-        process_id: str,
+        identity: ProcessIdentity,
         clock: Clock,
         metrics: Metrics,
         patience_seconds: float = 5.0,
     ) -> None:
         self._database = database
-        self._process_id = process_id
+        self._identity = identity
         self._clock = clock
         self._metrics = metrics
         self._patience_seconds = patience_seconds
@@ -157,8 +163,9 @@ class LedgerWriter:
         is_repeat = False
         while True:
             try:
-                await self._apply(work, is_repeat=is_repeat)
-                return
+                work = await self._apply(work, is_repeat=is_repeat)
+                if not work:
+                    return
             except StoreUnavailable as error:
                 await self._drop_session()
                 self._metrics.ledger_retry()
@@ -184,7 +191,8 @@ class LedgerWriter:
                     await self._finish([one])
                 return
 
-    async def _apply(self, work: list[Work], *, is_repeat: bool) -> None:
+    async def _apply(self, work: list[Work], *, is_repeat: bool) -> list[Work]:
+        """Apply `work` in one transaction; return what is to be applied in another."""
         holds = [(wallet, e, e.message) for wallet, e in work if isinstance(e.message, Hold)]
         settlements = [e.message for _, e in work if isinstance(e.message, Settle | Void)]
         batch = Batch(
@@ -192,23 +200,33 @@ class LedgerWriter:
             holds=[message for _, _, message in holds],
             records=[e.message for _, e in work if isinstance(e.message, Record)],
         )
+        left: list[Work] = []
         if len(batch):
             if self._session is None:
                 session = await self._database.session()
                 self._session = session
-                await take_over(session, self._process_id)
+                await take_over(session, self._identity.first_id)
             started = self._clock.monotonic()
-            applied = await apply(self._session, self._process_id, batch)
+            signed = self._identity.id
+            applied = await apply(self._session, signed, batch)
             self._metrics.ledger_batch(size=len(batch), seconds=self._clock.monotonic() - started)
             for account_id, (balance, held) in applied.balances.items():
                 self.on_balance(account_id, balance - held)
-            self._answer_holds(holds, applied)
-            if not is_repeat:  # else it may have been this batch that settled them
-                self._look_for_noops(batch, applied)
-        self._report(work)
+            self._look_for_late(batch, applied, is_repeat=is_repeat)
+            if applied.is_buried:
+                await sign_on_again(self._session, self._identity, signed, self._metrics)
+                left = [
+                    (wallet, e) for wallet, e, _ in holds if not _is_given_up(e)
+                ]
+                work = [one for one in work if not isinstance(one[1].message, Hold)]
+            else:
+                self._answer_holds(holds, applied)
+        if work:
+            self._report(work)
         for _, envelope in work:
             if isinstance(envelope.message, Barrier):
                 envelope.answer(None)
+        return left
 
     def _answer_holds(
         self, holds: list[tuple[Wallet, Envelope[Message], Hold]], applied: Applied
@@ -233,13 +251,18 @@ class LedgerWriter:
                 self._metrics.settle_latency(now - envelope.put_at)
         self._metrics.mailbox(actor="ledger", depth=len(work), wait_seconds=now - work[0][1].put_at)
 
-    def _look_for_noops(self, batch: Batch, applied: Applied) -> None:
-        """Say which calls were settled before: recovery was quicker, by mistake."""
+    def _look_for_late(self, batch: Batch, applied: Applied, *, is_repeat: bool) -> None:
+        """Say which calls recovery had settled, by mistake, and which somebody else had."""
         for settlement in batch.settlements:
-            is_noop = settlement.facts.call_id not in applied.settled
-            if is_noop and isinstance(settlement, Settle):
+            call_id = settlement.facts.call_id
+            if call_id in applied.settled or isinstance(settlement, Void) or settlement.is_recovery:
+                continue
+            if call_id in applied.corrected:
+                self._metrics.settlement_corrected()
+                self._log.warning("recovery_corrected", call=call_id.hex)
+            elif not is_repeat:  # else it may have been this batch that settled it
                 self._metrics.settle_noop()
-                self._log.warning("settled_already", call=settlement.facts.call_id.hex)
+                self._log.warning("settled_already", call=call_id.hex)
 
     def _give_up_holds(self, work: list[Work]) -> None:
         """Tell holds that have waited too long; a hold already sent may stand, so it is voided."""

@@ -1,17 +1,24 @@
-"""`gw ledger`: prove from the database that the money adds up (contract §1, §3).
+"""`gw ledger`: prove from the database that the money adds up, and mend rows (contract §1, §3).
 
-The invariants are `actors/wallet/verify.py`; this only prints what they say.
+The invariants are `actors/wallet/verify.py`, what is mended `repair.py` beside it; this only prints
+what they say.
 """
 
 from __future__ import annotations
 
+import getpass
+import os
+import socket
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from actors.wallet.money import format_usd
+from actors.wallet.repair import Repair, Row
+from actors.wallet.repair import repair as repair_ledger
 from actors.wallet.verify import VerifyReport
 from actors.wallet.verify import verify as verify_ledger
-from gw.cli.arguments import add_command, add_noun
+from gw.cli.arguments import add_command, add_noun, label
 from gw.cli.context import Context, with_database
 from gw.cli.failures import EXIT_REFUSED
 from gw.cli.output import Answer, sheet, table
@@ -22,7 +29,7 @@ if TYPE_CHECKING:
 
 def add(nouns: Subparsers) -> None:
     """Add the noun to the command line."""
-    verbs = add_noun(nouns, "ledger", "prove the ledger")
+    verbs = add_noun(nouns, "ledger", "prove and repair the ledger")
     text = "prove that every balance is the sum of its entries; exit 1 and the rows where not"
     parser = add_command(verbs, "verify", text, with_database(verify))
     parser.add_argument(
@@ -30,10 +37,77 @@ def add(nouns: Subparsers) -> None:
         action="store_true",
         help="work out each call's cost again from its row too; reads the whole call log",
     )
+    text = "show what it takes to give each call of the log its one row; with --apply, do it"
+    parser = add_command(verbs, "repair", text, with_database(repair))
+    parser.add_argument(
+        "--apply",
+        action="store_true",
+        help="take the other rows out, book differences, keep a record of both; one transaction",
+    )
+    parser.add_argument(
+        "--by",
+        metavar="NAME",
+        type=label,
+        default=None,
+        help="who does it, for the record (default: the user of the system)",
+    )
 
 
 async def verify(context: Context, options: Namespace) -> Answer:
     return verify_answer(await verify_ledger(context.database, with_costs=options.costs))
+
+
+async def repair(context: Context, options: Namespace) -> Answer:
+    by = options.by or f"{_user()}@{socket.gethostname()}"
+    found = await repair_ledger(context.database, by=by, is_applied=options.apply)
+    return repair_answer(found, by=by, is_applied=options.apply)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a number without a name, as containers have
+        return f"uid {os.getuid()}"
+
+
+def repair_answer(found: Sequence[Repair], *, by: str, is_applied: bool) -> Answer:
+    """Each call that has, or had, more rows than one: what stays, what goes, what is booked."""
+    calls = [_repaired(one) for one in found]
+    record = {"applied": is_applied, "by": by, "calls": calls}
+    if not calls:
+        return Answer(record, "every call has one row; there is nothing to repair")
+    lines = [{**one, "stays": _row_text(one["stays"]), "goes": _rows_text(one["goes"])} for one in calls]
+    text = table(lines, ("call", "account", "stays", "goes", "booked_usd"))
+    verdict = "repaired" if is_applied else "nothing was changed; --apply does it"
+    return Answer(record, f"{text}\n\n{len(calls)} calls: {verdict}")
+
+
+def _repaired(one: Repair) -> dict[str, Any]:
+    return {
+        "call": one.call_id,
+        "account": one.account_id,
+        "paid_usd": format_usd(one.paid_nano_usd),
+        "booked_usd": format_usd(one.booked_nano_usd),
+        "stays": _row(one.stays),
+        "goes": [_row(row) for row in one.goes],
+    }
+
+
+def _row(row: Row) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "status": row.status,
+        "error_code": row.error_code,
+        "cost_usd": format_usd(row.cost_nano_usd),
+    }
+
+
+def _row_text(row: Mapping[str, Any]) -> str:
+    return f"{row['id']} {row['status']} {row['cost_usd']}"
+
+
+def _rows_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    return "; ".join(map(_row_text, rows))
 
 
 def verify_answer(report: VerifyReport) -> Answer:

@@ -115,8 +115,8 @@ class ClaimMachine(LedgerMachine):
     @rule(facts=LedgerMachine.calls)
     def void_with_its_key(self, facts: CallFacts) -> None:
         self.run(Batch(settlements=[Void(facts=facts, has_claim=True)]))
-        self._end_claim(facts, "free")
-        self.close(facts, 0)
+        self._end_claim(facts, "free", is_void=True)
+        self.close(facts, 0, status=None)
 
     @rule(seconds=st.sampled_from((60.0, CLAIM_SECONDS, KEEP_SECONDS)))
     def time_passes(self, seconds: float) -> None:
@@ -146,8 +146,9 @@ class ClaimMachine(LedgerMachine):
             return "reuse"
         return "stored" if row.state == "stored" else "too_large"
 
-    def _end_claim(self, facts: CallFacts, end: str) -> None:
-        if facts.call_id not in self.open or end == "left":
+    def _end_claim(self, facts: CallFacts, end: str, *, is_void: bool = False) -> None:
+        is_late = facts.call_id in (self.ever_recovered if is_void else self.recovered)
+        if not (facts.call_id in self.open or is_late) or end == "left":
             return
         for place, row in list(self.claims.items()):
             if row.call_id == facts.call_id and row.state == "executing":

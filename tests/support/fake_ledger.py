@@ -8,13 +8,14 @@ same rules on both and so proves the fake.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
 import ujson
 
+from actors.identity import SQL as PROCESS_SQL
 from actors.store.database import StatementRefused, StoreUnavailable
 from actors.wallet import ledger, verify
 from tests.support.composite import read_rows
@@ -33,6 +34,10 @@ class FakeLedger:
     entries: list[tuple[str, str | None, UUID | None, str, int, int]] = field(default_factory=list)
     rows: dict[UUID, dict[str, Any]] = field(default_factory=dict)
     claims: FakeClaims = field(default_factory=FakeClaims)
+    # Calls that recovery has settled, and whether it wrote their row; what was corrected since.
+    recovered: dict[UUID, bool] = field(default_factory=dict)
+    corrections: dict[UUID, int] = field(default_factory=dict)  # what was booked
+    buried: set[str] = field(default_factory=set)
     # What goes wrong next: before the statement, or after it has committed.
     lose_before: int = 0
     lose_after: int = 0
@@ -59,6 +64,14 @@ class FakeLedger:
 
     async def close(self) -> None:
         return None
+
+    async def execute(self, sql: str, params: Sequence[Any] = ()) -> int:
+        assert sql == PROCESS_SQL["sign_on"], sql
+        return 1
+
+    def may_hold(self, process_id: str) -> bool:
+        """Whether a process may hold money: others have not declared it dead."""
+        return process_id not in self.buried
 
     async def fetch_one(self, sql: str, params: Sequence[Any] = ()) -> tuple[Any, ...] | None:
         rows = await self.fetch_all(sql, params)
@@ -93,16 +106,19 @@ class FakeLedger:
         if self.lose_before:
             self.lose_before -= 1
             raise StoreUnavailable("lost before the statement")
-        _, accounts, keys, settlements, details, holds, calls, rows, claims = params
-        if self.refuses_answers and claims is not None and '"body"' in claims:
+        process, accounts, keys, settlements, details, holds, calls, rows, unusual = params
+        if self.refuses_answers and unusual is not None and '"body"' in unusual:
             raise StatementRefused("54000", "too large")
         ended, wanted = _settlements(settlements, details), _holds(holds, calls)
+        is_buried = not self.may_hold(process)
         answer = self.apply(
             ended,
-            wanted,
+            [] if is_buried else wanted,
             ujson.loads(rows) if rows is not None else [],
-            ujson.loads(claims) if claims is not None else None,
+            ujson.loads(unusual) if unusual is not None else None,
         )
+        if is_buried:
+            answer["refused"] = [[hold["seq"], ledger.BURIED] for hold in wanted]
         answer["accounts"] = self._touched(accounts, ended, wanted)
         _check_keys(keys, wanted)
         self.batches.append(len(ended) - len(answer["unsettled"]))
@@ -118,13 +134,25 @@ class FakeLedger:
         settlements: list[dict[str, Any]],
         holds: list[dict[str, Any]],
         rows: list[dict[str, Any]],
-        claims: dict[str, list[dict[str, Any]]] | None,
+        unusual: dict[str, list[Any]] | None,
     ) -> dict[str, Any]:
-        settled = [s["call_id"] for s in settlements if self._settle(s)]
-        for end in (claims or {}).get("ended", ()):
-            if end["call_id"] in settled:
+        unusual = unusual or {}
+        recovered = unusual.get("recovered", ())
+        settled = [s["call_id"] for s in settlements if self._settle(s, recovered)]
+        corrected = [
+            s["call_id"]
+            for s in settlements
+            if s["call_id"] not in (*settled, *recovered) and self._correct(s)
+        ]
+        given_up = [
+            s["call_id"]
+            for s in settlements
+            if s["status"] is None and UUID(s["call_id"]) in self.recovered
+        ]
+        for end in unusual.get("ended", ()):
+            if end["call_id"] in (*settled, *corrected, *given_up):
                 self.claims.end(end)
-        wanted = {want["seq"]: want for want in (claims or {}).get("wanted", ())}
+        wanted = {want["seq"]: want for want in unusual.get("wanted", ())}
         refused, taken = [], []
         ordered = sorted(holds, key=lambda h: (h["account_id"], h["seq"]))
         for hold in ordered:
@@ -140,9 +168,10 @@ class FakeLedger:
             elif want is not None:
                 self.claims.claim(want)
         for row in rows:
-            self.rows.setdefault(UUID(row["request_id"]), row)
+            self._record(row)
         return {
             "unsettled": [s["call_id"] for s in settlements if s["call_id"] not in settled],
+            "corrected": corrected,
             "refused": refused,
             "taken": taken,
         }
@@ -164,11 +193,15 @@ class FakeLedger:
             return None
         return self.claims.standing(want, open_calls=set(self.holds))
 
-    def _settle(self, settlement: Mapping[str, Any]) -> bool:
+    def _settle(self, settlement: dict[str, Any], recovered: Collection[str]) -> bool:
         call_id = UUID(settlement["call_id"])
         hold = self.holds.pop(call_id, None)
         if hold is None:
             return False
+        if settlement["call_id"] in recovered:
+            self.recovered[call_id] = call_id not in self.rows
+            if call_id in self.rows:  # its client was refused: what it holds goes back
+                settlement = {**settlement, "cost": 0, "status": None, "kind": "refund"}
         account, key, amount = hold["account_id"], hold["key_id"], hold["amount"]
         cost = settlement["cost"]
         self.balances[account] -= cost
@@ -176,9 +209,38 @@ class FakeLedger:
         self.spent_by_key[key] += cost
         self.held_by_key[key] -= amount
         self.entries.append((account, key, call_id, settlement["kind"], -cost, -amount))
-        if settlement.get("status") is not None:
-            self.rows[call_id] = dict(settlement)
+        if settlement["status"] is not None:
+            account_and_key = {"account_id": account, "key_id": key}
+            self.rows[call_id] = {**settlement, **account_and_key}
         return True
+
+    def _correct(self, true: Mapping[str, Any]) -> bool:
+        """A call that recovery settled has its true settlement, or the row of its refusal."""
+        call_id = UUID(true["call_id"])
+        if (
+            true["status"] is None
+            or call_id not in self.recovered
+            or call_id in self.corrections
+            or call_id not in self.rows
+        ):
+            return False
+        row = self.rows[call_id]
+        account, key, difference = row["account_id"], row["key_id"], row["cost"] - true["cost"]
+        self.corrections[call_id] = difference
+        self.balances[account] += difference
+        self.spent_by_key[key] -= difference
+        self.entries.append((account, key, call_id, "correction", difference, 0))
+        place = {name: row[name] for name in ("account_id", "key_id", "created_at")}
+        self.rows[call_id] = {**true, **place}
+        return True
+
+    def _record(self, row: dict[str, Any]) -> None:
+        call_id = UUID(row["request_id"])
+        row = {**row, "call_id": row["request_id"], "cost": 0}
+        if self.recovered.get(call_id):
+            self._correct(row)
+        elif call_id not in self.recovered:
+            self.rows.setdefault(call_id, row)
 
     def _hold(self, hold: dict[str, Any]) -> str | None:
         call_id, account, key = (
@@ -227,11 +289,20 @@ class FakeLedger:
         resolutions = [e[2] for e in self.entries if e[3] in ("settle", "refund")]
         if len(resolutions) != len(set(resolutions)):
             found.append("call_is_settled_once")
+        corrected = [e[2] for e in self.entries if e[3] == "correction"]
+        if len(corrected) != len(set(corrected)) or not set(corrected) <= set(resolutions):
+            found.append("call_is_settled_once")
+        booked = {e[2]: e[4] for e in self.entries if e[3] == "correction"}
+        if booked != self.corrections:
+            found.append("correction_has_its_record")
+        for call_id, row in self.rows.items():
+            if row["cost"] != -sum(e[4] for e in self.entries if e[2] == call_id):
+                found.append("settlement_has_its_row")
         for call_id in {e[2] for e in self.entries if e[3] == "hold"}:
             if (call_id in self.holds) == (call_id in resolutions):
                 found.append("hold_is_open_or_resolved")
         held = {(e[0], e[2]) for e in self.entries if e[3] == "hold"}
-        settled = {e[2] for e in self.entries if e[3] == "settle"}
+        settled = {e[2] for e in self.entries if e[3] in ("settle", "correction")}
         for (account, _), row in self.claims.rows.items():
             if (account, row.call_id) not in held:
                 found.append("key_was_claimed_by_a_call")

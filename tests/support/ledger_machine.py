@@ -6,6 +6,7 @@ model says, and every invariant of `gw ledger verify` must hold.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -18,6 +19,9 @@ from actors.wallet.messages import CallFacts, Hold, Outcome, Record, Settle, Voi
 ACCOUNTS = ("acct_a", "acct_b")
 KEYS = {"acct_a": ("key_a", "key_a_capped"), "acct_b": ("key_b",)}
 CAP = 900
+
+# What may happen around a hold whose asker is told that there is none, in any order.
+REFUSAL = ("hold", "record", "void", "recover")
 
 amounts = st.integers(min_value=0, max_value=500)
 accounts = st.sampled_from(ACCOUNTS)
@@ -33,7 +37,10 @@ class LedgerMachine(RuleBasedStateMachine):
         self.balance = dict.fromkeys(ACCOUNTS, 0)
         self.open: dict[UUID, tuple[str, str, int]] = {}
         self.spent = {key: 0 for keys in KEYS.values() for key in keys}
-        self.ended: set[UUID] = set()
+        self.rows: dict[UUID, tuple[str, int]] = {}  # status and cost
+        self.recovered: dict[UUID, str] = {}  # and the key; those that are not corrected
+        self.ever_recovered: set[UUID] = set()
+        self.is_buried = False
         self.counter = 0
         self.last: Batch | None = None
 
@@ -49,6 +56,18 @@ class LedgerMachine(RuleBasedStateMachine):
         raise NotImplementedError
 
     def balance_of(self, account_id: str) -> tuple[int, int]:
+        raise NotImplementedError
+
+    def log_rows(self) -> list[tuple[UUID, str, int]]:
+        """Call, status and cost of every row of the call log."""
+        raise NotImplementedError
+
+    def bury(self) -> None:
+        """Others declare the process dead."""
+        raise NotImplementedError
+
+    def sign_on_again(self) -> None:
+        """The process goes on under another id."""
         raise NotImplementedError
 
     # Rules
@@ -88,31 +107,70 @@ class LedgerMachine(RuleBasedStateMachine):
         """Less, equal, more than the hold; again; or for a call that was never admitted."""
         applied = self.run(Batch(settlements=[Settle(facts=facts, outcome=outcome(cost))]))
         assert (facts.call_id in applied.settled) == (facts.call_id in self.open)
+        assert (facts.call_id in applied.corrected) == (facts.call_id in self.recovered)
         self.close(facts, cost)
+
+    @rule(facts=calls, cost=st.integers(min_value=0, max_value=300))
+    def recover(self, facts: CallFacts, cost: int) -> None:
+        """Others settle a call, by mistake or not; its own settlement may follow, or have come."""
+        applied = self.run(Batch(settlements=[recovery(facts, cost)]))
+        is_open = facts.call_id in self.open
+        assert (applied.settled, applied.corrected) == (
+            {facts.call_id} if is_open else set(),
+            set(),
+        )
+        if is_open:
+            self.close(facts, cost, status="interrupted")
+            self.recovered[facts.call_id] = facts.key_id
+            self.ever_recovered.add(facts.call_id)
+
+    @rule(account=accounts, amount=amounts, cost=amounts, steps=st.permutations(REFUSAL))
+    def refuse_late(self, account: str, amount: int, cost: int, steps: list[str]) -> None:
+        """A call is refused while its hold is being made: in any order it has one row, at no cost.
+
+        What is still held in the end is what recovery finds.
+        """
+        facts = self.new_facts(account, KEYS[account][0])
+        for step in (*steps, "recover"):
+            if step == "hold":
+                batch = Batch(holds=[Hold(facts=facts, amount_nano_usd=amount)])
+            elif step == "record":
+                row = Record(facts=facts, outcome=outcome(0, status="rejected"))
+                batch = Batch(records=[row])
+            elif step == "void":
+                batch = Batch(settlements=[Void(facts=facts)])
+            else:
+                batch = Batch(settlements=[recovery(facts, cost)])
+            self.run(batch)
+        self.rows[facts.call_id] = ("rejected", 0)
+
+    @rule()
+    def be_taken_for_dead(self) -> None:
+        self.bury()
+        self.is_buried = True
 
     @rule(facts=calls)
     def void(self, facts: CallFacts) -> None:
         self.run(Batch(settlements=[Void(facts=facts)]))
-        self.close(facts, 0)
+        self.close(facts, 0, status=None)
 
     @rule(facts=calls, cost=st.integers(min_value=0, max_value=300), amount=amounts)
     def settle_and_hold_together(self, facts: CallFacts, cost: int, amount: int) -> None:
         """What a settlement releases can be held within the same batch."""
         fresh = self.new_facts(facts.account_id, facts.key_id)
+        refused = self.new_facts(facts.account_id, facts.key_id)
         cap = CAP if facts.key_id.endswith("capped") else None
         applied = self.run(
             Batch(
                 settlements=[Settle(facts=facts, outcome=outcome(cost))],
                 holds=[Hold(facts=fresh, amount_nano_usd=amount, cap_nano_usd=cap)],
                 records=[
-                    Record(
-                        facts=self.new_facts(facts.account_id, facts.key_id),
-                        outcome=outcome(0, status="rejected"),
-                    )
+                    Record(facts=refused, outcome=outcome(0, status="rejected")),
                 ],
             )
         )
         self.close(facts, cost)
+        self.rows[refused.call_id] = ("rejected", 0)
         expected = self.expect_hold(fresh.account_id, fresh.key_id, amount, cap)
         assert applied.refused.get(0) == expected
         if expected is None:
@@ -128,9 +186,10 @@ class LedgerMachine(RuleBasedStateMachine):
             return
         batch = Batch(settlements=self.last.settlements, records=self.last.records)
         before = {account: self.balance_of(account) for account in ACCOUNTS}
-        assert self.apply(batch).settled == frozenset()
+        repeated = self.apply(batch)
+        assert (repeated.settled, repeated.corrected) == (frozenset(), frozenset())
         standing = [h for h in self.last.holds if h.facts.call_id in self.open]
-        again = self.apply(Batch(holds=standing))
+        again = self._apply(Batch(holds=standing))
         assert (again.refused, again.taken) == ({}, {})
         assert {account: self.balance_of(account) for account in ACCOUNTS} == before
 
@@ -141,6 +200,11 @@ class LedgerMachine(RuleBasedStateMachine):
             assert self.balance_of(account) == (self.balance[account], held)
 
     @invariant()
+    def every_call_has_its_one_row(self) -> None:
+        expected = sorted((call, *row) for call, row in self.rows.items())
+        assert sorted(self.log_rows()) == expected
+
+    @invariant()
     def ledger_verifies(self) -> None:
         assert self.faults() == []
 
@@ -148,7 +212,19 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def run(self, batch: Batch) -> Applied:
         self.last = batch
-        return self.apply(batch)
+        return self._apply(batch)
+
+    def _apply(self, batch: Batch) -> Applied:
+        """Apply a batch as the writer does: what a buried process may not hold, it holds as another."""
+        applied = self.apply(batch)
+        assert applied.is_buried == bool(self.is_buried and batch.holds)
+        if not applied.is_buried:
+            return applied
+        assert (applied.refused, applied.taken) == ({}, {})
+        self.sign_on_again()
+        self.is_buried = False
+        again = self.apply(Batch(holds=batch.holds))
+        return replace(again, settled=applied.settled, corrected=applied.corrected)
 
     def expect_hold(self, account: str, key: str, amount: int, cap: int | None) -> str | None:
         held = sum(a for acct, _, a in self.open.values() if acct == account)
@@ -161,12 +237,22 @@ class LedgerMachine(RuleBasedStateMachine):
                 return "spend_cap"
         return None
 
-    def close(self, facts: CallFacts, cost: int) -> None:
-        found = self.open.pop(facts.call_id, None)
+    def close(self, facts: CallFacts, cost: int, *, status: str | None = "success") -> None:
+        """A call ends, or what recovery made of it is corrected; without a status it is void."""
+        call_id = facts.call_id
+        found = self.open.pop(call_id, None)
         if found is not None:
             account, key, _ = found
-            self.balance[account] -= cost
-            self.spent[key] += cost
+            before = 0
+        elif call_id in self.recovered and status is not None:
+            account, key = facts.account_id, self.recovered.pop(call_id)
+            before = self.rows[call_id][1]
+        else:
+            return
+        self.balance[account] -= cost - before
+        self.spent[key] += cost - before
+        if status is not None:
+            self.rows[call_id] = (status, cost)
 
     def new_facts(self, account: str, key: str) -> CallFacts:
         self.counter += 1
@@ -178,6 +264,11 @@ class LedgerMachine(RuleBasedStateMachine):
             model="m",
             submitted_at=1_790_000_000.0,
         )
+
+
+def recovery(facts: CallFacts, cost: int) -> Settle:
+    """What others make of a call whose process they take for dead."""
+    return Settle(facts=facts, outcome=outcome(cost, status="interrupted"), is_recovery=True)
 
 
 def outcome(cost: int, status: Any = "success") -> Outcome:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from uuid import UUID, uuid4
 
 from actors.clock import SystemClock
-from actors.heartbeat import Heartbeat, ProcessIdentity
+from actors.heartbeat import Heartbeat
+from actors.identity import ProcessIdentity
 from actors.live import Delivered, LiveCalls
 from actors.recovery import Recovery
 from actors.store.database import Database
@@ -29,7 +30,7 @@ from tests.support.clock import FakeClock
 class Process:
     """One process and the verbs of a test."""
 
-    id: str
+    identity: ProcessIdentity
     database: Database
     clock: FakeClock
     live: LiveCalls
@@ -78,10 +79,10 @@ class Process:
         )
         self.live.leave(facts.call_id)
 
-    def refuse(self, account_id: str, key_id: str) -> None:
-        """Write the row of a call that was refused."""
+    def refuse(self, account_id: str, key_id: str, *, facts: CallFacts | None = None) -> None:
+        """Write the row of a call that was refused, a new one if none is given."""
         now = SystemClock().now()
-        facts = CallFacts(
+        facts = facts or CallFacts(
             call_id=uuid4(),
             account_id=account_id,
             key_id=key_id,
@@ -113,12 +114,13 @@ async def process(
     """A process that has signed on and whose writer runs; it vanishes without signing off."""
     clock, live, metrics = FakeClock(), LiveCalls(), Metrics()
     async with Database(url) as database:
+        identity = ProcessIdentity(process_id, host, boot_id, pid)
         writer = LedgerWriter(
-            database=database, process_id=process_id, clock=SystemClock(), metrics=metrics
+            database=database, identity=identity, clock=SystemClock(), metrics=metrics
         )
         wallets = Wallets(writer=writer, database=database, clock=SystemClock(), metrics=metrics)
         heartbeat = Heartbeat(
-            identity=ProcessIdentity(id=process_id, host=host, boot_id=boot_id, pid=pid),
+            identity=identity,
             database=database,
             live=live,
             clock=clock,
@@ -130,14 +132,14 @@ async def process(
             wallets=wallets,
             live=live,
             unsettled=writer.unsettled,
-            is_pid_alive=lambda pid: pid not in gone_pids,
+            is_process_alive=lambda pid, _: pid not in gone_pids,
             clock=clock,
             metrics=metrics,
         )
         task = asyncio.create_task(writer.run())
         await heartbeat.beat()
         try:
-            yield Process(process_id, database, clock, live, wallets, writer, heartbeat, recovery)
+            yield Process(identity, database, clock, live, wallets, writer, heartbeat, recovery)
         finally:
             task.cancel()
             await asyncio.wait([task])

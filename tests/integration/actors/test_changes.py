@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from actors.changes import HEARD_CHANNEL, ChangeFeed, heard_by_all
-from actors.heartbeat import SQL as PROCESS_SQL
+from actors.identity import ProcessIdentity, sign_on
 from actors.store.database import Database
 from gw.accounts import store
 from tests.support.aio import eventually, run
@@ -15,7 +15,11 @@ from tests.support.clock import FakeClock
 
 
 async def beat(database: Database, process_id: str) -> None:
-    await database.execute(PROCESS_SQL["beat"], (process_id, "host", "boot", 1))
+    await sign_on(database, who(process_id))
+
+
+def who(process_id: str) -> ProcessIdentity:
+    return ProcessIdentity(process_id, "host", "boot", 1)
 
 
 @asynccontextmanager
@@ -27,7 +31,7 @@ async def gateway(
     async with Database(url) as database:
         feed = ChangeFeed(
             database=database,
-            process_id=process_id,
+            identity=who(process_id),
             clock=FakeClock(),
             on_change=heard.append,
             on_gap=lambda: heard.append("gap"),

@@ -43,7 +43,7 @@ def test_process_is_signed_on_with_its_age_by_the_clock_of_the_database(database
             row = await database.fetch_one(
                 "SELECT host, boot_id, pid, now() - heartbeat_at < interval '5 minutes'"
                 " FROM processes WHERE id = %s",
-                (mine.id,),
+                (mine.identity.id,),
             )
             assert row == ("here", "boot", 77, True)
 

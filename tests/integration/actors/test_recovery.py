@@ -14,6 +14,7 @@ from actors.wallet.ledger import read_balance
 from actors.wallet.messages import CallFacts
 from actors.wallet.verify import verify
 from tests.integration.actors.process import (
+    Process,
     age_holds,
     open_holds,
     process,
@@ -21,10 +22,11 @@ from tests.integration.actors.process import (
     rows_of,
     silence,
 )
-from tests.integration.money import ACCOUNT, open_account
+from tests.integration.money import ACCOUNT, KEY, open_account
 from tests.support.aio import eventually, run
 
 ExpectLog = Callable[..., None]
+PLACE = "SELECT id, created_at FROM call_logs WHERE request_id = %s"  # of a row in the log
 GONE = 4711
 
 
@@ -100,11 +102,12 @@ def test_stranger_is_recovered_after_ten_seconds_of_silence(
         async with ledger(database_url) as database:
             await die_with_a_call(database_url, **who)
             async with process(database_url, gone_pids=frozenset({GONE})) as judge:
+                await silence(database, "proc_dead", 3600.0)  # by a clock that we do not ask
                 await judge.beat_for(30)
-                assert await judge.recovery.sweep() == 0  # its heart has just stopped
-                await silence(database, "proc_dead", 9.0)
+                assert await judge.recovery.sweep() == 0  # seen for the first time
+                await judge.beat_for(10)
                 assert await judge.recovery.sweep() == 0
-                await silence(database, "proc_dead", 10.5)
+                await judge.beat_for(1)
                 assert await judge.recovery.sweep() == 1
             assert await open_holds(database) == 0
 
@@ -121,9 +124,11 @@ def test_judge_whose_own_heart_has_not_beaten_for_ten_seconds_waits(
             await die_with_a_call(database_url, host="elsewhere")
             await silence(database, "proc_dead", 3600.0)
             async with process(database_url) as judge:
+                assert await judge.recovery.sweep() == 0
+                judge.clock.advance(30.0)  # of which it knows nothing: it has not beaten
                 await judge.beat_for(9)
                 assert await judge.recovery.sweep() == 0
-                await judge.beat_for(1)
+                await judge.beat_for(2)
                 assert await judge.recovery.sweep() == 1
 
     run(main())
@@ -184,10 +189,17 @@ def test_two_judges_at_once_settle_every_call_once(
     run(main())
 
 
-def test_process_that_was_taken_for_dead_settles_too_late_and_harmlessly(
+async def take_for_dead(judge: Process) -> None:
+    """The judge sees no heartbeat of a stranger for long enough."""
+    assert await judge.recovery.sweep() == 0
+    await judge.beat_for(11)
+    assert await judge.recovery.sweep() > 0
+
+
+def test_answered_call_costs_what_it_costs_though_others_had_settled_it(
     database_url: str, expect_log: ExpectLog
 ) -> None:
-    expect_log("calls_recovered", "settled_already")
+    expect_log("calls_recovered", "taken_for_dead", "recovery_corrected", "settled_already")
 
     async def main() -> None:
         async with (
@@ -195,23 +207,126 @@ def test_process_that_was_taken_for_dead_settles_too_late_and_harmlessly(
             process(database_url) as judge,
             process(database_url, "proc_stalled", host="elsewhere") as stalled,
         ):
-            facts = await stalled.hold(100)
-            stalled.lives(facts, 20)
+            more, less, cut = [await stalled.hold(100) for _ in range(3)]
+            for facts in (more, less, cut):
+                stalled.lives(facts, 20)
             await stalled.heartbeat.beat()
-            await judge.beat_for(11)
-            await silence(database, "proc_stalled", 11.0)
-            assert await judge.recovery.sweep() == 1
-            await stalled.heartbeat.beat()  # it goes on, and signs on again
-            stalled.settle(facts, 500)
+            await take_for_dead(judge)
+            assert await read_balance(database, ACCOUNT) == (10_000 - 60, 0)
+            (before,) = await database.fetch_all(PLACE, (str(more.call_id),))
+
+            again = await stalled.hold(100)  # under another id, which it learns of by this
+            assert stalled.identity.id == "proc_stalled.2"
+            stalled.settle(more, 500)
+            stalled.settle(less, 5)
             await stalled.wallets.settled(ACCOUNT)
-            assert await rows_of(database, facts.call_id) == [
+            stalled.settle(more, 700)  # a third settlement: nothing
+            await stalled.wallets.settled(ACCOUNT)
+            assert await rows_of(database, more.call_id) == [("success", None, 500)]
+            assert await rows_of(database, less.call_id) == [("success", None, 5)]
+            assert await rows_of(database, cut.call_id) == [
                 ("interrupted", "gateway_restarted", 20)
             ]
-            again = await stalled.hold(100)
+            assert await database.fetch_all(PLACE, (str(more.call_id),)) == [before]
+            assert await database.fetch_all(
+                "SELECT cause, corrected_by, row_before ->> 'status', cost_before_nano_usd,"
+                " cost_after_nano_usd, booked_nano_usd FROM call_log_corrections ORDER BY id"
+            ) == [
+                ("settled_after_recovery", "proc_stalled.2", "interrupted", 20, 500, -480),
+                ("settled_after_recovery", "proc_stalled.2", "interrupted", 20, 5, 15),
+            ]
+            await stalled.heartbeat.beat()
             assert await judge.recovery.sweep() == 0
             stalled.settle(again, 5)
             await stalled.wallets.settled(ACCOUNT)
-            assert await read_balance(database, ACCOUNT) == (10_000 - 25, 0)
+            assert await read_balance(database, ACCOUNT) == (10_000 - 530, 0)
+
+    run(main())
+
+
+def test_living_neighbour_that_stands_still_is_left_alone(database_url: str) -> None:
+    async def main() -> None:
+        async with (
+            ledger(database_url),
+            process(database_url) as judge,
+            process(database_url, "proc_still", pid=2) as still,
+        ):
+            facts = await still.hold(100)
+            for _ in range(3):
+                assert await judge.recovery.sweep() == 0
+                await judge.beat_for(60)
+            still.settle(facts, 5)
+            await still.wallets.settled(ACCOUNT)
+
+    run(main())
+
+
+def test_batch_under_way_ends_before_its_process_is_buried(
+    database_url: str, expect_log: ExpectLog
+) -> None:
+    """Its holds are seen and settled: none is left behind by a burial that was quicker."""
+    expect_log("calls_recovered")
+
+    async def main() -> None:
+        async with (
+            ledger(database_url) as database,
+            process(database_url) as judge,
+            process(database_url, "proc_far", host="elsewhere") as far,
+        ):
+            assert await judge.recovery.sweep() == 0
+            await judge.beat_for(11)
+            async with database.transaction() as other:
+                await other.execute("SELECT FROM accounts FOR UPDATE")
+                holding = asyncio.ensure_future(far.hold(100))
+                await waits_for_lock(database, "ledger_apply")
+                sweeping = asyncio.ensure_future(judge.recovery.sweep())
+                await waits_for_lock(database, "process_bury")
+            await holding
+            assert await sweeping == 1
+            assert await open_holds(database) == 0
+
+    run(main())
+
+
+async def waits_for_lock(database: Database, what: str) -> None:
+    """Until a statement that calls `what` waits for a lock."""
+    waiting = (
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE wait_event_type = 'Lock' AND query LIKE %s AND pid <> pg_backend_pid()"
+    )
+    while await database.fetch_one(waiting, (f"%{what}(%",)) == (0,):
+        await asyncio.sleep(0.01)
+
+
+def test_call_that_was_refused_while_its_hold_was_granted_has_one_row(
+    database_url: str, expect_log: ExpectLog
+) -> None:
+    """Its asker was told that there is no hold; the one there is was settled by others."""
+    expect_log("calls_recovered")
+
+    async def main() -> None:
+        async with (
+            ledger(database_url) as database,
+            process(database_url) as judge,
+            process(database_url, "proc_far", host="elsewhere") as far,
+        ):
+            quicker, slower = await far.hold(100), await far.hold(100)
+            far.refuse(ACCOUNT, KEY, facts=slower)
+            await far.wallets.settled(ACCOUNT)
+            await take_for_dead(judge)
+            assert await rows_of(database, quicker.call_id) == [
+                ("interrupted", "gateway_restarted", 0)
+            ]
+            far.refuse(ACCOUNT, KEY, facts=quicker)
+            for facts in (quicker, slower):
+                far.wallets.void(facts)
+            await far.wallets.settled(ACCOUNT)
+            for facts in (quicker, slower):
+                assert await rows_of(database, facts.call_id) == [("rejected", None, 0)]
+            assert await read_balance(database, ACCOUNT) == (10_000, 0)
+            assert await database.fetch_all("SELECT call_id, cause FROM call_log_corrections") == [
+                (str(quicker.call_id), "refused_after_recovery")
+            ]
 
     run(main())
 

@@ -12,6 +12,7 @@ from uuid import UUID
 
 import pytest
 
+from actors.identity import ProcessIdentity, sign_on
 from actors.store.database import Database
 from actors.wallet import ledger
 from actors.wallet.claims import Claim, ClaimEnd, Free, Keep, KeepNothing
@@ -53,6 +54,15 @@ class Book:
             applied.taken.get(seq) or applied.refused.get(seq) or "granted"
             for seq in range(len(holds))
         ]
+
+    async def recover(self, hold: Hold) -> Applied:
+        """Others settle the call, whose process they take for dead."""
+        outcome = Outcome(
+            status="interrupted", cost_nano_usd=0, created_at=1_790_000_000.5, latency_ms=500
+        )
+        return await self.apply(
+            settlements=[Settle(facts=hold.facts, outcome=outcome, is_recovery=True)]
+        )
 
     async def settle(self, hold: Hold, end: ClaimEnd, *, cost: int = 40) -> Applied:
         outcome = Outcome(
@@ -207,14 +217,49 @@ def test_batch_sent_again_finds_its_own_claim(database_url: str) -> None:
     run(main())
 
 
-def test_late_settlement_of_a_recovered_call_leaves_the_key_alone(database_url: str) -> None:
+@pytest.mark.parametrize(
+    ("end", "cost", "then"), [(KEPT, 40, "stored"), (Free(), 0, "granted"), (None, 0, "in_flight")]
+)
+def test_true_settlement_of_a_recovered_call_ends_its_claim(
+    end: ClaimEnd, cost: int, then: str, database_url: str
+) -> None:
     async def main() -> None:
         async with book(database_url) as b:
             first = b.hold()
             await b.ask(first)
-            await b.settle(first, None, cost=0)  # recovery was quicker
-            await b.settle(first, KEPT)
+            await b.recover(first)
             assert await b.ask(b.hold()) == ["in_flight"]
+            await b.settle(first, end, cost=cost)
+            await b.settle(first, KeepNothing())  # a third one changes nothing
+            assert await b.ask(b.hold()) == [then]
+
+    run(main())
+
+
+def test_key_of_a_call_that_was_given_up_after_its_recovery_is_free(database_url: str) -> None:
+    async def main() -> None:
+        async with book(database_url) as b:
+            first = b.hold()
+            await b.ask(first)
+            await b.recover(first)
+            await b.apply(settlements=[Void(facts=first.facts, has_claim=True)])
+            assert await b.ask(b.hold()) == ["granted"]
+
+    run(main())
+
+
+def test_key_that_ran_out_and_was_claimed_anew_is_not_the_late_calls(database_url: str) -> None:
+    async def main() -> None:
+        async with book(database_url) as b:
+            first, second = b.hold(), b.hold()
+            await b.ask(first)
+            await b.recover(first)
+            await b.age(mins=10)
+            assert await b.ask(second) == ["granted"]
+            await b.settle(first, KEPT)  # charged, as it was answered; its key has another answer
+            assert await b.ask(b.hold()) == ["in_flight"]
+            await b.settle(second, KEPT)
+            assert await b.ask(b.hold()) == ["stored"]
 
     run(main())
 
@@ -225,6 +270,8 @@ def test_claims_from_many_processes_at_once_grant_one(database_url: str, process
         async with book(database_url) as b:
             batches = [[b.hold(), b.hold(), b.hold("mine")] for _ in range(processes)]
             databases = [Database(database_url, size=1) for _ in batches]
+            for seq in range(processes):
+                await sign_on(b.database, ProcessIdentity(f"p{seq}", "h", "", seq))
             applied = await asyncio.gather(
                 *(
                     ledger.apply(database, f"p{seq}", Batch(holds=holds))
@@ -238,7 +285,5 @@ def test_claims_from_many_processes_at_once_grant_one(database_url: str, process
             assert sum(1 not in one for one in taken) == 0
             assert sum(2 not in one for one in taken) == 1
             assert {standing for one in taken for standing in one.values()} == {"in_flight"}
-            # Processes that are not signed on own no live call; the ledger must be clean again.
-            await b.database.execute("UPDATE holds SET process_id = %s", (PROCESS,))
 
     run(main())

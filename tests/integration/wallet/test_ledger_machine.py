@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import UUID
 
@@ -11,14 +11,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from actors.identity import SQL, ProcessIdentity, sign_on, sign_on_again
 from actors.store.database import Database
 from actors.wallet import ledger
 from actors.wallet.ledger import Applied, Batch
 from actors.wallet.verify import verify
+from metrics.prometheus import Metrics
 from tests.support.claim_machine import ClaimMachine, ClaimRows
 from tests.support.ledger_machine import KEYS
-
-PROCESS = "proc_machine"
 
 
 class Driver:
@@ -44,7 +44,9 @@ def driver(database_url: str) -> Iterator[Driver]:
     driver.close()
 
 
-def test_postgres_keeps_the_rules(driver: Driver) -> None:
+def test_postgres_keeps_the_rules(driver: Driver, expect_log: Callable[..., None]) -> None:
+    expect_log("taken_for_dead", required=False)
+
     class PostgresLedgerMachine(ClaimMachine):
         def __init__(self) -> None:
             super().__init__()
@@ -55,7 +57,8 @@ def test_postgres_keeps_the_rules(driver: Driver) -> None:
             # Triggers off: the entries' own trigger would refuse to let an example start afresh.
             await database.execute(
                 "SET session_replication_role = replica;"
-                "TRUNCATE idempotency, entries, holds, call_logs, call_log_rollups, processes;"
+                "TRUNCATE idempotency, entries, holds, call_logs, call_log_rollups, processes,"
+                " recovered_calls, call_log_corrections;"
                 "TRUNCATE key_spend, keys, accounts CASCADE;"
                 "SET session_replication_role = DEFAULT"
             )
@@ -69,12 +72,25 @@ def test_postgres_keeps_the_rules(driver: Driver) -> None:
                         " VALUES (%s, %s, 'n', 'console', 'p', %s)",
                         (key, account, key.encode()),
                     )
-            await database.execute(
-                "INSERT INTO processes (id, host, boot_id, pid) VALUES (%s, 'h', '', 1)", (PROCESS,)
-            )
+            self.identity = ProcessIdentity("proc_machine", "h", "", 1)
+            await sign_on(database, self.identity)
 
         def apply(self, batch: Batch) -> Applied:
-            return driver.run(ledger.apply(driver.database, PROCESS, batch))  # type: ignore[no-any-return]
+            return driver.run(ledger.apply(driver.database, self.identity.id, batch))  # type: ignore[no-any-return]
+
+        def bury(self) -> None:
+            buried = (self.identity.id, "proc_other", None)
+            assert driver.run(driver.database.fetch_one(SQL["bury"], buried)) == (True,)
+
+        def sign_on_again(self) -> None:
+            lost = self.identity.id
+            driver.run(sign_on_again(driver.database, self.identity, lost, Metrics()))
+
+        def log_rows(self) -> list[tuple[UUID, str, int]]:
+            rows = driver.run(
+                driver.database.fetch_all("SELECT request_id, status, cost_nano_usd FROM call_logs")
+            )
+            return [(UUID(call), status, cost) for call, status, cost in rows]
 
         def top_up(self, account_id: str, amount: int) -> int:
             return driver.run(ledger.top_up(driver.database, account_id, amount))  # type: ignore[no-any-return]

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from actors.heartbeat import SQL as PROCESS_SQL
+from actors.identity import ProcessIdentity, sign_on
 from actors.store.database import Database
 from actors.wallet.neighbours import PATIENCE_SECONDS, Neighbours
 from tests.support.aio import eventually, jump, run
@@ -30,9 +30,10 @@ async def process(url: str, process_id: str, *, answers: bool = True) -> AsyncIt
             found.asked.append(account_id)
             await found.written.wait()
 
-        found = Process(Neighbours(database=database, process_id=process_id, settled=settled), [])
+        who = ProcessIdentity(process_id, "host", "boot", 1)
+        found = Process(Neighbours(database=database, identity=who, settled=settled), [])
         await found.neighbours.start()
-        await database.execute(PROCESS_SQL["beat"], (process_id, "host", "boot", 1))
+        await sign_on(database, who)
         answering = asyncio.create_task(found.neighbours.run() if answers else asyncio.sleep(0))
         try:
             yield found

@@ -11,12 +11,13 @@ from uuid import UUID
 
 import ujson
 
-from actors.heartbeat import SQL, Heartbeat, ProcessIdentity
+from actors.heartbeat import Heartbeat
+from actors.identity import SQL, ProcessIdentity
 from actors.live import LiveCalls
 from actors.recovery import Recovery
 from actors.store.database import Database, StoreUnavailable
 from actors.wallet import ledger
-from actors.wallet.messages import CallFacts, Hold
+from actors.wallet.messages import CallFacts, Hold, Outcome
 from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
 from metrics.prometheus import Metrics
@@ -31,7 +32,8 @@ class FakeStore(FakeLedger):
     """Several processes' view of one database."""
 
     clock: FakeClock = field(default_factory=FakeClock)
-    processes: dict[str, tuple[str, str, int, float]] = field(default_factory=dict)
+    # Host, boot, pid, start, last heartbeat; `buried` has those that were declared dead.
+    processes: dict[str, tuple[str, str, int, int, float]] = field(default_factory=dict)
     is_away: bool = False
     lost: str | None = None  # this statement does not arrive
     frozen: asyncio.Event | None = None  # statements hang until it is set
@@ -41,8 +43,14 @@ class FakeStore(FakeLedger):
         if self.lost is not None and sql == SQL[self.lost]:
             raise StoreUnavailable("lost")
         if sql == SQL["beat"]:
-            process_id, host, boot_id, pid = params
-            self.processes[process_id] = (host, boot_id, pid, self.clock.monotonic())
+            (process_id,) = params
+            if not self.may_hold(process_id):
+                return 0
+            self.beat(process_id)
+        elif sql == SQL["sign_on"]:
+            process_id, host, boot_id, pid, started = params
+            now = self.clock.monotonic()
+            self.processes.setdefault(process_id, (host, boot_id, pid, started, now))
         elif sql == SQL["delivered"]:
             for said in ujson.loads(params[0]):
                 hold = self.holds.get(UUID(said["call_id"]))
@@ -55,15 +63,31 @@ class FakeStore(FakeLedger):
                 self.processes.pop(process_id, None)
         return 1
 
+    def may_hold(self, process_id: str) -> bool:
+        return process_id in self.processes and process_id not in self.buried
+
+    def beat(self, process_id: str) -> None:
+        who = self.processes[process_id][:4]
+        self.processes[process_id] = (*who, self.clock.monotonic())
+
+    def bury(self, process_id: str, beat_at: float | None) -> bool:
+        who = self.processes.get(process_id)
+        if who is not None and beat_at in (None, who[-1]):
+            self.buried.add(process_id)
+        return who is not None and process_id in self.buried
+
     async def fetch_all(self, sql: str, params: Any = ()) -> list[tuple[Any, ...]]:
         await self._reach()
         now = self.clock.monotonic()
         if sql == SQL["others"]:
             return [
-                (name, host, boot_id, pid, now - beat_at)
-                for name, (host, boot_id, pid, beat_at) in self.processes.items()
+                (name, *who, name in self.buried)
+                for name, who in self.processes.items()
                 if name != params[0]
             ]
+        if sql == SQL["bury"]:
+            process_id, _, beat_at = params
+            return [(self.bury(process_id, beat_at),)]
         if sql == SQL["orphans"]:
             old = {h["process_id"] for h in self.holds.values() if now - h["at"] > params[0]}
             return [(name,) for name in sorted(old - set(self.processes))]
@@ -122,6 +146,14 @@ class Process:
         await self.wallets.hold(Hold(facts=made, amount_nano_usd=amount))
         return made
 
+    def settle(self, call: CallFacts, cost: int) -> None:
+        """End a call, answered in full."""
+        now = self.store.clock.now()
+        self.wallets.settle(
+            call, Outcome(status="success", cost_nano_usd=cost, created_at=now, latency_ms=1)
+        )
+        self.live.leave(call.call_id)
+
     async def beat_for(self, seconds: int) -> None:
         """Live on for so many seconds."""
         for _ in range(seconds):
@@ -154,14 +186,18 @@ async def process(
     host: str = "here",
     boot_id: str = "boot",
     pid: int = 1,
+    pid_started: int = 5,
     gone_pids: frozenset[int] = frozenset(),
 ) -> AsyncIterator[Process]:
-    """A process whose writer runs; its heartbeat beats, and its recovery sweeps, when told."""
+    """A process that has signed on and whose writer runs; it beats and sweeps when it is told.
+
+    Each pid that is not gone is that of a process begun at 5.
+    """
     metrics, live = Metrics(), LiveCalls()
     clock, database = store.clock, cast(Database, store)
-    writer = LedgerWriter(database=database, process_id=process_id, clock=clock, metrics=metrics)
+    identity = ProcessIdentity(process_id, host, boot_id, pid, pid_started)
+    writer = LedgerWriter(database=database, identity=identity, clock=clock, metrics=metrics)
     wallets = Wallets(writer=writer, database=database, clock=clock, metrics=metrics)
-    identity = ProcessIdentity(id=process_id, host=host, boot_id=boot_id, pid=pid)
     heartbeat = Heartbeat(
         identity=identity, database=database, live=live, clock=clock, metrics=metrics
     )
@@ -171,11 +207,12 @@ async def process(
         wallets=wallets,
         live=live,
         unsettled=writer.unsettled,
-        is_pid_alive=lambda pid: pid not in gone_pids,
+        is_process_alive=lambda pid, started: pid not in gone_pids and started == 5,
         clock=clock,
         metrics=metrics,
     )
     task = asyncio.create_task(writer.run())
+    await heartbeat.beat()
     yield Process(identity, store, live, wallets, writer, heartbeat, recovery)
     task.cancel()
     await asyncio.wait([task])

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-from actors.heartbeat import BREAK_SECONDS, Heartbeat, ProcessIdentity
+from actors.heartbeat import BREAK_SECONDS, Heartbeat
+from actors.identity import ProcessIdentity, is_process_alive
 from actors.live import Delivered
 from tests.support.aio import eventually, run
 from tests.unit.actors.fake_store import make_store, process
@@ -23,7 +27,7 @@ def test_beat_says_who_lives_and_goes_on_every_second() -> None:
             beating = asyncio.ensure_future(p.heartbeat.run())
             for beats in range(3):
                 await eventually(lambda: store.clock.sleepers > 0)
-                assert store.processes["proc_judge"] == ("here", "boot", 77, 1000.0 + beats)
+                assert store.processes["proc_judge"] == ("here", "boot", 77, 5, 1000.0 + beats)
                 store.clock.advance(1.0)
             beating.cancel()
             await asyncio.wait([beating])
@@ -195,8 +199,53 @@ def test_process_that_leaves_is_forgotten_unless_it_holds_money() -> None:
     run(main())
 
 
+def test_process_that_was_taken_for_dead_goes_on_under_another_id(expect_log: ExpectLog) -> None:
+    expect_log("taken_for_dead")
+
+    async def main() -> None:
+        store = make_store()
+        async with process(store) as p:
+            await p.heartbeat.beat()
+            store.bury("proc_judge", None)
+            await p.heartbeat.beat()
+            await p.heartbeat.beat()
+            assert p.identity.id == "proc_judge.2"
+            assert store.processes.keys() == {"proc_judge", "proc_judge.2"}
+            del store.processes["proc_judge.2"]  # not even a row is left
+            await p.heartbeat.beat()
+            assert p.identity.id == "proc_judge.3"
+            metric = p.heartbeat._metrics.render("text/plain")[0].decode()
+            assert "gw_taken_for_dead_total 2.0" in metric
+
+    run(main())
+
+
 def test_identity_tells_this_kernel_from_others() -> None:
     me, other = (ProcessIdentity.of_this_process(name) for name in ("a", "b"))
     assert me.pid == os.getpid()
     assert (me.host, me.boot_id) == (other.host, other.boot_id)
     assert "pid:" in me.boot_id
+
+
+def test_pid_is_alive_only_with_the_start_of_its_process() -> None:
+    me = ProcessIdentity.of_this_process("a")
+    assert me.pid_started > 0
+    assert is_process_alive(me.pid, me.pid_started)
+    assert not is_process_alive(me.pid, me.pid_started - 1)  # the number was given out again
+    assert is_process_alive(me.pid, 0)  # a start that nobody knows
+
+
+def test_process_that_stands_still_is_alive_and_one_that_was_killed_is_not() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        assert is_process_alive(child.pid, 0)
+        child.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WNOWAIT)
+        assert is_process_alive(child.pid, 0)
+        child.kill()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert not is_process_alive(child.pid, 0)  # nobody has asked after it, and it is no more
+    finally:
+        child.kill()
+        child.communicate()
+    assert not is_process_alive(child.pid, 0)

@@ -53,7 +53,7 @@ def test_pid_means_nothing_on_another_boot_or_another_host() -> None:
         async with process(store, gone_pids=frozenset({4711})) as judge:
             await judge.heartbeat.beat()
             assert await judge.recovery.sweep() == 0
-            store.processes["proc_dead"] = ("elsewhere", "boot", 4711, store.clock.monotonic())
+            store.processes["proc_dead"] = ("elsewhere", "boot", 4711, 5, store.clock.monotonic())
             assert await judge.recovery.sweep() == 0
             assert len(store.holds) == 1
 
@@ -69,10 +69,10 @@ def test_stranger_is_dead_after_ten_seconds_of_silence_that_were_not_ours(
         store = make_store()
         await die_with_a_call(store, host="elsewhere")
         async with process(store) as judge:
-            await judge.heartbeat.beat()
-            await judge.beat_for(9)
+            assert await judge.recovery.sweep() == 0  # a heartbeat; the last one, it turns out
+            await judge.beat_for(10)
             assert await judge.recovery.sweep() == 0
-            await judge.beat_for(2)
+            await judge.beat_for(1)
             assert await judge.recovery.sweep() == 1
         assert store.faults() == []
 
@@ -85,10 +85,135 @@ def test_judge_that_has_just_come_buries_nobody() -> None:
         await die_with_a_call(store, host="elsewhere")
         store.clock.advance(3600.0)
         async with process(store) as judge:
-            await judge.heartbeat.beat()
+            for _ in range(10):
+                assert await judge.recovery.sweep() == 0
+                await judge.beat_for(1)
+
+    run(main())
+
+
+def test_living_neighbour_is_never_dead_for_its_silence() -> None:
+    async def main() -> None:
+        store = make_store()
+        async with process(store) as judge, process(store, "proc_still", pid=2) as still:
+            await still.hold(1)
+            for _ in range(60):
+                await judge.beat_for(60)
+                assert await judge.recovery.sweep() == 0
+            assert len(store.holds) == 1
+            assert store.buried == set()
+
+    run(main())
+
+
+def test_pid_that_was_given_to_another_process_is_no_sign_of_life(expect_log: ExpectLog) -> None:
+    expect_log("calls_recovered")
+
+    async def main() -> None:
+        store = make_store()
+        await die_with_a_call(store, pid=2, pid_started=4)
+        async with process(store) as judge:
+            assert await judge.recovery.sweep() == 1
+        assert store.faults() == []
+
+    run(main())
+
+
+def test_no_clock_of_the_database_makes_anybody_dead_or_alive(expect_log: ExpectLog) -> None:
+    """It jumps by an hour, on and back: what counts is whether another heartbeat was seen."""
+    expect_log("calls_recovered")
+
+    async def main() -> None:
+        store = make_store()
+        async with process(store) as judge, process(store, "proc_far", host="elsewhere") as far:
+            await far.hold(1)
+            who = store.processes["proc_far"][:4]
+            for beat in range(20):
+                store.processes["proc_far"] = (*who, (-1) ** beat * 3600.0 + beat)
+                await judge.beat_for(1)
+                assert await judge.recovery.sweep() == 0
+            store.processes["proc_far"] = (*who, 1e9)  # it will be young for long
             assert await judge.recovery.sweep() == 0
-            await judge.beat_for(9)
+            await judge.beat_for(11)
+            assert await judge.recovery.sweep() == 1
+
+    run(main())
+
+
+def test_heartbeat_that_comes_before_the_burial_counts() -> None:
+    async def main() -> None:
+        store = make_store()
+        async with process(store) as judge, process(store, "proc_far", host="elsewhere") as far:
+            await far.hold(1)
+            await judge.recovery.sweep()
+            await judge.beat_for(11)
+            bury = store.bury
+            beats: list[str] = []
+
+            def beat_first(process_id: str, beat_at: float | None) -> bool:
+                store.beat(process_id)
+                beats.append(process_id)
+                return bury(process_id, beat_at)
+
+            store.bury = beat_first  # type: ignore[method-assign]
             assert await judge.recovery.sweep() == 0
+            assert beats == ["proc_far"]
+            assert len(store.holds) == 1
+
+    run(main())
+
+
+def test_process_taken_for_dead_learns_it_with_its_next_hold(expect_log: ExpectLog) -> None:
+    """And its calls under way cost what they cost, whatever was believed in between."""
+    expect_log("calls_recovered", "taken_for_dead", "recovery_corrected")
+
+    async def main() -> None:
+        store = make_store()
+        async with process(store) as judge, process(store, "proc_far", host="elsewhere") as far:
+            answered, cut = await far.hold(1), await far.hold(2)
+            for call in (answered, cut):
+                far.live.enter(call.call_id, lambda: Delivered(30, 20, 10, 5))
+            await far.heartbeat.beat()
+            await judge.recovery.sweep()
+            await judge.beat_for(11)
+            assert await judge.recovery.sweep() == 2
+            assert store.balances[ACCOUNT] == 10_000 - 60
+            later = await far.hold(3)  # before its next heartbeat
+            assert far.identity.id == "proc_far.2"
+            assert store.holds[later.call_id]["process_id"] == "proc_far.2"
+            far.settle(answered, 500)
+            await far.wallets.settled(ACCOUNT)
+            assert store.balances[ACCOUNT] == 10_000 - 530
+            assert store.rows[answered.call_id]["status"] == "success"
+            assert store.rows[cut.call_id]["status"] == "interrupted"
+            await far.heartbeat.beat()
+            await judge.beat_for(20)
+            assert await judge.recovery.sweep() == 0  # it is somebody else now, and beats
+            assert store.corrections == {answered.call_id: -470}
+        assert store.faults() == []
+
+    run(main())
+
+
+def test_calls_that_live_here_are_not_recovered_here(expect_log: ExpectLog) -> None:
+    """Whoever declared us dead may have died over it: its work is left to us."""
+    expect_log("taken_for_dead", "calls_recovered")
+
+    async def main() -> None:
+        store = make_store()
+        async with process(store) as p:
+            living, leaked = await p.hold(1), await p.hold(2)
+            p.live.enter(living.call_id, lambda: None)
+            store.bury("proc_judge", None)
+            await p.heartbeat.beat()
+            assert await p.recovery.sweep() == 1
+            assert store.rows.keys() == {leaked.call_id}
+            p.settle(living, 7)
+            await p.wallets.settled(ACCOUNT)
+            assert await p.recovery.sweep() == 0
+            assert store.processes.keys() == {"proc_judge.2"}
+            assert store.rows[living.call_id]["cost"] == 7
+        assert store.faults() == []
 
     run(main())
 
@@ -158,6 +283,7 @@ def test_hold_whose_process_left_no_row_is_settled_when_it_is_old(expect_log: Ex
             await judge.heartbeat.beat()
             await judge.beat_for(20)
             await unknown.hold(1)
+            del store.processes["proc_unknown"]
             assert await judge.recovery.sweep() == 0  # it may be about to say that it lives
             await judge.beat_for(11)
             assert await judge.recovery.sweep() == 1

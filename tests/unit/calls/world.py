@@ -19,6 +19,7 @@ from uuid import UUID
 
 from actors.channel import Lease
 from actors.directory import ChannelDirectory
+from actors.identity import ProcessIdentity
 from actors.live import LiveCalls
 from actors.router import Candidate
 from actors.store.database import Database
@@ -243,7 +244,7 @@ async def world(
     ledger.open_account(ACCOUNT, KEY, balance)
     database = cast(Database, ledger)
     supervisor = Supervisor(clock=clock, metrics=metrics)
-    writer = LedgerWriter(database=database, process_id="p", clock=clock, metrics=metrics)
+    writer = LedgerWriter(database=database, identity=ProcessIdentity("p", "here", "boot", 1), clock=clock, metrics=metrics)
     wallets = Wallets(writer=writer, database=database, clock=clock, metrics=metrics)
     directory = ChannelDirectory(supervisor=supervisor, clock=clock, metrics=metrics)
     if channels is None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 from uuid import UUID
 
+from actors.identity import ProcessIdentity
 from actors.store.database import Database
 from actors.wallet.messages import CallFacts, Hold, Outcome
 from actors.wallet.wallets import Wallets
@@ -36,7 +37,7 @@ async def bank(balance: int = 1000) -> AsyncIterator[Bank]:
     ledger, clock, metrics = FakeLedger(), FakeClock(), Metrics()
     ledger.open_account(ACCOUNT, KEY, balance)
     database = cast(Database, ledger)
-    writer = LedgerWriter(database=database, process_id="p", clock=clock, metrics=metrics)
+    writer = LedgerWriter(database=database, identity=ProcessIdentity("p", "here", "boot", 1), clock=clock, metrics=metrics)
     wallets = Wallets(writer=writer, database=database, clock=clock, metrics=metrics)
     task = asyncio.create_task(writer.run())
     yield Bank(ledger, clock, writer, wallets, task)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine
 from typing import Any, TypeVar, cast
+from uuid import UUID
 
 import hypothesis
 
@@ -29,12 +30,13 @@ class FakeLedgerMachine(ClaimMachine):
     def __init__(self) -> None:
         super().__init__()
         self.ledger = FakeLedger()
+        self.process = 1
         for account, keys in KEYS.items():
             for key in keys:
                 self.ledger.open_account(account, key)
 
     def apply(self, batch: Batch) -> Applied:
-        return _now(ledger.apply(self.ledger, "process", batch))
+        return _now(ledger.apply(self.ledger, f"process.{self.process}", batch))
 
     def top_up(self, account_id: str, amount: int) -> int:
         return _now(ledger.top_up(self.ledger, account_id, amount))
@@ -44,6 +46,15 @@ class FakeLedgerMachine(ClaimMachine):
 
     def faults(self) -> list[Any]:
         return self.ledger.faults()
+
+    def log_rows(self) -> list[tuple[UUID, str, int]]:
+        return [(call, row["status"], row["cost"]) for call, row in self.ledger.rows.items()]
+
+    def bury(self) -> None:
+        self.ledger.buried.add(f"process.{self.process}")
+
+    def sign_on_again(self) -> None:
+        self.process += 1
 
     def pass_time(self, seconds: float) -> None:
         self.ledger.claims.now += seconds

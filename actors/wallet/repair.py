@@ -1,0 +1,100 @@
+"""Repairs a call log in which a call has several rows, as gateways before migration 0012 could leave.
+
+One row stays: what the client of the call was told. The others are kept as they were in
+`call_log_corrections`, with who took them out and when, and where the row that stays says another
+cost than was paid, the difference is an entry of kind `correction`. Everything is one transaction,
+in which the accounts concerned stand still.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from actors.store.database import Database, Session
+from actors.store.queries import load
+from actors.wallet.verify import STATEMENT_SECONDS
+
+SQL = load("actors.wallet", "repair.sql")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row of a call, as far as it decides what is kept."""
+
+    id: int
+    created_at: Any  # as the database gives it: it is only given back
+    status: str
+    error_code: str | None
+    cost_nano_usd: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repair:
+    """What is done to one call: this row stays, the others go, the difference is booked."""
+
+    call_id: str
+    account_id: str
+    key_id: str
+    paid_nano_usd: int
+    stays: Row
+    goes: Sequence[Row]
+
+    @property
+    def booked_nano_usd(self) -> int:
+        """What the account is given back; below zero, what it pays."""
+        return self.paid_nano_usd - self.stays.cost_nano_usd
+
+
+async def repair(database: Database, *, by: str, is_applied: bool) -> list[Repair]:
+    """Work out what is to be repaired, and do it if told to; `by` says for whom.
+
+    Raises StoreError, and then nothing was changed.
+    """
+    session = await database.session(statement_seconds=STATEMENT_SECONDS)
+    try:
+        async with session.transaction():
+            if is_applied:
+                await session.execute(SQL["lock"])
+            found = await _plan(session)
+            if is_applied:
+                for one in found:
+                    await _apply(session, one, by)
+            return found
+    finally:
+        await session.close()
+
+
+async def _plan(session: Session) -> list[Repair]:
+    plans = []
+    rows = await session.fetch_all(SQL["duplicates"])
+    for (call_id, account_id, key_id, paid), of_call in groupby(rows, key=lambda row: row[:4]):
+        stays, *goes = (
+            Row(id=row_id, created_at=created_at, status=status, error_code=code, cost_nano_usd=cost)
+            for *_, row_id, created_at, status, code, cost in of_call
+        )
+        plans.append(
+            Repair(
+                call_id=call_id,
+                account_id=account_id,
+                key_id=key_id,
+                paid_nano_usd=paid,
+                stays=stays,
+                goes=goes,
+            )
+        )
+    return plans
+
+
+async def _apply(session: Session, one: Repair, by: str) -> None:
+    call = {"call": one.call_id, "account": one.account_id, "key": one.key_id, "by": by}
+    paid, booked = one.paid_nano_usd, one.booked_nano_usd or None
+    for row in one.goes:
+        # The first of them carries the money; the others continue from there.
+        what = {"row": row.id, "created_at": row.created_at, "paid": paid, "booked": booked}
+        await session.execute(SQL["take_out"], {**call, **what, "cost": one.stays.cost_nano_usd})
+        paid, booked = one.stays.cost_nano_usd, None
+    if one.booked_nano_usd:
+        await session.execute(SQL["book"], {**call, "booked": one.booked_nano_usd})

@@ -1,0 +1,39 @@
+-- lock --
+-- The accounts of every call that has more rows than one, as a batch locks them: nothing of them moves meanwhile.
+SELECT id FROM accounts WHERE id IN (
+    SELECT account_id FROM call_logs GROUP BY account_id, request_id HAVING count(*) > 1)
+ORDER BY id FOR NO KEY UPDATE
+
+-- duplicates --
+-- Every row of a call that has several, the one to be kept first. That is what the client was told: not recovery's
+-- row, where there is another; of several, the one that was paid for; else the first. `paid` is what the call's
+-- entries come to.
+WITH several AS (
+    SELECT request_id, -coalesce((SELECT sum(amount_nano_usd) FROM entries e WHERE e.call_id = request_id), 0)::bigint
+        AS paid
+    FROM call_logs GROUP BY request_id HAVING count(*) > 1
+)
+SELECT l.request_id::text, l.account_id, l.key_id, s.paid, l.id, l.created_at, l.status, l.error_code, l.cost_nano_usd
+FROM several s JOIN call_logs l ON l.request_id = s.request_id
+ORDER BY l.request_id, l.status = 'interrupted' AND coalesce(l.error_code, '') = 'gateway_restarted',
+    l.cost_nano_usd <> s.paid, l.id
+
+-- take_out --
+-- Take one row out of the log, and keep it as it was.
+WITH gone AS (
+    DELETE FROM call_logs l WHERE l.request_id = %(call)s::uuid AND l.created_at = %(created_at)s AND l.id = %(row)s
+    RETURNING row_to_json(l) AS before
+)
+INSERT INTO call_log_corrections (call_id, account_id, cause, corrected_by, row_id, row_before,
+    cost_before_nano_usd, cost_after_nano_usd, booked_nano_usd)
+SELECT %(call)s, %(account)s, 'duplicate_row', %(by)s, %(row)s, before, %(paid)s, %(cost)s, %(booked)s FROM gone
+
+-- book --
+-- Book the difference between what a call was paid and what the row that stays says.
+WITH entry AS (
+    INSERT INTO entries (account_id, key_id, call_id, kind, amount_nano_usd, held_nano_usd)
+    VALUES (%(account)s, %(key)s, %(call)s, 'correction', %(booked)s, 0)
+), of_account AS (
+    UPDATE accounts SET balance_nano_usd = balance_nano_usd + %(booked)s WHERE id = %(account)s
+)
+UPDATE key_spend SET spent_nano_usd = spent_nano_usd - %(booked)s WHERE key_id = %(key)s

@@ -1,0 +1,179 @@
+"""A database in which calls got two rows before that was made impossible: found, shown, repaired."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from actors.store.database import Database
+from actors.store.migrations import FOLDER, migrate, read
+from actors.wallet import ledger
+from actors.wallet.ledger import Batch
+from actors.wallet.messages import CallFacts, Hold, Outcome, Record, Settle
+from actors.wallet.verify import verify
+from tests.integration.cli.command import Gw
+from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
+from tests.support.aio import run
+
+BEFORE_ONE_ROW = "0010_last_uses"
+SUBMITTED = 1_790_000_000.0
+LATE, PAID, TWICE, PLAIN, OPEN = range(1, 6)
+
+
+def facts(number: int) -> CallFacts:
+    return CallFacts(
+        call_id=UUID(int=number),
+        account_id=ACCOUNT,
+        key_id=KEY,
+        protocol="chat",
+        model="m",
+        submitted_at=SUBMITTED,
+    )
+
+
+def outcome(status: Any, cost: int, seconds: float, code: str | None = None) -> Outcome:
+    return Outcome(
+        status=status,
+        cost_nano_usd=cost,
+        created_at=SUBMITTED + seconds,
+        latency_ms=round(seconds * 1000),
+        error_code=code,
+    )
+
+
+def recovered(number: int, cost: int) -> Settle:
+    return Settle(
+        facts=facts(number), outcome=outcome("interrupted", cost, 16.0, "gateway_restarted")
+    )
+
+
+def refused(number: int, seconds: float) -> Record:
+    return Record(facts=facts(number), outcome=outcome("rejected", 0, seconds, "internal_error"))
+
+
+async def make_as_before(url: str, folder: Path) -> None:
+    """A database of the gateway of before, with what it could leave behind; then it is migrated."""
+    for migration in read(FOLDER):
+        if migration.name <= BEFORE_ONE_ROW:
+            shutil.copy(FOLDER / f"{migration.name}.sql", folder)
+    async with Database(url) as database:
+        assert (await migrate(database, folder))[-1] == BEFORE_ONE_ROW
+        await database.execute("SELECT call_logs_make_partitions('2026-09-01', 1)")
+        await open_account(database, 10_000)
+        numbers = (LATE, PAID, TWICE, PLAIN, OPEN)
+        holds = [Hold(facts=facts(number), amount_nano_usd=100) for number in numbers]
+        await ledger.apply(database, PROCESS, Batch(holds=holds))
+        settled = Settle(facts=facts(PLAIN), outcome=outcome("success", 40, 1.0))
+        await ledger.apply(
+            database,
+            PROCESS,
+            Batch(settlements=[recovered(LATE, 0), recovered(PAID, 30), recovered(TWICE, 0), settled]),
+        )
+        records = [refused(LATE, 17.0), refused(PAID, 17.0), refused(TWICE, 17.0)]
+        await ledger.apply(database, PROCESS, Batch(records=records))
+        await ledger.apply(database, PROCESS, Batch(records=[refused(TWICE, 18.0)]))
+        assert await migrate(database)
+
+
+async def faults(url: str) -> list[str]:
+    async with Database(url) as database:
+        return sorted({fault["invariant"] for fault in (await verify(database)).faults})
+
+
+@pytest.fixture
+def gw(empty_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Gw:
+    old = tmp_path / "old"
+    old.mkdir()
+    run(make_as_before(empty_url, old))
+    return Gw(tmp_path, empty_url, capsys)
+
+
+def query(url: str, sql: str) -> list[tuple[Any, ...]]:
+    async def main() -> list[tuple[Any, ...]]:
+        async with Database(url) as database:
+            return await database.fetch_all(sql)
+
+    return run(main())
+
+
+ROWS = "SELECT request_id::text, status, cost_nano_usd FROM call_logs ORDER BY request_id, id"
+BALANCE = "SELECT balance_nano_usd, held_nano_usd FROM accounts"
+
+
+def test_rows_too_many_are_shown_then_taken_out_and_kept(gw: Gw, empty_url: str) -> None:
+    assert run(faults(empty_url)) == ["settlement_has_its_row"]
+    before = query(empty_url, ROWS)
+
+    shown = gw.answers("ledger", "repair", "--by", "Ann")
+    assert (shown["applied"], len(shown["calls"])) == (False, 3)
+    assert query(empty_url, ROWS) == before
+    late, paid, twice = shown["calls"]
+    assert late["stays"]["status"] == paid["stays"]["status"] == "rejected"
+    assert [row["status"] for row in late["goes"]] == ["interrupted"]
+    assert (paid["paid_usd"], paid["booked_usd"]) == ("0.00000003", "0.00000003")
+    assert [row["status"] for row in twice["goes"]] == ["rejected", "interrupted"]
+
+    done = gw.answers("ledger", "repair", "--by", "Ann", "--apply")
+    assert done == {**shown, "applied": True}
+    assert run(faults(empty_url)) == []
+    rejected = [(str(UUID(int=number)), "rejected", 0) for number in (LATE, PAID, TWICE)]
+    assert query(empty_url, ROWS) == [*rejected, (str(UUID(int=PLAIN)), "success", 40)]
+    assert query(empty_url, BALANCE) == [(10_000 - 40, 100)]  # what was taken for nothing is back
+    assert query(empty_url, "SELECT spent_nano_usd FROM key_spend") == [(40,)]
+    kept = query(
+        empty_url,
+        "SELECT call_id::text, cause::text, corrected_by, row_before ->> 'status',"
+        " (row_before ->> 'id')::bigint = row_id, booked_nano_usd"
+        " FROM call_log_corrections ORDER BY id",
+    )
+    gone = dict.fromkeys((LATE, PAID), "interrupted")
+    assert kept == [
+        (str(UUID(int=LATE)), "duplicate_row", "Ann", gone[LATE], True, None),
+        (str(UUID(int=PAID)), "duplicate_row", "Ann", gone[PAID], True, 30),
+        (str(UUID(int=TWICE)), "duplicate_row", "Ann", "rejected", True, None),
+        (str(UUID(int=TWICE)), "duplicate_row", "Ann", "interrupted", True, None),
+    ]
+    again = gw.answers("ledger", "repair", "--apply")
+    assert again["calls"] == []
+    assert "@" in again["by"]
+
+
+def test_database_of_before_goes_on_after_its_migration(gw: Gw, empty_url: str) -> None:
+    gw.answers("ledger", "repair", "--apply")
+
+    async def main() -> None:
+        async with Database(empty_url) as database:
+            settled = Settle(facts=facts(OPEN), outcome=outcome("success", 60, 20.0))
+            fresh = Hold(facts=facts(9), amount_nano_usd=100)
+            applied = await ledger.apply(
+                database, PROCESS, Batch(settlements=[settled], holds=[fresh])
+            )
+            assert (applied.settled, applied.is_buried) == ({facts(OPEN).call_id}, False)
+            assert applied.balances == {ACCOUNT: (10_000 - 100, 100)}
+
+    run(main())
+    assert run(faults(empty_url)) == []
+
+
+def test_answer_for_people_says_what_is_done(gw: Gw) -> None:
+    said = gw.says("ledger", "repair")
+    assert said.exit_code == 0
+    assert "3 calls: nothing was changed; --apply does it" in said.out
+    assert "3 calls: repaired" in gw.says("ledger", "repair", "--apply").out
+    assert "nothing to repair" in gw.says("ledger", "repair").out
+
+
+def test_what_was_kept_of_a_row_is_never_changed(gw: Gw, empty_url: str) -> None:
+    gw.answers("ledger", "repair", "--apply")
+
+    async def main() -> None:
+        async with Database(empty_url) as database:
+            for statement in ("UPDATE {} SET corrected_by = 'x'", "DELETE FROM {}", "TRUNCATE {}"):
+                with pytest.raises(Exception, match="append-only"):
+                    await database.execute(statement.format("call_log_corrections"))
+
+    run(main())
