@@ -215,8 +215,10 @@ def _unusual(
         for settlement in settlements
         if (end := _claim_end(settlement)) is not None
     ]
-    recovered = [s.facts.call_id.hex for s in settlements if isinstance(s, Settle) and s.is_recovery]
-    found = {"wanted": wanted, "ended": ended, "recovered": recovered}
+    recovered = [
+        s.facts.call_id.hex for s in settlements if isinstance(s, Settle) and s.is_recovery
+    ]
+    found: dict[str, list[Any]] = {"wanted": wanted, "ended": ended, "recovered": recovered}
     return {name: said for name, said in found.items() if said} or None
 
 

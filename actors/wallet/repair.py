@@ -1,4 +1,4 @@
-"""Repairs a call log in which a call has several rows, as gateways before migration 0012 could leave.
+"""Repairs a call log in which a call has several rows, as gateways could leave it before 0012.
 
 One row stays: what the client of the call was told. The others are kept as they were in
 `call_log_corrections`, with who took them out and when, and where the row that stays says another
@@ -72,7 +72,9 @@ async def _plan(session: Session) -> list[Repair]:
     rows = await session.fetch_all(SQL["duplicates"])
     for (call_id, account_id, key_id, paid), of_call in groupby(rows, key=lambda row: row[:4]):
         stays, *goes = (
-            Row(id=row_id, created_at=created_at, status=status, error_code=code, cost_nano_usd=cost)
+            Row(
+                id=row_id, created_at=created_at, status=status, error_code=code, cost_nano_usd=cost
+            )
             for *_, row_id, created_at, status, code, cost in of_call
         )
         plans.append(

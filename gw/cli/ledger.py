@@ -76,7 +76,9 @@ def repair_answer(found: Sequence[Repair], *, by: str, is_applied: bool) -> Answ
     record = {"applied": is_applied, "by": by, "calls": calls}
     if not calls:
         return Answer(record, "every call has one row; there is nothing to repair")
-    lines = [{**one, "stays": _row_text(one["stays"]), "goes": _rows_text(one["goes"])} for one in calls]
+    lines = [
+        {**one, "stays": _row_text(one["stays"]), "goes": _rows_text(one["goes"])} for one in calls
+    ]
     text = table(lines, ("call", "account", "stays", "goes", "booked_usd"))
     verdict = "repaired" if is_applied else "nothing was changed; --apply does it"
     return Answer(record, f"{text}\n\n{len(calls)} calls: {verdict}")

@@ -121,11 +121,23 @@ def gateway_pairs(
         "status": record.status,
         "error_code": record.error_code,
         "error": redact(record.error_message) if record.error_message else None,
+        **_correction(record),
         **_route(record, redact),
         **_translation(detail),
         **_money(record, credits_per_usd),
     }
     return [_pair(name, str(value)) for name, value in facts.items() if value is not None]
+
+
+def _correction(record: CallRecord) -> dict[str, str]:
+    """What the row said until the true settlement of its call came."""
+    if record.corrected_at is None:
+        return {}
+    return {
+        "corrected_at": _instant(record.corrected_at),
+        "status_before": record.status_before or "",
+        "cost_before_usd": format_usd(record.cost_before_nano_usd or 0),
+    }
 
 
 def _stated(record: CallRecord, said: Mapping[str, Any]) -> Mapping[str, int]:

@@ -46,6 +46,10 @@ class CallRecord:
     task_id: str | None
     attempts: Sequence[Mapping[str, Any]]
     detail: Mapping[str, Any]
+    # What the row said before its call's true settlement came; None: it always said what it says.
+    corrected_at: datetime | None
+    status_before: str | None
+    cost_before_nano_usd: int | None
 
     @property
     def trace(self) -> str:
@@ -71,7 +75,10 @@ async def find(
     row = await database.fetch_one(SQL["by_id"], {"id": call_id, "account": account, "key": key})
     if row is None:
         return None
-    return CallRecord(*(*row[:-2], row[-2] or (), row[-1] or {}))
+    *columns, attempts, detail, corrected_at, status_before, cost_before = row
+    return CallRecord(
+        *columns, attempts or (), detail or {}, corrected_at, status_before, cost_before
+    )
 
 
 async def find_ref(database: Database, ref: int | UUID) -> CallRecord | None:

@@ -295,8 +295,8 @@ class FakeLedger:
         booked = {e[2]: e[4] for e in self.entries if e[3] == "correction"}
         if booked != self.corrections:
             found.append("correction_has_its_record")
-        for call_id, row in self.rows.items():
-            if row["cost"] != -sum(e[4] for e in self.entries if e[2] == call_id):
+        for logged, call in self.rows.items():
+            if call["cost"] != -sum(e[4] for e in self.entries if e[2] == logged):
                 found.append("settlement_has_its_row")
         for call_id in {e[2] for e in self.entries if e[3] == "hold"}:
             if (call_id in self.holds) == (call_id in resolutions):

@@ -115,10 +115,8 @@ class LedgerMachine(RuleBasedStateMachine):
         """Others settle a call, by mistake or not; its own settlement may follow, or have come."""
         applied = self.run(Batch(settlements=[recovery(facts, cost)]))
         is_open = facts.call_id in self.open
-        assert (applied.settled, applied.corrected) == (
-            {facts.call_id} if is_open else set(),
-            set(),
-        )
+        assert applied.settled == ({facts.call_id} if is_open else set())
+        assert applied.corrected == set()
         if is_open:
             self.close(facts, cost, status="interrupted")
             self.recovered[facts.call_id] = facts.key_id
@@ -215,7 +213,7 @@ class LedgerMachine(RuleBasedStateMachine):
         return self._apply(batch)
 
     def _apply(self, batch: Batch) -> Applied:
-        """Apply a batch as the writer does: what a buried process may not hold, it holds as another."""
+        """Apply a batch as the writer does: what a buried process may not, it holds as another."""
         applied = self.apply(batch)
         assert applied.is_buried == bool(self.is_buried and batch.holds)
         if not applied.is_buried:

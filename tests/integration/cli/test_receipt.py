@@ -103,6 +103,57 @@ def test_receipt_names_channels_and_agrees(gw: Gw, settled: str) -> None:
     assert "which is what was charged: 0.00082 USD" in text
 
 
+def test_corrected_call_says_what_it_was_and_agrees_with_what_it_is(
+    gw: Gw, database_url: str, settled: str
+) -> None:
+    async def main() -> None:
+        async with Database(database_url) as database:
+            facts = CallFacts(
+                call_id=UUID(int=3),
+                account_id=ACCOUNT,
+                key_id=KEY,
+                protocol="chat",
+                model="m",
+                submitted_at=1_790_000_000.0,
+            )
+            recovered = Outcome(
+                status="interrupted",
+                cost_nano_usd=5000,
+                created_at=1_790_000_020.0,
+                latency_ms=20_000,
+                error_code="gateway_restarted",
+                output_tokens=1000,
+                detail={"price": PRICE},
+            )
+            true = Outcome(
+                status="success",
+                cost_nano_usd=COST,
+                created_at=1_790_000_040.0,
+                latency_ms=40_000,
+                input_tokens=1000,
+                output_tokens=100,
+                cached_tokens=400,
+                detail=DETAIL,
+            )
+            hold = Hold(facts=facts, amount_nano_usd=100_000)
+            await ledger.apply(database, PROCESS, Batch(holds=[hold]))
+            for settle in (
+                Settle(facts=facts, outcome=recovered, is_recovery=True),
+                Settle(facts=facts, outcome=true),
+            ):
+                await ledger.apply(database, PROCESS, Batch(settlements=[settle]))
+
+    run(main())
+    found = gw.answers("receipt", UUID(int=3).hex)
+    assert (found["agrees"], found["cost_usd"]) == (True, "0.00082")
+    told = found["gateway"]
+    assert (told["status"], told["latency_ms"]) == ("success", "40000")
+    assert (told["status_before"], told["cost_before_usd"]) == ("interrupted", "0.000005")
+    assert told["ended_at"] == "2026-09-21T14:13:40.000Z"  # its place in the log is recovery's
+    assert "error_code" not in told
+    assert gw.answers("ledger", "verify", "--costs")["ok"]
+
+
 def test_refused_call_comes_to_nothing(gw: Gw, settled: str) -> None:
     found = gw.answers("receipt", UUID(int=2).hex)
     assert (found["agrees"], found["cost_usd"]) == (True, "0")

@@ -92,6 +92,74 @@ def test_a_batch_is_counted_by_hour_and_day_of_utc(database_url: str) -> None:
     run(main())
 
 
+def test_rows_that_are_corrected_or_taken_out_leave_the_sums(database_url: str) -> None:
+    async def main() -> None:
+        async with Database(database_url) as database:
+            await open_account(database, 10_000)
+            holds = [Hold(facts=facts(n), amount_nano_usd=9) for n in (1, 2)]
+            await ledger.apply(database, PROCESS, Batch(holds=holds))
+            recovered = Outcome(
+                status="interrupted",
+                cost_nano_usd=1,
+                created_at=MIDNIGHT + 20,
+                latency_ms=1,
+                error_code="gateway_restarted",
+            )
+            late = Settle(facts=facts(1), outcome=recovered, is_recovery=True)
+            batch = Batch(settlements=[late, settled(2, MIDNIGHT + 30)])
+            await ledger.apply(database, PROCESS, batch)
+            # In another month by its own instant, where it would have had another row.
+            await ledger.apply(database, PROCESS, Batch(settlements=[settled(1, MIDNIGHT - 9e6)]))
+            assert await buckets(database) == [
+                (1, "03-01 00", "success", "", 2, 10, 24),
+                (24, "03-01 00", "success", "", 2, 10, 24),
+            ]
+            assert (await verify(database)).faults == []
+            await database.execute(
+                "DELETE FROM call_logs WHERE request_id = %s", (str(UUID(int=1)),)
+            )
+            assert [row[4:] for row in await buckets(database)] == [(1, 5, 12), (1, 5, 12)]
+            await database.execute("DELETE FROM call_logs")
+            assert await buckets(database) == []
+
+    run(main())
+
+
+CORRECTION_LIES = {
+    "an entry of its own": "INSERT INTO entries"
+    " (account_id, key_id, call_id, kind, amount_nano_usd, held_nano_usd) SELECT account_id, key_id, call_id, kind, 0, 0 FROM entries"
+    " WHERE kind = 'correction'",
+    "a record without an entry": "INSERT INTO call_log_corrections (call_id, account_id, cause,"
+    " corrected_by, row_id, row_before, cost_before_nano_usd, cost_after_nano_usd, booked_nano_usd)"
+    " SELECT call_id, account_id, 'duplicate_row', 'x', row_id, row_before, 5, 4, 1"
+    " FROM call_log_corrections",
+    "a call that was never recovered": "DELETE FROM recovered_calls",
+}
+
+
+@pytest.mark.parametrize("lie", CORRECTION_LIES.values(), ids=CORRECTION_LIES)
+def test_a_correction_that_is_not_what_was_booked_is_found(database_url: str, lie: str) -> None:
+    async def main() -> None:
+        async with Database(database_url) as database:
+            await open_account(database, 10_000)
+            hold = Hold(facts=facts(1), amount_nano_usd=9)
+            await ledger.apply(database, PROCESS, Batch(holds=[hold]))
+            recovered = Outcome(
+                status="interrupted", cost_nano_usd=1, created_at=MIDNIGHT, latency_ms=1
+            )
+            for settle in (
+                Settle(facts=facts(1), outcome=recovered, is_recovery=True),
+                settled(1, MIDNIGHT),
+            ):
+                await ledger.apply(database, PROCESS, Batch(settlements=[settle]))
+            assert (await verify(database)).faults == []
+            await database.execute(lie)
+            found = {fault["invariant"] for fault in (await verify(database)).faults}
+            assert found == {"correction_has_its_record"}
+
+    run(main())
+
+
 @pytest.mark.parametrize(
     "lie",
     [

@@ -244,7 +244,12 @@ async def world(
     ledger.open_account(ACCOUNT, KEY, balance)
     database = cast(Database, ledger)
     supervisor = Supervisor(clock=clock, metrics=metrics)
-    writer = LedgerWriter(database=database, identity=ProcessIdentity("p", "here", "boot", 1), clock=clock, metrics=metrics)
+    writer = LedgerWriter(
+        database=database,
+        identity=ProcessIdentity("p", "here", "boot", 1),
+        clock=clock,
+        metrics=metrics,
+    )
     wallets = Wallets(writer=writer, database=database, clock=clock, metrics=metrics)
     directory = ChannelDirectory(supervisor=supervisor, clock=clock, metrics=metrics)
     if channels is None:

@@ -73,6 +73,8 @@ def test_common_options_stand_anywhere(arguments: tuple[str, ...]) -> None:
         (["key", "revoke", "k"], {"id": "k"}),
         (["ledger", "verify"], {"costs": False}),
         (["ledger", "verify", "--costs"], {"costs": True}),
+        (["ledger", "repair"], {"apply": False, "by": None}),
+        (["ledger", "repair", "--apply", "--by", " Ann "], {"apply": True, "by": "Ann"}),
         (["check-config"], {}),
         (["matrix"], {"markdown": False}),
         (["matrix", "--markdown"], {"markdown": True}),

@@ -84,6 +84,7 @@ def test_money_events_move_their_series(world: World) -> None:
     metrics.idempotency("stored")
     metrics.settle_noop()
     metrics.calls_recovered(50)
+    metrics.settlement_corrected()
     assert world.value("gw_hold_latency_seconds_bucket", le="0.0005") == 1
     assert world.value("gw_hold_latency_seconds_bucket", le="0.0002") == 0
     assert world.value("gw_settle_latency_seconds_sum") == 0.003
@@ -97,12 +98,15 @@ def test_money_events_move_their_series(world: World) -> None:
     assert world.value("gw_idempotency_total", standing="stored") == 1
     assert world.value("gw_settle_noops_total") == 1
     assert world.value("gw_calls_recovered_total") == 50
+    assert world.value("gw_recoveries_corrected_total") == 1
 
 
 def test_process_events_move_their_series(world: World) -> None:
     metrics = world.metrics
     metrics.mailbox(actor="channel", depth=3, wait_seconds=0.0001)
     metrics.actor_restarted("channel")
+    metrics.taken_for_dead()
+    assert world.value("gw_taken_for_dead_total") == 1
     metrics.loop_lag(0.02)
     metrics.cache(cache="keys", hit=True)
     metrics.cache(cache="keys", hit=False)

@@ -37,7 +37,12 @@ async def bank(balance: int = 1000) -> AsyncIterator[Bank]:
     ledger, clock, metrics = FakeLedger(), FakeClock(), Metrics()
     ledger.open_account(ACCOUNT, KEY, balance)
     database = cast(Database, ledger)
-    writer = LedgerWriter(database=database, identity=ProcessIdentity("p", "here", "boot", 1), clock=clock, metrics=metrics)
+    writer = LedgerWriter(
+        database=database,
+        identity=ProcessIdentity("p", "here", "boot", 1),
+        clock=clock,
+        metrics=metrics,
+    )
     wallets = Wallets(writer=writer, database=database, clock=clock, metrics=metrics)
     task = asyncio.create_task(writer.run())
     yield Bank(ledger, clock, writer, wallets, task)

@@ -293,3 +293,68 @@ def test_spend_cap_refuses_within_a_batch() -> None:
             assert [isinstance(a, HoldRefused) for a in answers] == [False, False, True, True]
 
     run(main())
+
+
+def test_process_taken_for_dead_holds_under_another_id(expect_log: Callable[..., None]) -> None:
+    """What else its batch says is done at once; the holds are not lost, and not made twice."""
+    expect_log("taken_for_dead", "ledger_unreachable")
+
+    async def main() -> None:
+        async with bank() as b:
+            await b.wallets.hold(hold(1))
+            b.ledger.buried = {"p", "p.2"}
+            b.ledger.lose_after = 1  # it learns of it only from the batch that is sent again
+            b.wallets.settle(facts(1), outcome(250))
+            asked = asyncio.ensure_future(b.wallets.hold(hold(2, 300)))
+            await eventually(lambda: b.clock.sleepers > 0)
+            b.clock.advance(1.0)
+            assert (await asked).amount_nano_usd == 300
+            assert b.ledger.balances == {ACCOUNT: 750}
+            assert b.ledger.held == {ACCOUNT: 300}
+            assert [entry[3] for entry in b.ledger.entries if entry[2] is not None] == [
+                "hold",
+                "settle",
+                "hold",
+            ]
+
+    run(main())
+
+
+def test_true_settlement_counts_whichever_is_first_in_a_batch() -> None:
+    async def main() -> None:
+        async with bank() as b:
+            for number in (1, 2):
+                await b.wallets.hold(hold(number))
+            b.wallets.recover(facts(1), outcome(10, "interrupted"))
+            b.wallets.settle(facts(1), outcome(250))
+            b.wallets.settle(facts(2), outcome(250))
+            b.wallets.recover(facts(2), outcome(10, "interrupted"))
+            await b.wallets.settled(ACCOUNT)
+            assert b.ledger.balances == {ACCOUNT: 500}
+            assert b.ledger.corrections == {}
+            assert b.ledger.faults() == []
+
+    run(main())
+
+
+def test_corrected_calls_are_counted_and_said(expect_log: Callable[..., None]) -> None:
+    expect_log("recovery_corrected")
+
+    async def main() -> None:
+        async with bank() as b:
+            await b.wallets.hold(hold(1))
+            b.wallets.recover(facts(1), outcome(10, "interrupted"))
+            await b.wallets.settled(ACCOUNT)
+            b.wallets.recover(facts(1), outcome(20, "interrupted"))  # two who recover: no harm
+            await b.wallets.settled(ACCOUNT)
+            assert b.ledger.balances == {ACCOUNT: 990}
+            b.wallets.settle(facts(1), outcome(250))
+            await b.wallets.settled(ACCOUNT)
+            assert b.ledger.balances == {ACCOUNT: 750}
+            assert await b.wallets.available(ACCOUNT) == 750
+            page = b.writer._metrics.render("text/plain")[0].decode()
+            assert "gw_recoveries_corrected_total 1.0" in page
+            assert "gw_settle_noops_total 0.0" in page
+            assert b.ledger.faults() == []
+
+    run(main())

@@ -1,0 +1,249 @@
+"""A gateway process that stands still while its calls are answered: what do these cost?
+
+    python -m loadtests.attacks.frozen_process [--calls 40] [--pace 1]
+
+Two gateways share a database. One is stopped (SIGSTOP) with calls under way, plain ones and
+streams; the upstream answers them meanwhile; the other one has time to take it for dead; then it
+goes on (SIGCONT) and its clients read their answers. Once both are processes of one host, once of
+two. Last, one is stopped while the hold of a call is being made and goes on when nobody waits for
+it any more. Prints for each what was answered, what of it cost nothing, and what `gw ledger verify`
+says; exits 1 if anything is not as it should be. `--pace 0.15` takes a sixth of the time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg2
+
+from tests.support.client import Client
+from tests.support.folders import temporary_folder
+from tests.support.house import House, house
+from tests.support.postgres import running_postgres
+from tests.support.processes import CommandFailed, Process
+from tests.support.tenants import Tenant
+from tests.support.waiting import until
+
+# How long a process waits before it takes another for dead, and for a hold, at pace 1.
+STALE_SECONDS = 10.0
+HOLD_SECONDS = 10.0
+USAGE = {"input": 10, "output": 5}
+COST_NANO_USD = 60_000  # of that usage, at 1 and 10 USD per million
+
+
+class Gateway(Process):
+    """A gateway that may say that it runs on another host, and waits as long as `pace` says."""
+
+    def __init__(self, config: Path, *, host: str, pace: float) -> None:
+        module = "loadtests.attacks.elsewhere"
+        super().__init__([module, host, str(pace), "serve", "--config", str(config)])
+        self.url = self.wait_for_line(r"^ready listen=(\S+)")[1]
+
+    def stop(self) -> None:
+        """Let it stand still."""
+        self.popen.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let it go on."""
+        self.popen.send_signal(signal.SIGCONT)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What an attack has found; costs are in nano-USD."""
+
+    attack: str
+    answered: int
+    free: int
+    rows: Counter[tuple[str, int]]  # status and cost
+    statuses: Counter[int]  # of the answers
+    verified: bool
+    faults: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        rows = ", ".join(f"{n} {status} at {cost}" for (status, cost), n in self.rows.items())
+        proof = "the ledger adds up" if self.verified else f"NOT so: {', '.join(self.faults)}"
+        return (
+            f"{self.attack}: {self.answered} answered, {self.free} of them cost nothing;"
+            f" rows: {rows}; {proof}"
+        )
+
+
+@contextmanager
+def gateways(h: House, *, host: str, pace: float) -> Iterator[Gateway]:
+    """One that judges, beside the house's own, and one of `host`, which is yielded."""
+    judge = Gateway(h.config, host="", pace=pace)
+    try:
+        victim = Gateway(h.config, host=host, pace=pace)
+        try:
+            yield victim
+        finally:
+            victim.go_on()
+            victim.terminate()
+            victim.close()
+    finally:
+        judge.terminate()
+        judge.close()
+
+
+def freeze_under_calls(h: House, *, host: str, pace: float, calls: int) -> Found:
+    """Stop a process with so many calls under way, and let them be answered meanwhile."""
+    tenant = h.tenant()
+    with gateways(h, host=host, pace=pace) as victim:
+        client = Client(victim.url, tenant.key)
+        begun = []
+        for number in range(calls):
+            is_stream = number % 2 == 1
+            sim = {"usage": USAGE, "pause": 2 if is_stream else "headers"}
+            begun.append(client.begin_chat(stream=is_stream, sim=sim))
+        h.upstream.wait(paused=calls)
+        until(lambda: heartbeats_of(h, tenant) == [calls], what="the calls' own heartbeat")
+        victim.stop()
+        h.upstream.resume()
+        h.upstream.wait(paused=0)
+        wait_for_judgement(h, tenant, seconds=3 * STALE_SECONDS * pace)
+        victim.go_on()
+        replies = [call.reply() for call in begun]
+        until(lambda: held(h, tenant) == 0, what="no hold open")
+        answered = [
+            reply
+            for reply in replies
+            if reply.status == 200 and not reply.is_broken and b"error" not in reply.body
+        ]
+        # Settled means told to the ledger: whatever is asked of it now comes after.
+        assert client.remaining_nano_usd() > 0
+        costs = {
+            row["request_id"].replace("-", ""): row["cost_nano_usd"] for row in rows(h, tenant)
+        }
+        free = sum(costs[reply.trace] == 0 for reply in answered)
+        where = "another host" if host else "the same host"
+        statuses = Counter(reply.status for reply in replies)
+        return found(h, tenant, f"stopped, {where}", len(answered), free, statuses)
+
+
+def freeze_under_a_hold(h: House, *, pace: float) -> Found:
+    """Stop a process while a hold is being made: it is granted, and nobody learns of it."""
+    tenant = h.tenant()
+    with gateways(h, host="elsewhere", pace=pace) as victim:
+        assert client_of(victim, tenant).remaining_nano_usd() > 0  # it knows the key by now
+        lock = psycopg2.connect(h.settings["database_url"])
+        try:
+            with lock.cursor() as cursor:
+                cursor.execute("SELECT FROM accounts WHERE id = %s FOR UPDATE", (tenant.account,))
+                call = client_of(victim, tenant).begin_chat(sim={"usage": USAGE})
+                began = time.monotonic()
+                until(lambda: waiting_batches(h) == 1, what="the batch in the database")
+                victim.stop()
+        finally:
+            lock.close()
+        until(lambda: rows(h, tenant), what="the row that recovery writes")
+        patience = HOLD_SECONDS * pace
+        until(lambda: time.monotonic() - began > 1.5 * patience, what="the end of its patience")
+        victim.go_on()
+        reply = call.reply()
+        assert client_of(victim, tenant).remaining_nano_usd() > 0
+        until(lambda: any(row["status"] == "rejected" for row in rows(h, tenant)), what="its row")
+        statuses = Counter([reply.status])
+        return found(h, tenant, "stopped under a hold", 0, 0, statuses)
+
+
+def client_of(gateway: Gateway, tenant: Tenant) -> Client:
+    """The tenant as a client of this gateway."""
+    return Client(gateway.url, tenant.key)
+
+
+def wait_for_judgement(h: House, tenant: Tenant, *, seconds: float) -> None:
+    """Until the process of these calls has been silent for so long, by the database's clock."""
+    query = (
+        "SELECT extract(epoch FROM now() - heartbeat_at) > %s AS is_silent FROM processes"
+        " WHERE id = %s"
+    )
+    (owner,) = {hold["process_id"] for hold in holds(h, tenant)}
+    # One that is gone from the table was taken for dead, and all of its calls are settled.
+    until(
+        lambda: all(row["is_silent"] for row in h.query(query, seconds, owner)),
+        what="its silence",
+    )
+
+
+def heartbeats_of(h: House, tenant: Tenant) -> list[int]:
+    """Open holds of the account, once what the streams among them delivered has been reported."""
+    open_holds = holds(h, tenant)
+    told = sum(hold["delivered"] is not None for hold in open_holds)
+    return [len(open_holds)] if told == len(open_holds) // 2 else []
+
+
+def holds(h: House, tenant: Tenant) -> list[dict[str, Any]]:
+    """The open holds of the account."""
+    return h.query("SELECT * FROM holds WHERE account_id = %s", tenant.account)
+
+
+def held(h: House, tenant: Tenant) -> int:
+    """How many holds of the account are open."""
+    return len(holds(h, tenant))
+
+
+def rows(h: House, tenant: Tenant) -> list[dict[str, Any]]:
+    """The rows of the account as they are at this moment."""
+    return h.query("SELECT * FROM call_logs WHERE account_id = %s ORDER BY id", tenant.account)
+
+
+def waiting_batches(h: House) -> int:
+    """How many batches of the ledger wait for a lock."""
+    query = (
+        "SELECT count(*) AS n FROM pg_stat_activity"
+        " WHERE wait_event_type = 'Lock' AND query LIKE 'SELECT ledger_apply(%%' AND %s"
+    )
+    return int(h.query(query, True)[0]["n"])
+
+
+def found(
+    h: House, tenant: Tenant, attack: str, answered: int, free: int, statuses: Counter[int]
+) -> Found:
+    """The rows, and what the proof says."""
+    logged = Counter((row["status"], row["cost_nano_usd"]) for row in rows(h, tenant))
+    try:
+        h.verify()
+    except CommandFailed as failed:
+        faults = tuple(sorted({fault["invariant"] for fault in failed.answer["faults"]}))
+        return Found(attack, answered, free, logged, statuses, False, faults)
+    return Found(attack, answered, free, logged, statuses, True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--calls", type=int, default=40)
+    parser.add_argument("--pace", type=float, default=1.0)
+    options = parser.parse_args()
+    is_well = True
+    with temporary_folder() as folder, running_postgres(folder) as postgres:
+        for attack in ("same host", "another host", "hold"):
+            with postgres.database() as url, temporary_folder() as place:
+                # The house demands a clean ledger when it is left, which is what is tried here.
+                try:
+                    with house(url, place, is_funded=False) as h:
+                        if attack == "hold":
+                            what = freeze_under_a_hold(h, pace=options.pace)
+                        else:
+                            host = "" if attack == "same host" else "elsewhere"
+                            what = freeze_under_calls(
+                                h, host=host, pace=options.pace, calls=options.calls
+                            )
+                        print(what, flush=True)
+                        is_well &= what.verified and what.free == 0
+                except CommandFailed:
+                    is_well = False
+    return 0 if is_well else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+"""A process that stands still while it is believed dead: every answered call costs its real cost.
+
+Real processes, the attacks of `loadtests/attacks/frozen_process.py` at a seventh of the time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from loadtests.attacks.frozen_process import (
+    COST_NANO_USD,
+    freeze_under_a_hold,
+    freeze_under_calls,
+)
+from tests.support.house import house
+
+CALLS = 20
+PACE = 0.15
+
+
+@pytest.mark.parametrize("host", ["", "elsewhere"], ids=["neighbour", "stranger"])
+def test_answers_of_a_process_that_stood_still_cost_what_they_cost(
+    host: str, database_url: str, tmp_path: Path
+) -> None:
+    with house(database_url, tmp_path, is_funded=False) as h:
+        found = freeze_under_calls(h, host=host, pace=PACE, calls=CALLS)
+        assert (found.answered, found.free) == (CALLS, 0)
+        assert found.rows == {("success", COST_NANO_USD): CALLS}
+        assert found.verified
+        corrected = h.query(
+            "SELECT cause, row_before ->> 'status' AS was FROM call_log_corrections"
+        )
+        expected = {"cause": "settled_after_recovery", "was": "interrupted"}
+        # Of a neighbour nothing had to be corrected: it was never taken for dead.
+        assert corrected == ([expected] * CALLS if host else [])
+
+
+def test_call_whose_hold_was_granted_when_nobody_waited_has_one_row(
+    database_url: str, tmp_path: Path
+) -> None:
+    with house(database_url, tmp_path, is_funded=False) as h:
+        found = freeze_under_a_hold(h, pace=PACE)
+        assert found.rows == {("rejected", 0): 1}
+        assert found.statuses in (Counter([500]), Counter([503]))
+        assert found.verified
+        (corrected,) = h.query("SELECT cause FROM call_log_corrections")
+        assert corrected == {"cause": "refused_after_recovery"}
