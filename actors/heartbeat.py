@@ -119,11 +119,12 @@ class Heartbeat:
 
     async def leave(self) -> None:
         """Sign off: nothing lives here any more."""
-        await self._database.execute(SQL["leave"], (self.identity.id,))
+        await self._database.execute(SQL["leave"], (self.identity.all_ids,))
 
     async def open_holds(self) -> int:
         """How many holds of this process are open, by the database."""
-        ((count,),) = await self._database.fetch_all(SQL["count_holds_of"], (self.identity.id,))
+        mine = (self.identity.all_ids,)
+        ((count,),) = await self._database.fetch_all(SQL["count_holds_of"], mine)
         return int(count)
 
     async def _report_delivered(self) -> None:

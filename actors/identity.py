@@ -64,13 +64,19 @@ class ProcessIdentity:
         if self.id != lost_id:
             return False
         self.incarnation += 1
-        self.id = f"{self.first_id}.{self.incarnation}"
+        self.id = self.all_ids[-1]
         return True
 
     @property
     def first_id(self) -> str:
         """The id with which the process began, the same for as long as it runs."""
         return self.id.partition(".")[0]
+
+    @property
+    def all_ids(self) -> list[str]:
+        """The ids that this process has had, the present one last."""
+        later = (f"{self.first_id}.{number}" for number in range(2, self.incarnation + 1))
+        return [self.first_id, *later]
 
 
 async def sign_on(database: Executor, identity: ProcessIdentity) -> None:

@@ -18,9 +18,9 @@ FROM (SELECT open.call_id, said.delivered
 WHERE h.call_id = x.call_id
 
 -- leave --
--- The process ends in good order; kept while a hold of it is open, so that recovery finds it.
+-- The process of these ids ends in good order; each is kept while a hold of it is open, so that recovery finds it.
 DELETE FROM processes p
-WHERE p.id = %s AND NOT EXISTS (SELECT FROM holds h WHERE h.process_id = p.id)
+WHERE p.id = ANY (%s) AND NOT EXISTS (SELECT FROM holds h WHERE h.process_id = p.id)
 
 -- others --
 -- The other processes, when each last gave a sign of life, and whether it was declared dead.
@@ -46,5 +46,5 @@ SELECT call_id::text, account_id, key_id, call::text, delivered::text, extract(e
 FROM holds WHERE process_id = %s AND created_at < now() - make_interval(secs => %s)
 
 -- count_holds_of --
--- How many holds of a process are open.
-SELECT count(*) FROM holds WHERE process_id = %s
+-- How many holds of the process of these ids are open.
+SELECT count(*) FROM holds WHERE process_id = ANY (%s)

@@ -141,7 +141,7 @@ class Recovery:
             recovered += len(rows)
         if recovered:
             self._log.warning("calls_recovered", process=process_id, count=recovered)
-        await self._database.execute(SQL["leave"], (process_id,))
+        await self._database.execute(SQL["leave"], ([process_id],))
         return recovered
 
     def _settle(self, row: tuple[Any, ...]) -> None:

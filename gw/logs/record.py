@@ -75,10 +75,8 @@ async def find(
     row = await database.fetch_one(SQL["by_id"], {"id": call_id, "account": account, "key": key})
     if row is None:
         return None
-    *columns, attempts, detail, corrected_at, status_before, cost_before = row
-    return CallRecord(
-        *columns, attempts or (), detail or {}, corrected_at, status_before, cost_before
-    )
+    *columns, attempts, detail = row[:-3]
+    return CallRecord(*(*columns, attempts or (), detail or {}, *row[-3:]))
 
 
 async def find_ref(database: Database, ref: int | UUID) -> CallRecord | None:

@@ -127,8 +127,8 @@ def test_rows_that_are_corrected_or_taken_out_leave_the_sums(database_url: str) 
 
 CORRECTION_LIES = {
     "an entry of its own": "INSERT INTO entries"
-    " (account_id, key_id, call_id, kind, amount_nano_usd, held_nano_usd) SELECT account_id, key_id, call_id, kind, 0, 0 FROM entries"
-    " WHERE kind = 'correction'",
+    " (account_id, key_id, call_id, kind, amount_nano_usd, held_nano_usd)"
+    " SELECT account_id, key_id, call_id, kind, 0, 0 FROM entries WHERE kind = 'correction'",
     "a record without an entry": "INSERT INTO call_log_corrections (call_id, account_id, cause,"
     " corrected_by, row_id, row_before, cost_before_nano_usd, cost_after_nano_usd, booked_nano_usd)"
     " SELECT call_id, account_id, 'duplicate_row', 'x', row_id, row_before, 5, 4, 1"

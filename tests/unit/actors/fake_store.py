@@ -58,9 +58,10 @@ class FakeStore(FakeLedger):
                     hold["delivered"] = said["delivered"]
         else:
             assert sql == SQL["leave"], sql
-            (process_id,) = params
-            if not self.holds_of(process_id):
-                self.processes.pop(process_id, None)
+            (process_ids,) = params
+            for process_id in process_ids:
+                if not self.holds_of(process_id):
+                    self.processes.pop(process_id, None)
         return 1
 
     def may_hold(self, process_id: str) -> bool:
