@@ -215,9 +215,7 @@ class LedgerWriter:
             self._look_for_late(batch, applied, is_repeat=is_repeat)
             if applied.is_buried:
                 await sign_on_again(self._session, self._identity, signed, self._metrics)
-                left = [
-                    (wallet, e) for wallet, e, _ in holds if not _is_given_up(e)
-                ]
+                left = [(wallet, e) for wallet, e, _ in holds if not _is_given_up(e)]
                 work = [one for one in work if not isinstance(one[1].message, Hold)]
             else:
                 self._answer_holds(holds, applied)
