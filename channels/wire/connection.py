@@ -84,6 +84,11 @@ class UpstreamConnection(asyncio.Protocol):
         """Whether nothing is known that speaks against another request."""
         return not self._transport.is_closing()
 
+    def fileno(self) -> int:
+        """The system's number of its socket."""
+        number: int = self._transport.get_extra_info("socket").fileno()
+        return number
+
     def exchange(self, head: bytes, body: bytes) -> UpstreamAnswer:
         """Send a request; its answer comes, or is lost, as soon as it does."""
         assert self._answer is None
@@ -141,14 +146,16 @@ class UpstreamConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Read on in the answer under way."""
         answer = self._answer
-        waiting = 0
-        if answer is not None:
-            waiting = answer.waiting_bytes
-            if not answer.status:
-                self._head_room -= len(data)
-                if self._head_room < 0:
-                    self._read_long_head(answer, data)
-                    return
+        if answer is None:
+            if data.strip(b"\r\n"):  # servers of old append a line end
+                self._stop(None, "bytes that nobody has asked for")
+            return
+        waiting = answer.waiting_bytes
+        if not answer.status:
+            self._head_room -= len(data)
+            if self._head_room < 0:
+                self._read_long_head(answer, data)
+                return
         try:
             self._feed(data)
         except HttpParserError as error:
@@ -157,8 +164,6 @@ class UpstreamConnection(asyncio.Protocol):
             return
         except HttpParserUpgrade:
             self._stop(answer, "another protocol, which was not asked for")
-            return
-        if answer is None:
             return
         if answer.waiting_bytes != waiting or self._answer is None:
             self._bare_bytes = 0

@@ -7,6 +7,7 @@ Without a limit of its own: the channels' slots are the limit. Makes no connecti
 from __future__ import annotations
 
 import asyncio
+import select
 
 from channels.wire.connection import UpstreamConnection
 
@@ -22,6 +23,7 @@ class OriginPool:
         self._all: set[UpstreamConnection] = set()
         self._idle: dict[UpstreamConnection, float] = {}  # and since when, the oldest first
         self._timer: asyncio.TimerHandle | None = None
+        self._poll = select.poll()
         self._emptied: asyncio.Future[None] | None = None
 
     def __repr__(self) -> str:
@@ -32,11 +34,17 @@ class OriginPool:
         return UpstreamConnection(self, self._loop)
 
     def take(self) -> UpstreamConnection | None:
-        """An idle connection, if there is one that still seems good."""
+        """An idle connection, if there is one that still seems good.
+
+        One on which anything has come while it was idle is not: be it the end of the stream, or an
+        answer that nobody has asked for, which the next request would get for its own.
+        """
         while self._idle:
             connection, _ = self._idle.popitem()
             if connection.is_usable:
-                return connection
+                if not self._has_unread(connection):
+                    return connection
+                connection.abort()
         return None
 
     async def close(self) -> None:
@@ -72,6 +80,14 @@ class OriginPool:
         self._all.discard(connection)
         if not self._all and self._emptied is not None and not self._emptied.done():
             self._emptied.set_result(None)
+
+    def _has_unread(self, connection: UpstreamConnection) -> bool:
+        """Whether the system has something of it that the loop has not read yet."""
+        poll, fileno = self._poll, connection.fileno()
+        poll.register(fileno, select.POLLIN)
+        has_unread = bool(poll.poll(0))
+        poll.unregister(fileno)
+        return has_unread
 
     def _expire(self) -> None:
         """Close what has been idle for too long; look again when the next one will have been."""
