@@ -3,13 +3,17 @@
 The same steps for every dialect: the body as members (`channels/json_members.py`), no member that
 only looks like one we act on, then the types. The tables are each dialect's `body.py`, the words
 for a fault `faults.py`.
+
+A chat dialect has two tables: the documented types, and those of the members that the gateway
+itself must read. What is not as documented and fits the second goes to an upstream of the same
+protocol, which judges it (contract §7: Native requests); a translation refuses it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -18,6 +22,7 @@ from channels.json_members import InvalidJson, JsonObject
 from channels.protocols.faults import described, invalid_member
 
 Body = TypeVar("Body")
+Lenient = TypeVar("Lenient")
 
 # No registry has longer model ids, and a refused id is repeated in answers and rows.
 MODEL_CHARACTERS_MAX = 256
@@ -43,28 +48,65 @@ def read_body(
     *,
     names: Mapping[str, str],
     allowed: Mapping[str, str],
-    refuse: Callable[[JsonObject], None] | None = None,
 ) -> tuple[JsonObject, Body]:
     """The members as they came, and as types. Raises InvalidRequest naming the member at fault.
 
-    `names` is made by `lookalikes_of`; `allowed` says in words what each member may be; `refuse`
-    raises for what is refused whatever the other members are. Of what is in long strings the types
-    hold the ends only (`channels/json_outline.py`).
+    `names` is made by `lookalikes_of`; `allowed` says in words what each member may be. Of what is
+    in long strings the types hold the ends only (`channels/json_outline.py`).
     """
+    members = read_members(body, names)
+    return members, decode_members(members, decoder, allowed)
+
+
+def read_members(body: bytes, names: Mapping[str, str]) -> JsonObject:
+    """The members as they came. Raises InvalidRequest for one that looks like one we act on."""
     members = JsonObject.parse(body)
     for name in members.raw:
         meant = names.get(name.casefold())
         if meant is not None and meant != name:
             # We bill by the one we read, an upstream may read either.
             raise InvalidRequest(f"{described(name)} is not a member; did you mean {meant}?", name)
-    if refuse is not None:
-        refuse(members)
+    return members
+
+
+def decode_members(
+    members: JsonObject, decoder: msgspec.json.Decoder[Body], allowed: Mapping[str, str]
+) -> Body:
+    """The members as types. Raises InvalidRequest naming the member at fault."""
     try:
-        return members, decoder.decode(members.outline)
+        return decoder.decode(members.outline)
     except msgspec.ValidationError as error:
-        raise invalid_member(body, error, allowed) from None
+        raise invalid_member(members.body, error, allowed) from None
     except RecursionError:
         raise InvalidJson("The request body is nested too deeply.") from None
+
+
+class Tables(Generic[Body, Lenient]):
+    """Both tables of a chat dialect; `allowed` says in words what each member may be."""
+
+    __slots__ = ("_allowed", "_documented", "_lenient")
+
+    def __init__(
+        self, documented: type[Body], lenient: type[Lenient], allowed: Mapping[str, str]
+    ) -> None:
+        self._documented = msgspec.json.Decoder(documented)
+        self._lenient = msgspec.json.Decoder(lenient)
+        self._allowed = allowed
+
+    def __repr__(self) -> str:
+        return f"<Tables of {self._documented.type.__module__}>"
+
+    def read(self, members: JsonObject) -> tuple[Body | Lenient, InvalidRequest | None]:
+        """The members as documented; or else as far as we must read them, and what is at fault.
+
+        Raises InvalidRequest where that cannot be read either.
+        """
+        try:
+            return decode_members(members, self._documented, self._allowed), None
+        except InvalidJson:
+            raise
+        except InvalidRequest as fault:
+            return decode_members(members, self._lenient, self._allowed), fault
 
 
 def read_inner(members: JsonObject, name: str) -> JsonObject | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol
 
+from channels.errors import InvalidRequest
 from channels.json_members import JsonObject
 from channels.protocols import chat, messages, native, responses
 from channels.protocols.meter import ErrorEvent
@@ -66,7 +67,8 @@ class Asked(Protocol):
     """What a checked request of any dialect tells the gateway.
 
     `object` is the body as it came; `content_bytes` is the length of the conversation as sent, for
-    the pre-charge; `parameters` is what the call log shows of the request.
+    the pre-charge; `parameters` is what the call log shows of the request. `fault` is what is not
+    as documented: an upstream of the same protocol judges it, a translation refuses it.
     """
 
     @property
@@ -89,6 +91,9 @@ class Asked(Protocol):
 
     @property
     def parameters(self) -> Mapping[str, str]: ...
+
+    @property
+    def fault(self) -> InvalidRequest | None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

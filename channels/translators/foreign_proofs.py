@@ -39,7 +39,8 @@ def without_foreign(protocol: str, body: bytes, outline: bytes) -> bytes:
 
 def _edited(body: bytes, name: str, strip: Callable[[_Turn], _Turn | None]) -> bytes:
     members = JsonObject.parse(body)
-    turns = msgspec.json.decode(members.raw[name])
+    stated = msgspec.json.decode(members.raw[name])
+    turns = stated if isinstance(stated, list) else [stated]
     kept = [left for turn in turns if (left := strip(turn)) is not None]
     if kept == turns:
         return body

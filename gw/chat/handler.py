@@ -132,6 +132,8 @@ class ConversationHandler(ModelCallHandler):
             if own is not native.body:
                 native = replace(native, body=own)
             return Speech(native, self.dialect)
+        if request.fault is not None:  # which an upstream of the client's protocol would judge
+            raise request.fault
         translated = self._translated(candidate.protocol)
         maximum = request.max_tokens or model.max_output_tokens
         if maximum is None and candidate.protocol == "messages":

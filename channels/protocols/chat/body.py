@@ -1,14 +1,15 @@
 """The members of a chat-completions request, as types and as words (spec: Chat-completions).
 
-The types are what the reader checks; `ALLOWED` says the same to the client. Members that are not
-here are forwarded unread. What follows from them is `request.py`'s part.
+`ChatBody` has the documented types, `LenientBody` those that the gateway itself must read;
+`ALLOWED` says the same to the client. Members that are not here are forwarded unread. What follows
+from them is `request.py`'s part.
 """
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from channels.protocols.checking import MODEL_CHARACTERS_MAX
 
@@ -124,6 +125,72 @@ class ChatBody(Struct, gc=False):
     tool_choice: str | ToolChoice | None = None
     stream_options: StreamOptions | None = None
     response_format: ResponseFormat | None = None
+    n: _Count | None = None
+
+
+class Object(Struct, gc=False):
+    """Any object; what is in it is the upstream's business."""
+
+
+class _Said(Struct, tag_field="role", gc=False):
+    content: str | list[Raw] | None
+
+
+class LenientSystem(_Said, tag="system", gc=False):
+    """Instructions, whatever they are made of."""
+
+
+class LenientDeveloper(_Said, tag="developer", gc=False):
+    """Instructions under their newer name."""
+
+
+class LenientUser(_Said, tag="user", gc=False):
+    """The user's turn."""
+
+
+class LenientTool(_Said, tag="tool", gc=False):
+    """What a tool gave back."""
+
+
+class LenientFunction(_Said, tag="function", gc=False):
+    """What a function gave back."""
+
+
+class LenientAssistant(Struct, tag_field="role", tag="assistant", gc=False):
+    """The model's turn."""
+
+    content: str | list[Raw] | UnsetType | None = UNSET
+
+
+class LenientToolSpec(Struct, gc=False):
+    """A tool, of which only the type matters; some upstreams take functions without one."""
+
+    type: Annotated[str, Meta(min_length=1, max_length=TOOL_TYPE_CHARACTERS_MAX)] | None = None
+
+
+class LenientBody(Struct, gc=False):
+    """The members that the gateway must read, whatever the upstream says to the rest."""
+
+    model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
+    messages: Annotated[
+        list[
+            LenientSystem
+            | LenientDeveloper
+            | LenientUser
+            | LenientAssistant
+            | LenientTool
+            | LenientFunction
+        ],
+        Meta(min_length=1),
+    ]
+    stream: bool | None = None
+    max_tokens: _Count | None = None
+    max_completion_tokens: _Count | None = None
+    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
+    tools: list[LenientToolSpec] | None = None
+    tool_choice: str | Object | None = None
+    stream_options: StreamOptions | None = None
+    response_format: Object | None = None
     n: _Count | None = None
 
 

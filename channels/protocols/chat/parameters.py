@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from channels.protocols.chat.body import ChatBody, ToolSpec
+from channels.protocols.chat.body import ChatBody, LenientBody, ToolSpec
 from channels.protocols.parameters import counts, names_of, settings
 
 _SETTINGS = frozenset(
@@ -34,11 +34,16 @@ _SETTINGS = frozenset(
 )
 
 
-def parameters(raw: Mapping[str, msgspec.Raw], chat: ChatBody) -> dict[str, str]:
-    """What was asked, by the names of the protocol; `messages` and `images` are numbers of them."""
+def parameters(raw: Mapping[str, msgspec.Raw], chat: ChatBody | LenientBody) -> dict[str, str]:
+    """What was asked, by the names of the protocol; `messages` and `images` are numbers of them.
+
+    Tools and images are told of a body as documented.
+    """
     told = settings(raw, _SETTINGS)
     if chat.stream_options is not None and chat.stream_options.include_usage:
         told["stream_options.include_usage"] = "true"
+    if isinstance(chat, LenientBody):
+        return told | counts(messages=len(chat.messages))
     if chat.tools:
         told["tools"] = names_of([_name(tool) for tool in chat.tools])
     return told | counts(messages=len(chat.messages), images=_images(chat))

@@ -6,20 +6,20 @@ edited in (spec: Chat pre-charge 2, Events; contract §5, §7). The members' typ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 from msgspec import Struct
 
 from channels.errors import InvalidRequest
 from channels.json_members import InvalidJson, JsonObject
-from channels.protocols.chat.body import ALLOWED, ChatBody
+from channels.protocols.chat.body import ALLOWED, ChatBody, LenientBody, ToolSpec
 from channels.protocols.chat.parameters import parameters
-from channels.protocols.checking import unversioned
-from channels.protocols.faults import described, invalid_member
+from channels.protocols.checking import Tables, unversioned
+from channels.protocols.faults import described
 from channels.registry import BUILTIN_TOOLS, MAX_TOKENS_PARAMS
 
-_DECODER = msgspec.json.Decoder(ChatBody)
+_TABLES = Tables(ChatBody, LenientBody, ALLOWED)
 _INCLUDE_USAGE = b'{"include_usage":true}'
 
 # The client runs these itself.
@@ -36,7 +36,8 @@ class ChatRequest(Struct, frozen=True):
     either name; `builtin_tools` are the tools that the upstream runs, each once, by their type
     without its version; `usage_options` is what `stream_options` has to be for the upstream to
     report usage;
-    `parameters` is what the call log shows.
+    `parameters` is what the call log shows; `fault` is what a translation refuses, and an upstream
+    of this protocol judges.
     """
 
     object: JsonObject
@@ -48,6 +49,7 @@ class ChatRequest(Struct, frozen=True):
     builtin_tools: tuple[str, ...] = ()
     usage_options: bytes = _INCLUDE_USAGE
     parameters: Mapping[str, str] = msgspec.field(default_factory=dict)
+    fault: InvalidRequest | None = None
 
     @property
     def content_bytes(self) -> int:
@@ -61,12 +63,9 @@ def read_request(body: bytes) -> ChatRequest:
     raw = members.raw
     if not raw.keys() <= _NAMES.keys():
         _refuse_lookalikes(members)
-    try:
-        chat = _DECODER.decode(members.outline)
-    except msgspec.ValidationError as error:
-        raise invalid_member(body, error, ALLOWED) from None
-    except RecursionError:
-        raise InvalidJson("The request body is nested too deeply.") from None
+    chat, fault = _TABLES.read(members)
+    if fault is None and isinstance(chat, ChatBody) and chat.tools:
+        fault = _function_missing(chat.tools)
     if not chat.model.isprintable():
         raise InvalidRequest("model: control characters are not allowed.", "model")
     options = chat.stream_options
@@ -80,6 +79,7 @@ def read_request(body: bytes) -> ChatRequest:
         _builtin_tools(chat) if chat.tools else (),
         _INCLUDE_USAGE if options is None else _asking_for_usage(raw["stream_options"]),
         parameters(raw, chat),
+        fault,
     )
 
 
@@ -138,7 +138,7 @@ def _asking_for_usage(options: msgspec.Raw) -> bytes:
     return members.edited(replace={}, add={"include_usage": b"true"})
 
 
-def _max_tokens(chat: ChatBody) -> int | None:
+def _max_tokens(chat: ChatBody | LenientBody) -> int | None:
     """The maximum under either name (contract §7: Token maximum)."""
     old, new = chat.max_tokens, chat.max_completion_tokens
     if old is not None and new is not None and old != new:
@@ -149,16 +149,21 @@ def _max_tokens(chat: ChatBody) -> int | None:
     return old if new is None else new
 
 
-def _builtin_tools(chat: ChatBody) -> tuple[str, ...]:
-    kinds: dict[str, None] = {}
-    for index, tool in enumerate(chat.tools or ()):
-        if tool.type not in _RUN_BY_CLIENT:
-            kinds[unversioned(tool.type)] = None
-        elif tool.type == "function" and tool.function is msgspec.UNSET:
+def _function_missing(tools: Iterable[ToolSpec]) -> InvalidRequest | None:
+    for index, tool in enumerate(tools):
+        if tool.type == "function" and tool.function is msgspec.UNSET:
             param = f"tools[{index}].function"
-            raise InvalidRequest(
+            return InvalidRequest(
                 f"{param} is missing: expected {ALLOWED['tools[].function']}.", param
             )
+    return None
+
+
+def _builtin_tools(chat: ChatBody | LenientBody) -> tuple[str, ...]:
+    kinds: dict[str, None] = {}
+    for tool in chat.tools or ():
+        if tool.type is not None and tool.type not in _RUN_BY_CLIENT:
+            kinds[unversioned(tool.type)] = None
     for kind in kinds if chat.stream is not True else ():
         if kind in BUILTIN_TOOLS:  # spec: Built-in tool rules 1
             raise InvalidRequest(

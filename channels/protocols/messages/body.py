@@ -1,14 +1,15 @@
 """The members of a messages request, as types and as words (spec: Chat, messages protocol).
 
-The types are what the reader checks; `ALLOWED` says the same to the client. Members that are not
-here are forwarded unread. What follows from them is `request.py`'s part.
+`MessagesBody` has the documented types, `LenientBody` those that the gateway itself must read;
+`ALLOWED` says the same to the client. Members that are not here are forwarded unread. What follows
+from them is `request.py`'s part.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from channels.protocols.checking import MODEL_CHARACTERS_MAX
 
@@ -84,6 +85,32 @@ class MessagesBody(Struct, gc=False):
     stop_sequences: list[str] | None = None
     metadata: Object | None = None
     thread: Any = None
+
+
+class LenientMessage(Struct, gc=False):
+    """One turn, whatever it is made of."""
+
+    role: Literal["user", "assistant", "system"]
+    content: str | list[Raw]
+
+
+class LenientTool(Struct, gc=False):
+    """A tool, of which only the type matters."""
+
+    type: Annotated[str, Meta(min_length=1, max_length=TOOL_TYPE_CHARACTERS_MAX)] | None = None
+
+
+class LenientBody(Struct, gc=False):
+    """The members that the gateway must read, whatever the upstream says to the rest."""
+
+    model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
+    max_tokens: _Count
+    messages: Annotated[list[LenientMessage], Meta(min_length=1)]
+    system: str | list[Raw] | None = None
+    stream: bool | None = None
+    tools: list[LenientTool] | None = None
+    tool_choice: Object | None = None
+    temperature: float | None = None
 
 
 _BLOCK = {

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from channels.protocols.messages.body import MessagesBody, Tool
+from channels.protocols.messages.body import LenientBody, MessagesBody, Tool
 from channels.protocols.parameters import counts, names_of, settings
 
 _SETTINGS = frozenset(
@@ -24,9 +24,14 @@ _SETTINGS = frozenset(
 )
 
 
-def parameters(raw: Mapping[str, msgspec.Raw], read: MessagesBody) -> dict[str, str]:
-    """What was asked, by the names of the protocol; `messages` and `images` are numbers of them."""
+def parameters(raw: Mapping[str, msgspec.Raw], read: MessagesBody | LenientBody) -> dict[str, str]:
+    """What was asked, by the names of the protocol; `messages` and `images` are numbers of them.
+
+    Tools and images are told of a body as documented.
+    """
     told = settings(raw, _SETTINGS)
+    if isinstance(read, LenientBody):
+        return told | counts(messages=len(read.messages))
     if read.thinking is not None and isinstance(read.thinking.budget_tokens, int):
         told["thinking.budget_tokens"] = str(read.thinking.budget_tokens)
     if "output_config" in raw:

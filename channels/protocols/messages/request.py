@@ -15,12 +15,20 @@ from msgspec import Struct
 
 from channels.errors import InvalidRequest
 from channels.json_members import JsonObject
-from channels.protocols.checking import check_model, lookalikes_of, read_body
+from channels.protocols.checking import Tables, check_model, lookalikes_of, read_members
 from channels.protocols.faults import described
-from channels.protocols.messages.body import ALLOWED, Message, MessagesBody, Tool, ToolChoice
+from channels.protocols.messages.body import (
+    ALLOWED,
+    LenientBody,
+    LenientTool,
+    Message,
+    MessagesBody,
+    Tool,
+    ToolChoice,
+)
 from channels.protocols.messages.parameters import parameters
 
-_DECODER = msgspec.json.Decoder(MessagesBody)
+_TABLES = Tables(MessagesBody, LenientBody, ALLOWED)
 _NAMES = lookalikes_of(MessagesBody.__struct_fields__)
 
 # A provider's tools have the date of their version in their type: web_search_20250305.
@@ -49,7 +57,8 @@ class MessagesRequest(Struct, frozen=True):
 
     `content_bytes` is the length of `messages` as sent; `builtin_tools` are the tools that the
     upstream runs, each once, by their type without its date;
-    `parameters` is what the call log shows.
+    `parameters` is what the call log shows; `fault` is what a translation refuses, and an upstream
+    of this protocol judges.
     """
 
     object: JsonObject
@@ -59,14 +68,16 @@ class MessagesRequest(Struct, frozen=True):
     max_tokens: int
     builtin_tools: tuple[str, ...] = ()
     parameters: Mapping[str, str] = msgspec.field(default_factory=dict)
+    fault: InvalidRequest | None = None
 
 
 def read_request(body: bytes) -> MessagesRequest:
     """Check a request body. Raises InvalidRequest naming the member at fault."""
-    members, read = read_body(body, _DECODER, names=_NAMES, allowed=ALLOWED, refuse=_refuse_thread)
-    if read.tool_choice is not None:
-        _check_choice(read.tool_choice)
-    _check_sources(read.messages)
+    members = read_members(body, _NAMES)
+    _refuse_thread(members)
+    read, fault = _TABLES.read(members)
+    if isinstance(read, MessagesBody):
+        fault = _fault(read)
     return MessagesRequest(
         members,
         check_model(read.model),
@@ -75,6 +86,7 @@ def read_request(body: bytes) -> MessagesRequest:
         read.max_tokens,
         _builtin_tools(read.tools) if read.tools else (),
         parameters(members.raw, read),
+        fault,
     )
 
 
@@ -101,14 +113,21 @@ def _refuse_thread(members: JsonObject) -> None:
         )
 
 
-def _check_choice(choice: ToolChoice) -> None:
-    if choice.type == "tool" and not choice.name:
-        raise InvalidRequest(
-            "tool_choice.name is missing: expected the name of a tool.", "tool_choice.name"
-        )
+def _fault(read: MessagesBody) -> InvalidRequest | None:
+    """What the types do not tell: a choice of no tool, a source that is text, half a tool."""
+    choice = None if read.tool_choice is None else _fault_of_choice(read.tool_choice)
+    return choice or _fault_of_sources(read.messages) or _fault_of_tools(read.tools or ())
 
 
-def _check_sources(messages: Iterable[Message]) -> None:
+def _fault_of_choice(choice: ToolChoice) -> InvalidRequest | None:
+    if choice.type != "tool" or choice.name:
+        return None
+    return InvalidRequest(
+        "tool_choice.name is missing: expected the name of a tool.", "tool_choice.name"
+    )
+
+
+def _fault_of_sources(messages: Iterable[Message]) -> InvalidRequest | None:
     for place, message in enumerate(messages):
         if isinstance(message.content, str):
             continue
@@ -117,19 +136,26 @@ def _check_sources(messages: Iterable[Message]) -> None:
                 param = f"messages[{place}].content[{index}].source"
                 words = ALLOWED["messages[].content[].source"]
                 found = described(block.source)
-                raise InvalidRequest(f"{param}: expected {words}, found {found}.", param)
+                return InvalidRequest(f"{param}: expected {words}, found {found}.", param)
+    return None
 
 
-def _builtin_tools(tools: list[Tool]) -> tuple[str, ...]:
-    kinds: dict[str, None] = {}
+def _fault_of_tools(tools: Iterable[Tool]) -> InvalidRequest | None:
     for index, tool in enumerate(tools):
-        kind = "custom" if tool.type is None else _DATE.sub("", tool.type)
-        if kind not in _RUN_BY_CLIENT:
-            kinds[kind] = None
-        elif kind == "custom":
+        if _kind(tool) == "custom":
             for name, value in (("name", tool.name), ("input_schema", tool.input_schema)):
                 if value is msgspec.UNSET:
                     param = f"tools[{index}].{name}"
                     words = ALLOWED[f"tools[].{name}"]
-                    raise InvalidRequest(f"{param} is missing: expected {words}.", param)
-    return tuple(kinds)
+                    return InvalidRequest(f"{param} is missing: expected {words}.", param)
+    return None
+
+
+def _kind(tool: Tool | LenientTool) -> str:
+    """A tool's type without its date."""
+    return "custom" if tool.type is None else _DATE.sub("", tool.type)
+
+
+def _builtin_tools(tools: Iterable[Tool | LenientTool]) -> tuple[str, ...]:
+    kinds = dict.fromkeys(map(_kind, tools))
+    return tuple(kind for kind in kinds if kind not in _RUN_BY_CLIENT)

@@ -1,7 +1,8 @@
 """The members of a native-content request, as types and as words (spec: Native-content protocol).
 
-The types are what the reader checks; `ALLOWED` says the same to the client. Members that are not
-here are forwarded unread. What follows from them is `request.py`'s part.
+`NativeBody` has the documented types, `LenientBody` those that the gateway itself must read;
+`ALLOWED` says the same to the client. Members that are not here are forwarded unread. What follows
+from them is `request.py`'s part.
 
 Upstreams of this protocol take a member's name in two spellings, `generationConfig` and
 `generation_config`. What we act on is read in both, so that neither goes unseen.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 # The largest integer that every JSON reader agrees on.
 INTEGER_MAX = 2**53 - 1
@@ -126,6 +127,37 @@ class NativeBody(Struct, rename="camel", gc=False):
     tool_config: ToolConfig | None = None
 
 
+class LenientContent(Struct, gc=False):
+    """One turn, whatever it is made of; upstreams take one part for an array of it."""
+
+    parts: list[Raw] | Object
+    role: Literal["user", "model", "function", "tool"] | None = None
+
+
+class LenientConfig(Struct, rename="camel", gc=False):
+    """How the answer is made, as far as it is counted or bounded."""
+
+    max_output_tokens: _Count | None = None
+    max_output_tokens_spelled: _Count | None = field(name="max_output_tokens", default=None)
+    temperature: float | None = None
+    candidate_count: _Count | None = None
+
+
+class LenientBody(Struct, rename="camel", gc=False):
+    """The members that the gateway must read, whatever the upstream says to the rest.
+
+    Upstreams of this protocol take one object where an array of it is documented.
+    """
+
+    contents: Annotated[list[LenientContent], Meta(min_length=1)] | LenientContent
+    model: Any = None
+    system_instruction: Object | None = None
+    system_instruction_spelled: Object | None = field(name="system_instruction", default=None)
+    generation_config: LenientConfig | None = None
+    generation_config_spelled: LenientConfig | None = field(name="generation_config", default=None)
+    tools: list[Object] | Object | None = None
+
+
 _PARTS = {
     "": "an array of parts",
     "[]": "an object such as one with text",
@@ -173,6 +205,8 @@ ALLOWED = {
     "contents": "a non-empty array of turns",
     "contents[]": "an object with role and parts",
     "contents[].role": "one of user, model, function, tool",
+    "contents.role": "one of user, model, function, tool",
+    "contents.parts": "an array of parts",
     **_below("contents[].parts", _PARTS),
     "systemInstruction": "an object with parts",
     "system_instruction": "an object with parts",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from channels.json_members import JsonObject
-from channels.protocols.native.body import Blob, NativeBody, Part
+from channels.protocols.native.body import Blob, LenientBody, NativeBody, Part
 from channels.protocols.parameters import counts, names_of, setting, settings
 
 # Under both spellings, as everywhere in this protocol.
@@ -47,20 +47,26 @@ _OF_THINKING = frozenset(
 
 
 def parameters(
-    read: NativeBody,
+    read: NativeBody | LenientBody,
     *,
     stream: bool,
     config_name: str,
     config: JsonObject | None,
     builtin_tools: Sequence[str],
 ) -> dict[str, str]:
-    """What was asked, by the names of the protocol; `contents` and `images` are numbers of them."""
+    """What was asked, by the names of the protocol; `contents` and `images` are numbers of them.
+
+    Functions and images are told of a body as documented.
+    """
     told = {"stream": "true"} if stream else {}
     if config is not None:
         told |= settings(config.raw, _SETTINGS, within=f"{config_name}.")
         for name in _THINKING:
             if name in config.raw:
                 told |= _thinking(config.raw[name], f"{config_name}.{name}.")
+    if isinstance(read, LenientBody):
+        contents = len(read.contents) if isinstance(read.contents, list) else 1
+        return told | counts(contents=contents)
     if read.tools:
         found = [tool.functions or tool.functions_spelled or () for tool in read.tools]
         names = [one.name for functions in found for one in functions]

@@ -16,22 +16,25 @@ from channels.errors import InvalidRequest
 from channels.json_members import JsonObject
 from channels.protocols.checking import (
     MODEL_CHARACTERS_MAX,
+    Tables,
     check_model,
     lookalikes_of,
-    read_body,
     read_inner,
+    read_members,
 )
 from channels.protocols.faults import described
 from channels.protocols.native.body import (
     ALLOWED,
     GenerationConfig,
+    LenientBody,
+    LenientConfig,
     NativeBody,
 )
 from channels.protocols.native.parameters import parameters
 
-_DECODER = msgspec.json.Decoder(NativeBody)
+_TABLES = Tables(NativeBody, LenientBody, ALLOWED)
 _NAMES = lookalikes_of(NativeBody.__struct_encode_fields__)
-_TOOLS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
+_TOOLS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]] | dict[str, msgspec.Raw])
 
 _CONFIG = ("generationConfig", "generation_config")
 _MAXIMUM = ("maxOutputTokens", "max_output_tokens")
@@ -52,7 +55,8 @@ class NativeRequest(Struct, frozen=True):
     `content_bytes` is the length of `contents` as sent; `builtin_tools` are the tools that the
     upstream runs, each once, by the name of their member (`code_execution`), every kind of
     searching as `web_search`. `config` is the generation config, under the name it came by;
-    `parameters` is what the call log shows.
+    `parameters` is what the call log shows; `fault` is what a translation refuses, and an upstream
+    of this protocol judges.
     """
 
     object: JsonObject
@@ -64,6 +68,7 @@ class NativeRequest(Struct, frozen=True):
     config_name: str = _CONFIG[0]
     config: JsonObject | None = None
     parameters: Mapping[str, str] = msgspec.field(default_factory=dict)
+    fault: InvalidRequest | None = None
 
 
 def read_request(body: bytes, *, model: str, stream: bool) -> NativeRequest:
@@ -73,7 +78,8 @@ def read_request(body: bytes, *, model: str, stream: bool) -> NativeRequest:
             f"model: expected 1 to {MODEL_CHARACTERS_MAX} characters in the path.", "model"
         )
     check_model(model)
-    members, read = read_body(body, _DECODER, names=_NAMES, allowed=ALLOWED)
+    members = read_members(body, _NAMES)
+    read, fault = _TABLES.read(members)
     _check_same_model(read.model, model)
     _spelling(members, _INSTRUCTION, within="")
     config_name = _spelling(members, _CONFIG, within="")
@@ -93,6 +99,7 @@ def read_request(body: bytes, *, model: str, stream: bool) -> NativeRequest:
         parameters(
             read, stream=stream, config_name=config_name, config=config, builtin_tools=tools
         ),
+        fault,
     )
 
 
@@ -150,7 +157,7 @@ def _check_same_model(named: object, model: str) -> None:
     )
 
 
-def _max_tokens(config: GenerationConfig | None) -> int | None:
+def _max_tokens(config: GenerationConfig | LenientConfig | None) -> int | None:
     if config is None:
         return None
     if config.max_output_tokens is not None:
@@ -160,7 +167,8 @@ def _max_tokens(config: GenerationConfig | None) -> int | None:
 
 def _builtin_tools(tools: msgspec.Raw) -> tuple[str, ...]:
     kinds: dict[str, None] = {}
-    for tool in _TOOLS.decode(tools):
+    stated = _TOOLS.decode(tools)
+    for tool in [stated] if isinstance(stated, dict) else stated:
         for member, value in tool.items():
             kind = _CAPITAL.sub(r"_\1", member).lower()
             if kind in _SEARCHES:

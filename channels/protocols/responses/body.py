@@ -1,14 +1,15 @@
 """The members of a responses request, as types and as words (spec: Chat, responses protocol).
 
-The types are what the reader checks; `ALLOWED` says the same to the client. Members that are not
-here are forwarded unread. What follows from them is `request.py`'s part.
+`ResponsesBody` has the documented types, `LenientBody` those that the gateway itself must read;
+`ALLOWED` says the same to the client. Members that are not here are forwarded unread. What follows
+from them is `request.py`'s part.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from channels.protocols.checking import MODEL_CHARACTERS_MAX
 
@@ -81,6 +82,41 @@ class ResponsesBody(Struct, gc=False):
     presence_penalty: float | None = None
     tools: list[Tool] | None = None
     tool_choice: str | ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    previous_response_id: Any = None
+    conversation: Any = None
+    background: bool | None = None
+
+
+class LenientItem(Struct, gc=False):
+    """An item: its type, and whether a message has its role and content."""
+
+    type: str | UnsetType | None = UNSET
+    role: str | UnsetType | None = UNSET
+    content: str | list[Raw] | UnsetType | None = UNSET
+
+
+class LenientTool(Struct, gc=False):
+    """A tool, of which only the type matters."""
+
+    type: Annotated[str, Meta(min_length=1, max_length=TOOL_TYPE_CHARACTERS_MAX)] | None = None
+
+
+class LenientBody(Struct, gc=False):
+    """The members that the gateway must read, whatever the upstream says to the rest."""
+
+    model: Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
+    input: str | Annotated[list[LenientItem], Meta(min_length=1)]
+    instructions: str | None = None
+    stream: bool | None = None
+    max_output_tokens: _Count | None = None
+    reasoning: Object | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    tools: list[LenientTool] | None = None
+    tool_choice: str | Object | None = None
     parallel_tool_calls: bool | None = None
     previous_response_id: Any = None
     conversation: Any = None

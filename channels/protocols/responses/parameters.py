@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from channels.protocols.parameters import counts, names_of, setting, settings
-from channels.protocols.responses.body import ResponsesBody, Tool
+from channels.protocols.responses.body import LenientBody, ResponsesBody, Tool
 
 _SETTINGS = frozenset(
     (
@@ -28,9 +28,14 @@ _SETTINGS = frozenset(
 )
 
 
-def parameters(raw: Mapping[str, msgspec.Raw], read: ResponsesBody) -> dict[str, str]:
-    """What was asked, by the names of the protocol; `input` and `images` are numbers of items."""
+def parameters(raw: Mapping[str, msgspec.Raw], read: ResponsesBody | LenientBody) -> dict[str, str]:
+    """What was asked, by the names of the protocol; `input` and `images` are numbers of items.
+
+    Tools and images are told of a body as documented.
+    """
     told = settings(raw, _SETTINGS)
+    if isinstance(read, LenientBody):
+        return told | counts(input=len(read.input))
     if read.reasoning is not None:
         for name in ("effort", "summary"):
             value = getattr(read.reasoning, name)

@@ -7,18 +7,32 @@ members' types are in `body.py`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 from msgspec import Struct
 
 from channels.errors import InvalidRequest
 from channels.json_members import JsonObject
-from channels.protocols.checking import check_model, lookalikes_of, read_body, unversioned
-from channels.protocols.responses.body import ALLOWED, Item, ResponsesBody, Tool
+from channels.protocols.checking import (
+    Tables,
+    check_model,
+    lookalikes_of,
+    read_members,
+    unversioned,
+)
+from channels.protocols.responses.body import (
+    ALLOWED,
+    Item,
+    LenientBody,
+    LenientItem,
+    LenientTool,
+    ResponsesBody,
+    Tool,
+)
 from channels.protocols.responses.parameters import parameters
 
-_DECODER = msgspec.json.Decoder(ResponsesBody)
+_TABLES = Tables(ResponsesBody, LenientBody, ALLOWED)
 _NAMES = lookalikes_of(ResponsesBody.__struct_fields__)
 
 # The client runs these itself; the provider only taught its models to use them.
@@ -32,7 +46,7 @@ class ResponsesRequest(Struct, frozen=True):
 
     `content_bytes` is the length of `input` as sent; `builtin_tools` are the tools that the
     upstream runs, each once, by their type without its version;
-    `parameters` is what the call log shows.
+    `parameters` is what the call log shows; `fault` is what an upstream of this protocol judges.
     """
 
     object: JsonObject
@@ -42,11 +56,13 @@ class ResponsesRequest(Struct, frozen=True):
     max_tokens: int | None
     builtin_tools: tuple[str, ...] = ()
     parameters: Mapping[str, str] = msgspec.field(default_factory=dict)
+    fault: InvalidRequest | None = None
 
 
 def read_request(body: bytes) -> ResponsesRequest:
     """Check a request body. Raises InvalidRequest naming the member at fault."""
-    members, read = read_body(body, _DECODER, names=_NAMES, allowed=ALLOWED)
+    members = read_members(body, _NAMES)
+    read, fault = _TABLES.read(members)
     _refuse_stored(read)
     if isinstance(read.input, list):
         _check_items(read.input)
@@ -58,6 +74,7 @@ def read_request(body: bytes) -> ResponsesRequest:
         read.max_output_tokens,
         _builtin_tools(read.tools) if read.tools else (),
         parameters(members.raw, read),
+        fault,
     )
 
 
@@ -85,7 +102,7 @@ def upstream_body(
     return request.object.edited(replace=replace, add=add)
 
 
-def _refuse_stored(read: ResponsesBody) -> None:
+def _refuse_stored(read: ResponsesBody | LenientBody) -> None:
     """Refuse what needs an answer to be kept: nothing is stored here (spec: Responses protocol).
 
     Nor may it be at the upstream, whose account is shared: one tenant could name another's.
@@ -110,7 +127,7 @@ def _refuse_stored(read: ResponsesBody) -> None:
         )
 
 
-def _check_items(items: list[Item]) -> None:
+def _check_items(items: Iterable[Item | LenientItem]) -> None:
     for index, item in enumerate(items):
         if item.type == "item_reference":  # to what another tenant may have had stored, too
             raise InvalidRequest(
@@ -127,13 +144,6 @@ def _check_items(items: list[Item]) -> None:
             raise InvalidRequest(f"{param} is missing: expected {words}.", param)
 
 
-def _builtin_tools(tools: list[Tool]) -> tuple[str, ...]:
-    kinds: dict[str, None] = {}
-    for index, tool in enumerate(tools):
-        kind = unversioned(tool.type)
-        if kind not in _RUN_BY_CLIENT:
-            kinds[kind] = None
-        elif kind == "function" and tool.name is msgspec.UNSET:
-            param = f"tools[{index}].name"
-            raise InvalidRequest(f"{param} is missing: expected {ALLOWED['tools[].name']}.", param)
-    return tuple(kinds)
+def _builtin_tools(tools: Iterable[Tool | LenientTool]) -> tuple[str, ...]:
+    kinds = dict.fromkeys(unversioned(tool.type) for tool in tools if tool.type is not None)
+    return tuple(kind for kind in kinds if kind not in _RUN_BY_CLIENT)

@@ -141,8 +141,7 @@ _BOUNDARY = {
     for depth in (*range(940, 1000, 4), 1_000)
     for name, body in {
         "model": b'{"model":%%b,%b}' % MESSAGES,
-        "type of a part": b'{"model":"sim-model","messages":'
-        b'[{"role":"user","content":[{"type":%b}]}]}',
+        "type of a tool": b'{"model":"sim-model","tools":[{"type":%%b}],%b}' % MESSAGES,
     }.items()
 }
 

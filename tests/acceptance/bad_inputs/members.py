@@ -1,4 +1,7 @@
-"""Documented members of a chat request with types and values that they may not have."""
+"""Documented members of a chat request with types and values that they may not have.
+
+What only an upstream can judge, such as the inside of tools, is forwarded to it.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ _TAKES: dict[str, tuple[Any, ...]] = {
     "tools": (None, []),
     "tool_choice": (None, "", "1", "true", {}, {"a": 1}),
     "stream_options": (None, {}, {"a": 1}),
-    "response_format": (None,),
+    "response_format": (None, {}, {"a": 1}),
     "n": (None, 1),
 }
 
@@ -61,14 +64,6 @@ def _tool(**members: Any) -> dict[str, Any]:
     return {"tools": [members]}
 
 
-def _function(**members: Any) -> dict[str, Any]:
-    return _tool(type="function", function=members)
-
-
-def _tool_call(**members: Any) -> dict[str, Any]:
-    return _message(role="assistant", content=None, tool_calls=[members])
-
-
 _WRONG_VALUES: dict[str, tuple[dict[str, Any], str]] = {
     "model missing": ({"model": ...}, "model is missing"),
     "model too long": ({"model": "m" * 257}, "model"),
@@ -90,14 +85,6 @@ _WRONG_VALUES: dict[str, tuple[dict[str, Any], str]] = {
     "content a number": (_message(role="user", content=5), "messages[1].content"),
     "content a boolean": (_message(role="user", content=True), "messages[1].content"),
     "content an object": (_message(role="user", content={}), "messages[1].content"),
-    "content of strings": (_message(role="user", content=["a"]), "messages[1].content[0]"),
-    "content of arrays": (_message(role="user", content=[[]]), "messages[1].content[0]"),
-    "type of a part a number": (_message(role="user", content=[{"type": 1}]), "content[0].type"),
-    "tool_calls a string": (_message(role="assistant", tool_calls="x"), "tool_calls"),
-    "tool_calls of numbers": (_message(role="assistant", tool_calls=[1]), "tool_calls[0]"),
-    "id of a tool call a number": (_tool_call(id=1), "tool_calls[0].id"),
-    "arguments an object": (_tool_call(function={"arguments": {}}), "arguments"),
-    "tool_call_id a number": (_message(role="tool", content="x", tool_call_id=5), "tool_call_id"),
     "max_tokens beyond 2^53": ({"max_tokens": 2**53}, "max_tokens"),
     "max_tokens beyond 2^64": ({"max_tokens": 2**64 + 1}, "max_tokens"),
     "max_tokens as a float": ({"max_tokens": 10.0}, "max_tokens"),
@@ -106,20 +93,10 @@ _WRONG_VALUES: dict[str, tuple[dict[str, Any], str]] = {
     "temperature a little too low": ({"temperature": -1e-9}, "temperature"),
     "n beyond 2^53": ({"n": 2**53}, "n:"),
     "a tool that is null": ({"tools": [None]}, "tools[0]"),
-    "a tool without type": (_tool(name="f"), "tools[0].type"),
-    "a tool of type null": (_tool(type=None), "tools[0].type"),
     "a tool of type nothing": (_tool(type=""), "tools[0].type"),
     "a tool of a huge type": (_tool(type="t" * 100_000), "tools[0].type"),
-    "a function missing": (_tool(type="function"), "tools[0].function"),
-    "a function that is null": (_tool(type="function", function=None), "tools[0].function"),
-    "a function without name": (_function(), "tools[0].function.name"),
-    "a function of name nothing": (_function(name=""), "tools[0].function.name"),
-    "a function of name 1": (_function(name=1), "tools[0].function.name"),
-    "a description of a function that is 1": (_function(name="f", description=1), "description"),
-    "a tool choice of type 1": ({"tool_choice": {"type": 1}}, "tool_choice.type"),
     "include_usage a string": ({"stream_options": {"include_usage": "yes"}}, "include_usage"),
     "include_usage 1": ({"stream_options": {"include_usage": 1}}, "include_usage"),
-    "response_format of type 1": ({"response_format": {"type": 1}}, "response_format.type"),
     "web search without a stream": (_tool(type="web_search"), "stream"),
     "image generation without a stream": (_tool(type="image_generation"), "stream"),
     "web search dressed up": (_tool(type="web_search", function={"name": "f"}), "stream"),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channels.protocols.chat import InvalidRequest, read_request
+from channels.protocols.chat import InvalidRequest, read_request, upstream_body
 from tests.unit.channels.chat_bodies import MESSAGES, body
 
 BAD_MEMBERS = [
@@ -38,14 +38,7 @@ BAD_MEMBERS = [
     (b'"n":"2"', "n", "found the string"),
     (b'"tools":{}', "tools", "an array of tools, found an object"),
     (b'"tools":[1]', "tools[0]", "found the number 1"),
-    (b'"tools":[{}]', "tools[0].type", "is missing"),
-    (b'"tools":[{"type":null}]', "tools[0].type", "found null"),
     (b'"tools":[{"type":""}]', "tools[0].type", "found the string ''"),
-    (b'"tools":[{"type":"web_search"},{"type":"function"}]', "tools[1].function", "is missing"),
-    (b'"tools":[{"type":"function","function":null}]', "tools[0].function", "found null"),
-    (b'"tools":[{"type":"function","function":{}}]', "tools[0].function.name", "is missing"),
-    (b'"tools":[{"type":"function","function":{"name":""}}]', "tools[0].function.name", "''"),
-    (b'"tools":[{"type":"function","function":{"name":7}}]', "tools[0].function.name", "7"),
     (b'"tool_choice":7', "tool_choice", "a string or an object, found the number 7"),
     (b'"tool_choice":["auto"]', "tool_choice", "found an array"),
     (b'"stream_options":true', "stream_options", "an object, found true"),
@@ -53,8 +46,6 @@ BAD_MEMBERS = [
     (b'"stream_options":{"include_usage":"yes"}', "stream_options.include_usage", "'yes'"),
     (b'"stream_options":{"include_usage":1}', "stream_options.include_usage", "found the number 1"),
     (b'"response_format":"json_object"', "response_format", "found the string 'json_object'"),
-    (b'"response_format":{}', "response_format.type", "is missing"),
-    (b'"response_format":{"type":1}', "response_format.type", "found the number 1"),
     (b'"model":"n"', "model", "more than once"),
     (MESSAGES, "messages", "more than once"),
     (b'"max_tokens":1,"max_tokens":100000', "max_tokens", "more than once"),
@@ -71,6 +62,20 @@ BAD_MEMBERS = [
     (b'"x":1,', None, "at byte"),
 ]
 
+# Faults that only an upstream can judge: forwarded to one of this protocol.
+JUDGED_UPSTREAM = [
+    (b'"tools":[{}]', "tools[0].type", "is missing"),
+    (b'"tools":[{"type":null}]', "tools[0].type", "found null"),
+    (b'"tools":[{"function":{"name":"f"}}]', "tools[0].type", "is missing"),
+    (b'"tools":[{"type":"custom"},{"type":"function"}]', "tools[1].function", "is missing"),
+    (b'"tools":[{"type":"function","function":null}]', "tools[0].function", "found null"),
+    (b'"tools":[{"type":"function","function":{}}]', "tools[0].function.name", "is missing"),
+    (b'"tools":[{"type":"function","function":{"name":""}}]', "tools[0].function.name", "''"),
+    (b'"tools":[{"type":"function","function":{"name":7}}]', "tools[0].function.name", "7"),
+    (b'"response_format":{}', "response_format.type", "is missing"),
+    (b'"response_format":{"type":1}', "response_format.type", "found the number 1"),
+]
+
 
 @pytest.mark.parametrize(
     ("members", "param", "words"), BAD_MEMBERS, ids=lambda value: repr(value)[:50]
@@ -83,6 +88,31 @@ def test_bad_member_is_refused_with_its_name_and_what_was_found(
     assert caught.value.param == param
     assert words in caught.value.message
     assert len(caught.value.message) < 400
+
+
+@pytest.mark.parametrize(
+    ("members", "param", "words"), JUDGED_UPSTREAM, ids=lambda value: repr(value)[:50]
+)
+def test_what_only_an_upstream_can_judge_is_forwarded(
+    members: bytes, param: str, words: str
+) -> None:
+    whole = body(members)
+    request = read_request(whole)
+    assert request.fault is not None
+    assert request.fault.param == param
+    assert words in request.fault.message
+    assert request.builtin_tools == ()
+    sent = upstream_body(
+        request, upstream_model="m", max_tokens_param="max_tokens", default_max_tokens=None
+    )
+    assert sent == whole
+
+
+def test_builtin_tool_beside_an_odd_one_is_seen() -> None:
+    with pytest.raises(InvalidRequest, match="stream"):
+        read_request(body(b'"tools":[{},{"type":"web_search"}]'))
+    odd = read_request(body(b'"stream":true,"tools":[{},{"type":"web_search"},{"type":"x_y"}]'))
+    assert odd.builtin_tools == ("web_search", "x_y")
 
 
 @pytest.mark.parametrize(

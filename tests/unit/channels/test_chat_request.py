@@ -138,11 +138,24 @@ def test_missing_or_misshapen_part_is_named(value: object, param: str) -> None:
         ({"role": "user", "content": 1}, "content"),
         ({"role": "user", "content": True}, "content"),
         ({"role": "user", "content": {}}, "content"),
+        ({"role": "assistant", "content": 5}, "content"),
+    ],
+)
+def test_fault_in_a_message_is_named_with_its_index(message: object, param: str) -> None:
+    fine = {"role": "user", "content": "Hi"}
+    with pytest.raises(InvalidRequest) as caught:
+        read({"model": "m", "messages": [fine, fine, message]})
+    assert caught.value.param == f"messages[2].{param}"
+    assert caught.value.message.startswith(f"messages[2].{param}")
+
+
+@pytest.mark.parametrize(
+    ("message", "param"),
+    [
         ({"role": "user", "content": ["x"]}, "content[0]"),
         ({"role": "user", "content": [{"type": "text"}, 2]}, "content[1]"),
         ({"role": "user", "content": [{"type": 1}]}, "content[0].type"),
         ({"role": "tool", "content": "x", "tool_call_id": 7}, "tool_call_id"),
-        ({"role": "assistant", "content": 5}, "content"),
         ({"role": "assistant", "tool_calls": {}}, "tool_calls"),
         ({"role": "assistant", "tool_calls": ["f"]}, "tool_calls[0]"),
         ({"role": "assistant", "tool_calls": [{"id": 1}]}, "tool_calls[0].id"),
@@ -152,12 +165,12 @@ def test_missing_or_misshapen_part_is_named(value: object, param: str) -> None:
         ),
     ],
 )
-def test_fault_in_a_message_is_named_with_its_index(message: object, param: str) -> None:
+def test_content_that_only_an_upstream_can_judge_is_left_to_it(message: object, param: str) -> None:
     fine = {"role": "user", "content": "Hi"}
-    with pytest.raises(InvalidRequest) as caught:
-        read({"model": "m", "messages": [fine, fine, message]})
-    assert caught.value.param == f"messages[2].{param}"
-    assert caught.value.message.startswith(f"messages[2].{param}")
+    request = read({"model": "m", "messages": [fine, fine, message]})
+    assert request.fault is not None
+    assert request.fault.param == f"messages[2].{param}"
+    assert request.parameters["messages"] == "3"
 
 
 @pytest.mark.parametrize(

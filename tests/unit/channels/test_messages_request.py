@@ -152,6 +152,19 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"messages": [{"role": "user"}]}, "messages[0].content"),
     ({"messages": [{"role": "user", "content": None}]}, "messages[0].content"),
     ({"messages": [{"role": "user", "content": 7}]}, "messages[0].content"),
+    ({"system": 7}, "system"),
+    ({"stream": "true"}, "stream"),
+    ({"stream": 1}, "stream"),
+    ({"tools": {}}, "tools"),
+    ({"tools": ["f"]}, "tools[0]"),
+    ({"tools": [{"type": "", "name": "f"}]}, "tools[0].type"),
+    ({"tools": [{"type": 7, "name": "f"}]}, "tools[0].type"),
+    ({"tool_choice": "auto"}, "tool_choice"),
+    ({"temperature": "1"}, "temperature"),
+]
+
+# Faults that only an upstream can judge: forwarded to one of this protocol.
+JUDGED_UPSTREAM: list[tuple[dict[str, Any], str]] = [
     ({"messages": [{"role": "user", "content": ["Hi"]}]}, "messages[0].content[0]"),
     ({"messages": [{"role": "user", "content": [{}]}]}, "messages[0].content[0].type"),
     (
@@ -170,31 +183,32 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
         {"messages": [{"role": "user", "content": [{"type": "search_result", "source": 7}]}]},
         "messages[0].content[0].source",
     ),
-    ({"system": 7}, "system"),
     ({"system": [{"text": "Hi"}]}, "system[0].type"),
-    ({"stream": "true"}, "stream"),
-    ({"stream": 1}, "stream"),
-    ({"tools": {}}, "tools"),
-    ({"tools": ["f"]}, "tools[0]"),
     ({"tools": [{"input_schema": {}}]}, "tools[0].name"),
     ({"tools": [{"name": "", "input_schema": {}}]}, "tools[0].name"),
     ({"tools": [{"name": "f"}]}, "tools[0].input_schema"),
     ({"tools": [{"name": "f", "input_schema": "{}"}]}, "tools[0].input_schema"),
     ({"tools": [{"name": "f", "description": 7, "input_schema": {}}]}, "tools[0].description"),
-    ({"tools": [{"type": "", "name": "f"}]}, "tools[0].type"),
-    ({"tools": [{"type": 7, "name": "f"}]}, "tools[0].type"),
-    ({"tool_choice": "auto"}, "tool_choice"),
     ({"tool_choice": {}}, "tool_choice.type"),
     ({"tool_choice": {"type": "required"}}, "tool_choice.type"),
     ({"tool_choice": {"type": "tool"}}, "tool_choice.name"),
     ({"tool_choice": {"type": "tool", "name": 7}}, "tool_choice.name"),
     ({"thinking": True}, "thinking"),
     ({"thinking": {"budget_tokens": 5}}, "thinking.type"),
-    ({"temperature": "1"}, "temperature"),
     ({"stop_sequences": "END"}, "stop_sequences"),
     ({"stop_sequences": [7]}, "stop_sequences[0]"),
     ({"metadata": "u"}, "metadata"),
 ]
+
+
+@pytest.mark.parametrize(("changes", "param"), JUDGED_UPSTREAM, ids=str)
+def test_what_only_an_upstream_can_judge_is_forwarded(changes: dict[str, Any], param: str) -> None:
+    body = encoded({**MESSAGES, **changes})
+    request = read_request(body)
+    assert request.fault is not None
+    assert request.fault.param == param
+    assert request.fault.message.startswith(param)
+    assert upstream_body(request, upstream_model="m") == body
 
 
 @pytest.mark.parametrize(("changes", "param"), FAULTS, ids=str)

@@ -200,14 +200,26 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"contents": None}, "contents"),
     ({"contents": []}, "contents"),
     ({"contents": "Hi"}, "contents"),
-    ({"contents": {}}, "contents"),
+    ({"contents": {}}, "contents.parts"),
+    ({"contents": {"parts": [], "role": "robot"}}, "contents.role"),
     ({"contents": ["Hi"]}, "contents[0]"),
     ({"contents": [{}]}, "contents[0].parts"),
     ({"contents": [{"parts": "Hi"}]}, "contents[0].parts"),
-    ({"contents": [{"parts": ["Hi"]}]}, "contents[0].parts[0]"),
-    ({"contents": [{"parts": [{"text": 7}]}]}, "contents[0].parts[0].text"),
     ({"contents": [{"parts": [], "role": "assistant"}]}, "contents[0].role"),
     ({"contents": [{"parts": [], "role": 7}]}, "contents[0].role"),
+    ({"systemInstruction": "Be brief."}, "systemInstruction"),
+    ({"generationConfig": []}, "generationConfig"),
+    ({"generationConfig": {"maxOutputTokens": 0}}, "generationConfig.maxOutputTokens"),
+    ({"generationConfig": {"maxOutputTokens": "5"}}, "generationConfig.maxOutputTokens"),
+    ({"generation_config": {"max_output_tokens": 1.5}}, "generation_config.max_output_tokens"),
+    ({"generationConfig": {"temperature": "1"}}, "generationConfig.temperature"),
+    ({"tools": ["googleSearch"]}, "tools[0]"),
+]
+
+# Faults that only an upstream can judge: forwarded to one of this protocol.
+JUDGED_UPSTREAM: list[tuple[dict[str, Any], str]] = [
+    ({"contents": [{"parts": ["Hi"]}]}, "contents[0].parts[0]"),
+    ({"contents": [{"parts": [{"text": 7}]}]}, "contents[0].parts[0].text"),
     (
         {"contents": [{"parts": [{"inlineData": {"data": 7}}]}]},
         "contents[0].parts[0].inlineData.data",
@@ -220,17 +232,10 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
         {"contents": [{"parts": [{"functionResponse": {"response": "42"}}]}]},
         "contents[0].parts[0].functionResponse.response",
     ),
-    ({"systemInstruction": "Be brief."}, "systemInstruction"),
     ({"systemInstruction": {}}, "systemInstruction.parts"),
     ({"system_instruction": {"parts": [{"text": 7}]}}, "system_instruction.parts[0].text"),
-    ({"generationConfig": []}, "generationConfig"),
-    ({"generationConfig": {"maxOutputTokens": 0}}, "generationConfig.maxOutputTokens"),
-    ({"generationConfig": {"maxOutputTokens": "5"}}, "generationConfig.maxOutputTokens"),
-    ({"generation_config": {"max_output_tokens": 1.5}}, "generation_config.max_output_tokens"),
-    ({"generationConfig": {"temperature": "1"}}, "generationConfig.temperature"),
     ({"generationConfig": {"stopSequences": "END"}}, "generationConfig.stopSequences"),
     ({"tools": {}}, "tools"),
-    ({"tools": ["googleSearch"]}, "tools[0]"),
     ({"tools": [{"functionDeclarations": {}}]}, "tools[0].functionDeclarations"),
     ({"tools": [{"functionDeclarations": [{}]}]}, "tools[0].functionDeclarations[0].name"),
     ({"tools": [{"function_declarations": [7]}]}, "tools[0].function_declarations[0]"),
@@ -240,6 +245,16 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
         "toolConfig.functionCallingConfig.mode",
     ),
 ]
+
+
+@pytest.mark.parametrize(("changes", "param"), JUDGED_UPSTREAM, ids=str)
+def test_what_only_an_upstream_can_judge_is_forwarded(changes: dict[str, Any], param: str) -> None:
+    body = encoded({**NATIVE, **changes})
+    request = read(body)
+    assert request.fault is not None
+    assert request.fault.param == param
+    assert request.fault.message.startswith(param)
+    assert upstream_body(request, upstream_model="m", default_max_tokens=None) == body
 
 
 @pytest.mark.parametrize(("changes", "param"), FAULTS, ids=str)
@@ -256,3 +271,23 @@ def test_missing_contents_are_named() -> None:
 @pytest.mark.parametrize("name", ["Contents", "generationconfig", "Generation_Config"])
 def test_name_that_an_upstream_may_take_for_another_is_refused(name: str) -> None:
     assert refused(lambda: read_native(**{name: {}})).param == name
+
+
+SINGLE: dict[str, Any] = {
+    "contents": {"role": "user", "parts": {"text": "Hi"}},
+    "systemInstruction": {"parts": {"text": "Be brief."}},
+    "tools": {"functionDeclarations": {"name": "f"}, "googleSearch": {}},
+}
+
+
+def test_one_object_in_place_of_an_array_is_forwarded() -> None:
+    body = encoded(SINGLE)
+    request = read(body)
+    assert request.builtin_tools == ("web_search",)
+    assert request.content_bytes == len(encoded(SINGLE["contents"]))
+    assert request.parameters == {"contents": "1"}
+    assert upstream_body(request, upstream_model="m", default_max_tokens=None) == body
+    assert request.fault is not None
+    assert request.fault.param == "contents"
+    longer = upstream_body(request, upstream_model="m", default_max_tokens=7)
+    assert json.loads(longer) == {**SINGLE, "generationConfig": {"maxOutputTokens": 7}}

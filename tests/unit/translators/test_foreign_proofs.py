@@ -145,3 +145,12 @@ def test_own_signature_beside_a_foreign_one_stays() -> None:
     parts = [*answered("native", foreign("messages")), own]
     found = stripped("native", {"contents": [{"role": "model", "parts": parts}]})
     assert found == {"contents": [{"role": "model", "parts": [own]}]}
+
+
+def test_one_turn_in_place_of_an_array_is_looked_through() -> None:
+    own = {"text": "Hi.", "thoughtSignature": "b3du"}
+    parts = [*answered("native", foreign("messages")), own]
+    found = stripped("native", {"contents": {"role": "model", "parts": parts}})
+    assert found == {"contents": [{"role": "model", "parts": [own]}]}
+    alone = {"contents": {"role": "model", "parts": answered("native", foreign("messages"))[0]}}
+    assert stripped("native", alone) == alone
