@@ -18,10 +18,11 @@ from gw import collector
 from gw.allocator import keep_buffers
 from gw.config.config import Config
 from gw.config.faults import ConfigFaults
+from gw.config.restart import needing_restart
 from gw.open_files import raise_open_files
 from gw.serve import Gateway
 from gw.web.fronts import DEFAULT_FRONT, Front
-from metrics.logs import EventLog
+from metrics.logs import EventLog, set_level
 
 T = TypeVar("T")
 
@@ -62,6 +63,7 @@ async def run_gateway(
     SIGHUP puts in force what `read_again` gives. A second SIGTERM or SIGINT does not hurry the
     drain.
     """
+    set_level(config.log_level)
     raise_open_files()
     keep_buffers()
     loop = asyncio.get_running_loop()
@@ -74,7 +76,8 @@ async def run_gateway(
     await gateway.start()
 
     if read_again is not None and hasattr(signal, "SIGHUP"):
-        loop.add_signal_handler(signal.SIGHUP, reload, gateway, read_again)
+        log_cautions(config)
+        loop.add_signal_handler(signal.SIGHUP, _reload_file, gateway, read_again, config)
     collector.begin()
     try:
         announce(gateway)
@@ -97,6 +100,27 @@ def reload(gateway: Gateway, read_again: Callable[[], Config]) -> bool:
     try:
         gateway.reload(read_again())
     except ConfigFaults as faults:
+        gateway.metrics.config.refused()
         EventLog("gw.run").error("reload_refused", faults=[str(fault) for fault in faults.faults])
         return False
     return True
+
+
+def log_reload(running: Config, wanted: Config) -> None:
+    """Say what a file that was accepted has in it beside what is in force now."""
+    log_cautions(wanted)
+    keys = needing_restart(running, wanted)
+    if keys:
+        EventLog("gw.run").warning("configuration_needs_restart", keys=keys)
+
+
+def log_cautions(config: Config) -> None:
+    """Say what is allowed and hardly meant."""
+    log = EventLog("gw.run")
+    for caution in config.cautions:
+        log.warning("configuration_caution", path=caution.path, why=caution.message)
+
+
+def _reload_file(gateway: Gateway, read_again: Callable[[], Config], running: Config) -> None:
+    if reload(gateway, read_again):
+        log_reload(running, gateway.current.config)

@@ -61,7 +61,7 @@ from gw.web.drain import InFlight
 from gw.web.fronts import DEFAULT_FRONT, FRONTS, Front
 from gw.web.listener import LAST_CALL_SECONDS, Listener, PublicListener
 from gw.web.services import Services
-from metrics.logs import EventLog
+from metrics.logs import EventLog, set_level
 from metrics.loop_lag import LoopLag
 from metrics.prometheus import Metrics
 from metrics.tracing import Tracing
@@ -151,6 +151,7 @@ class Gateway:
 
     async def start(self) -> None:
         """Start everything; on an error what had been started is stopped again."""
+        self.metrics.config.started(self._clock.now())
         try:
             await self._start_limits()
             await self._start_store()
@@ -171,6 +172,8 @@ class Gateway:
             renew(self._tls, config)
         self.current.swap(config)
         self._channels.configure(config.registry.channels)
+        self.metrics.config.accepted(self._clock.now())
+        set_level(config.log_level)
         self._log.info("configuration_reloaded", current=repr(self.current))
 
     async def stop(self) -> bool:

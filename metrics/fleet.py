@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    ProcessCollector,
-    generate_latest,
-)
+from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+
+from metrics.config import ConfigMetrics
+from metrics.families import Families
 
 
 class FleetMetrics:
@@ -16,6 +14,10 @@ class FleetMetrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
+        families = Families()
+        self.config = ConfigMetrics(families)
+        self._config_registry = CollectorRegistry()
+        self._config_registry.register(families)
         ProcessCollector(registry=self._registry, namespace="gw_parent")
         self._running = Gauge(
             "gw_processes_running", "Worker processes that serve.", registry=self._registry
@@ -43,6 +45,12 @@ class FleetMetrics:
         """A worker that had died is started again."""
         self._restarts.inc()
 
-    def render(self) -> str:
-        """The text format 0.0.4."""
-        return generate_latest(self._registry).decode()
+    def render(self, accept: str = "") -> str:
+        """What the parent alone has, in the format that a scraper asks for."""
+        encode, _ = choose_encoder(accept)
+        return encode(self._registry).decode()
+
+    def render_config(self, accept: str) -> str:
+        """What workers have as well: to be told from theirs by a label."""
+        encode, _ = choose_encoder(accept)
+        return encode(self._config_registry).decode()

@@ -52,6 +52,11 @@ def configure(stream: TextIO, level: str = "info") -> None:
     logging.captureWarnings(True)
 
 
+def set_level(level: str) -> None:
+    """Log from this level on, a key of LEVELS."""
+    logging.getLogger().setLevel(LEVELS[level])
+
+
 class EventLog:
     """Logs events of one part of the gateway. Fields may be anything; they are made plain."""
 

@@ -185,6 +185,24 @@ SERIES: tuple[Series, ...] = (
         "Batches sent again because the database went away.",
     ),
     # The process.
+    Series(
+        "gw_config_reloads_total",
+        "counter",
+        ("outcome",),
+        "Configurations read again: accepted, or refused as a whole.",
+    ),
+    Series(
+        "gw_config_last_reload_successful",
+        "gauge",
+        (),
+        "1 while what was read last is in force, 0 after a file that was refused.",
+    ),
+    Series(
+        "gw_config_last_success_timestamp_seconds",
+        "gauge",
+        (),
+        "When the configuration in force was read.",
+    ),
     Series("gw_database_up", "gauge", (), "1 while the database answers the heartbeat, else 0."),
     Series(
         "gw_call_log_kept",

@@ -56,6 +56,20 @@ class Parser(argparse.ArgumentParser):
         raise UsageFault(message, self.format_usage())
 
 
+class VersionAsked(Exception):
+    """The command line asks for nothing but the version."""
+
+
+class Version(argparse.Action):
+    """Ends the reading of the command line, whatever else it lacks."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(nargs=0, default=argparse.SUPPRESS, **options)
+
+    def __call__(self, *_: Any) -> NoReturn:
+        raise VersionAsked
+
+
 def add_noun(nouns: Subparsers, name: str, text: str) -> Subparsers:
     """Add `gw NAME` with verbs to come."""
     parser = nouns.add_parser(name, help=text, description=text)

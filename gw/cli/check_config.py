@@ -1,7 +1,7 @@
 """`gw check-config`: read the configuration and say every fault at once (contract §1, §2).
 
 Nothing is made, and nothing opened but the certificate. The faults and their wording are
-`gw/config/faults.py`.
+`gw/config/faults.py`. What is allowed and hardly meant is told, too, and the exit code stays 0.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from gw.cli.arguments import add_command
 from gw.cli.context import read_config
 from gw.cli.output import Answer, sheet
 from gw.config.certificate import server_context
+from gw.config.faults import caution_records
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers
@@ -33,4 +34,5 @@ def check_config(options: Namespace) -> Answer:
         "channels": len(config.registry.channels),
         "models": len(config.registry.models),
     }
-    return Answer(record, sheet(record))
+    text = [sheet(record), *(f"warning: {caution}" for caution in config.cautions)]
+    return Answer(record | {"warnings": caution_records(config.cautions)}, "\n".join(text))

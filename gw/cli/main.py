@@ -11,8 +11,9 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.metadata import version
 
-from gw.cli.arguments import Parser
+from gw.cli.arguments import Parser, Version, VersionAsked
 from gw.cli.failures import EXIT_INTERRUPTED, explain, print_failure
 from gw.cli.output import Answer, print_answer
 
@@ -28,6 +29,7 @@ NOUNS = {
     "ledger": "gw.cli.ledger",
     "receipt": "gw.cli.receipt",
 }
+DISTRIBUTION = "model-gateway"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -49,6 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def make_parser(arguments: Sequence[str]) -> Parser:
     """Build the parser of what a command line names; of everything, where it names no command."""
     parser = Parser(prog="gw", description="A prepaid gateway in front of many model providers.")
+    parser.add_argument("--version", action=Version, help="print the version and exit")
     nouns = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     named = [noun for noun in NOUNS if noun in arguments]
     for noun in named or NOUNS:
@@ -62,6 +65,10 @@ def _carried_out(arguments: Sequence[str]) -> int:
         options = make_parser(arguments).parse_args(arguments)
         as_json = "json" in options
         outcome: Answer | int = options.run(options)
+    except VersionAsked:
+        release = version(DISTRIBUTION)
+        print_answer(Answer({"version": release}, f"gw {release}"), as_json=as_json)
+        return 0
     except Exception as error:
         failure = explain(error)
         if failure is None:

@@ -11,6 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from channels.registry import Registry
+from gw.config.faults import Caution
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,4 +66,6 @@ class Config:
     retention_months: int | None  # of the call log, beside the current one; None keeps everything
     timeouts: Timeouts
     registry: Registry
+    log_level: str  # a key of metrics.logs.LEVELS
     source: Path  # the file this was read from
+    cautions: tuple[Caution, ...] = ()  # what is allowed and hardly meant

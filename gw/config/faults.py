@@ -1,7 +1,8 @@
 """What is wrong with a configuration: each fault with its place, all of them reported at once.
 
 A `Report` gathers faults while a file is read, a `Place` is a position in that file which can be
-blamed. `render` is the table a person reads, `fault_records` the same for `--json`.
+blamed. `render` is the table a person reads, `fault_records` the same for `--json`. What is no
+fault, and hardly meant, is a `Caution`: the configuration is taken all the same.
 """
 
 from __future__ import annotations
@@ -45,6 +46,21 @@ class Fault:
         return f"{place}: found {self.found}, allowed {self.allowed}{hint}"
 
 
+@dataclass(frozen=True, slots=True)
+class Caution:
+    """One thing that is allowed and may not be what was meant. Shows nothing secret."""
+
+    file: str
+    path: str
+    message: str
+    line: int | None = None
+    column: int | None = None
+
+    def __str__(self) -> str:
+        where = self.file if self.line is None else f"{self.file}:{self.line}:{self.column}"
+        return f"{where} {self.path}: {self.message}"
+
+
 class ConfigFaults(Exception):
     """The configuration is refused; `faults` says everything that is wrong with it."""
 
@@ -60,6 +76,7 @@ class Report:
 
     file: str
     faults: list[Fault] = field(default_factory=list)
+    cautions: list[Caution] = field(default_factory=list)
 
     def raise_if_any(self) -> None:
         """Raise ConfigFaults, in the order of the file, when anything was blamed."""
@@ -97,12 +114,22 @@ class Place:
             Fault(self.report.file, self.path, found, allowed, hint, line, column)
         )
 
+    def caution(self, message: str) -> None:
+        """Report something here that is allowed."""
+        line, column = (self.mark.line, self.mark.column) if self.mark else (None, None)
+        self.report.cautions.append(Caution(self.report.file, self.path, message, line, column))
+
 
 def render(faults: Sequence[Fault]) -> str:
     """Lay faults out for a person: file, line and column, path, then what was found and allowed."""
     blocks = [_block(fault) for fault in faults]
     count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
     return "\n".join([*blocks, count])
+
+
+def caution_records(cautions: Sequence[Caution]) -> list[dict[str, str | int | None]]:
+    """Cautions as plain dicts for JSON: file, path, message, line, column."""
+    return [asdict(caution) for caution in cautions]
 
 
 def fault_records(faults: Sequence[Fault]) -> list[dict[str, str | int | None]]:

@@ -7,13 +7,19 @@ The steps: bytes, text, tree (`yaml_source.py`), values (`schema.py`), how they 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from channels.registry import Binding, ChannelSpec, HealthSpec, ModelSpec, PriceSpec, Registry
+from gw.config.cautions import (
+    caution_short_names,
+    caution_unused_channels,
+    caution_wildcard_admin,
+)
 from gw.config.config import Certificate, Config, Timeouts
 from gw.config.faults import Mark, Place, Report
-from gw.config.nodes import Unreadable
+from gw.config.nodes import Unreadable, quoted
 from gw.config.relations import (
     check_bindings,
     check_certificate,
@@ -25,9 +31,12 @@ from gw.config.relations import (
 from gw.config.schema import TOP
 from gw.config.structures import Section, attempt, mapping
 from gw.config.yaml_source import parse
+from metrics.logs import LEVELS
 
 # Thousands of models fit; beyond it somebody named the wrong file.
 MAX_FILE_BYTES = 4 * 1024 * 1024
+LOG_LEVEL_VARIABLE = "GW_LOG_LEVEL"
+DEFAULT_LOG_LEVEL = "info"
 
 
 def load(path: Path, environ: Mapping[str, str]) -> Config:
@@ -54,8 +63,18 @@ def load_text(text: str, environ: Mapping[str, str], *, source: Path) -> Config:
     tops = attempt(mapping(TOP), root, report.top())
     for top in tops:
         _check(top)
+        _check_log_level(top, environ)
     report.raise_if_any()
-    return _config(tops[0].values, source.absolute())
+    top = tops[0]
+    caution_wildcard_admin(top)
+    caution_unused_channels(top.values["models"], top.values["channels"])
+    caution_short_names(top.values["channels"])
+    config = _config(top.values, source.absolute())
+    return replace(
+        config,
+        log_level=config.log_level or environ.get(LOG_LEVEL_VARIABLE) or DEFAULT_LOG_LEVEL,
+        cautions=tuple(report.cautions),
+    )
 
 
 def _read(path: Path, report: Report) -> bytes:
@@ -94,6 +113,16 @@ def _check(top: Section) -> None:
     check_prices(models)
 
 
+def _check_log_level(top: Section, environ: Mapping[str, str]) -> None:
+    """The environment speaks where the file does not."""
+    level = environ.get(LOG_LEVEL_VARIABLE)
+    if level and top.get("log_level") is None and level not in LEVELS:
+        top.place("log_level").blame(
+            found=f"{LOG_LEVEL_VARIABLE}={quoted(level)} in the environment",
+            allowed=f"one of {', '.join(LEVELS)}",
+        )
+
+
 def _config(values: Mapping[str, Any], source: Path) -> Config:
     chain, key = values["tls"].values["certificate"], values["tls"].values["key"]
     return Config(
@@ -116,6 +145,7 @@ def _config(values: Mapping[str, Any], source: Path) -> Config:
             channels=[_channel(channel.values) for channel in values["channels"]],
             models=[_model(model.values) for model in values["models"]],
         ),
+        log_level=values["log_level"] or "",
         source=source,
     )
 

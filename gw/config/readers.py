@@ -39,8 +39,10 @@ class Refused(Exception):
         self.hint = hint
 
 
-def text(allowed: str = "text", *, may_be_empty: bool = False, secret: bool = False) -> Reader[str]:
-    """Read text of printable characters. What a `secret` holds is never reported."""
+def text(
+    allowed: str = "text", *, may_be_empty: bool = False, secret: bool = False, least: int = 0
+) -> Reader[str]:
+    """Read text of printable characters, at least so many if any. A `secret` is never reported."""
 
     def read(node: Node, at: Place) -> str:
         if may_be_empty and isinstance(node, Scalar) and node.kind == "null":
@@ -48,6 +50,8 @@ def text(allowed: str = "text", *, may_be_empty: bool = False, secret: bool = Fa
         value = written_text(node, allowed, secret=secret)
         if not value and not may_be_empty:
             raise Refused(found="an empty text", allowed=allowed)
+        if 0 < len(value) < least:
+            raise Refused(found=f"text of {len(value)} characters (not shown)", allowed=allowed)
         if len(value) > MAX_TEXT_CHARACTERS:
             raise Refused(
                 found=f"text of {len(value)} characters",

@@ -51,10 +51,15 @@ from gw.config.structures import (
     placed,
     section,
 )
+from metrics.logs import LEVELS
 
 KIB, MIB = 1024, 1024 * 1024
 MAX_TOKENS = 1_000_000_000
 LAST_SECOND = 253_402_300_799  # of the year 9999
+
+# What encrypts every stored key must not be guessed: a word is.
+SECRET_MIN = 16
+SECRET = f"a secret of {SECRET_MIN} characters or more, or empty for one that is made"
 
 PRICE_READER = decimal("a price in USD", most=1_000_000, quoted=True)
 PRICE_KEYS = tuple(field.name for field in fields(PriceSpec))
@@ -133,7 +138,7 @@ TOP: Schema = {
     "data_dir": Key(folder(), "./var"),
     "database_url": Key(engine_url(["postgresql", "postgres"]), ""),
     "redis_url": Key(redis_url(), ""),
-    "secret": Key(text("a secret", may_be_empty=True, secret=True), ""),
+    "secret": Key(text(SECRET, may_be_empty=True, secret=True, least=SECRET_MIN), ""),
     "credits_per_usd": Key(
         decimal("credits", most=1_000_000_000, above_zero=True, quoted=True), Decimal(1000)
     ),
@@ -146,6 +151,8 @@ TOP: Schema = {
     ),
     # What is kept goes through the ledger's own connection, which everybody waits for meanwhile.
     "idempotency_max_kb": Key(binary_size("kB", KIB, most=16_384, above_zero=False), 1024 * KIB),
+    # None: $GW_LOG_LEVEL, then info.
+    "log_level": Key(optional(choice(tuple(LEVELS))), None),
     "retention_months": Key(optional(whole(1, 1200)), None),
     "timeouts": section(TIMEOUTS),
     "channels": Key(listing(mapping(CHANNEL), "a list of channels"), ()),

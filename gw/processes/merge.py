@@ -9,18 +9,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+# How a page of OpenMetrics ends.
+END = "# EOF"
 _SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(\{)?")
 
 
 def merged(pages: Iterable[tuple[str, str]]) -> str:
-    """Join pages of the text format 0.0.4, given as (name of the process, page)."""
+    """Join pages of the text format 0.0.4, or of OpenMetrics, given as (process, page).
+
+    Exemplars stay with their samples. The end of an OpenMetrics page is left to the caller.
+    """
     heads: dict[str, list[str]] = {}
     samples: dict[str, list[str]] = {}
     for process, page in pages:
         family = ""
         is_known = False
         for line in page.split("\n"):  # a label's value may have any other line separator
-            if line.startswith(("# HELP ", "# TYPE ")):
+            if line.startswith(("# HELP ", "# TYPE ", "# UNIT ")):
                 name = line.split(" ", 3)[2]
                 if name != family:
                     family, is_known = name, name in heads

@@ -11,10 +11,10 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, closing
 
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+from prometheus_client.exposition import choose_encoder
 
 from actors.clock import SystemClock
 from actors.parent.server import ParentServer
@@ -27,18 +27,22 @@ from gw.config.faults import ConfigFaults
 from gw.config.load import load_text, read_text
 from gw.ids import new_call_id
 from gw.processes.fleet import Fleet
-from gw.processes.merge import merged
+from gw.processes.merge import END, merged
 from gw.processes.worker import Worker
-from gw.run import EXIT_FAILED, EXIT_OK, EXIT_UNSETTLED
+from gw.run import EXIT_FAILED, EXIT_OK, EXIT_UNSETTLED, log_cautions, log_reload
 from gw.web.admin import make_admin_application
 from gw.web.fronts import Front
 from gw.web.listener import Listener, bind
 from metrics.fleet import FleetMetrics
-from metrics.logs import EventLog
+from metrics.logs import EventLog, set_level
 
 ASK_SECONDS = 3.0
 # Of one worker's page of metrics; far more than there are series for.
 PAGE_BYTES_MAX = 64 * 1024 * 1024
+
+
+# The label `process` of what parent and workers both have.
+PARENT = "parent"
 
 
 class Parent:
@@ -68,6 +72,9 @@ class Parent:
 
     async def start(self) -> None:
         """Start everything. Raises WorkerFailed or OSError, and nothing stays behind."""
+        set_level(self._config.log_level)
+        self._metrics.config.started(self._clock.now())
+        log_cautions(self._config)
         try:
             # Bound and never listening: the number is ours, the connections are the workers'.
             scheme = "http" if self._config.tls is None else "https"
@@ -99,12 +106,19 @@ class Parent:
             source = self._config.source
             try:
                 text = read_text(source)
-                server_context(load_text(text, os.environ, source=source))
+                config = load_text(text, os.environ, source=source)
+                server_context(config)
             except ConfigFaults as faults:
+                self._metrics.config.refused()
                 self._log.error("reload_refused", faults=[str(fault) for fault in faults.faults])
                 return
-            if await self._fleet.reload(text):
-                self._log.info("configuration_reloaded")
+            if not await self._fleet.reload(text):
+                self._metrics.config.refused()
+                return
+            self._metrics.config.accepted(self._clock.now())
+            set_level(config.log_level)
+            self._log.info("configuration_reloaded")
+            log_reload(self._config, config)
 
     async def stop(self) -> int:
         """Drain all workers and end; return what all their exit codes come to."""
@@ -139,12 +153,13 @@ class Parent:
     # The admin listener
 
     async def _render(self, accept: str) -> tuple[bytes, str]:
-        del accept  # one format for all
         pages = await asyncio.gather(
-            *(self._ask(worker, "/metrics") for worker in self._fleet.workers)
+            *(self._ask(worker, "/metrics", accept) for worker in self._fleet.workers)
         )
-        page = merged((str(place), page) for place, (_, page) in enumerate(pages) if page)
-        return (self._metrics.render() + page).encode(), CONTENT_TYPE_PLAIN_0_0_4
+        named = [(str(place), page) for place, (_, page) in enumerate(pages) if page]
+        named.append((PARENT, self._metrics.render_config(accept)))
+        # In a thread: the workers wait for answers of this loop.
+        return await asyncio.to_thread(joined, self._metrics.render(accept), named, accept=accept)
 
     async def _why_not_ready(self) -> str | None:
         if self._is_draining:
@@ -155,19 +170,30 @@ class Parent:
         late = [str(place) for place, (status, _) in enumerate(answers) if status != 200]
         return f"not ready: process {', '.join(late)}" if late else None
 
-    async def _ask(self, worker: Worker | None, path: str) -> tuple[int, str]:
+    async def _ask(self, worker: Worker | None, path: str, accept: str = "*/*") -> tuple[int, str]:
         if worker is None:
             return 0, ""
         try:
             async with asyncio.timeout(ASK_SECONDS):
                 answer = await self._wire.open(
-                    UpstreamRequest("GET", worker.admin_url + path, (), b"")
+                    UpstreamRequest(
+                        "GET", worker.admin_url + path, (("Accept", accept or "*/*"),), b""
+                    )
                 )
                 with closing(answer):
                     return answer.status, (await answer.read(PAGE_BYTES_MAX)).decode()
         except (UpstreamError, TimeoutError) as error:
             self._log.warning("process_silent", pid=worker.process.pid, path=path, why=repr(error))
             return 0, ""
+
+
+def joined(own: str, pages: Iterable[tuple[str, str]], *, accept: str) -> tuple[bytes, str]:
+    """One page of the parent's own metrics and those of its workers, and its content type."""
+    _, content_type = choose_encoder(accept)
+    page = own.removesuffix(f"{END}\n") + merged(pages)
+    if own.endswith(f"{END}\n"):
+        page += f"{END}\n"
+    return page.encode(), content_type
 
 
 async def run_parent(

@@ -5,6 +5,9 @@ It needs no key, and answers whatever the public side is doing: scraping runs be
 
 from __future__ import annotations
 
+import asyncio
+import gzip
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID
@@ -13,6 +16,9 @@ from tornado.web import Application, RequestHandler
 
 from gw.web.errors import RETRY_AFTER
 from gw.web.render import dumps
+
+GZIP_LEVEL = 5
+_NO_WEIGHT = re.compile(r"q\s*=\s*0(\.0{0,3})?")
 
 Render = Callable[[str], Awaitable[tuple[bytes, str]]]  # `Accept` → page and its content type
 Readiness = Callable[[], Awaitable[str | None]]  # why not ready, or None
@@ -46,7 +52,21 @@ class MetricsHandler(_AdminHandler):
         render: Render = self.settings["render"]
         body, content_type = await render(self.request.headers.get("Accept", ""))
         self.set_header("Content-Type", content_type)
+        self.set_header("Vary", "Accept, Accept-Encoding")
+        if _takes_gzip(self.request.headers.get("Accept-Encoding", "")):
+            # A page of some hundred kilobytes takes milliseconds, which the loop has not.
+            body = await asyncio.to_thread(gzip.compress, body, GZIP_LEVEL)
+            self.set_header("Content-Encoding", "gzip")
         self.write(body)
+
+
+def _takes_gzip(accepted: str) -> bool:
+    """Whether a list of codings has gzip, and not with the weight 0 (RFC 9110)."""
+    for coding in accepted.lower().split(","):
+        name, *parameters = (part.strip() for part in coding.split(";"))
+        if name == "gzip":
+            return not any(_NO_WEIGHT.fullmatch(parameter) for parameter in parameters)
+    return False
 
 
 class LivenessHandler(_AdminHandler):

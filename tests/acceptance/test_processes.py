@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import os
 import signal
 import time
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.openmetrics import parser
 
 from tests.support.client import NANO_PER_USD
 from tests.support.house import House, house, model
@@ -105,6 +107,9 @@ def test_bad_file_is_refused_for_all(h: House) -> None:
     h.config.write_text("listen: nowhere", encoding="utf-8")
     h.gateway.popen.send_signal(signal.SIGHUP)
     h.gateway.wait_for_line('"reload_refused"')
+    page = Admin(h.gateway.admin_url).page()
+    assert page.value("gw_config_last_reload_successful", "parent") == 0
+    assert page.value("gw_config_reloads_total", "refused", "parent") == 1
     # Nor does one that starts later hear of it.
     before = workers(h)
     os.kill(min(before), signal.SIGKILL)
@@ -211,3 +216,27 @@ def test_summary_of_a_minute_is_the_same_from_every_process(h: House) -> None:
     bodies = until(asked_in_one_minute, what="thirty questions in one minute")
     assert len(calls_by_process(h)) == COUNT  # so both were asked, over new connections
     assert len(bodies) == 1
+
+
+def test_page_of_all_is_openmetrics_and_packed_for_who_asks(h: House) -> None:
+    assert h.tenant().client.chat().status == 200
+    reply = Admin(h.gateway.admin_url).get(
+        "/metrics",
+        **{"Accept": "application/openmetrics-text;version=1.0.0", "Accept-Encoding": "gzip"},
+    )
+    assert reply.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+    assert reply.headers["content-encoding"] == "gzip"
+    text = gzip.decompress(reply.body).decode()
+    found = parser.text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
+    families = {family.name: family for family in found}
+    assert {one.labels["process"] for one in families["gw_database_up"].samples} == {"0", "1"}
+    assert families["gw_processes_running"].samples[0].value == COUNT
+    assert sum(one.value for one in families["gw_calls"].samples) == 1
+
+
+def test_change_that_needs_a_restart_is_told_once_for_all(h: House) -> None:
+    h.write(timeouts={"chat": 77})
+    h.gateway.popen.send_signal(signal.SIGHUP)
+    h.gateway.wait_for_line(r'"gw.processes".*"configuration_reloaded"')
+    until(lambda: h.events("configuration_needs_restart"), what="what needs a restart")
+    assert [one["keys"] for one in h.events("configuration_needs_restart")] == [["timeouts.chat"]]

@@ -9,6 +9,7 @@ import copy
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 from tests.support.client import Client
 from tests.support.house import House, channel, model
 from tests.support.processes import gw
+from tests.support.scrape import Admin
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
@@ -24,7 +26,7 @@ SETTINGS: dict[str, Any] = {
     "channels": [channel("one", priority=1), channel("two", priority=2)],
     "models": [model("sim-model", "one", "two"), model("passing", "one")],
 }
-EXPECTED_LOG = ("reload_refused",)
+EXPECTED_LOG = ("reload_refused", "configuration_needs_restart", "configuration_caution")
 
 
 @pytest.fixture(autouse=True)
@@ -113,6 +115,87 @@ def test_bad_file_is_refused_as_a_whole_and_the_old_one_stays(h: House, tenant: 
     h.config.write_text(good)
     reload(h)
     assert tenant.client.chat().status == 200
+
+
+def test_keys_that_only_a_restart_applies_are_named(h: House, tenant: Tenant) -> None:
+    h.write(timeouts={"chat": 77, "connect": 5}, max_body_mb=3, drain_seconds=29)
+    reload(h)
+    told = h.events("configuration_needs_restart")
+    assert [event["keys"] for event in told] == [["max_body_mb", "timeouts.chat"]]
+    reload(h)  # it is so until the restart, whatever was read in between
+    until(lambda: len(h.events("configuration_needs_restart")) == 2, what="the same again")
+
+
+def test_reloads_are_counted_and_a_refused_one_shows_until_the_next(h: House) -> None:
+    admin = Admin(h.gateway.admin_url)
+
+    def outcome() -> tuple[float, float, float, float]:
+        page = admin.page()
+        counts = page.series("gw_config_reloads_total")
+        return (
+            counts.get(("accepted",), 0),
+            counts.get(("refused",), 0),
+            page.value("gw_config_last_reload_successful"),
+            page.value("gw_config_last_success_timestamp_seconds"),
+        )
+
+    accepted, refused, is_last, read_at = outcome()
+    assert is_last == 1
+    text = h.config.read_text(encoding="utf-8")
+    h.config.write_text("listen: nowhere", encoding="utf-8")
+    reload(h, "reload_refused")
+    assert outcome() == (accepted, refused + 1, 0, read_at)
+    h.config.write_text(text, encoding="utf-8")
+    reload(h)
+    again = outcome()
+    assert again[:3] == (accepted + 1, refused + 1, 1)
+    assert read_at < again[3] <= time.time()
+
+
+def test_log_level_changes_with_a_reload(h: House, tenant: Tenant) -> None:
+    h.write(log_level="error")
+    h.gateway.popen.send_signal(signal.SIGHUP)
+    Admin(h.gateway.admin_url).page_when(
+        lambda page: page.value("gw_config_last_success_timestamp_seconds") > time.time() - 5,
+        what="the reload",
+    )
+    so_far = len(h.events("configuration_reloaded"))
+    h.write(log_level="error", drain_seconds=28)
+    h.gateway.popen.send_signal(signal.SIGHUP)
+    h.config.write_text("listen: nowhere", encoding="utf-8")
+    reload(h, "reload_refused")  # errors are still said
+    assert len(h.events("configuration_reloaded")) == so_far
+    h.write(log_level="info")
+    reload(h)
+
+
+def test_what_is_hardly_meant_is_told_and_served(h: House) -> None:
+    h.write(channels=[*h.settings["channels"], channel("no"), channel("unused", api_key="abc")])
+    done = check_config(h)
+    assert done.returncode == 0
+    place = len(h.settings["channels"])
+    warnings = gw(h.config, "check-config")["warnings"]
+    told = {
+        (one["path"], one["message"].split(":")[0])
+        for one in warnings
+        if one["path"].startswith((f"channels[{place - 2}]", f"channels[{place - 1}]"))
+    }
+    assert told == {
+        (f"channels[{place - 2}].id", "no model uses this channel"),
+        (
+            f"channels[{place - 2}].id",
+            "too short to be masked in messages that clients see",
+        ),
+        (f"channels[{place - 1}].id", "no model uses this channel"),
+        (
+            f"channels[{place - 1}].api_key",
+            "too short to be masked where the upstream repeats it",
+        ),
+    }
+    assert all(one["message"] in done.stdout for one in warnings)
+    reload(h)
+    logged = {event["path"] for event in h.events("configuration_caution")}
+    assert {one["path"] for one in warnings} <= logged
 
 
 def test_stream_in_flight_is_not_touched(h: House, tenant: Tenant) -> None:

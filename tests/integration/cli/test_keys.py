@@ -109,7 +109,7 @@ def test_every_view_of_a_key_is_kept(
     assert instant(one["viewed_at"]) < instant(two["viewed_at"])
     assert gw.answers("key", "views", other["id"]) == {"views": []}
     # What was refused showed nothing.
-    gw.use_secret("another")
+    gw.use_secret("another-of-16-letters")
     assert gw.refuses("key", "reveal", other["id"])[0] == "wrong_secret"
     assert gw.answers("key", "views", other["id"]) == {"views": []}
     assert gw.refuses("key", "views", "key_1")[0] == "key_not_found"
@@ -126,7 +126,7 @@ def test_every_view_of_a_key_is_kept(
 
 def test_key_of_another_secret_is_not_revealed_and_none_is_made(gw: Gw, account: str) -> None:
     key = make(gw, account)
-    gw.use_secret("another")
+    gw.use_secret("another-of-16-letters")
     code, message = gw.refuses("key", "reveal", key["id"])
     assert code == "wrong_secret"
     assert "another secret" in message

@@ -115,7 +115,7 @@ def test_database_that_is_not_there_is_one_clear_line(
 
 
 def test_configured_secret_needs_no_file(gw: Gw, tmp_path: Path) -> None:
-    gw.use_secret("configured")
+    gw.use_secret("configured-by-hand")
     account = gw.answers("account", "create", "Ann")["id"]
     key = gw.answers("key", "create", "--account", account, "--name", "n")
     assert gw.answers("key", "reveal", key["id"])["key"] == key["key"]

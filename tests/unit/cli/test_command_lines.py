@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
+from importlib.metadata import version
 from typing import Any
 
 import pytest
@@ -78,7 +79,10 @@ def test_common_options_stand_anywhere(arguments: tuple[str, ...]) -> None:
         (["check-config"], {}),
         (["matrix"], {"markdown": False}),
         (["matrix", "--markdown"], {"markdown": True}),
-        (["serve"], {"processes": 1, "front": "httptools", "worker": None}),
+        (
+            ["serve"],
+            {"processes": 1, "front": "httptools", "worker": None, "parent_socket": None},
+        ),
         (["demo"], {}),
     ],
 )
@@ -233,3 +237,16 @@ def test_help_is_there_for_every_command(capsys: pytest.CaptureFixture[str]) -> 
             main([*command, "--help"])
         assert caught.value.code == 0
         assert capsys.readouterr().out.startswith(f"usage: {' '.join(['gw', *command])} ")
+
+
+@pytest.mark.parametrize("line", ["--version", "account --version", "account show --version"])
+def test_version_is_told_wherever_it_is_asked_for(
+    line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if line == "--version":
+        assert main(words(line)) == 0
+        assert capsys.readouterr().out == f"gw {version('model-gateway')}\n"
+        assert main(["--json", "--version"]) == 0
+        assert json.loads(capsys.readouterr().out) == {"version": version("model-gateway")}
+    else:  # only `gw` itself has one
+        assert main(words(line)) == 2

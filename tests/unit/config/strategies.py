@@ -15,6 +15,7 @@ from channels.registry import (
     TRANSLATIONS,
 )
 from gw.config.schema import BINDING, CHANNEL, HEALTH, MODEL, PRICE_KEYS, TIMEOUTS, TOP
+from metrics.logs import LEVELS
 
 
 class Raw(str):
@@ -43,6 +44,7 @@ def some_of(options: tuple[str, ...], *, least: int = 0) -> st.SearchStrategy[li
 printable = st.characters(exclude_categories=("C", "Z"), exclude_characters=",")
 names = st.text(printable, min_size=1, max_size=20)
 texts = st.text(st.one_of(printable, st.just(" ")), min_size=1, max_size=40)
+secrets = st.text(printable, min_size=16, max_size=40)
 keys = st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), max_size=40)
 prices = (
     st.decimals(min_value=0, max_value=1_000_000, places=12)
@@ -85,8 +87,9 @@ ports = st.integers(0, 65_535)
 tops = st.fixed_dictionaries(
     {},
     optional={
-        "secret": texts,
+        "secret": secrets,
         "drain_seconds": st.integers(0, 1000),
+        "log_level": st.sampled_from(tuple(LEVELS)) | st.none(),
         "max_body_mb": st.integers(1, 1024),
         "idempotency_max_kb": st.integers(0, 4096),
         "retention_months": st.integers(1, 1200) | st.none(),

@@ -131,3 +131,28 @@ def test_shield_keeps_length_and_is_undone() -> None:
 def test_text_with_the_shields_own_characters_is_left_alone() -> None:
     text = "a: \U000f0000 ${B:-c}"
     assert shielded(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "variable", "expected"),
+    [
+        ("", None, "info"),
+        ("", "", "info"),
+        ("", "debug", "debug"),
+        ("log_level: error", "debug", "error"),
+        ("log_level:", "debug", "debug"),
+        ("log_level: error", "nonsense", "error"),
+    ],
+)
+def test_log_level_of_the_file_goes_before_that_of_the_environment(
+    text: str, variable: str | None, expected: str
+) -> None:
+    environ = {} if variable is None else {"GW_LOG_LEVEL": variable}
+    assert read(text, **environ).log_level == expected
+
+
+def test_log_level_of_the_environment_that_is_none_is_a_fault() -> None:
+    fault = fault_of("drain_seconds: 1", GW_LOG_LEVEL="loud")
+    assert fault.path == "log_level"
+    assert fault.found == 'GW_LOG_LEVEL="loud" in the environment'
+    assert "debug, info" in fault.allowed

@@ -134,13 +134,13 @@ def test_repr_of_a_configuration_holds_no_secret() -> None:
         """
         database_url: postgresql://gw:hidden-1@db/gw
         redis_url: redis://:hidden-2@cache
-        secret: hidden-3
+        secret: hidden-3-and-longer
         channels: [{id: a, base_url: "http://a", api_key: hidden-4, protocols: [chat]}]
         """
     )
     assert config.database_url == "postgresql://gw:hidden-1@db/gw"
     assert config.redis_url == "redis://:hidden-2@cache"
-    assert config.secret == "hidden-3"
+    assert config.secret == "hidden-3-and-longer"
     assert config.registry.channels["a"].api_key == "hidden-4"
     assert "hidden" not in repr(config)
 
@@ -184,9 +184,9 @@ def test_file_beyond_the_bound_is_a_fault(tmp_path: Path) -> None:
 
 def test_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
     path = tmp_path / "gw.yaml"
-    path.write_bytes(b"\xef\xbb\xbfsecret: s\r\ndrain_seconds: 1\r\n")
+    path.write_bytes(b"\xef\xbb\xbfsecret: sixteen-letters-\r\ndrain_seconds: 1\r\n")
     config = load(path, {})
-    assert (config.secret, config.drain_seconds) == ("s", 1.0)
+    assert (config.secret, config.drain_seconds) == ("sixteen-letters-", 1.0)
 
 
 def test_many_faults_are_reported_at_once_in_the_order_of_the_file() -> None:

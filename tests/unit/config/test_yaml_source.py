@@ -120,12 +120,13 @@ def test_tags_are_faults() -> None:
 
 
 def test_tags_of_plain_values_are_taken() -> None:
-    config = read("secret: !!str 5\ndrain_seconds: !!int 7\nchannels: !!seq []\n")
-    assert (config.secret, config.drain_seconds) == ("5", 7.0)
+    config = read("secret: !!str 5555555555555555\ndrain_seconds: !!int 7\nchannels: !!seq []\n")
+    assert (config.secret, config.drain_seconds) == ("5555555555555555", 7.0)
 
 
 def test_surrogates_written_as_json_writes_them_are_joined() -> None:
-    assert read('secret: "\\ud83d\\ude00"').secret == "\U0001f600"
+    text = 'secret: "0123456789abcdef\\ud83d\\ude00"'
+    assert read(text).secret == "0123456789abcdef\U0001f600"
 
 
 @pytest.mark.parametrize("half", ["\\ud83d", "\\ude00", "\\ude00\\ud83d"])

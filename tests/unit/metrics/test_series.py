@@ -28,6 +28,7 @@ BARE = {
     "gw_holds_open",
     "gw_database_up",
     "gw_call_log_kept",
+    "gw_config_last_reload_successful",
     "gw_limits_degraded",
 }
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.openmetrics import parser
 from prometheus_client.parser import text_string_to_metric_families
 
 from gw.processes.merge import labelled, merged
+from gw.processes.run import joined
+from metrics.fleet import FleetMetrics
 from metrics.prometheus import Metrics
 
 CALLS = """# HELP gw_calls_total Calls.
@@ -58,3 +63,44 @@ def test_page_of_real_metrics_keeps_every_sample() -> None:
 
 def test_no_process_is_an_empty_page() -> None:
     assert merged([]) == ""
+
+
+OPENMETRICS = "application/openmetrics-text; version=1.0.0"
+
+
+def test_pages_of_openmetrics_keep_exemplars_and_end_once() -> None:
+    registry = CollectorRegistry()
+    calls = Counter("gw_calls", "Calls.", ["code"], registry=registry)
+    calls.labels("a } b").inc(3, {"trace_id": "abc"})
+    lag = Histogram("gw_lag_seconds", "Lag.", registry=registry)
+    lag.observe(0.2, {"trace_id": "def"})
+    encode, _ = choose_encoder(OPENMETRICS)
+    page = encode(registry).decode()
+    fleet = FleetMetrics()
+    fleet.config.started(5.0)
+    body, content_type = joined(
+        fleet.render(OPENMETRICS),
+        [("0", page), ("1", page), ("parent", fleet.render_config(OPENMETRICS))],
+        accept=OPENMETRICS,
+    )
+    text = body.decode()
+    assert content_type.startswith("application/openmetrics-text; version=1.0.0")
+    assert text.count("# EOF") == 1
+    found = parser.text_string_to_metric_families(text)  # type: ignore[no-untyped-call]
+    families = {family.name: family for family in found}
+    counted = [one for one in families["gw_calls"].samples if one.name == "gw_calls_total"]
+    assert [(one.labels["process"], one.exemplar.labels) for one in counted] == [
+        ("0", {"trace_id": "abc"}),
+        ("1", {"trace_id": "abc"}),
+    ]
+    assert sum(one.exemplar is not None for one in families["gw_lag_seconds"].samples) == 2
+    (read_at,) = families["gw_config_last_success_timestamp_seconds"].samples
+    assert (read_at.labels, read_at.value) == ({"process": "parent"}, 5.0)
+    assert "gw_processes_running" in families
+
+
+def test_joined_page_of_text_has_no_end() -> None:
+    body, content_type = joined(FleetMetrics().render(), [("0", CALLS)], accept="")
+    assert content_type.startswith("text/plain; version=0.0.4")
+    assert b"# EOF" not in body
+    assert b'gw_calls_total{process="0",protocol="messages",code="ok"} 1.0\n' in body

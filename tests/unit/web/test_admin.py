@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import uuid
 from typing import Any
 
@@ -79,3 +80,31 @@ async def test_anything_else_is_not_there(http_client: AsyncHTTPClient, base_url
     response = await get(http_client, f"{base_url}/metrics", method="POST", body=b"")
     assert response.code == 405
     assert ujson.loads(response.body)["error"]["code"] == 405
+
+
+@pytest.mark.gen_test
+@pytest.mark.parametrize(
+    ("accepted", "is_packed"),
+    [
+        ("gzip", True),
+        ("deflate, GZIP;q=0.5", True),
+        ("gzip;q=0", False),
+        ("gzip; q=0.000", False),
+        ("identity", False),
+        ("xgzip", False),
+        ("", False),
+    ],
+)
+async def test_metrics_are_packed_for_who_takes_it(
+    http_client: AsyncHTTPClient, base_url: str, accepted: str, is_packed: bool
+) -> None:
+    response = await get(
+        http_client,
+        f"{base_url}/metrics",
+        headers={"Accept": "text/x", "Accept-Encoding": accepted},
+        decompress_response=False,
+    )
+    assert response.headers["Vary"] == "Accept, Accept-Encoding"
+    assert response.headers.get("Content-Encoding") == ("gzip" if is_packed else None)
+    body = gzip.decompress(response.body) if is_packed else response.body
+    assert body == b"# accept=text/x\n"

@@ -1,0 +1,55 @@
+"""What a configuration may say and is hardly meant: it is served, and said by `gw check-config`.
+
+Each function takes sections as read, free of faults, and cautions the places (contract §7: Short
+names).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ipaddress import ip_address
+
+from channels.masking import KEY_CHARACTERS_MIN
+from channels.redact import CHANNEL_ID_CHARACTERS_MIN
+from gw.config.config import Address
+from gw.config.structures import Section
+
+
+def caution_wildcard_admin(top: Section) -> None:
+    """The admin listener asks nobody for a key."""
+    address: Address = top.values["admin_listen"]
+    if _is_wildcard(address.host):
+        top.place("admin_listen").caution(
+            f"{address} is every interface: whoever reaches the port reads metrics, model and "
+            "channel names; 127.0.0.1 or an address of an inner network is safer"
+        )
+
+
+def caution_unused_channels(models: Sequence[Section], channels: Sequence[Section]) -> None:
+    """A channel that no model is bound to is never called."""
+    used = {bound.values["id"] for model in models for bound in model.values["channels"]}
+    for channel in channels:
+        if channel.values["id"] not in used:
+            channel.place("id").caution("no model uses this channel")
+
+
+def caution_short_names(channels: Sequence[Section]) -> None:
+    """What is too short to be told from other text is not masked where an upstream repeats it."""
+    for channel in channels:
+        if len(channel.values["id"]) < CHANNEL_ID_CHARACTERS_MIN:
+            channel.place("id").caution(
+                "too short to be masked in messages that clients see: give the channel an id of "
+                f"{CHANNEL_ID_CHARACTERS_MIN} characters or more"
+            )
+        if 0 < len(channel.values["api_key"]) < KEY_CHARACTERS_MIN:
+            channel.place("api_key").caution(
+                "too short to be masked where the upstream repeats it: keys of "
+                f"{KEY_CHARACTERS_MIN} characters or more are"
+            )
+
+
+def _is_wildcard(host: str) -> bool:
+    try:
+        return ip_address(host).is_unspecified
+    except ValueError:
+        return False  # a name

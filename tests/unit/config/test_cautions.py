@@ -1,0 +1,77 @@
+"""What is served all the same, and told: who configures it hardly means it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.config.reading import channel, model, read
+
+GOOD = """
+channels:
+  - id: one
+    base_url: https://a.example
+    api_key: key-of-one
+    protocols: [chat]
+models:
+  - id: m
+    channels: [one]
+    price: {input: 1, output: 2}
+"""
+
+
+def told(text: str) -> list[tuple[int | None, str, str]]:
+    """Line, path and message of each caution."""
+    return [(one.line, one.path, one.message) for one in read(text).cautions]
+
+
+def test_ordinary_configuration_has_none() -> None:
+    assert told(GOOD) == []
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:9090", '"[::]:9090"', "0.0.0.0:0"])
+def test_admin_listener_on_every_interface(address: str) -> None:
+    ((line, path, message),) = told(f"admin_listen: {address}{GOOD}")
+    assert (line, path) == (1, "admin_listen")
+    assert "every interface" in message
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:9090", '"[::1]:9090"', "localhost:9090"])
+def test_admin_listener_on_one_interface_is_fine(address: str) -> None:
+    assert told(f"admin_listen: {address}{GOOD}") == []
+
+
+def test_public_listener_on_every_interface_is_meant() -> None:
+    assert told(f"listen: 0.0.0.0:8080{GOOD}") == []
+
+
+def test_channel_that_no_model_uses() -> None:
+    ((line, path, message),) = told(GOOD.replace("[one]", "[]"))
+    assert (line, path, message) == (3, "channels[0].id", "no model uses this channel")
+
+
+@pytest.mark.parametrize(("name", "is_told"), [("a", True), ("ab", True), ("abc", False)])
+def test_channel_id_that_is_too_short_to_be_masked(name: str, is_told: bool) -> None:
+    found = told(GOOD.replace("one\n", f"{name}\n", 1).replace("[one]", f"[{name}]"))
+    assert [path for _, path, _ in found] == ["channels[0].id"] * is_told
+
+
+@pytest.mark.parametrize(("key", "is_told"), [("abcde", True), ("abcdef", False), ('""', False)])
+def test_key_that_is_too_short_to_be_masked_is_told_and_not_shown(key: str, is_told: bool) -> None:
+    found = told(GOOD.replace("key-of-one", key))
+    assert [path for _, path, _ in found] == ["channels[0].api_key"] * is_told
+    assert not any("abcde" in message for _, _, message in found)
+
+
+def test_cautions_come_with_their_lines_and_change_nothing_else() -> None:
+    config = read(model())
+    assert [(one.line, one.path) for one in config.cautions] == [
+        (2, "channels[0].id"),
+        (4, "channels[0].api_key"),
+    ]
+    assert str(config.cautions[0]).startswith("/etc/gateway/gw.yaml:2:5 channels[0].id: too short")
+    assert set(config.registry.models) == {"m"}
+
+
+def test_file_with_a_fault_tells_the_fault() -> None:
+    with pytest.raises(Exception, match="drain_seconds"):
+        read("drain_seconds: soon\n" + channel())

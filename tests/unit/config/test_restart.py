@@ -1,0 +1,60 @@
+"""Which keys a reload leaves for the next start."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from gw.config.config import Address, Certificate, Config, Timeouts
+from gw.config.restart import APPLIED, needing_restart
+from gw.config.schema import TOP
+from tests.unit.config.reading import SOURCE, model, read
+
+RUNNING = read("")
+# Another value for each key that waits.
+OTHERS: dict[str, tuple[str, Any]] = {
+    "listen": ("listen", Address("127.0.0.1", 1)),
+    "admin_listen": ("admin_listen", Address("127.0.0.1", 1)),
+    "data_dir": ("data_dir", SOURCE),
+    "database_url": ("database_url", "postgresql://x"),
+    "redis_url": ("redis_url", "redis://x"),
+    "secret": ("secret", "x" * 16),
+    "credits_per_usd": ("credits_per_usd", 7),
+    "max_body_bytes": ("max_body_mb", 7),
+    "messages_versions": ("messages_versions", ("x",)),
+    "idempotency_max_bytes": ("idempotency_max_kb", 7),
+}
+
+
+def test_every_key_is_applied_or_told() -> None:
+    """Whoever adds a key decides which."""
+    assert {field.name for field in fields(Config)} == APPLIED | OTHERS.keys() | {"timeouts"}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_key_that_waits_is_named_as_the_file_names_it(name: str) -> None:
+    key, value = OTHERS[name]
+    assert key in TOP
+    assert needing_restart(RUNNING, replace(RUNNING, **{name: value})) == [key]
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Timeouts)])
+def test_each_time_out_is_named_by_itself(name: str) -> None:
+    wanted = replace(RUNNING, timeouts=replace(RUNNING.timeouts, **{name: 77.0}))
+    assert needing_restart(RUNNING, wanted) == [f"timeouts.{name}"]
+
+
+def test_what_a_reload_applies_is_not_named() -> None:
+    wanted = read(
+        "drain_seconds: 1\nlog_level: debug\ntranslations: []\nretention_months: 3\n" + model()
+    )
+    assert needing_restart(RUNNING, wanted) == []
+
+
+def test_certificate_is_read_again_and_tls_is_not_switched() -> None:
+    one = replace(RUNNING, tls=Certificate(SOURCE, SOURCE))
+    other = replace(RUNNING, tls=Certificate(SOURCE.parent, SOURCE))
+    assert needing_restart(one, other) == []
+    assert needing_restart(RUNNING, one) == needing_restart(one, RUNNING) == ["tls"]
