@@ -132,6 +132,9 @@ def test_secret_that_cannot_be_kept_is_one_clear_line(gw: Gw, tmp_path: Path) ->
 def test_check_config_opens_nothing(gw: Gw, tmp_path: Path) -> None:
     gw.write_config(database_url='"postgresql://127.0.0.1:1/db"', data_dir=tmp_path / "var")
     told = gw.answers("check-config")
-    assert [one["path"] for one in told.pop("warnings")] == ["channels[0].id", "channels[0].api_key"]
+    assert [one["path"] for one in told.pop("warnings")] == [
+        "channels[0].id",
+        "channels[0].api_key",
+    ]
     assert told == {"ok": True, "file": str(gw.config), "channels": 1, "models": 2}
     assert sorted(tmp_path.iterdir()) == [gw.config]
