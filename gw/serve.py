@@ -57,6 +57,7 @@ from gw.logs.services import LogServices
 from gw.logs.summary_cache import SummaryCache
 from gw.refusals import RefusalRows
 from gw.web.admin import make_admin_application
+from gw.web.body import BodyBudget
 from gw.web.drain import InFlight
 from gw.web.fronts import DEFAULT_FRONT, FRONTS, Front
 from gw.web.listener import LAST_CALL_SECONDS, Listener, PublicListener
@@ -393,6 +394,7 @@ class Gateway:
                 redact=self._redact,
                 translations=lambda: self.current.config.translations,
                 in_flight=self.in_flight,
+                bodies=BodyBudget(max(config.max_bodies_bytes, config.max_body_bytes)),
             ),
             conversation=conversation,
             sync_media=sync_media,

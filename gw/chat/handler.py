@@ -88,7 +88,7 @@ class ConversationHandler(ModelCallHandler):
         return conversation.run(call, HandlerWriter(self))
 
     def _forget(self, request: Asked) -> None:
-        self.body = b""
+        self.forget_body()
         request.object.forget()
 
     def _refuse_tools(self, tools: Sequence[str], model: ModelSpec, reached: Sequence[str]) -> None:

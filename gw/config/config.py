@@ -60,6 +60,7 @@ class Config:
     credits_per_usd: Decimal
     drain_seconds: float
     max_body_bytes: int
+    max_bodies_bytes: int
     translations: frozenset[str]
     messages_versions: tuple[str, ...]
     idempotency_max_bytes: int

@@ -136,6 +136,7 @@ def _config(values: Mapping[str, Any], source: Path) -> Config:
         credits_per_usd=values["credits_per_usd"],
         drain_seconds=values["drain_seconds"],
         max_body_bytes=values["max_body_mb"],
+        max_bodies_bytes=values["max_bodies_mb"],
         translations=frozenset(values["translations"]),
         messages_versions=values["messages_versions"],
         retention_months=values["retention_months"],

@@ -144,6 +144,8 @@ TOP: Schema = {
     ),
     "drain_seconds": Key(seconds(above_zero=False), 30.0),
     "max_body_mb": Key(binary_size("MB", MIB, most=1024, above_zero=True), 64 * MIB),
+    # Of all that a process holds at once; at least one of them.
+    "max_bodies_mb": Key(binary_size("MB", MIB, most=1024 * 1024, above_zero=True), 512 * MIB),
     "translations": Key(choices(TRANSLATIONS), ("chat_to_messages", "chat_to_native")),
     "messages_versions": Key(
         distinct(header_text("a version"), "a list of versions", least=1),

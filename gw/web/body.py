@@ -1,14 +1,17 @@
 """Takes in a request body within a bound, and lets a refused one run out.
 
-Sans I/O: the handler (`base.py`) feeds what arrives. Neither class holds more than the bound, and
-what a refused client still sends is counted and dropped.
+Sans I/O: the handler (`exchange.py`) feeds what arrives. A body takes an eighth more than its size
+in memory at most, in whatever pieces it came; all large ones of a process have a bound together,
+beyond which one is refused, so that none ever waits for another. What a refused client still sends
+is counted and dropped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from io import BytesIO
 
-from gw.web.errors import INVALID_REQUEST, REQUEST_TOO_LARGE, GatewayError
+from gw.web.errors import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, REQUEST_TOO_LARGE, GatewayError
 
 # A client that has been refused goes on sending: most libraries read the answer only when all of
 # the body is out, and closing under them turns the answer into a broken pipe. So the rest is read
@@ -17,18 +20,58 @@ LINGER_FACTOR = 2
 LINGER_SECONDS = 30.0
 # A rest this small is not worth a new connection: it is read, and the connection is kept.
 KEEP_ALIVE_BYTES = 64 * 1024
+# What a body may have that is not counted with the others: the number of connections bounds these.
+SMALL_BODY_BYTES = 64 * 1024
+# Of all others together, unless the configuration says otherwise.
+BODIES_BYTES = 512 * 1024 * 1024
+
+
+class BodyBudget:
+    """The large request bodies that a process holds, from their first bytes to their answers."""
+
+    __slots__ = ("held_bytes", "limit_bytes")
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self.held_bytes = 0
+
+    def __repr__(self) -> str:
+        return f"<BodyBudget {self.held_bytes} of {self.limit_bytes} bytes>"
+
+    def take(self, size_bytes: int) -> None:
+        """Raises GatewayError when there is no room for so much more."""
+        if self.held_bytes + size_bytes > self.limit_bytes:
+            raise GatewayError(NO_CHANNEL_AVAILABLE, _NO_ROOM)
+        self.held_bytes += size_bytes
+
+    def give_back(self, size_bytes: int) -> None:
+        """So much is no longer held."""
+        self.held_bytes -= size_bytes
 
 
 class InboundBody:
     """The body of one request, as it comes in, at most `limit_bytes` long."""
 
-    __slots__ = ("_chunks", "_limit_bytes", "_received_bytes")
+    __slots__ = (
+        "_budget",
+        "_buffer",
+        "_declared_bytes",
+        "_first",
+        "_limit_bytes",
+        "_received_bytes",
+        "_room_bytes",
+        "_taken_bytes",
+    )
 
-    def __init__(self, headers: Mapping[str, str], limit_bytes: int) -> None:
+    def __init__(self, headers: Mapping[str, str], limit_bytes: int, budget: BodyBudget) -> None:
         """Raises GatewayError at once when the headers alone tell that it will not do."""
-        self._chunks: list[bytes] = []
+        self._budget = budget
+        self._first = b""  # all of it, as mostly
+        self._buffer: BytesIO | None = None  # all of it, once there is more than one piece
+        self._room_bytes = 0  # of the buffer
         self._limit_bytes = limit_bytes
         self._received_bytes = 0
+        self._taken_bytes = 0  # of the budget
         encoding = headers.get("Content-Encoding")
         if encoding is not None and encoding.strip().lower() not in ("", "identity"):
             # Unpacking would let a few bytes on the wire become many in memory, and the byte count
@@ -41,19 +84,56 @@ class InboundBody:
         declared = declared_bytes(headers)
         if declared is not None and declared > limit_bytes:
             raise too_large(limit_bytes)
+        self._declared_bytes = declared or 0
 
     def feed(self, chunk: bytes) -> None:
-        """Take one piece. Raises GatewayError, and forgets all, when it is one too many."""
-        self._received_bytes += len(chunk)
-        if self._received_bytes > self._limit_bytes:
-            self._chunks.clear()
+        """Take one piece. Raises GatewayError when it is one too many, here or in the process."""
+        received = self._received_bytes + len(chunk)
+        if received > self._limit_bytes:
             raise too_large(self._limit_bytes)
-        self._chunks.append(chunk)
+        if not self._received_bytes:
+            self._first = chunk
+        else:
+            buffer = self._buffer
+            if buffer is None or received > self._room_bytes:
+                buffer = self._make_room(received)
+            buffer.write(chunk)
+        self._received_bytes = received
 
     def take(self) -> bytes:
-        """The whole body; it is not kept here any longer."""
-        chunks, self._chunks = self._chunks, []
-        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        """The whole body; it is not kept here any longer, but still counted."""
+        buffer, self._buffer = self._buffer, None
+        if buffer is not None:
+            return buffer.getvalue()  # which is the buffer itself, not a copy
+        first, self._first = self._first, b""
+        return first
+
+    def forget(self) -> None:
+        """It is held by nobody any more. A second call does nothing."""
+        self._buffer = None
+        self._first = b""
+        if self._taken_bytes:
+            self._budget.give_back(self._taken_bytes)
+            self._taken_bytes = 0
+
+    def _make_room(self, received: int) -> BytesIO:
+        """Where the size is known, double the room up to that; else it grows by an eighth."""
+        room = max(received, min(self._declared_bytes, 2 * received))
+        if room > SMALL_BODY_BYTES:
+            self._budget.take(room - self._taken_bytes)
+            self._taken_bytes = room
+        self._room_bytes = room
+        buffer = self._buffer
+        if buffer is None:
+            buffer = self._buffer = BytesIO(self._first)
+            buffer.seek(len(self._first))
+            self._first = b""
+        if room > received:
+            at = buffer.tell()
+            buffer.seek(room - 1)
+            buffer.write(b"\0")
+            buffer.seek(at)
+        return buffer
 
 
 class Leftover:
@@ -98,3 +178,6 @@ def too_large(limit_bytes: int) -> GatewayError:
     return GatewayError(
         REQUEST_TOO_LARGE, f"The request body is larger than the {limit_mb:g} MB accepted here."
     )
+
+
+_NO_ROOM = "The gateway holds as many large request bodies as it can. Try again shortly."

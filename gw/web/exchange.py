@@ -97,7 +97,7 @@ class Exchange(AnswerHandler):
             self._end()
         else:  # its body is still coming in, or its answer still going out
             self._connection.close()
-            self.services.in_flight.leave(self)
+            self._leave()
 
     # --- Before the endpoint ---
 
@@ -134,7 +134,10 @@ class Exchange(AnswerHandler):
 
     def _expect_body(self) -> None:
         """Raises GatewayError when the head tells that the body will not do."""
-        self._inbound = InboundBody(self.request.headers, self.services.config.max_body_bytes)
+        services = self.services
+        self._inbound = InboundBody(
+            self.request.headers, services.config.max_body_bytes, services.bodies
+        )
 
     def data_received(self, chunk: bytes) -> None:
         if self._leftover is not None:
@@ -156,6 +159,7 @@ class Exchange(AnswerHandler):
         self.log_exception(type(error), error, error.__traceback__)
         limit_bytes = self.services.config.max_body_bytes
         leftover = self._leftover = Leftover(self.request.headers, limit_bytes)
+        self.forget_body()
         self.release()
         self.clear()
         self.tell(error)
@@ -189,7 +193,6 @@ class Exchange(AnswerHandler):
             return
         assert self._inbound is not None
         self.body = self._inbound.take()
-        self._inbound = None
         # The loop holds it until it begins. `create_task` would make up a name for it, which is a
         # good part of what a task costs.
         asyncio.Task(self._serve(), loop=asyncio.get_running_loop(), name="request")
@@ -273,9 +276,20 @@ class Exchange(AnswerHandler):
         if self.task is not None:
             return
         if self._sent is None or self._sent.done():
-            self.services.in_flight.leave(self)
+            self._leave()
         else:
-            self._sent.add_done_callback(lambda _: self.services.in_flight.leave(self))
+            self._sent.add_done_callback(self._leave)
+
+    def _leave(self, _: object = None) -> None:
+        self.forget_body()
+        self.services.in_flight.leave(self)
+
+    def forget_body(self) -> None:
+        """Nobody needs it any more."""
+        self.body = b""
+        if self._inbound is not None:
+            self._inbound.forget()
+            self._inbound = None
 
     def _cancel(self) -> None:
         # Once: a second one would hit what the endpoint does to end well.

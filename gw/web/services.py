@@ -17,6 +17,7 @@ from channels.registry import Registry
 from gw.config.config import Timeouts
 from gw.idempotency.guard import IdempotencyGuard
 from gw.keys.principal import Principal
+from gw.web.body import BODIES_BYTES, BodyBudget
 from gw.web.drain import InFlight
 from metrics.prometheus import Metrics
 from metrics.tracing import Tracing
@@ -122,3 +123,4 @@ class Services:
     redact: Callable[[str], str] = str
     translations: Callable[[], frozenset[str]] = frozenset
     in_flight: InFlight = field(default_factory=InFlight)
+    bodies: BodyBudget = field(default_factory=lambda: BodyBudget(BODIES_BYTES))

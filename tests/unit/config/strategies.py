@@ -91,6 +91,7 @@ tops = st.fixed_dictionaries(
         "drain_seconds": st.integers(0, 1000),
         "log_level": st.sampled_from(tuple(LEVELS)) | st.none(),
         "max_body_mb": st.integers(1, 1024),
+        "max_bodies_mb": st.integers(1, 4096),
         "idempotency_max_kb": st.integers(0, 4096),
         "retention_months": st.integers(1, 1200) | st.none(),
         "credits_per_usd": st.integers(1, 100_000),

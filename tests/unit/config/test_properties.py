@@ -42,6 +42,7 @@ def assert_top(config: Config, data: dict[str, Any]) -> None:
     assert config.secret == data.get("secret", "")
     assert config.drain_seconds == data.get("drain_seconds", 30)
     assert config.max_body_bytes == data.get("max_body_mb", 64) * 1024 * 1024
+    assert config.max_bodies_bytes == data.get("max_bodies_mb", 512) * 1024 * 1024
     assert config.idempotency_max_bytes == data.get("idempotency_max_kb", 1024) * 1024
     assert config.retention_months == data.get("retention_months")
     assert config.credits_per_usd == data.get("credits_per_usd", 1000)

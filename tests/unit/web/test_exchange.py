@@ -9,7 +9,7 @@ import pytest
 from gw.web.body import LINGER_SECONDS
 from tests.support.aio import eventually, run
 from tests.unit.web.fakes import MAX_BODY_BYTES, World
-from tests.unit.web.handlers import make_app
+from tests.unit.web.handlers import Script, make_app
 from tests.unit.web.wire import Answer, Client, request, served
 
 pytestmark = pytest.mark.usefixtures("front")  # on either server
@@ -327,6 +327,36 @@ def test_an_old_client_is_answered_and_closed() -> None:
     answer, is_ended = run(scene())
     assert (answer.status, answer.json()) == (200, {"name": "x"})
     assert is_ended
+
+
+def test_bodies_that_are_too_many_together_are_told_to_come_back() -> None:
+    """Whoever had room is served; what it took is free again once it is answered, or has left."""
+
+    async def scene() -> None:
+        world, script, size = World(), Script(), 100_000
+        world.services.bodies.limit_bytes = size
+        work = request("POST", "/v1/work", f"Content-Length: {size}")
+        echo = request("POST", "/v1/echo", f"Content-Length: {size}")
+        async with served(make_app(world, script)) as address, address.client() as first:
+            asking = asyncio.ensure_future(first.ask(work, b"x" * size))
+            await script.begun.wait()
+            assert world.services.bodies.held_bytes == size
+            refused = await address.ask(echo, b"x" * size)
+            assert (refused.status, refused.code) == (503, "no_channel_available")
+            assert refused.headers["retry-after"] == "1"
+            small = request("POST", "/v1/echo", "Content-Length: 60000")
+            assert (await address.ask(small, b"x" * 60_000)).status == 200
+            script.go_on.set()
+            assert (await asking).status == 200
+            await eventually(lambda: world.services.bodies.held_bytes == 0)
+            async with address.client() as leaves:
+                await leaves.send(echo.replace("\n", "\r\n").encode() + b"x" * (size - 1))
+                await eventually(lambda: world.services.bodies.held_bytes == size)
+                leaves.vanish()
+                await eventually(lambda: world.services.bodies.held_bytes == 0)
+            assert (await address.ask(echo, b"x" * size)).status == 200
+
+    run(scene())
 
 
 async def half_a_body(client: Client) -> None:

@@ -154,9 +154,11 @@ class Socket(asyncio.Transport):
 
 
 @asynccontextmanager
-async def connected(world: World) -> AsyncIterator[tuple[FrontConnection, Socket]]:
+async def connected(
+    world: World, script: Script | None = None
+) -> AsyncIterator[tuple[FrontConnection, Socket]]:
     """A connection whose reads are cut where the test says."""
-    async with front(world) as (listener, _):
+    async with front(world, script) as (listener, _):
         socket = Socket()
         one = FrontConnection(listener, asyncio.get_running_loop())
         one.connection_made(socket)

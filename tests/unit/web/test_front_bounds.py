@@ -6,6 +6,7 @@ Counted exactly, by what Python has allocated, on real sockets: what the system 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import gc
 import socket
 import tracemalloc
@@ -21,7 +22,7 @@ from gw.web.connection import HEAD_BYTES_MAX
 from gw.web.front import FrontListener, connection, pace
 from gw.web.front.connection import CONNECTION_BYTES_MAX, READ_BYTES_MAX
 from tests.support.aio import eventually, jump, run
-from tests.unit.web.fakes import FakeKeys, World
+from tests.unit.web.fakes import FakeConfig, FakeKeys, World
 from tests.unit.web.handlers import Script, make_app
 from tests.unit.web.test_front import FREE, connected, echo
 from tests.unit.web.wire import request
@@ -267,3 +268,35 @@ def test_tiny_chunks_of_one_read_reach_the_handler_as_one(monkeypatch: pytest.Mo
 
     run(scene())
     assert taken == [10_000]
+
+
+BODY_BYTES = 4 * 1024 * 1024
+IN_TINY_PIECES = {
+    "chunks": (CHUNKED_HEAD, in_chunks(b"x" * BODY_BYTES, 2) + b"0\r\n\r\n", READ_BYTES_MAX),
+    "segments": (post("/v1/work", f"Content-Length: {BODY_BYTES}"), b"x" * BODY_BYTES, 100),
+}
+
+
+@pytest.mark.parametrize(("head", "sent", "size"), IN_TINY_PIECES.values(), ids=IN_TINY_PIECES)
+def test_body_in_tiny_pieces_takes_no_more_than_one_and_a_half_of_its_size(
+    head: bytes, sent: bytes, size: int
+) -> None:
+    async def scene() -> int:
+        world, script = World(), Script()
+        world.money.remembers = True
+        config = FakeConfig(max_body_bytes=BODY_BYTES)
+        world.services = dataclasses.replace(world.services, config=config)
+        async with connected(world, script) as (one, _):
+            one.data_received(head.replace(b"/v1/echo", b"/v1/work"))
+            tracemalloc.start()
+            try:
+                for start in range(0, len(sent), size):
+                    one.data_received(sent[start : start + size])
+                await eventually(script.begun.is_set)
+                return tracemalloc.get_traced_memory()[1]
+            finally:
+                tracemalloc.stop()
+                script.go_on.set()
+                await eventually(lambda: not one.is_answering())
+
+    assert run(scene()) <= 1.5 * BODY_BYTES
