@@ -58,9 +58,11 @@ from gw.logs.summary_cache import SummaryCache
 from gw.refusals import RefusalRows
 from gw.web.admin import make_admin_application
 from gw.web.body import BodyBudget
+from gw.web.delay import DelayWatch
 from gw.web.drain import InFlight
 from gw.web.fronts import DEFAULT_FRONT, FRONTS, Front
 from gw.web.listener import LAST_CALL_SECONDS, Listener, PublicListener
+from gw.web.overload import Overload
 from gw.web.services import Services
 from metrics.logs import EventLog, set_level
 from metrics.loop_lag import LoopLag
@@ -94,6 +96,7 @@ class Gateway:
         self.current = Current(config)
         self.metrics = Metrics()
         self.in_flight = InFlight()
+        self._overload = Overload(config.shed_delay_ms / 1000 if config.shed_delay_ms else None)
         self._environ = environ
         self._clock = SystemClock()
         self._log = EventLog("gw.serve")
@@ -331,6 +334,13 @@ class Gateway:
                 self._keep("leases", self._shared_limits.beat)
         lag = LoopLag(metrics=self.metrics, clock=self._clock)
         self._keep("loop_lag", lag.run)
+        watch = DelayWatch(
+            self._overload,
+            ledger_seconds=lambda: self._writer.backlog_seconds,
+            clock=self._clock,
+            metrics=self.metrics,
+        )
+        self._keep("overload", watch.run)
         quiet = QuietTimes(self.in_flight, self._clock)
         self._keep("quiet_times", quiet.run)
 
@@ -395,6 +405,7 @@ class Gateway:
                 translations=lambda: self.current.config.translations,
                 in_flight=self.in_flight,
                 bodies=BodyBudget(max(config.max_bodies_bytes, config.max_body_bytes)),
+                overload=self._overload,
             ),
             conversation=conversation,
             sync_media=sync_media,

@@ -70,6 +70,9 @@ class Metrics:
         self._mailbox_wait = make.histogram("gw_mailbox_wait_seconds")
         self._actor_restarts = make.counter("gw_actor_restarts_total")
         self._loop_lag = make.histogram("gw_loop_lag_seconds")[()]
+        self._queue_delay = make.histogram("gw_queue_delay_seconds")[()]
+        self._overloaded = make.gauge("gw_overloaded")[()]
+        self._calls_shed = make.counter("gw_calls_shed_total")
         self._cache_lookups = make.counter("gw_cache_lookups_total")
         registry.register(make)
         # What was last said of each channel; one that was removed is remembered, not shown.
@@ -252,6 +255,18 @@ class Metrics:
     def loop_lag(self, seconds: float) -> None:
         """The loop was this late."""
         self._loop_lag.observe(seconds)
+
+    def queue_delay(self, seconds: float) -> None:
+        """Work has waited so long for the loop, or for room in a batch of the ledger."""
+        self._queue_delay.observe(seconds)
+
+    def overloaded(self, is_overloaded: bool) -> None:
+        """Calls are refused because of that delay, or no longer."""
+        self._overloaded.value = is_overloaded
+
+    def call_shed(self, route: str) -> None:
+        """A call was refused by its head, because the process is overloaded."""
+        self._calls_shed[(route,)].value += 1
 
     def cache(self, *, cache: str, hit: bool) -> None:
         """A cache was asked."""

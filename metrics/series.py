@@ -226,5 +226,19 @@ SERIES: tuple[Series, ...] = (
     ),
     Series("gw_actor_restarts_total", "counter", ("actor",), "Actors restarted after an error."),
     Series("gw_loop_lag_seconds", "histogram", (), "Scheduling delay of the loop.", LAG_SECONDS),
+    Series(
+        "gw_queue_delay_seconds",
+        "histogram",
+        (),
+        "How long work waits for the loop or for room in a batch, as admission measures it.",
+        LAG_SECONDS,
+    ),
+    Series("gw_overloaded", "gauge", (), "1 while calls are refused because of the delay, else 0."),
+    Series(
+        "gw_calls_shed_total",
+        "counter",
+        ("route",),
+        "Calls refused by their head because the process was overloaded; they have no row.",
+    ),
     Series("gw_cache_lookups_total", "counter", ("cache", "result"), "Cache lookups: hit or miss."),
 )

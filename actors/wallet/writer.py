@@ -87,6 +87,8 @@ class LedgerWriter:
         self._wake = asyncio.Event()  # something shall be applied now
         self._departure: asyncio.TimerHandle | None = None  # of what waits for company
         self._session: Session | None = None
+        # How long the oldest hold or settlement has waited that the last batch had no room for.
+        self.backlog_seconds = 0.0
         self.on_balance: Callable[[str, int], None] = lambda _account, _available: None
 
     def __repr__(self) -> str:
@@ -155,6 +157,8 @@ class LedgerWriter:
                 self._ready.append(wallet)
             else:
                 wallet.is_ready = False
+        left = self._ready[0].waiting[0].put_at if self._ready else None
+        self.backlog_seconds = 0.0 if left is None else self._clock.monotonic() - left
         return taken
 
     async def _finish(self, work: list[Work]) -> None:

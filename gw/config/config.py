@@ -59,6 +59,7 @@ class Config:
     secret: str = field(repr=False)  # empty: generated once under data_dir
     credits_per_usd: Decimal
     drain_seconds: float
+    shed_delay_ms: int
     max_body_bytes: int
     max_bodies_bytes: int
     translations: frozenset[str]

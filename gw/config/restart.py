@@ -27,7 +27,11 @@ APPLIED = frozenset(
 )
 # Where the file's key has another unit than the value that was made of it.
 _KEYS: Mapping[str, str] = MappingProxyType(
-    {"max_body_bytes": "max_body_mb", "idempotency_max_bytes": "idempotency_max_kb"}
+    {
+        "max_body_bytes": "max_body_mb",
+        "max_bodies_bytes": "max_bodies_mb",
+        "idempotency_max_bytes": "idempotency_max_kb",
+    }
 )
 
 

@@ -143,6 +143,7 @@ TOP: Schema = {
         decimal("credits", most=1_000_000_000, above_zero=True, quoted=True), Decimal(1000)
     ),
     "drain_seconds": Key(seconds(above_zero=False), 30.0),
+    "shed_delay_ms": Key(whole(least=0, most=10_000), 20),
     "max_body_mb": Key(binary_size("MB", MIB, most=1024, above_zero=True), 64 * MIB),
     # Of all that a process holds at once; at least one of them.
     "max_bodies_mb": Key(binary_size("MB", MIB, most=1024 * 1024, above_zero=True), 512 * MIB),

@@ -22,6 +22,7 @@ from tornado.httputil import (
 
 from gw.web.framing import framing_fault, in_origin_form, settle_expectation
 from gw.web.request import Request
+from gw.web.shed import ShedRequest, is_shed
 
 if TYPE_CHECKING:
     from gw.web.application import GatewayApplication
@@ -36,7 +37,8 @@ class Arrival(HTTPMessageDelegate):
     def __init__(self, application: GatewayApplication, connection: HTTPConnection) -> None:
         self._application = application
         self._connection = connection
-        self._handler: Exchange | None = None  # none for a request that is refused
+        # None for a request that is refused for its head.
+        self._handler: Exchange | ShedRequest | None = None
 
     def headers_received(
         self, start_line: RequestStartLine | ResponseStartLine, headers: HTTPHeaders
@@ -53,6 +55,11 @@ class Arrival(HTTPMessageDelegate):
                 fault = f"{str(error)[:200]}."
             else:
                 target = application.routes.find(request)
+                if application.services.overload.is_full and is_shed(request, target.handler):
+                    shed = ShedRequest(application, self._connection, target.handler)
+                    self._handler = shed
+                    shed.begin(headers)
+                    return None
                 handler = target.handler(application, request, **target.options)
                 self._handler = handler
                 waiting: Awaitable[None] | None = handler.begin(target.path_args)

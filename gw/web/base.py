@@ -42,6 +42,7 @@ class BaseHandler(Exchange):
     row_detail: Mapping[str, Any] | None = None
     owns_row: bool = False
 
+    _awaits_hold = False
     _principal: Principal | None = None
     _admission: Admission | None = None
 
@@ -115,7 +116,20 @@ class BaseHandler(Exchange):
         """The model of a refused call, as the client named it; None as far as nobody knows."""
         return self.model_name
 
+    def body_received(self) -> None:
+        if self.billed and self._leftover is None:
+            self._awaits_hold = True
+            self.services.overload.enter()
+        super().body_received()
+
+    def held(self) -> None:
+        """The call has its hold, or will not get one. A second time it does nothing."""
+        if self._awaits_hold:
+            self._awaits_hold = False
+            self.services.overload.leave()
+
     def release(self) -> None:
+        self.held()
         if self._admission is not None:
             self._admission.leave()
 

@@ -19,6 +19,7 @@ from gw.idempotency.guard import IdempotencyGuard
 from gw.keys.principal import Principal
 from gw.web.body import BODIES_BYTES, BodyBudget
 from gw.web.drain import InFlight
+from gw.web.overload import Overload
 from metrics.prometheus import Metrics
 from metrics.tracing import Tracing
 
@@ -124,3 +125,4 @@ class Services:
     translations: Callable[[], frozenset[str]] = frozenset
     in_flight: InFlight = field(default_factory=InFlight)
     bodies: BodyBudget = field(default_factory=lambda: BodyBudget(BODIES_BYTES))
+    overload: Overload = field(default_factory=lambda: Overload(None))

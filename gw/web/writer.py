@@ -29,6 +29,7 @@ class HandlerWriter:
 
     def owns_row(self) -> None:
         self._handler.owns_row = True
+        self._handler.held()
 
     def begin(
         self, content_type: str, headers: Mapping[str, str], *, http_status: int = 200

@@ -27,6 +27,7 @@ BARE = {
     "gw_channel_slots_limit",
     "gw_holds_open",
     "gw_database_up",
+    "gw_overloaded",
     "gw_call_log_kept",
     "gw_config_last_reload_successful",
     "gw_limits_degraded",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -25,6 +26,7 @@ from gw.logs.services import LogServices
 from gw.logs.summary_cache import SummaryCache
 from gw.web.application import GatewayApplication
 from gw.web.drain import InFlight
+from gw.web.overload import Overload
 from gw.web.services import Refusal, Services
 from tests.support.clock import FakeClock
 
@@ -134,6 +136,10 @@ class FakeMetrics:
         self.responses: list[tuple[str, int]] = []
         self.limits_refused: list[str] = []
         self.standings: list[str] = []
+        self.shed: Counter[str] = Counter()  # by route
+
+    def call_shed(self, route: str) -> None:
+        self.shed[route] += 1
 
     def http_response(self, *, route: str, status: int) -> None:
         self.responses.append((route, status))
@@ -169,6 +175,7 @@ class World:
     metrics: FakeMetrics = field(default_factory=FakeMetrics)
     clock: FakeClock = field(default_factory=FakeClock)
     in_flight: InFlight = field(default_factory=InFlight)
+    overload: Overload = field(default_factory=lambda: Overload(None))
     refusals: list[Refusal] = field(default_factory=list)
     registry: Registry = field(default_factory=lambda: Registry.of([], []))
     new_id: Callable[[], uuid.UUID] = uuid.uuid4
@@ -194,6 +201,7 @@ class World:
                 kept=self.kept, answer_bytes_max=1024, metrics=cast(Any, self.metrics)
             ),
             in_flight=self.in_flight,
+            overload=self.overload,
         )
         self.logs = LogServices(
             database=cast(Any, None),
