@@ -13,6 +13,7 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, closing
+from pathlib import Path
 
 from prometheus_client.exposition import choose_encoder
 
@@ -103,11 +104,9 @@ class Parent:
     async def reload(self) -> None:
         """Reload the workers one after the other, unless the file has a fault (contract §1)."""
         async with self._reloading:
-            source = self._config.source
             try:
-                text = read_text(source)
-                config = load_text(text, os.environ, source=source)
-                server_context(config)
+                # In a thread: a large file takes seconds, and the workers wait for answers.
+                text, config = await asyncio.to_thread(accepted_file, self._config.source)
             except ConfigFaults as faults:
                 self._metrics.config.refused()
                 self._log.error("reload_refused", faults=[str(fault) for fault in faults.faults])
@@ -185,6 +184,14 @@ class Parent:
         except (UpstreamError, TimeoutError) as error:
             self._log.warning("process_silent", pid=worker.process.pid, path=path, why=repr(error))
             return 0, ""
+
+
+def accepted_file(source: Path) -> tuple[str, Config]:
+    """What a file says, and the configuration that it is. Raises ConfigFaults."""
+    text = read_text(source)
+    config = load_text(text, os.environ, source=source)
+    server_context(config)
+    return text, config
 
 
 def joined(own: str, pages: Iterable[tuple[str, str]], *, accept: str) -> tuple[bytes, str]:

@@ -36,9 +36,10 @@ PASSWORD_BYTES = 32
 ITERATIONS = 1
 SALT_BYTES = 16
 
+ROLE_RULE = f"local all {ROLE} scram-sha-256"
 CLOSED = f"""\
 # Written by the gateway; the password is in {PASSWORD_FILE}.
-local all {ROLE} scram-sha-256
+{ROLE_RULE}
 """
 OPEN = f"""\
 # Written by the gateway, for the moment in which it makes the role {ROLE}.
@@ -59,12 +60,15 @@ class Access:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the rules let in the gateway's role alone, with its password."""
-        return self._rules.read_text(encoding="utf-8", errors="replace") == CLOSED
+        """Whether the rules let in the gateway's role with its password.
+
+        Only `close` writes that line. Others beside it are an operator's own.
+        """
+        return ROLE_RULE in self._rules.read_text(encoding="utf-8", errors="replace").splitlines()
 
     @property
     def is_complete(self) -> bool:
-        """Whether it is closed, and the password is still here."""
+        """Whether it is closed, and the password is here: without it the rules are not ours."""
         return self.is_closed and self._password_file.exists()
 
     def url(self, sockets: Path) -> str:

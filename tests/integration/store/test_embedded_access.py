@@ -177,6 +177,36 @@ def test_open_cluster_of_an_earlier_version_is_closed_and_keeps_everything(data_
     run(main())
 
 
+def test_rules_that_another_user_could_write_are_not_believed(data_dir: Path) -> None:
+    rules = open_cluster(data_dir) / "data" / "pg_hba.conf"
+    rules.write_text(f"local all all trust\nlocal all {ROLE} scram-sha-256\n")
+
+    async def main() -> None:
+        embedded = EmbeddedPostgres(data_dir)
+        await embedded.start()
+        assert attack(data_dir, uid=os.geteuid()) == []
+        await embedded.stop()
+
+    run(main())
+
+
+def test_rule_that_an_operator_adds_stays(data_dir: Path) -> None:
+    async def main() -> None:
+        embedded = EmbeddedPostgres(data_dir)
+        await embedded.start()
+        with (data_dir / "postgres" / "data" / "pg_hba.conf").open("a") as rules:
+            rules.write("local all backup scram-sha-256\n")
+        another = EmbeddedPostgres(data_dir)
+        assert await one(await another.start(), "SELECT current_user::text") == (ROLE,)
+        await another.stop()
+        await embedded.stop()
+        await embedded.start()
+        assert "backup" in (data_dir / "postgres" / "data" / "pg_hba.conf").read_text()
+        await embedded.stop()
+
+    run(main())
+
+
 def test_server_that_an_earlier_version_still_uses_is_closed_when_it_has_left(
     data_dir: Path, expect_log: Callable[..., None]
 ) -> None:
