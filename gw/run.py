@@ -10,7 +10,6 @@ import asyncio
 import os
 import signal
 import socket
-import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -22,7 +21,7 @@ from gw.config.restart import needing_restart
 from gw.open_files import raise_open_files
 from gw.serve import Gateway
 from gw.web.fronts import DEFAULT_FRONT, Front
-from metrics.logs import EventLog, set_level
+from metrics.logs import EventLog, set_level, write_line
 
 T = TypeVar("T")
 
@@ -43,8 +42,7 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
 
 def print_ready(gateway: Gateway) -> None:
     """The one line that says that requests are accepted (contract §1)."""
-    ready = f"ready listen={gateway.listen_url} admin={gateway.admin_url}"
-    print(ready, file=sys.stderr, flush=True)
+    write_line(f"ready listen={gateway.listen_url} admin={gateway.admin_url}")
 
 
 async def run_gateway(

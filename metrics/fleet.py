@@ -7,6 +7,7 @@ from prometheus_client.exposition import choose_encoder
 
 from metrics.config import ConfigMetrics
 from metrics.families import Families
+from metrics.logs import lines_lost
 
 
 class FleetMetrics:
@@ -32,6 +33,12 @@ class FleetMetrics:
             "Worker processes started in place of one that died.",
             registry=self._registry,
         )
+        self._log_lines_lost = Counter(
+            "gw_parent_log_lines_lost",
+            "Log lines that the parent itself could not write.",
+            registry=self._registry,
+        )
+        self._lost_so_far = 0
 
     def configured(self, count: int) -> None:
         """So many workers there should be."""
@@ -47,6 +54,9 @@ class FleetMetrics:
 
     def render(self, accept: str = "") -> str:
         """What the parent alone has, in the format that a scraper asks for."""
+        lost = lines_lost()
+        self._log_lines_lost.inc(lost - self._lost_so_far)
+        self._lost_so_far = lost
         encode, _ = choose_encoder(accept)
         return encode(self._registry).decode()
 

@@ -4,20 +4,22 @@
      "message": "channel opened", "channel": "openai-a", "was": "closed"}
 
 `action` is our own word for the event, in the past tense; a line of a library has `logged`. How
-values become JSON is in `plain.py`, what is masked in `masks.py`. Who calls `configure` is the
-command line.
+values become JSON is in `plain.py`, what is masked in `masks.py`, who waits for a reader that does
+not read in `line_writer.py`: nobody here. Who calls `configure` is the command line.
 """
 
 from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
 import ujson
 
+from metrics.line_writer import LineWriter, Sink, descriptor_sink
 from metrics.plain import plain, printed, text
 
 LEVELS: Final = {
@@ -31,6 +33,8 @@ LEVELS: Final = {
 RESERVED: Final = frozenset({"ts", "level", "logger", "action", "message", "stack"})
 LIBRARY_ACTION: Final = "logged"
 STACK_CHARACTERS_MAX: Final = 6_000
+# What the process knows at its end is worth so much waiting for whoever reads it.
+FLUSH_SECONDS: Final = 1.0
 
 
 def configure(stream: TextIO, level: str = "info") -> None:
@@ -43,11 +47,11 @@ def configure(stream: TextIO, level: str = "info") -> None:
         raise ValueError(f"unknown log level {level!r}, allowed are {', '.join(LEVELS)}")
     root = logging.getLogger()
     for handler in list(root.handlers):
-        if isinstance(handler, logging.StreamHandler):
+        if isinstance(handler, logging.StreamHandler | LineHandler):
             root.removeHandler(handler)
-    lines = logging.StreamHandler(stream)
-    lines.setFormatter(JsonFormatter())
-    root.addHandler(lines)
+            handler.flush()
+            handler.close()
+    root.addHandler(LineHandler(_sink(stream)))
     root.setLevel(LEVELS[level])
     logging.captureWarnings(True)
 
@@ -55,6 +59,71 @@ def configure(stream: TextIO, level: str = "info") -> None:
 def set_level(level: str) -> None:
     """Log from this level on, a key of LEVELS."""
     logging.getLogger().setLevel(LEVELS[level])
+
+
+def write_line(line: str) -> None:
+    """Write a line that is no event, among those of the log; nowhere before `configure`."""
+    for handler in _line_handlers():
+        with handler.turn():
+            handler.writer.write(f"{line}\n".encode())
+
+
+def flush() -> None:
+    """Wait until everything is written, as long as the end of the process waits for it."""
+    for handler in _line_handlers():
+        handler.flush()
+
+
+def lines_lost() -> int:
+    """How many lines this process could not write."""
+    return sum(handler.writer.lost for handler in _line_handlers())
+
+
+class LineHandler(logging.Handler):
+    """Writes each record as a line, in another thread."""
+
+    def __init__(self, sink: Sink) -> None:
+        super().__init__()
+        self.setFormatter(JsonFormatter())
+        self.writer = LineWriter(sink, self._lost)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Give the line to the thread; `handle` has taken the turn."""
+        self.writer.write(f"{self.format(record)}\n".encode())
+
+    def flush(self) -> None:
+        """Wait for the thread, but not for ever; the end of the process calls it."""
+        self.writer.flush(FLUSH_SECONDS)
+
+    def close(self) -> None:
+        """End the thread, when it has written what there is."""
+        self.writer.close()
+        super().close()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Writers take turns."""
+        self.acquire()
+        try:
+            yield
+        finally:
+            self.release()
+
+    def _lost(self, count: int) -> bytes:
+        record = logging.LogRecord(__name__, logging.WARNING, "", 0, "log lines lost", None, None)
+        record.action, record.fields = "log_lines_lost", {"count": count}
+        return f"{self.format(record)}\n".encode()
+
+
+def _line_handlers() -> list[LineHandler]:
+    return [one for one in logging.getLogger().handlers if isinstance(one, LineHandler)]
+
+
+def _sink(stream: TextIO) -> Sink:
+    try:
+        return descriptor_sink(stream.fileno())
+    except OSError:  # in memory
+        return lambda data: stream.write(data.decode())
 
 
 class EventLog:

@@ -19,6 +19,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, choose_encode
 
 from metrics.config import ConfigMetrics
 from metrics.families import Families
+from metrics.logs import lines_lost
 
 CHANNEL_STATES: Final = ("closed", "open", "half_open")
 
@@ -69,6 +70,7 @@ class Metrics:
         self._mailbox_depth = make.histogram("gw_mailbox_depth_messages")
         self._mailbox_wait = make.histogram("gw_mailbox_wait_seconds")
         self._actor_restarts = make.counter("gw_actor_restarts_total")
+        self._log_lines_lost = make.counter("gw_log_lines_lost_total")[()]
         self._loop_lag = make.histogram("gw_loop_lag_seconds")[()]
         self._queue_delay = make.histogram("gw_queue_delay_seconds")[()]
         self._overloaded = make.gauge("gw_overloaded")[()]
@@ -280,6 +282,7 @@ class Metrics:
 
     def render(self, accept: str) -> tuple[bytes, str]:
         """Return body and content type for an Accept header; OpenMetrics when it is asked for."""
+        self._log_lines_lost.value = lines_lost()
         try:
             encode, content_type = choose_encoder(accept)
         except (TypeError, ValueError):  # a version that is no version

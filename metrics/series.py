@@ -225,6 +225,12 @@ SERIES: tuple[Series, ...] = (
         WAIT_SECONDS,
     ),
     Series("gw_actor_restarts_total", "counter", ("actor",), "Actors restarted after an error."),
+    Series(
+        "gw_log_lines_lost_total",
+        "counter",
+        (),
+        "Log lines that could not be written: nobody reads them, or the disk is full.",
+    ),
     Series("gw_loop_lag_seconds", "histogram", (), "Scheduling delay of the loop.", LAG_SECONDS),
     Series(
         "gw_queue_delay_seconds",

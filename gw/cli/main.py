@@ -35,6 +35,7 @@ DISTRIBUTION = "model-gateway"
 def main(argv: Sequence[str] | None = None) -> int:
     """Carry out one command line (default: this process's) and return its exit code."""
     arguments = sys.argv[1:] if argv is None else list(argv)
+    _open_standard_streams()
     if not logging.getLogger().handlers:
         # What went wrong is said once, by the command; `serve` sets up its own log.
         logging.getLogger().addHandler(logging.NullHandler())
@@ -46,6 +47,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Whoever read our output has gone; keep the interpreter from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+
+
+def _open_standard_streams() -> None:
+    """Where the caller has closed one, put what takes everything in its place.
+
+    Else its number is given to the next file or connection, and what is meant for people lands in
+    there.
+    """
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(fd, True)
+    os.close(fd)
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", closefd=False)
 
 
 def make_parser(arguments: Sequence[str]) -> Parser:

@@ -24,6 +24,7 @@ from gw.config.load import load
 from gw.demo.account import DemoKey, open_account
 from gw.run import run_gateway
 from gw.serve import Gateway
+from metrics.logs import write_line
 
 READY_SECONDS = 30.0
 # Tried first, so that the printed lines look the same every time.
@@ -155,7 +156,7 @@ async def _simulator() -> AsyncIterator[str]:
 
 async def _pass_on(stream: asyncio.StreamReader) -> None:
     async for line in stream:
-        sys.stderr.buffer.write(line)
+        write_line(line.decode(errors="replace").rstrip("\n"))
 
 
 def _free_or_any(port: int) -> int:

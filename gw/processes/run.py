@@ -10,7 +10,6 @@ import asyncio
 import os
 import signal
 import socket
-import sys
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
@@ -35,7 +34,7 @@ from gw.web.admin import make_admin_application
 from gw.web.fronts import Front
 from gw.web.listener import Listener, bind
 from metrics.fleet import FleetMetrics
-from metrics.logs import EventLog, set_level
+from metrics.logs import EventLog, set_level, write_line
 
 ASK_SECONDS = 3.0
 # Of one worker's page of metrics; far more than there are series for.
@@ -234,11 +233,7 @@ async def run_parent(
 
     loop.add_signal_handler(signal.SIGHUP, reload)
     try:
-        print(
-            f"ready listen={parent.listen_url} admin={parent.admin_url}",
-            file=sys.stderr,
-            flush=True,
-        )
+        write_line(f"ready listen={parent.listen_url} admin={parent.admin_url}")
         if on_ready is not None:
             await on_ready(parent)
         await waiting

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 import ujson
 
-from metrics.logs import EventLog, JsonFormatter, configure
+from metrics.logs import EventLog, JsonFormatter, configure, flush
 from tests.unit.metrics.worlds import Lines
 
 KEY = "sk-platform-" + "0123456789abcdef" * 4
@@ -162,6 +162,7 @@ def test_line_is_ascii_whatever_the_stream_can_encode(restored_logging: None) ->
     raw = io.BytesIO()
     configure(io.TextIOWrapper(raw, encoding="ascii", write_through=True))
     EventLog("x").info("happened", a="né😀\u2028\n")
+    flush()
     assert raw.getvalue().count(b"\n") == 1
     assert ujson.loads(raw.getvalue())["a"] == "né😀\u2028\n"
 

@@ -43,7 +43,9 @@ def process_metrics() -> set[str]:
 
 # Of the parent of several processes, which is scraped for all of them.
 FLEET = {
-    line.split(" ")[0] for line in FleetMetrics().render().splitlines() if line.startswith("gw_pro")
+    line.split(" ")[0]
+    for line in FleetMetrics().render().splitlines()
+    if line.startswith(("gw_process", "gw_parent_log"))
 }
 LABELS.update(dict.fromkeys(process_metrics() | FLEET, SCRAPE_LABELS))
 

@@ -8,6 +8,7 @@ from typing import Any
 import ujson
 from prometheus_client import CollectorRegistry
 
+from metrics.logs import flush
 from metrics.prometheus import Metrics
 
 
@@ -18,6 +19,7 @@ class Lines:
         self.stream = io.StringIO()
 
     def all(self) -> list[dict[str, Any]]:
+        flush()
         text = self.stream.getvalue()
         assert not text or text.endswith("\n")
         return [ujson.loads(line) for line in text.splitlines()]

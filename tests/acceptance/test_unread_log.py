@@ -1,0 +1,107 @@
+"""A log that nobody reads, or that cannot be written, with real processes."""
+
+from __future__ import annotations
+
+import fcntl
+import http.client
+import json
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.support.client import CHAT, chat_body
+from tests.support.house import House, channel, house, model
+from tests.support.scrape import Admin
+from tests.support.waiting import PATIENCE_SECONDS, until
+
+CALLS = 1100
+# What a pipe holds when it is made as small as it can be.
+PIPE_BYTES = 4096
+FLAPPING = {"failures": 1, "cooldown": 0.001}  # each call is two lines of the log
+SETTINGS: dict[str, Any] = {
+    "channels": [channel("broken", base_url="http://127.0.0.1:9", health=FLAPPING)],
+    "models": [model("sim-model", "broken")],
+}
+
+
+@pytest.fixture
+def h(request: pytest.FixtureRequest, database_url: str, tmp_path: Path) -> Iterator[House]:
+    """A house on known ports, whose gateway the test starts itself."""
+    settings: dict[str, Any] = dict(SETTINGS)
+    for name in ("listen", "admin_listen"):
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            settings[name] = f"127.0.0.1:{probe.getsockname()[1]}"
+    with house(database_url, tmp_path, processes=request.param, **settings) as built:
+        assert built.gateway.terminate() == 0
+        yield built
+
+
+@contextmanager
+def gateway(h: House, stderr: IO[bytes] | int | None) -> Iterator[subprocess.Popen[bytes]]:
+    """A gateway that is ready, with this for its log, or with none at all; it ends well."""
+    command = [sys.executable, "-m", "gw", "serve", "--config", str(h.config)]
+    command += ["--processes", str(h.processes)]
+    if stderr is None:
+        command = ["sh", "-c", 'exec "$@" 2>&-', "sh", *command]
+
+    def is_ready() -> bool:
+        assert running.poll() is None, f"it ended with {running.returncode}"
+        try:
+            return Admin(h.gateway.admin_url).get("/readyz").status == 200
+        except OSError:
+            return False
+
+    with subprocess.Popen(command, stderr=stderr) as running:
+        try:
+            until(is_ready, what="a gateway that is ready")
+            yield running
+            running.send_signal(signal.SIGTERM)
+            assert running.wait(PATIENCE_SECONDS) == 0
+        finally:
+            running.kill()
+
+
+def serve_calls(h: House, count: int) -> None:
+    """So many calls are answered, and so are the probes."""
+    host = urlsplit(h.gateway.url).netloc
+    body, headers = json.dumps(chat_body()), {"Authorization": f"Bearer {h.key}"}
+    with closing(http.client.HTTPConnection(host, timeout=PATIENCE_SECONDS)) as client:
+        for _ in range(count):
+            client.request("POST", CHAT, body, headers)
+            answer = client.getresponse()
+            answer.read()
+            assert answer.status in (502, 503)
+    assert Admin(h.gateway.admin_url).get("/healthz").status == 200
+
+
+@pytest.mark.parametrize("h", [1, 2], indirect=True)
+def test_log_that_nobody_reads_stops_nothing(h: House) -> None:
+    with gateway(h, subprocess.PIPE) as running:
+        assert running.stderr is not None
+        fcntl.fcntl(running.stderr, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        serve_calls(h, CALLS)
+        # All of it waits for a reader: whole lines, from however many processes.
+        opened = 0
+        while opened < CALLS // 2:
+            line = running.stderr.readline()
+            if not line.startswith(b"ready"):
+                opened += json.loads(line)["action"] == "channel_opened"
+        assert Admin(h.gateway.admin_url).page().total("gw_log_lines_lost_total") == 0
+
+
+@pytest.mark.parametrize(("h", "is_open"), [(1, True), (2, False)], indirect=["h"])
+def test_log_that_cannot_be_written_stops_nothing(h: House, *, is_open: bool) -> None:
+    with Path("/dev/full").open("wb") as full, gateway(h, full if is_open else None):
+        serve_calls(h, 20)
+        page = Admin(h.gateway.admin_url).page()
+        lost = page.total("gw_log_lines_lost_total")
+        assert lost >= 20 if is_open else lost == 0
