@@ -27,6 +27,8 @@ Lenient = TypeVar("Lenient")
 # No registry has longer model ids, and a refused id is repeated in answers and rows.
 MODEL_CHARACTERS_MAX = 256
 
+_TOO_DEEP = "The request body is nested too deeply."
+
 
 class _Named(msgspec.Struct, gc=False):
     model: str | None = None
@@ -78,7 +80,7 @@ def decode_members(
     except msgspec.ValidationError as error:
         raise invalid_member(members.body, error, allowed) from None
     except RecursionError:
-        raise InvalidJson("The request body is nested too deeply.") from None
+        raise InvalidJson(_TOO_DEEP) from None
 
 
 class Tables(Generic[Body, Lenient]):
@@ -102,11 +104,12 @@ class Tables(Generic[Body, Lenient]):
         Raises InvalidRequest where that cannot be read either.
         """
         try:
-            return decode_members(members, self._documented, self._allowed), None
-        except InvalidJson:
-            raise
-        except InvalidRequest as fault:
-            return decode_members(members, self._lenient, self._allowed), fault
+            return self._documented.decode(members.outline), None
+        except msgspec.ValidationError as error:
+            fault = invalid_member(members.body, error, self._allowed)
+        except RecursionError:
+            raise InvalidJson(_TOO_DEEP) from None
+        return decode_members(members, self._lenient, self._allowed), fault
 
 
 def read_inner(members: JsonObject, name: str) -> JsonObject | None:

