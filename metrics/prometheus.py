@@ -36,6 +36,7 @@ class Metrics:
         self._registry = registry
         self._in_flight = make.gauge("gw_calls_in_flight")
         self._calls = make.counter("gw_calls_total")
+        self._calls_failed = make.counter("gw_calls_failed_total")
         self._call_latency = make.histogram("gw_call_latency_seconds")
         self._first_byte = make.histogram("gw_first_byte_seconds")
         self._tokens = make.counter("gw_tokens_total")
@@ -103,6 +104,10 @@ class Metrics:
         self._calls[protocol, model, status, code].value += 1
         if status != "rejected":
             self._call_latency[protocol, model].observe(seconds)
+
+    def call_failed(self, *, model: str, fault: str) -> None:
+        """It had been let in, and failed by no doing of its client."""
+        self._calls_failed[model, fault].value += 1
 
     def first_byte(self, *, protocol: str, model: str, seconds: float) -> None:
         """The first byte of an answer goes to the client."""

@@ -51,6 +51,12 @@ SERIES: tuple[Series, ...] = (
         "Calls ended, by how: success, error, interrupted or rejected, and the code of the answer.",
     ),
     Series(
+        "gw_calls_failed_total",
+        "counter",
+        ("model", "fault"),
+        "Calls let in that failed by no doing of their client: upstream, timeout, gateway.",
+    ),
+    Series(
         "gw_call_latency_seconds",
         "histogram",
         ("protocol", "model"),

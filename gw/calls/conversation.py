@@ -131,7 +131,14 @@ class Conversation:
                 # Who kept us waiting? A client that does not read says nothing of the channel.
                 verdict: Verdict = "abandoned" if relay.is_held_up else "failure"
                 running.finish_attempt(verdict, "timeout")
-                running.end(Ending("interrupted", "upstream_timeout", _TIMED_OUT))
+                running.end(
+                    Ending(
+                        "interrupted",
+                        "upstream_timeout",
+                        _TIMED_OUT,
+                        is_clients=relay.is_held_up,
+                    )
+                )
                 relay.last.append(answer.framing.broken(_TIMED_OUT))
         last = relay.last
         if running.ending is not None:

@@ -7,9 +7,10 @@ carries the error that the client is shown while nothing has been sent.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil
 from types import MappingProxyType
+from typing import Literal
 
 from actors.failover import FailedAttempt, NoAnswer
 from actors.wallet.messages import RowStatus
@@ -31,6 +32,12 @@ HEADER_CHARACTERS_MAX = 64
 RETRY_AFTER_MAX_SECONDS = 60
 
 
+# An upstream's refusals that are not its client's doing: the channel's key, its credit, its rights.
+CHANNEL_REFUSALS = (401, 402, 403)
+
+Fault = Literal["upstream", "timeout", "gateway"]
+
+
 @dataclass(frozen=True, slots=True)
 class Ending:
     """Row status, error code and message; `error` is what the client is shown, when anything."""
@@ -39,6 +46,17 @@ class Ending:
     code: str | None
     message: str | None
     error: GatewayError | None = field(default=None, compare=False)
+    is_clients: bool = field(default=False, compare=False)  # it failed for what the client did
+
+    @property
+    def fault(self) -> Fault | None:
+        """Whose fault a failed call is; None for one that did not fail, or failed by its client."""
+        if self.is_clients:
+            return None
+        if self.status == "error":
+            return "gateway" if self.code == errors.INTERNAL_ERROR.code else "upstream"
+        is_timeout = self.code == errors.UPSTREAM_TIMEOUT.code
+        return "timeout" if self.status == "interrupted" and is_timeout else None
 
 
 SUCCESS = Ending("success", None, None)
@@ -81,7 +99,8 @@ def ending_of_refusal(refusal: Refusal, redactor: Redactor) -> Ending:
     """An upstream 4xx is the client's: its status and its message, redacted, passed through."""
     message = redactor.text(refusal.told.message) if refusal.told.message else None
     message = message or "The upstream refused the request."
-    return shown("error", _from_upstream(refusal, message, redactor, refusal.headers))
+    ending = shown("error", _from_upstream(refusal, message, redactor, refusal.headers))
+    return replace(ending, is_clients=refusal.status not in CHANNEL_REFUSALS)
 
 
 def ending_of_report(message: str, redactor: Redactor) -> Ending:

@@ -287,6 +287,8 @@ class Running(Generic[B]):
             code=ending.code or "ok",
             seconds=seconds,
         )
+        if ending.fault is not None:
+            metrics.call_failed(model=model, fault=ending.fault)
         if usage.input_tokens or usage.output_tokens:
             metrics.tokens(
                 model=model,

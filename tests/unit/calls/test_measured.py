@@ -98,3 +98,50 @@ def test_call_that_left_before_its_hold_is_counted_as_interrupted() -> None:
             assert any('status="interrupted"' in labels for labels in counts(w, "gw_calls_total"))
 
     run(main())
+
+
+# What an upstream does, and whose fault the failed call is; None where it is its client's.
+FAULTS: list[tuple[Script, str | None]] = [
+    (answer(HELLO, sse.DONE), None),
+    *((answer(status=status), None) for status in (400, 404, 409, 413, 422, 429)),
+    *((answer(status=status), "upstream") for status in (401, 402, 403, 500, 503, 504)),
+    ((UpstreamUnreachable(),), "upstream"),
+    (answer(HELLO, UpstreamCut()), "upstream"),
+    (answer(HELLO, sse.error_event(), sse.DONE), "upstream"),
+]
+
+
+@pytest.mark.parametrize(("script", "fault"), FAULTS)
+def test_call_that_failed_is_counted_by_whose_fault_it_is(
+    script: Script, fault: str | None
+) -> None:
+    async def main() -> None:
+        async with world(a=[script]) as w:
+            await w.call(stream=True)
+            expected = {f'{{fault="{fault}",model="m"}}': 1.0} if fault else {}
+            assert counts(w, "gw_calls_failed_total") == expected
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("how", "begun"),
+    [("time", False), ("time", True), ("leave", False), ("leave", True), ("slow reader", True)],
+)
+def test_time_out_is_a_fault_unless_the_client_kept_it_waiting(how: str, begun: bool) -> None:
+    async def main() -> None:
+        script = answer(HELLO, FOR_EVER) if begun else (FOR_EVER,)
+        reads = asyncio.Event() if how == "slow reader" else None
+        async with world(a=[script]) as w:
+            call, writer = w.prepare(stream=True), RecordingWriter(reads=reads)
+            w.begin(call, writer)
+            await eventually(lambda: bool(writer.blocks if begun else w.wire.opening))
+            if how == "leave":
+                writer.leave()
+            else:
+                jump(TIMEOUT_SECONDS + 1)
+            await w.end(call, writer)
+            expected = {'{fault="timeout",model="m"}': 1.0} if how == "time" else {}
+            assert counts(w, "gw_calls_failed_total") == expected
+
+    run(main())
