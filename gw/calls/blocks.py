@@ -43,6 +43,7 @@ class EventBlocks:
         "_meter",
         "_splitter",
         "_translated",
+        "rest",
     )
 
     def __init__(
@@ -60,6 +61,8 @@ class EventBlocks:
         self._is_verbatim = framing.keeps_events and self._translated is None
         self._alike = AlikeEvents(speech.dialect.text_mark) if speech.dialect.text_mark else None
         self._has_begun = False
+        # What has come behind the terminator; nobody reads it. Empty where it is not passed on.
+        self.rest = b""
         self._early: list[bytes] = []
         self._early_bytes = 0
 
@@ -67,6 +70,11 @@ class EventBlocks:
     def is_over(self) -> bool:
         """Whether the terminator has been seen: nothing counts after it."""
         return self._meter.finished and self._has_terminator
+
+    @property
+    def passes_rest_on(self) -> bool:
+        """Whether what an upstream sends behind its terminator is the client's: natively."""
+        return self._is_verbatim
 
     def take(self, piece: bytes) -> bytes:
         """The block that a piece of the answer completes; often the piece itself, or nothing.
@@ -90,7 +98,10 @@ class EventBlocks:
                 return block
             blocks.append(block)
             piece = piece[taken:]
-            if not piece or self.is_over:
+            if self.is_over:
+                self._put_by(piece)
+                break
+            if not piece:
                 break
         else:
             blocks.append(self._taken(piece))
@@ -163,6 +174,9 @@ class EventBlocks:
                     self._refuse_failure()
                 self._has_begun = True
                 return b"".join((*early, written))
+        if self._meter.finished and self._is_verbatim and rest:
+            self._has_begun = True
+            return b"".join((*early, rest))
         if self._meter.finished and not self._has_begun:
             # A translated answer may have nothing to say before its end, and is whole all the same.
             self._has_begun = True
@@ -179,15 +193,16 @@ class EventBlocks:
             if meter.finished and self._has_terminator:
                 break  # nothing counts after the terminator
         if withheld or place + 1 < len(datas):
-            raws = piece.split(b"\n\n", place + 1)[: place + 1]
+            *raws, rest = piece.split(b"\n\n", place + 1)
             kept = [raw for place, raw in enumerate(raws) if place not in withheld]
             piece = b"".join([raw + b"\n\n" for raw in kept])
+            self._put_by(rest)
         self._has_begun = self._has_begun or bool(piece)
         return piece
 
     def _block(self, events: list[SseEvent]) -> bytes:
         kept = self._early
-        for event in events:
+        for place, event in enumerate(events):
             if event.data is None:
                 kept.append(self._framing.event(event))
                 self._early_bytes += len(kept[-1])
@@ -196,14 +211,20 @@ class EventBlocks:
                 if not self._has_begun:
                     self._has_begun = bool(kept[-1])
                     self._refuse_failure()
-            if self.is_over:
-                break  # nothing counts after the terminator
+            if self.is_over:  # nothing counts after the terminator
+                self._put_by(*[event.raw for event in events[place + 1 :]])
+                self._put_by(self._splitter.pending())
+                break
         if not self._has_begun:
             if self._early_bytes < EARLY_BYTES_MAX:
                 return b""
             self._has_begun = True
         self._early = []
         return b"".join(kept)
+
+    def _put_by(self, *rest: bytes) -> None:
+        if self._is_verbatim:
+            self.rest = b"".join((self.rest, *rest))
 
     def _refuse_failure(self) -> None:
         """A translated stream that begins with an error has sent nothing: try elsewhere.

@@ -153,7 +153,7 @@ class Conversation:
         # Settled before the last bytes go out: whoever reads to the end finds the balance moved.
         running.first_byte()
         running.settle()
-        writer.finish(b"".join(last))
+        await relay.finish()
 
     def _end_complete(self, running: Running[TokenBill], meter: Meter) -> None:
         """The answer came to its end, but it may say that it is an error."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Future
+from collections.abc import AsyncIterator
 from typing import Any
 
+from channels.errors import UpstreamError
 from channels.wire.http import Sink
 from gw.calls.answers import StreamAnswer
 from gw.calls.call import AnswerWriter
@@ -19,6 +21,9 @@ from gw.calls.running import Running
 # How long a stream that has no terminator is waited for once all of it seems to be here: more may
 # follow, but an upstream that leaves it open must not keep the client from its last events.
 ENDING_SECONDS = 5.0
+# How long an upstream may take to end its stream behind its terminator. What comes until then is
+# the client's, who has the terminator already, and pays for none of it.
+REST_SECONDS = 0.5
 
 
 class Relay(Sink):
@@ -90,6 +95,40 @@ class Relay(Sink):
                 keeps_up = self._pass_on(block)
                 if keeps_up is not None:
                     await keeps_up
+
+    async def finish(self) -> None:
+        """Send what is left, and natively what the upstream sends behind its terminator; then end.
+
+        The call is settled. Raises ClientGone.
+        """
+        blocks, response = self._blocks, self._answer.response
+        if blocks.is_over and blocks.passes_rest_on:
+            self.last.append(self._mask.errors.masked(blocks.rest))
+            try:
+                if response.has_ended:
+                    self.last += [piece async for piece in self._rest()]
+                else:
+                    await self._pass_rest_on()
+            except (TimeoutError, UpstreamError):
+                response.close()
+        self._writer.finish(b"".join(self.last))
+
+    async def _pass_rest_on(self) -> None:
+        """Send the terminator, and what follows it as it comes. Raises TimeoutError."""
+        now = asyncio.get_running_loop().time()
+        async with asyncio.timeout_at(min(self._deadline, now + REST_SECONDS)):
+            terminator, self.last = b"".join(self.last), []
+            keeps_up = self._writer.write(terminator)
+            if keeps_up is not None:
+                await keeps_up
+            async for piece in self._rest():
+                keeps_up = self._writer.write(piece)
+                if keeps_up is not None:
+                    await keeps_up
+
+    async def _rest(self) -> AsyncIterator[bytes]:
+        async for piece in self._answer.response.chunks():
+            yield self._mask.errors.masked(piece)
 
     def take(self, piece: bytes) -> Future[None] | None:
         """See Sink."""

@@ -245,12 +245,17 @@ def test_whatever_the_upstream_writes_is_passed_on_as_it_is(
     assert (row["status"], row["cost_nano_usd"]) == ("success", 7 * 1_000 + 8 * 10_000)
 
 
-def test_nothing_after_the_terminator_is_passed_on(
-    h: House, tenant: Tenant, scripted: ScriptedUpstream
+@pytest.mark.parametrize("is_later", [False, True], ids=["at once", "later"])
+def test_what_follows_the_terminator_is_passed_on_and_not_counted(
+    h: House, tenant: Tenant, scripted: ScriptedUpstream, is_later: bool
 ) -> None:
     events = b"data: " + CHUNK % b"a" + b"\n\ndata: " + USAGE + b"\n\ndata: [DONE]\n\n"
-    scripted.pieces = (events + b'data: {"choices":[]}\n\n: the end\n\n',)
-    assert tenant.client.chat(model="scripted", **ASKED).body == events
+    rest = b"data: " + CHUNK % b"late" + b"\n\n: the end"
+    scripted.pieces = (events, rest) if is_later else (events + rest,)
+    reply = tenant.client.chat(model="scripted", **ASKED)
+    assert reply.body == events + rest
+    row = h.row(reply.trace)
+    assert (row["status"], row["cost_nano_usd"]) == ("success", 7 * 1_000 + 8 * 10_000)
 
 
 def test_terminator_without_its_blank_line_ends_the_stream_well(

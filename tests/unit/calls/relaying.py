@@ -75,9 +75,12 @@ def relayed(way: Way, pieces: Iterable[bytes], *, asks_for_usage: bool = True) -
     written: list[bytes] = []
     failed = None
     try:
-        for piece in pieces:
+        coming = iter(pieces)
+        for piece in coming:
             written.append(blocks.take(piece))
             if blocks.is_over:
+                written.append(blocks.rest)
+                written += coming if blocks.passes_rest_on else ()
                 break
         else:
             written.append(blocks.last() or b"")

@@ -8,10 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from channels.errors import UpstreamCut, UpstreamMalformed
-from gw.calls.running import LET_GO_SECONDS
-from tests.support.aio import eventually, jump, run
+from tests.support.aio import eventually, run
 from tests.unit.calls import sse
-from tests.unit.calls.fake_wire import FOR_EVER, Script, answer
+from tests.unit.calls.fake_wire import Script, answer
 from tests.unit.calls.world import MESSAGES_TOKENS, world
 from tests.unit.calls.writer import RecordingWriter
 
@@ -152,21 +151,6 @@ def test_upstream_that_ends_its_answer_properly_keeps_its_connection() -> None:
         async with world(a=[answer(HELLO, sse.DONE, 3)]) as w:
             await w.call(stream=True)
             assert w.wire.responses[0].has_ended
-
-    run(main())
-
-
-def test_upstream_that_does_not_end_after_its_terminator_is_let_go() -> None:
-    async def main() -> None:
-        async with world(a=[answer(HELLO, sse.DONE, FOR_EVER)]) as w:
-            call, writer = w.prepare(stream=True), RecordingWriter()
-            w.begin(call, writer)
-            await eventually(lambda: writer.has_ended)  # the client does not wait for it
-            jump(LET_GO_SECONDS)
-            told = await w.end(call, writer)
-            assert told.status == ("success", None)
-            (response,) = w.wire.responses
-            assert (response.has_ended, response.is_closed) == (False, True)
 
     run(main())
 

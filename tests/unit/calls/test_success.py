@@ -108,12 +108,12 @@ def test_several_events_of_one_read_are_one_block() -> None:
     run(main())
 
 
-def test_nothing_after_the_terminator_is_passed_on_or_counted() -> None:
+def test_what_follows_the_terminator_is_passed_on_and_not_counted() -> None:
     async def main() -> None:
-        late = sse.delta("late") + sse.usage_event(9, 9)
+        late = sse.delta("late") + sse.usage_event(9, 9) + b": bye"
         async with world(a=[answer(b"".join(STREAM) + late, late)]) as w:
             told = await w.call(stream=True)
-            assert told.writer.sent.endswith(sse.DONE)
+            assert told.writer.sent.endswith(sse.DONE + late + late)
             assert told.tokens == (100, 7, 40)
 
     run(main())

@@ -58,7 +58,8 @@ class RecordingWriter:
     def finish(self, block: bytes) -> None:
         assert not self.has_ended
         self.has_ended = True
-        self.blocks.append(block)
+        if block:
+            self.blocks.append(block)
 
     def send(self, body: bytes) -> None:
         assert not self.has_ended
