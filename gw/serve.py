@@ -35,6 +35,7 @@ from actors.supervisor import Supervisor
 from actors.wallet.neighbours import Neighbours
 from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
+from channels.offload.pool import OffloadPool
 from channels.wire.client import HttpWire
 from gw.allocator import QuietTimes
 from gw.app import make_application
@@ -348,6 +349,9 @@ class Gateway:
         config = self.current.config
         tracing = Tracing.from_environment(self._environ, random.random)
         self._stack.callback(tracing.shutdown)
+        offload = OffloadPool()
+        self._stack.callback(offload.close)
+        self._keep("offload", lambda: offload.tend(self._clock))
         wire = HttpWire(connect_seconds=config.timeouts.connect)
         self._stack.push_async_callback(wire.close)
         billing = Billing(
@@ -366,6 +370,7 @@ class Gateway:
             clock=self._clock,
             timeout_seconds=config.timeouts.chat,
             answer_bytes_max=config.max_body_bytes,
+            offload=offload,
         )
         sync_media = SyncMedia(
             billing=billing,
@@ -406,6 +411,7 @@ class Gateway:
                 in_flight=self.in_flight,
                 bodies=BodyBudget(max(config.max_bodies_bytes, config.max_body_bytes)),
                 overload=self._overload,
+                offload=offload,
             ),
             conversation=conversation,
             sync_media=sync_media,

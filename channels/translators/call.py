@@ -7,12 +7,14 @@ sent is metered by the dialect's meter, beside this.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
+import msgspec
 from msgspec.structs import replace
 
-from channels.errors import UpstreamMalformed
+from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.protocols.alike import Run
 from channels.translators.canonical import Began, Event, Failed, Request, TextDelta
 from channels.translators.chat import closing_failure
@@ -33,6 +35,18 @@ _UNNAMED = Began(None, None)
 _TOO_DEEP = "something that is nested too deeply"
 
 
+def request_of(body: bytes) -> dict[str, Any]:
+    """A checked body as it is translated. Raises InvalidRequest for a number nobody can read."""
+    try:
+        return msgspec.json.decode(body, type=dict[str, Any])
+    except msgspec.ValidationError:  # an integer of more than 64 bits
+        pass
+    try:
+        return cast(dict[str, Any], json.loads(body))
+    except ValueError:
+        raise InvalidRequest("The request body holds a number of too many digits.") from None
+
+
 class TranslatedCall:
     """A request on its way over one path. Made for one attempt.
 
@@ -41,7 +55,7 @@ class TranslatedCall:
     client's protocol has it.
     """
 
-    __slots__ = ("_client", "_names", "_redact", "_upstream", "report", "request", "translation")
+    __slots__ = ("_client", "_redact", "_upstream", "names", "report", "request", "translation")
 
     def __init__(
         self,
@@ -56,7 +70,26 @@ class TranslatedCall:
         self._upstream: StreamingUpstream = streaming_upstream(translation.upstream)
         self._redact = redact
         self.request: Request = self._client.decode_request(body)
-        self._names = self._upstream.tool_names(self.request)
+        self.names: Mapping[str, str] = self._upstream.tool_names(self.request)
+
+    @classmethod
+    def resumed(
+        cls,
+        translation: Translation,
+        *,
+        names: Mapping[str, str],
+        report: Report,
+        redact: Callable[[str], str],
+    ) -> TranslatedCall:
+        """A call whose request was translated elsewhere (`channels/offload`): for its way back."""
+        call = cls.__new__(cls)
+        call.translation = translation
+        call.report = report
+        call.names = names
+        call._client = codec(translation.client)
+        call._upstream = streaming_upstream(translation.upstream)
+        call._redact = redact
+        return call
 
     def __repr__(self) -> str:
         return f"<TranslatedCall {self.translation.path} {self.report}>"
@@ -81,8 +114,8 @@ class TranslatedCall:
         """A whole answer in the client's protocol. Raises UpstreamMalformed."""
         try:
             answer = codec(self.translation.upstream).decode_answer(body)
-            if self._names:
-                answer = answer_renamed(answer, self._names)
+            if self.names:
+                answer = answer_renamed(answer, self.names)
             return self._client.encode_answer(answer, id=id, created=created, model=model)
         except RecursionError:
             raise UpstreamMalformed(_TOO_DEEP) from None
@@ -105,7 +138,7 @@ class TranslatedCall:
         return TranslatedStream(
             self._upstream.StreamDecoder(),
             encoder,
-            names=self._names,
+            names=self.names,
             redact=self._redact,
             keep_alive=self._client.KEEP_ALIVE,
             closes_failures=self.translation.closes_failures,

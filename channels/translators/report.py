@@ -18,18 +18,26 @@ NAMES_MAX = 40
 class Report:
     """Fields dropped or changed by one translation, each once, in the order they were met."""
 
-    __slots__ = ("_fields",)
+    __slots__ = ("_fields", "_more")
 
     def __init__(self) -> None:
         self._fields: dict[str, None] = {}  # a set that keeps its order
+        self._more = 0  # fields of which only the number is kept
 
     def __repr__(self) -> str:
         return f"<Report {self.warning() or 'nothing dropped'}>"
 
     @property
     def dropped(self) -> list[str]:
-        """All of the fields."""
+        """The fields, of a shortened report the first of them."""
         return list(self._fields)
+
+    def shortened(self) -> Report:
+        """The same with no more names than a warning has."""
+        short = Report()
+        short._fields = dict.fromkeys(self.dropped[:NAMES_MAX])
+        short._more = self._more + len(self._fields) - len(short._fields)
+        return short
 
     def drop(self, field: str) -> None:
         """Note a field as the client spells it, e.g. `response_format` or `tools.web_search`."""
@@ -42,8 +50,6 @@ class Report:
         """
         if not self._fields:
             return None
-        dropped = self.dropped
-        names = dropped[:NAMES_MAX]
-        if len(dropped) > NAMES_MAX:
-            names.append(f"{len(dropped) - NAMES_MAX} more")
-        return "; ".join(names)
+        names = self.dropped[:NAMES_MAX]
+        more = self._more + len(self._fields) - len(names)
+        return "; ".join([*names, f"{more} more"] if more else names)

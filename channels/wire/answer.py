@@ -16,6 +16,9 @@ from channels.wire.http import Sink
 if TYPE_CHECKING:
     from channels.wire.connection import UpstreamConnection
 
+# A copy of more bytes than these is left to a thread.
+JOINED_AT_ONCE_MAX = 4 * 1024 * 1024
+
 
 class UpstreamAnswer:
     """One answer; also the iterator over its pieces. An UpstreamResponse.
@@ -113,6 +116,8 @@ class UpstreamAnswer:
                 self.close()
                 raise UpstreamMalformed(f"a body of more than {limit} bytes")
             pieces.append(piece)
+        if size > JOINED_AT_ONCE_MAX:  # which lets go of the interpreter's lock
+            return await asyncio.to_thread(b"".join, pieces)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def close(self) -> None:

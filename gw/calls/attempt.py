@@ -22,6 +22,9 @@ from channels.errors import (
     UpstreamUnreachable,
 )
 from channels.masking import StreamMask
+from channels.offload.jobs import metered
+from channels.offload.pool import OffloadFailed, OffloadFull, OffloadPool
+from channels.offload.weight import READ_VALUES_MAX, TRANSLATED_VALUES_MAX, weight_of
 from channels.protocols.dialect import Meter
 from channels.protocols.error_body import ErrorMembers, error_members
 from channels.protocols.loose import read_loosely
@@ -84,7 +87,9 @@ class Upstream:
         redactor: Callable[[], Redactor],
         clock: Clock,
         answer_bytes_max: int,
+        offload: OffloadPool,
     ) -> None:
+        self._offload = offload
         self._wire = wire
         self._redactor = redactor
         self._clock = clock
@@ -106,7 +111,8 @@ class Upstream:
     async def _open(
         self, call: ChatCall, candidate: Candidate, lease: Lease, running: Running[TokenBill]
     ) -> Answer:
-        speech = call.speak(candidate, lease.spec)
+        spoken = call.speak(candidate, lease.spec)
+        speech = spoken if isinstance(spoken, Speech) else await spoken
         response = await self._wire.open(running.traced(speech.request))
         running.took_response(response)
         if not is_success(response.status):
@@ -117,7 +123,7 @@ class Upstream:
             body = await response.read(self._answer_bytes_max)
             running.took_whole()
             body = await self._redactor().answers.masked_whole(body)
-            body = self._read_whole(call, body, meter, speech)
+            meter, body = await self._read_whole(call, body, meter, speech)
             running.bill.meter = meter
             return WholeAnswer(body, meter, speech.headers)
         framing = call.framing
@@ -146,18 +152,45 @@ class Upstream:
             StreamMask.of(lease.spec, self._redactor().errors),
         )
 
-    def _read_whole(self, call: ChatCall, body: bytes, meter: Meter, speech: Speech) -> bytes:
+    async def _read_whole(
+        self, call: ChatCall, body: bytes, meter: Meter, speech: Speech
+    ) -> tuple[Meter, bytes]:
         """Meter a whole answer; the client's bytes of it. Raises UpstreamError."""
+        translated = speech.translated
+        lightest = READ_VALUES_MAX if translated is None else TRANSLATED_VALUES_MAX
         try:
+            if weight_of(body) > lightest:
+                return await self._read_elsewhere(call, body, speech)
             meter.body(body)
             _refuse_unusable(body, meter, speech)
-            if speech.translated is not None:
-                body = speech.translated.answer(body, **self._names(call, meter))
+            if translated is not None:
+                body = translated.answer(body, **self._names(call, meter))
         except UpstreamError:
             raise
         except Exception as error:  # whatever an upstream sends, it is no fault of the call's
             raise unreadable(error) from error
-        return body
+        return meter, body
+
+    async def _read_elsewhere(
+        self, call: ChatCall, body: bytes, speech: Speech
+    ) -> tuple[Meter, bytes]:
+        """The same for an answer that would hold up the loop."""
+        translated, dialect = speech.translated, speech.dialect
+        client = None if translated is None else translated.translation.client
+        names = {} if translated is None else translated.names
+        named = self._names(call, dialect.new_meter())
+        try:
+            read, written = await self._offload.run(
+                metered, body, dialect.protocol, client, names, named
+            )
+        except (OffloadFull, OffloadFailed) as error:
+            raise UpstreamMalformed(
+                f"an answer that is too large to be read now: {error}"
+            ) from error
+        _refuse_unusable(body, read.meter, speech)
+        if read.fault is not None:
+            raise read.fault
+        return read.meter, body if written is None else written
 
     def _names(self, call: ChatCall, meter: Meter) -> Any:
         """What a translated answer is called, unless its stream still says it."""

@@ -7,7 +7,7 @@ side of the connection. Neither knows Tornado, so a whole call runs in a test wi
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -134,7 +134,7 @@ class ChatCall(Struct, frozen=True, kw_only=True):
     max_tokens: int | None
     pin: str | None
     span: CallSpan
-    speak: Callable[[Candidate, ChannelSpec], Speech]
+    speak: Callable[[Candidate, ChannelSpec], Speech | Awaitable[Speech]]
     forget: Callable[[], None]  # lets go of the request's bytes; nobody is asked any more
     started: float  # monotonic seconds
     tools: tuple[str, ...] = ()  # built-in ones that were asked for

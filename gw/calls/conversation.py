@@ -15,6 +15,7 @@ from actors.failover import NoAnswer
 from actors.health import Verdict
 from actors.wallet.pricing import TokenPrice
 from channels.errors import UpstreamError
+from channels.offload.pool import OffloadPool
 from channels.protocols.dialect import Meter
 from channels.redact import Redactor
 from channels.registry import ModelSpec
@@ -46,11 +47,16 @@ class Conversation:
         clock: Clock,
         timeout_seconds: float,
         answer_bytes_max: int,
+        offload: OffloadPool,
     ) -> None:
         self._billing = billing
         self._channels = channels
         self._upstream = Upstream(
-            wire=wire, redactor=redactor, clock=clock, answer_bytes_max=answer_bytes_max
+            wire=wire,
+            redactor=redactor,
+            clock=clock,
+            answer_bytes_max=answer_bytes_max,
+            offload=offload,
         )
         self._redactor = redactor
         self._price_of = price_of

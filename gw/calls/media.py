@@ -6,7 +6,7 @@ piece. Nothing here knows Tornado.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -48,7 +48,7 @@ class MediaCall:
     bill: MediaBill
     cheaper: str
     span: CallSpan
-    prepare: Callable[[Candidate, ChannelSpec], UpstreamRequest]
+    prepare: Callable[[Candidate, ChannelSpec], Awaitable[UpstreamRequest]]
     started: float  # monotonic seconds
     attempt_seconds: float
     total_seconds: float

@@ -75,7 +75,7 @@ class MediaUpstream:
         until = min(deadline, asyncio.get_running_loop().time() + call.attempt_seconds)
         with Trying(running, candidate), _Once(call, candidate):
             async with asyncio.timeout_at(until):
-                request = call.prepare(candidate, lease.spec)
+                request = await call.prepare(candidate, lease.spec)
                 response = await self._wire.open(running.traced(request))
                 running.took_response(response)
                 if not is_success(response.status):

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from actors.router import Candidate
 from channels.adapters import chat as adapter
 from channels.protocols import chat
 from channels.protocols.dialect import CHAT
-from channels.registry import ChannelSpec, ModelSpec
-from channels.wire.http import UpstreamRequest
-from gw.chat.handler import ConversationHandler
+from gw.chat.handler import ConversationHandler, NativeSpeech
 
 
 class ChatCompletionsHandler(ConversationHandler):
@@ -22,17 +19,18 @@ class ChatCompletionsHandler(ConversationHandler):
     tools_protocol = "responses"
 
     async def on_post(self) -> None:
-        request = self.read(lambda: chat.read_request(self.body))
+        if self.is_light():
+            request = self.read(lambda: chat.read_request(self.body))
+        else:
+            request = await self.read_elsewhere()
 
-        def prepare(
-            candidate: Candidate, channel: ChannelSpec, model: ModelSpec
-        ) -> UpstreamRequest:
-            body = chat.upstream_body(
-                request,
-                upstream_model=candidate.upstream_model,
-                max_tokens_param=channel.max_tokens_param,
-                default_max_tokens=model.max_output_tokens,
-            )
-            return adapter.request(channel, body)
-
-        await self.converse(request, prepare, forwards_usage=request.include_usage)
+        native = NativeSpeech(
+            write=chat.upstream_body,
+            options=lambda candidate, channel, model: {
+                "upstream_model": candidate.upstream_model,
+                "max_tokens_param": channel.max_tokens_param,
+                "default_max_tokens": model.max_output_tokens,
+            },
+            address=lambda candidate, channel, body: adapter.request(channel, body),
+        )
+        await self.converse(request, native, forwards_usage=request.include_usage)

@@ -6,18 +6,20 @@ or waits is the conversation's (`gw/calls/conversation.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar, cast
 
-import msgspec
-from msgspec.structs import replace
+from msgspec import Struct
 
 from actors.router import Candidate
 from channels.adapters.addressing import address
 from channels.errors import InvalidRequest
+from channels.offload.jobs import native_body, translated_body
+from channels.offload.weight import TRANSLATED_VALUES_MAX
 from channels.protocols.dialect import DIALECTS, Asked, Dialect
 from channels.registry import ChannelSpec, ModelSpec
-from channels.translators.call import TranslatedCall
+from channels.translators.call import TranslatedCall, request_of
 from channels.translators.foreign_proofs import without_foreign
 from channels.translators.json_text import dumps
 from channels.translators.table import translation_between, upstream_protocols
@@ -42,7 +44,18 @@ from metrics.tracing import AttributeValue, CallSpan
 # A pin is hashed and never stored; this bounds what is hashed.
 PIN_CHARACTERS_MAX = 512
 
-Prepare = Callable[[Candidate, ChannelSpec, ModelSpec], UpstreamRequest]
+
+class NativeSpeech(Struct, frozen=True):
+    """How a channel is spoken to in the client's own protocol.
+
+    `write` makes the body of the request and the `options` for a channel; `address` sends it there.
+    `path` is what reading the request takes from its path.
+    """
+
+    write: Callable[..., bytes]
+    options: Callable[[Candidate, ChannelSpec, ModelSpec], dict[str, Any]]
+    address: Callable[[Candidate, ChannelSpec, bytes], UpstreamRequest]
+    path: Mapping[str, Any] = {}
 
 
 class ConversationHandler(ModelCallHandler):
@@ -55,7 +68,7 @@ class ConversationHandler(ModelCallHandler):
     def converse(
         self,
         request: Asked,
-        prepare: Prepare,
+        native: NativeSpeech,
         *,
         forwards_usage: bool = True,
         framing: Framing | None = None,
@@ -75,7 +88,7 @@ class ConversationHandler(ModelCallHandler):
             max_tokens=request.max_tokens,
             pin=self._pin(),
             span=self._span(request, model),
-            speak=lambda candidate, channel: self._speak(request, prepare, candidate, channel),
+            speak=lambda candidate, channel: self._speak(request, native, candidate, channel),
             forget=lambda: self._forget(request),
             started=self.services.clock.monotonic(),
             tools=request.builtin_tools,
@@ -109,63 +122,90 @@ class ConversationHandler(ModelCallHandler):
             )
 
     def _speak(
-        self, request: Asked, prepare: Prepare, candidate: Candidate, channel: ChannelSpec
-    ) -> Speech:
+        self, request: Asked, native: NativeSpeech, candidate: Candidate, channel: ChannelSpec
+    ) -> Speech | Awaitable[Speech]:
         """What a channel is sent: the client's bytes, or their translation. Raises GatewayError."""
-        try:
-            return self._speech(request, prepare, candidate, channel)
-        except InvalidRequest as invalid:
-            raise invalid_request(invalid) from None
-        except RecursionError:
-            # Read once already, but with fewer calls on the stack.
-            raise GatewayError(
-                INVALID_REQUEST, "The request body is nested too deeply to be translated."
-            ) from None
+        is_native = candidate.protocol == self.protocol
+        if not is_native and request.fault is not None:
+            # Which an upstream of the client's protocol would judge.
+            raise invalid_request(request.fault)
+        if self.is_heavy or not (is_native or self.weight <= TRANSLATED_VALUES_MAX):
+            return self._speak_elsewhere(request, native, candidate, channel)
+        with _refusing():
+            if is_native:
+                body = native.write(request, **native.options(candidate, channel, self._model))
+                body = without_foreign(self.protocol, body, request.object.outline)
+                return Speech(native.address(candidate, channel, body), self.dialect)
+            call = TranslatedCall(
+                translation_between(self.protocol, candidate.protocol),
+                request_of(self.body),
+                redact=self.services.redact,
+            )
+            written = dumps(call.upstream_body(**self._translating(request, candidate, channel)))
+            for name, _ in self.own_headers:
+                call.report.drop(name)
+            return self._translated(request, call, written, candidate, channel)
 
-    def _speech(
-        self, request: Asked, prepare: Prepare, candidate: Candidate, channel: ChannelSpec
+    async def _speak_elsewhere(
+        self, request: Asked, native: NativeSpeech, candidate: Candidate, channel: ChannelSpec
     ) -> Speech:
-        model = self._model
-        if candidate.protocol == self.protocol:
-            native = prepare(candidate, channel, model)
-            own = without_foreign(self.protocol, native.body, request.object.outline)
-            if own is not native.body:
-                native = replace(native, body=own)
-            return Speech(native, self.dialect)
-        if request.fault is not None:  # which an upstream of the client's protocol would judge
-            raise request.fault
-        translated = self._translated(candidate.protocol)
-        maximum = request.max_tokens or model.max_output_tokens
+        """The same for a body that would hold up the loop."""
+        with _refusing():
+            if candidate.protocol == self.protocol:
+                options = native.options(candidate, channel, self._model)
+                _, body = await self.offload(native_body, self.protocol, native.path, options)
+                body = self.body if body is None else body
+                return Speech(native.address(candidate, channel, body), self.dialect)
+            made, written = await self.offload(
+                translated_body,
+                self.protocol,
+                candidate.protocol,
+                self._translating(request, candidate, channel),
+                [name for name, _ in self.own_headers],
+            )
+        call = TranslatedCall.resumed(
+            translation_between(self.protocol, candidate.protocol),
+            names=made.names,
+            report=made.report,
+            redact=self.services.redact,
+        )
+        assert written is not None
+        return self._translated(request, call, written, candidate, channel)
+
+    def _translating(
+        self, request: Asked, candidate: Candidate, channel: ChannelSpec
+    ) -> dict[str, Any]:
+        """What the translation of a request has to know of the channel."""
+        maximum = request.max_tokens or self._model.max_output_tokens
         if maximum is None and candidate.protocol == "messages":
             maximum = OUTPUT_TOKENS_DEFAULT_MAX  # the one protocol that demands it
-        options: dict[str, str] = {}
+        options: dict[str, Any] = {
+            "model": candidate.upstream_model,
+            "stream": request.stream,
+            "max_tokens": maximum,
+        }
         # The one protocol whose upstreams differ in this name.
         if candidate.protocol == "chat" and channel.max_tokens_param is not None:
             options["max_tokens_param"] = channel.max_tokens_param
-        body = translated.upstream_body(
-            model=candidate.upstream_model,
-            stream=request.stream,
-            max_tokens=maximum,
-            **options,
-        )
-        for name, _ in self.own_headers:
-            translated.report.drop(name)
-        self._refuse_losses(translated)
+        return options
+
+    def _translated(
+        self,
+        request: Asked,
+        call: TranslatedCall,
+        body: bytes,
+        candidate: Candidate,
+        channel: ChannelSpec,
+    ) -> Speech:
+        self._refuse_losses(call)
         upstream = address(
             candidate.protocol,
             channel,
-            dumps(body),
+            body,
             upstream_model=candidate.upstream_model,
             stream=request.stream,
         )
-        return Speech(upstream, DIALECTS[candidate.protocol], translated)
-
-    def _translated(self, upstream: str) -> TranslatedCall:
-        return TranslatedCall(
-            translation_between(self.protocol, upstream),
-            msgspec.json.decode(self.body),
-            redact=self.services.redact,
-        )
+        return Speech(upstream, DIALECTS[candidate.protocol], call)
 
     def _refuse_losses(self, translated: TranslatedCall) -> None:
         """A client may ask that nothing be dropped for it: `X-Protocol-Strict: 1`."""
@@ -205,3 +245,17 @@ class ConversationHandler(ModelCallHandler):
             traceparent=self.request.headers.get("traceparent"),
             attributes=attributes,
         )
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Make the client's error of what a request cannot be spoken for."""
+    try:
+        yield
+    except InvalidRequest as invalid:
+        raise invalid_request(invalid) from None
+    except RecursionError:
+        # Read once already, but with fewer calls on the stack.
+        raise GatewayError(
+            INVALID_REQUEST, "The request body is nested too deeply to be translated."
+        ) from None

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from actors.router import Candidate
 from channels.adapters import messages as adapter
 from channels.protocols import messages
 from channels.protocols.dialect import MESSAGES
-from channels.registry import ChannelSpec, ModelSpec
-from channels.wire.http import UpstreamRequest
-from gw.chat.handler import ConversationHandler
+from gw.chat.handler import ConversationHandler, NativeSpeech
 from gw.web.errors import INVALID_REQUEST, GatewayError
 
 # The specification's role-named header, and the name that official client libraries send.
@@ -29,15 +26,19 @@ class MessagesHandler(ConversationHandler):
     async def on_post(self) -> None:
         version = self._version()
         self.own_headers = self._betas()
-        request = self.read(lambda: messages.read_request(self.body))
+        if self.is_light():
+            request = self.read(lambda: messages.read_request(self.body))
+        else:
+            request = await self.read_elsewhere()
 
-        def prepare(
-            candidate: Candidate, channel: ChannelSpec, model: ModelSpec
-        ) -> UpstreamRequest:
-            body = messages.upstream_body(request, upstream_model=candidate.upstream_model)
-            return adapter.request(channel, body, version=version, extra_headers=self.own_headers)
-
-        await self.converse(request, prepare)
+        native = NativeSpeech(
+            write=messages.upstream_body,
+            options=lambda candidate, channel, model: {"upstream_model": candidate.upstream_model},
+            address=lambda candidate, channel, body: adapter.request(
+                channel, body, version=version, extra_headers=self.own_headers
+            ),
+        )
+        await self.converse(request, native)
 
     def _version(self) -> str:
         """The client's version of the protocol; a missing one is the first there was."""

@@ -6,15 +6,12 @@ upstream is asked for events either way.
 
 from __future__ import annotations
 
-from actors.router import Candidate
 from channels.adapters import native as adapter
 from channels.protocols import native
 from channels.protocols.checking import is_repeatable
 from channels.protocols.dialect import NATIVE
-from channels.registry import ChannelSpec, ModelSpec
-from channels.wire.http import UpstreamRequest
 from channels.wire.sse import SseEvent
-from gw.chat.handler import ConversationHandler
+from gw.chat.handler import ConversationHandler, NativeSpeech
 
 STREAM = "streamGenerateContent"
 
@@ -33,24 +30,27 @@ class NativeHandler(ConversationHandler):
 
     async def on_post(self, model_id: str, verb: str) -> None:
         is_stream = verb == STREAM
-        request = self.read(
-            lambda: native.read_request(self.body, model=model_id, stream=is_stream)
-        )
-
-        def prepare(
-            candidate: Candidate, channel: ChannelSpec, model: ModelSpec
-        ) -> UpstreamRequest:
-            body = native.upstream_body(
-                request,
-                upstream_model=candidate.upstream_model,
-                default_max_tokens=model.max_output_tokens,
+        path = {"model": model_id, "stream": is_stream}
+        if self.is_light():
+            request = self.read(
+                lambda: native.read_request(self.body, model=model_id, stream=is_stream)
             )
-            return adapter.request(
+        else:
+            request = await self.read_elsewhere(**path)
+
+        speech = NativeSpeech(
+            write=native.upstream_body,
+            options=lambda candidate, channel, model: {
+                "upstream_model": candidate.upstream_model,
+                "default_max_tokens": model.max_output_tokens,
+            },
+            address=lambda candidate, channel, body: adapter.request(
                 channel, body, upstream_model=candidate.upstream_model, stream=is_stream
-            )
-
+            ),
+            path=path,
+        )
         is_sse = self.get_query_argument("alt", "") == "sse"
-        await self.converse(request, prepare, framing=None if is_sse else ArrayStream())
+        await self.converse(request, speech, framing=None if is_sse else ArrayStream())
 
 
 class ArrayStream:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from actors.router import Candidate
 from channels.adapters import responses as adapter
 from channels.protocols import responses
 from channels.protocols.dialect import RESPONSES
-from channels.registry import ChannelSpec, ModelSpec
-from channels.wire.http import UpstreamRequest
-from gw.chat.handler import ConversationHandler
+from gw.chat.handler import ConversationHandler, NativeSpeech
 
 
 class ResponsesHandler(ConversationHandler):
@@ -20,16 +17,17 @@ class ResponsesHandler(ConversationHandler):
     dialect = RESPONSES
 
     async def on_post(self) -> None:
-        request = self.read(lambda: responses.read_request(self.body))
+        if self.is_light():
+            request = self.read(lambda: responses.read_request(self.body))
+        else:
+            request = await self.read_elsewhere()
 
-        def prepare(
-            candidate: Candidate, channel: ChannelSpec, model: ModelSpec
-        ) -> UpstreamRequest:
-            body = responses.upstream_body(
-                request,
-                upstream_model=candidate.upstream_model,
-                default_max_tokens=model.max_output_tokens,
-            )
-            return adapter.request(channel, body)
-
-        await self.converse(request, prepare)
+        native = NativeSpeech(
+            write=responses.upstream_body,
+            options=lambda candidate, channel, model: {
+                "upstream_model": candidate.upstream_model,
+                "default_max_tokens": model.max_output_tokens,
+            },
+            address=lambda candidate, channel, body: adapter.request(channel, body),
+        )
+        await self.converse(request, native)

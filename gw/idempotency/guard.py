@@ -20,7 +20,7 @@ from actors.wallet.claims import Claim, Standing
 from actors.wallet.wallets import KeyTaken
 from gw.calls.call import AnswerWriter
 from gw.idempotency.store import KeptAnswer
-from gw.idempotency.submission import HEADER, Submission, fingerprint, read_key
+from gw.idempotency.submission import HEADER, Submission, read_key
 from gw.web.errors import (
     IDEMPOTENCY_IN_FLIGHT,
     IDEMPOTENCY_KEY_REUSE,
@@ -49,16 +49,16 @@ class IdempotencyGuard:
         self._metrics = metrics
 
     def submission(
-        self, values: Sequence[str], *, account_id: str, method: str, path: str, body: bytes
+        self, values: Sequence[str], *, account_id: str, asked: Callable[[], bytes]
     ) -> Submission | None:
         """The submit intent of a request; None without the header. Raises GatewayError.
 
-        `values` are those of the header, which must be there once.
+        `values` are those of the header, which must be there once; `asked` is the fingerprint.
         """
         key = read_key(values)
         if key is None:
             return None
-        claim = Claim(key=key, fingerprint=fingerprint(method=method, path=path, body=body))
+        claim = Claim(key=key, fingerprint=asked())
         return Submission(
             account_id=account_id, claim=claim, answer_bytes_max=self._answer_bytes_max
         )

@@ -65,6 +65,11 @@ def fingerprint(*, method: str, path: str, body: bytes) -> bytes:
     return hashlib.sha256(f"{method} {path}\n".encode() + canonical).digest()
 
 
+def fingerprint_of(body: bytes, method: str, path: str) -> tuple[bytes, None]:
+    """The same as a job on a large body (`channels/offload/jobs.py`)."""
+    return fingerprint(method=method, path=path, body=body), None
+
+
 def _refused(fault: str) -> GatewayError:
     message = f"The header {HEADER} {fault}. Send 1 to {KEY_CHARACTERS_MAX} printable characters."
     return GatewayError(INVALID_IDEMPOTENCY_KEY, message, param=HEADER)

@@ -7,6 +7,7 @@ from typing import cast
 from actors.router import Candidate
 from actors.wallet.unit_pricing import ImagePrice
 from channels.adapters import images as adapter
+from channels.offload.jobs import native_body
 from channels.protocols import images
 from channels.protocols.images import ImagesRequest
 from channels.registry import ChannelSpec, ModelSpec
@@ -30,8 +31,12 @@ class ImagesHandler(SubmitHandler):
     protocol = "images"
 
     async def on_post(self) -> None:
-        submission = self.submission()
-        request = self.read(lambda: images.read_request(self.body))
+        is_light = self.is_light()
+        submission = await self.submission()
+        if is_light:
+            request = self.read(lambda: images.read_request(self.body))
+        else:
+            request = await self.read_elsewhere()
         require_served(self._model, self.protocol)
         sync_media = cast(SyncMedia, self.settings["sync_media"])
         call = self._call(request, self._model, submission)
@@ -42,8 +47,13 @@ class ImagesHandler(SubmitHandler):
     ) -> MediaCall:
         timeouts = self.services.config.timeouts
 
-        def prepare(candidate: Candidate, channel: ChannelSpec) -> UpstreamRequest:
-            body = images.upstream_body(request, upstream_model=candidate.upstream_model)
+        async def prepare(candidate: Candidate, channel: ChannelSpec) -> UpstreamRequest:
+            options = {"upstream_model": candidate.upstream_model}
+            if self.is_heavy:
+                _, made = await self.offload(native_body, self.protocol, {}, options)
+                body = self.body if made is None else made
+            else:
+                body = images.upstream_body(request, **options)
             return adapter.request(channel, body)
 
         return MediaCall(

@@ -13,6 +13,7 @@ from uuid import UUID
 
 from actors.clock import Clock
 from actors.wallet.ledger import Spending
+from channels.offload.pool import OffloadPool
 from channels.registry import Registry
 from gw.config.config import Timeouts
 from gw.idempotency.guard import IdempotencyGuard
@@ -126,3 +127,5 @@ class Services:
     in_flight: InFlight = field(default_factory=InFlight)
     bodies: BodyBudget = field(default_factory=lambda: BodyBudget(BODIES_BYTES))
     overload: Overload = field(default_factory=lambda: Overload(None))
+    # Where the work on large bodies is done.
+    offload: OffloadPool = field(default_factory=OffloadPool)

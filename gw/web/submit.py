@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from gw.calls.call import AnswerWriter
-from gw.idempotency.submission import Submission
+from gw.idempotency.submission import Submission, fingerprint, fingerprint_of
 from gw.web.model_call import ModelCallHandler
 from gw.web.writer import HandlerWriter
 from metrics.masks import redact
@@ -20,15 +20,17 @@ class SubmitHandler(ModelCallHandler):
 
     idempotent = True
 
-    def submission(self) -> Submission | None:
+    async def submission(self) -> Submission | None:
         """The submit intent of this request; None without a key. Raises GatewayError."""
-        assert self.request.method is not None
+        method, path = self.request.method, self.request.path
+        assert method is not None
+        asked: bytes | None = None
+        if self.is_heavy and self.idempotency_keys:
+            asked, _ = await self.offload(fingerprint_of, method, path)
         return self.services.idempotency.submission(
             self.idempotency_keys,
             account_id=self.principal.account_id,
-            method=self.request.method,
-            path=self.request.path,
-            body=self.body,
+            asked=lambda: asked or fingerprint(method=method, path=path, body=self.body),
         )
 
     async def guarded(

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from channels.errors import UpstreamMalformed
+from channels.json_outline import outline
 from channels.protocols.error_body import message_in
 from channels.protocols.images.size import pixels_of
 from channels.protocols.loose import raw_of, read_loosely
@@ -59,8 +60,11 @@ class ImagesAnswer:
 
 
 def read_answer(body: bytes) -> ImagesAnswer:
-    """Count an answer. Raises UpstreamMalformed for what is not of the images shape."""
-    answer = _read(body)
+    """Count an answer. Raises UpstreamMalformed for what is not of the images shape.
+
+    The pictures in it are stepped over (`channels/json_outline.py`), and not looked at.
+    """
+    answer = _read(outline(body))
     failed = _value(answer.error)
     if not isinstance(answer.data, list):
         if failed is None:

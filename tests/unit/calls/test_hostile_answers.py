@@ -98,7 +98,7 @@ def new_blocks(speech: Speech) -> EventBlocks:
 def test_hostile_whole_answer_is_read_or_refused(way: str, text: str) -> None:
     rng = Random(f"{way} {text[:9]}")
     protocol = speech_of(way).dialect.protocol
-    names = {"id": "a", "created": 1, "model": "m"}
+    names: Any = {"id": "a", "created": 1, "model": "m"}
     count = 0
     for path in sorted((TRANSCRIPTS / f"{protocol}_whole").glob("*.json")):
         for body in hostile(json.loads(path.read_bytes()), text, rng, 0.3):

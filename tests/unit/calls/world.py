@@ -29,6 +29,7 @@ from actors.wallet.pricing import TokenPrice
 from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
 from channels.adapters import chat as adapter
+from channels.offload.pool import OffloadPool
 from channels.protocols import chat
 from channels.protocols.dialect import CHAT
 from channels.redact import Redactor
@@ -289,6 +290,7 @@ async def world(
             clock=clock,
             timeout_seconds=timeout_seconds,
             answer_bytes_max=ANSWER_BYTES_MAX,
+            offload=OffloadPool(),
         ),
         sync_media=SyncMedia(
             billing=billing,

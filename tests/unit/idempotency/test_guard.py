@@ -43,9 +43,7 @@ class World:
         self.sent.append(body)
 
     def submission(self) -> Submission:
-        found = self.guard.submission(
-            ["k"], account_id="a", method="POST", path="/v1/a", body=b"{}"
-        )
+        found = self.guard.submission(["k"], account_id="a", asked=lambda: b"one")
         assert found is not None
         return found
 

@@ -85,7 +85,7 @@ def prepare(w: World, **body: Any) -> MediaCall:
     cap, key = body.pop("cap", None), body.pop("key", None)
     request = images.read_request(json.dumps({"model": "m", "prompt": "a boat", **body}).encode())
 
-    def upstream(candidate: Candidate, channel: ChannelSpec) -> UpstreamRequest:
+    async def upstream(candidate: Candidate, channel: ChannelSpec) -> UpstreamRequest:
         sent = images.upstream_body(request, upstream_model=candidate.upstream_model)
         return adapter.request(channel, sent)
 

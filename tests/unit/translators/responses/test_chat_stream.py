@@ -119,7 +119,7 @@ def test_image_is_markdown_and_sources_after_it_stay_in_place() -> None:
 
 def test_function_calls_beside_a_search_under_the_clients_own_names() -> None:
     stream = opened()
-    (name,) = TranslatedCall(BUILTIN_TOOLS, ASKED, redact=str)._names
+    (name,) = TranslatedCall(BUILTIN_TOOLS, ASKED, redact=str).names
     item = call(name=name, arguments="")
     sent = b"".join(
         stream.feed(one)

@@ -1,0 +1,38 @@
+"""Jobs that go wrong, for the pool's tests."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+
+def size(body: bytes, more: int) -> tuple[int, bytes]:
+    """Tell how long the body is, and give it back twice."""
+    return len(body) + more, body * 2
+
+
+def dies(body: bytes) -> tuple[None, None]:
+    """End the process."""
+    os._exit(3)
+
+
+def dies_once(body: bytes, marker: str) -> tuple[str, None]:
+    """End the process, but for the second time."""
+    path = Path(marker)
+    if path.exists():
+        return "done", None
+    path.touch()
+    os._exit(3)
+
+
+def fails(body: bytes) -> tuple[None, None]:
+    """Raise what the caller is to be told."""
+    raise ValueError(f"{len(body)} bytes are not to be had")
+
+
+def waits(body: bytes, marker: str) -> tuple[None, None]:
+    """Work until a file is there."""
+    while not Path(marker).exists():
+        time.sleep(0.01)
+    return None, None

@@ -1,0 +1,128 @@
+"""A large body is read, written anew, translated and metered elsewhere as it would be here."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from channels.errors import InvalidRequest, UpstreamMalformed
+from channels.offload import jobs
+from channels.offload.values import VALUES_MAX
+from channels.offload.weight import READ_VALUES_MAX, weight_of
+from channels.protocols import chat, images, messages, native, responses
+from channels.protocols.dialect import DIALECTS
+from channels.translators.call import TranslatedCall, request_of
+from channels.translators.json_text import dumps
+from channels.translators.table import TRANSLATIONS, Translation
+from tests.unit.translators.test_odd_values import BODIES
+
+TRANSCRIPTS = Path(__file__).parents[1] / "channels" / "transcripts"
+NATIVE_PATH = {"model": "m", "stream": False}
+SAID = [{"role": "user", "content": "Hello. " * 1000}]
+REQUESTS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+    "chat": (
+        {"model": "m", "messages": SAID, "stream": True, "stream_options": {"x": [1] * 999}},
+        {},
+        {"upstream_model": "u", "max_tokens_param": None, "default_max_tokens": 9},
+    ),
+    "messages": ({"model": "m", "max_tokens": 5, "messages": SAID}, {}, {"upstream_model": "u"}),
+    "responses": (
+        {"model": "m", "input": "Hello. " * 1000},
+        {},
+        {"upstream_model": "u", "default_max_tokens": 9},
+    ),
+    "native": (
+        {"contents": [{"parts": [{"text": "Hello. " * 1000}]}], "generationConfig": {"topK": 1}},
+        NATIVE_PATH,
+        {"upstream_model": "u", "default_max_tokens": 9},
+    ),
+    "images": ({"model": "m", "prompt": "a boat " * 1000}, {}, {"upstream_model": "u"}),
+}
+MODULES: dict[str, Any] = {
+    "chat": chat,
+    "messages": messages,
+    "responses": responses,
+    "native": native,
+    "images": images,
+}
+
+
+@pytest.mark.parametrize("protocol", REQUESTS)
+def test_request_comes_back_without_its_body(protocol: str) -> None:
+    asked, path, options = REQUESTS[protocol]
+    body = json.dumps(asked).encode()
+    read, _ = jobs.read_request(body, protocol, path)
+    sent = pickle.dumps(read)
+    assert len(sent) < 2_000
+    here = MODULES[protocol].read_request(body, **path)
+    there = pickle.loads(sent)
+    for name in ("model", "stream", "content_bytes", "max_tokens", "builtin_tools", "parameters"):
+        assert getattr(there, name, None) == getattr(here, name, None)
+    _, written = jobs.native_body(body, protocol, path, options)
+    assert written == MODULES[protocol].upstream_body(here, **options)
+
+
+def test_body_that_needs_no_change_does_not_come_back() -> None:
+    body = json.dumps({"model": "u", "max_tokens": 5, "messages": SAID}).encode()
+    assert jobs.native_body(body, "messages", {}, {"upstream_model": "u"}) == (None, None)
+
+
+@pytest.mark.parametrize("translation", TRANSLATIONS.values(), ids=lambda row: row.path)
+def test_translation_is_the_same(translation: Translation) -> None:
+    asked, _ = BODIES[translation.client]
+    asked = {**asked, **{f"unknown_{number}": 1 for number in range(90)}}
+    body = json.dumps(asked).encode()
+    options: dict[str, Any] = {"model": "u", "stream": False, "max_tokens": 9}
+    call = TranslatedCall(translation, request_of(body), redact=str)
+    expected = dumps(call.upstream_body(**options))
+    call.report.drop("a-header")
+    made, written = jobs.translated_body(
+        body, translation.client, translation.upstream, options, ["a-header"]
+    )
+    assert written == expected
+    assert made.report.warning() == call.report.warning()
+    assert len(pickle.dumps(made)) < 5_000
+    for path in sorted((TRANSCRIPTS / f"{translation.upstream}_whole").glob("*.json")):
+        answer = path.read_bytes()
+        said = {"id": "a", "created": 1, "model": "m"}
+        try:
+            metered, whole = jobs.metered(
+                answer, translation.upstream, translation.client, call.names, said
+            )
+        except UpstreamMalformed:
+            continue
+        meter = DIALECTS[translation.upstream].new_meter()
+        meter.body(answer)
+        back = pickle.loads(pickle.dumps(metered)).meter
+        assert repr(back) == repr(meter)
+        if metered.fault is None:
+            named = {"id": meter.response_id or "a", "model": meter.response_model or "m"}
+            assert whole == call.answer(answer, created=1, **named)
+
+
+def test_too_many_values_are_refused_and_texts_are_no_values() -> None:
+    head, tail = b'{"model":"m","messages":[{"role":"user","content":"', b'"}]}'
+    text = head + b'a, [b], {c}, \\"' * VALUES_MAX + tail
+    assert jobs.read_request(text, "chat", {})[0].model == "m"
+    lists = b'{"model":"m","messages":[{"role":"user","content":"x"}],"x":[%b[]]}'
+    with pytest.raises(InvalidRequest, match="more than 500000 values"):
+        jobs.read_request(lists % (b"[]," * VALUES_MAX), "chat", {})
+    jobs.read_request(lists % (b"[]," * 1000), "chat", {})
+
+
+def test_number_of_too_many_digits_is_the_clients_error() -> None:
+    assert request_of(b'{"seed":%b}' % (b"9" * 300)) == {"seed": int("9" * 300)}
+    with pytest.raises(InvalidRequest, match="digits"):
+        request_of(b'{"seed":%b}' % (b"9" * 5000))
+
+
+def test_weight_counts_what_may_be_values() -> None:
+    assert weight_of(b"[" * 1000) == 0
+    assert weight_of(b'{"x":"' + b"abcd" * 200_000 + b'"}') < 10
+    assert weight_of(b'{"x":"' + b"Hello there. " * 80_000 + b'"}') < 10
+    assert weight_of(b"[" + b"[]," * 100_000 + b"[]]") > READ_VALUES_MAX
+    assert weight_of(b" " * (3 * 1024 * 1024)) > READ_VALUES_MAX
