@@ -1,0 +1,205 @@
+"""Bodies of any size whose shape costs more than their bytes: many of something small, or deep.
+
+For the attack with large bodies, and for the properties that count steps. `fill` makes what is put
+into a body: about so many bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+Fill = Callable[[int], bytes]
+
+CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
+NATIVE, RESPONSES = "/v1beta/models/{}:generateContent", "/v1/responses"
+HEADS = {
+    CHAT: b'{"model":"%b","messages":[{"role":"user","content":"x"}]',
+    MESSAGES: b'{"model":"%b","max_tokens":9,"messages":[{"role":"user","content":"x"}]',
+    NATIVE: b'{"contents":[{"parts":[{"text":"x"}]}]',
+    RESPONSES: b'{"model":"%b","input":[{"role":"user","content":"x"}]',
+}
+# The protocols of channels that a client of each protocol may reach.
+WAYS = {
+    CHAT: ("chat", "messages", "native"),
+    MESSAGES: ("messages", "chat"),
+    NATIVE: ("native", "chat", "messages"),
+    RESPONSES: ("responses",),
+}
+ANSWERS = {
+    "chat": b'{"id":"a","choices":[{"message":{"content":"yes"},"finish_reason":"stop"}]}',
+    "messages": b'{"id":"a","type":"message","content":[{"type":"text","text":"yes"}],'
+    b'"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}',
+    "native": b'{"responseId":"a","candidates":[{"content":{"parts":[{"text":"yes"}]},'
+    b'"finishReason":"STOP"}]}',
+    "responses": b'{"id":"a","status":"completed","output":[],'
+    b'"usage":{"input_tokens":1,"output_tokens":1}}',
+}
+
+
+def many(item: bytes, size: int) -> bytes:
+    """Items with commas between them; each with a number of its own where it has a %d."""
+    count = size // (len(item) + 1)
+    if b"%d" not in item:
+        return b",".join([item] * count)
+    digits = len(str(count))
+    return b",".join([item % number for number in range(size // (len(item) + digits))])
+
+
+def _of(head: bytes, item: bytes, tail: bytes) -> Fill:
+    return lambda size: head + many(item, size) + tail
+
+
+def _text(head: bytes, text: bytes, tail: bytes) -> Fill:
+    return lambda size: head + text * (size // len(text)) + tail
+
+
+def _calls(size: int) -> bytes:
+    calls = many(b'{"id":"c%d","function":{"name":"f","arguments":"{}"}}', size // 2)
+    results = many(b'{"role":"tool","content":"x","tool_call_id":"c%d"}', size // 2)
+    return b'{"role":"assistant","tool_calls":[%b]},%b' % (calls, results)
+
+
+def _native_calls(size: int) -> bytes:
+    calls = many(b'{"functionCall":{"name":"f"}}', size // 2)
+    results = many(b'{"functionResponse":{"name":"f","response":{}}}', size // 2)
+    return b'{"role":"model","parts":[%b]},{"parts":[%b]}' % (calls, results)
+
+
+_FUNCTION = b',"tools":[{"type":"function","function":{"name":"f","parameters":{'
+_SCHEMA = b',"tools":[{"name":"f","input_schema":{'
+# Of each shape: the path, what fills a body, and whether that is in place of its only message.
+SHAPES: Mapping[str, tuple[str, Fill, bool]] = {
+    "tiny tools": (CHAT, _of(b',"tools":[', b'{"type":"a"}', b"]"), False),
+    "tiny functions": (
+        CHAT,
+        _of(b',"tools":[', b'{"type":"function","function":{"name":"f%d"}}', b"]"),
+        False,
+    ),
+    "lists": (CHAT, _of(b',"metadata":[', b"[]", b"]"), False),
+    "digits": (CHAT, _of(b',"metadata":[', b"1", b"]"), False),
+    "one number": (CHAT, _text(b',"metadata":', b"1", b""), False),
+    "deep": (CHAT, _text(b',"metadata":', b"[", b""), False),
+    "escapes": (CHAT, _text(b',"metadata":"', b"\\n", b'"'), False),
+    "escapes in a name": (CHAT, _text(b',"', b"\\n", b'":1'), False),
+    "a text": (CHAT, _text(b',"user":"', "Grüße, ".encode(), b'"'), False),
+    "an image": (CHAT, _text(b',"user":"', b"abcdABCD", b'"'), False),
+    "members of metadata": (CHAT, _of(b',"metadata":{', b'"k%d":1', b"}"), False),
+    "tool members": (CHAT, _of(b',"tools":[{"type":"x",', b'"k%d":1', b"}]"), False),
+    "schema keywords": (CHAT, _of(_FUNCTION, b'"k%d":1', b"}}}]"), False),
+    "schema properties": (CHAT, _of(_FUNCTION + b'"properties":{', b'"k%d":{}', b"}}}}]"), False),
+    "schema required": (
+        CHAT,
+        _of(_FUNCTION + b'"allOf":[', b'{"required":["k%d"]}', b"]}}}]"),
+        False,
+    ),
+    "references": (
+        CHAT,
+        _of(
+            _FUNCTION + b'"$defs":{"a":{"type":"object"}},"anyOf":[',
+            b'{"$ref":"#/$defs/a"}',
+            b"]}}}]",
+        ),
+        False,
+    ),
+    "members of a message": (CHAT, _of(b'{"role":"user","content":"x",', b'"k%d":1', b"}"), True),
+    "many messages": (CHAT, _of(b"", b'{"role":"user","content":"x"}', b""), True),
+    "many parts": (
+        CHAT,
+        _of(b'{"role":"user","content":[', b'{"type":"text","text":"x"}', b"]}"),
+        True,
+    ),
+    "open calls": (CHAT, _calls, True),
+    "lists, messages": (MESSAGES, _of(b',"metadata":{"x":[', b"[]", b"]}"), False),
+    "tiny tools, messages": (
+        MESSAGES,
+        _of(b',"tools":[', b'{"name":"f%d","input_schema":{}}', b"]"),
+        False,
+    ),
+    "schema keywords, messages": (MESSAGES, _of(_SCHEMA, b'"k%d":1', b"}}]"), False),
+    "stop sequences": (MESSAGES, _of(b',"stop_sequences":[', b'"a"', b"]"), False),
+    "many messages, messages": (
+        MESSAGES,
+        _of(
+            b"",
+            b'{"role":"user","content":"x"},{"role":"assistant","content":"y"}',
+            b',{"role":"user","content":"x"}',
+        ),
+        True,
+    ),
+    "many blocks": (
+        MESSAGES,
+        _of(b'{"role":"user","content":[', b'{"type":"text","text":"x"}', b"]}"),
+        True,
+    ),
+    "members of a block": (
+        MESSAGES,
+        _of(b'{"role":"user","content":[{"type":"text","text":"x",', b'"k%d":1', b"}]}"),
+        True,
+    ),
+    "many results": (
+        MESSAGES,
+        _of(b'{"role":"user","content":[', b'{"type":"tool_result","tool_use_id":"c%d"}', b"]}"),
+        True,
+    ),
+    "lists, native": (NATIVE, _of(b',"labels":{"x":[', b"[]", b"]}"), False),
+    "tiny functions, native": (
+        NATIVE,
+        _of(b',"tools":[{"functionDeclarations":[', b'{"name":"f%d"}', b"]}]"),
+        False,
+    ),
+    "tiny tools, native": (NATIVE, _of(b',"tools":[', b'{"k%d":{}}', b"]"), False),
+    "many parts, native": (NATIVE, _of(b'{"parts":[', b'{"text":"x"}', b"]}"), True),
+    "empty parts": (NATIVE, _of(b'{"parts":[', b"{}", b"]}"), True),
+    "thoughts": (
+        NATIVE,
+        _of(b'{"role":"model","parts":[', b'{"text":"x","thought":true}', b"]}"),
+        True,
+    ),
+    "many turns": (NATIVE, _of(b"", b'{"parts":[{"text":"x"}]}', b""), True),
+    "open calls, native": (NATIVE, _native_calls, True),
+    "lists, responses": (RESPONSES, _of(b',"metadata":[', b"[]", b"]"), False),
+    "tiny tools, responses": (
+        RESPONSES,
+        _of(b',"tools":[', b'{"type":"function","name":"f"}', b"]"),
+        False,
+    ),
+    "many items": (RESPONSES, _of(b"", b'{"role":"user","content":"x"}', b""), True),
+}
+# Whole answers, of the protocol of a channel.
+HOSTILE_ANSWERS: Mapping[str, tuple[str, Fill]] = {
+    "answer of lists": ("chat", _of(ANSWERS["chat"][:-1] + b',"x":[', b"[]", b"]}")),
+    "answer of tiny calls": (
+        "chat",
+        _of(
+            b'{"id":"a","choices":[{"message":{"tool_calls":[',
+            b'{"function":{"name":"f"}}',
+            b"]}}]}",
+        ),
+    ),
+    "answer of tiny blocks": (
+        "messages",
+        _of(
+            b'{"id":"a","type":"message","content":[',
+            b'{"type":"text","text":"x"}',
+            b"]}",
+        ),
+    ),
+    "answer of tiny parts": (
+        "native",
+        _of(
+            b'{"responseId":"a","candidates":[{"content":{"parts":[',
+            b'{"text":"x"}',
+            b"]}}]}",
+        ),
+    ),
+}
+
+
+def body_of(shape: str, model_id: str, size: int) -> tuple[str, bytes]:
+    """The path, and the body of about so many bytes, of a request for a model."""
+    path, fill, is_message = SHAPES[shape]
+    head = HEADS[path].replace(b"%b", model_id.encode())
+    if is_message:
+        head = head[: head.index(b"[{") + 1]
+        return path.format(model_id), head + fill(size) + b"]}"
+    return path.format(model_id), head + fill(size) + b"}"

@@ -1,0 +1,250 @@
+"""Large bodies of every hostile shape: how long does one hold up the whole process?
+
+    python -m loadtests.attacks.large_bodies [--megabytes 60] [--only SHAPE] [--longest MS]
+
+Starts a gateway, an upstream that takes anything, and a prober that asks `/healthz` every few
+milliseconds all the while. Sends one body after the other, natively and over translations, and
+hostile answers, too. Prints for each what the client was told, how long that took, and the longest
+that the prober waited for its answer; first the same in silence. Exits 1 if anyone was told of a
+fault of the gateway's, or the prober waited longer than `--longest` milliseconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import re
+import socketserver
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from loadtests.attacks.body_shapes import ANSWERS, HEADS, HOSTILE_ANSWERS, SHAPES, WAYS, body_of
+from tests.support.folders import temporary_folder
+from tests.support.house import House, channel, house, model
+from tests.support.postgres import running_postgres
+
+MODULE = "loadtests.attacks.large_bodies"
+SECONDS_MAX = 300
+PROBE_SECONDS = 0.004
+SILENCE_SECONDS = 3.0
+FREE = {"input": "0", "output": "0"}
+TRANSLATIONS = (
+    "chat_to_messages",
+    "chat_to_native",
+    "messages_to_chat",
+    "native_to_chat",
+    "native_to_messages",
+)
+
+
+class _Upstream(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    """Takes any request and gives the answer that its key names."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+
+class _Answering(socketserver.StreamRequestHandler):
+    def handle(self) -> None:
+        while self.rfile.readline():
+            length, place = 0, ""
+            while (header := self.rfile.readline().lower()) not in (b"\r\n", b""):
+                if header.startswith(b"content-length:"):
+                    length = int(header.split(b":")[1])
+                if (found := header.find(b"place:")) >= 0:
+                    place = header[found:].decode().strip()
+            while length > 0:
+                length -= len(self.rfile.read(min(length, 1 << 20))) or length
+            _, protocol, shape, size = place.split(":")
+            answer = ANSWERS[protocol]
+            if shape != "-":
+                answer = HOSTILE_ANSWERS[shape.replace("_", " ")][1](int(size))
+            head = (
+                b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+            )
+            self.wfile.write(head % len(answer) + answer)
+
+
+def serve_upstream() -> None:
+    """Be the upstream, until the end of standard input."""
+    with _Upstream(("127.0.0.1", 0), _Answering) as server:
+        print(server.server_address[1], flush=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        sys.stdin.read()
+
+
+def probe(url: str) -> None:
+    """Be the prober: each line on standard input ends a window, whose longest wait is printed."""
+    longest = [0.0]
+
+    def ask() -> None:
+        connection = connected(url)
+        while True:
+            began = time.monotonic()
+            connection.request("GET", "/healthz")
+            connection.getresponse().read()
+            longest[0] = max(longest[0], time.monotonic() - began)
+            time.sleep(PROBE_SECONDS)
+
+    threading.Thread(target=ask, daemon=True).start()
+    for _ in sys.stdin:
+        print(longest[0], flush=True)
+        longest[0] = 0.0
+
+
+def connected(url: str) -> http.client.HTTPConnection:
+    """A connection to the host of an address."""
+    address = urlsplit(url)
+    assert address.hostname is not None
+    return http.client.HTTPConnection(address.hostname, address.port, timeout=SECONDS_MAX)
+
+
+@contextmanager
+def helper(*arguments: str) -> Iterator[Callable[[], str]]:
+    """This module again, as another process, ended afterwards; a call gives its next line."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", MODULE, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+    def asked() -> str:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+        return process.stdout.readline()
+
+    try:
+        yield asked
+    finally:
+        process.kill()
+        process.communicate()
+
+
+class Found(NamedTuple):
+    """What one body did; times are in seconds."""
+
+    shape: str
+    way: str
+    megabytes: float
+    told: str
+    seconds: float
+    longest: float
+
+    def __str__(self) -> str:
+        return (
+            f"| {self.shape} | {self.way} | {self.megabytes:.1f} MB | {self.told} |"
+            f" {self.seconds:.2f} s | {1000 * self.longest:.1f} ms |"
+        )
+
+
+def sent(h: House, key: str, path: str, body: bytes) -> str:
+    """Send a request; the status of its answer, and what it says where that is no 200."""
+    connection = connected(h.gateway.url)
+    try:
+        headers = {"x-api-key": key, "content-type": "application/json"}
+        connection.request("POST", path, body, headers)
+        response = connection.getresponse()
+        said = response.read()
+    except (OSError, http.client.HTTPException) as error:
+        return f"lost: {type(error).__name__}"
+    finally:
+        connection.close()
+    if response.status == 200:
+        return "200"
+    try:
+        message = json.loads(said)["error"]["message"]
+    except (ValueError, KeyError, TypeError):
+        message = said.decode("latin-1")
+    return f"{response.status} {message[:70]}"
+
+
+def attack(h: House, key: str, only: str, size: int) -> Iterator[Found]:
+    """One body after the other."""
+    with helper("--probe", h.gateway.admin_url) as prober:
+
+        def measured(shape: str, way: str, path: str, body: bytes) -> Found:
+            prober()
+            began = time.monotonic()
+            told = sent(h, key, path, body)
+            seconds = time.monotonic() - began
+            time.sleep(0.3)  # what is let go of is let go of afterwards
+            return Found(shape, way, len(body) / 2**20, told, seconds, float(prober()))
+
+        prober()
+        time.sleep(SILENCE_SECONDS)
+        yield Found("silence", "", 0, "", SILENCE_SECONDS, float(prober()))
+        for shape, (path, *_) in SHAPES.items():
+            for protocol in WAYS[path] if re.search(only, shape) else ():
+                where, body = body_of(shape, f"over-{protocol}", size)
+                yield measured(shape, f"{path} over {protocol}", where, body)
+        for shape, (protocol, _) in HOSTILE_ANSWERS.items():
+            if re.search(only, shape):
+                path = "/v1/chat/completions"
+                body = HEADS[path] % f"hostile-{shape.replace(' ', '-')}".encode() + b"}"
+                yield measured(shape, f"chat over {protocol}", path, body)
+
+
+def settings(port: str, size: int) -> dict[str, Any]:
+    """Channels whose key says what their upstream answers, and a model for each."""
+    places = {name: (name, f"place:{name}:-:0") for name in ANSWERS}
+    for shape, (protocol, _) in HOSTILE_ANSWERS.items():
+        place = f"place:{protocol}:{shape.replace(' ', '_')}:{size}"
+        places["hostile-" + shape.replace(" ", "-")] = (protocol, place)
+    return {
+        "translations": list(TRANSLATIONS),
+        "channels": [
+            channel(name, protocols=[protocol], base_url=f"http://127.0.0.1:{port}", api_key=place)
+            for name, (protocol, place) in places.items()
+        ],
+        "models": [
+            model(name if name.startswith("hostile") else f"over-{name}", name, price=FREE)
+            for name in places
+        ],
+    }
+
+
+def main() -> int:
+    """Run the attacks that were asked for."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--megabytes", type=float, default=60)
+    arguments.add_argument("--only", default="", help="shapes whose name this is found in")
+    arguments.add_argument("--longest", type=float, default=0, help="milliseconds; 0 is any")
+    arguments.add_argument("--probe", help=argparse.SUPPRESS)
+    arguments.add_argument("--upstream", action="store_true", help=argparse.SUPPRESS)
+    chosen = arguments.parse_args()
+    if chosen.upstream:
+        serve_upstream()
+        return 0
+    if chosen.probe:
+        probe(chosen.probe)
+        return 0
+    size = int(chosen.megabytes * 2**20)
+    is_well = True
+    with (
+        temporary_folder() as folder,
+        running_postgres(folder) as postgres,
+        postgres.database() as url,
+        helper("--upstream") as upstream,
+        house(url, folder, **settings(upstream().strip(), size)) as h,
+    ):
+        print("| shape | way | size | told | took | prober waited at most |")
+        print("|---|---|---|---|---|---|")
+        for found in attack(h, h.tenant().key, chosen.only, size):
+            print(found, flush=True)
+            is_well = is_well and not re.match("500|lost", found.told)
+            is_well = is_well and found.longest * 1000 <= (chosen.longest or float("inf"))
+    return 0 if is_well else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
