@@ -13,6 +13,7 @@ from typing import cast
 
 import msgspec
 
+from actors.parent.lines import LineBuffer
 from actors.parent.messages import (
     ANSWER_BYTES_MAX,
     LINE_BYTES_MAX,
@@ -101,7 +102,7 @@ class _Responses(asyncio.Protocol):
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport
-        self._unfinished = bytearray()
+        self._lines = LineBuffer()
         self._replies: dict[int, asyncio.Future[Response]] = {}
 
     def __repr__(self) -> str:
@@ -127,14 +128,10 @@ class _Responses(asyncio.Protocol):
                 reply.set_exception(ParentUnavailable("the parent has ended"))
 
     def data_received(self, data: bytes) -> None:
-        *lines, rest = data.split(b"\n")
-        for line in lines:
-            self._unfinished += line
-            whole, self._unfinished = self._unfinished, bytearray()
-            response = self._decoder.decode(whole)
+        for line in self._lines.feed(data):
+            response = self._decoder.decode(line)
             reply = self._replies.pop(response.number, None)
             if reply is not None and not reply.done():
                 reply.set_result(response)
-        self._unfinished += rest
-        if len(self._unfinished) > LINE_BYTES_MAX:
+        if self._lines.size > LINE_BYTES_MAX:
             self.transport.abort()

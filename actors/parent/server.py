@@ -17,6 +17,7 @@ from actors.clock import Clock
 from actors.limits.shared_book import SharedBook
 from actors.limits.standing import Standing
 from actors.parent.answers import SharedAnswers
+from actors.parent.lines import LineBuffer
 from actors.parent.messages import (
     LINE_BYTES_MAX,
     Batch,
@@ -92,7 +93,7 @@ class _Connection(asyncio.Protocol):
         self._worker = worker
         self._clock = clock
         self._connections = connections
-        self._unfinished = bytearray()
+        self._lines = LineBuffer()
         self._transport: asyncio.Transport
         self._log = EventLog("actors.parent")
 
@@ -105,21 +106,17 @@ class _Connection(asyncio.Protocol):
         self._connections.discard(self)
 
     def data_received(self, data: bytes) -> None:
-        *lines, rest = data.split(b"\n")
-        for line in lines:
-            self._unfinished += line
-            whole, self._unfinished = self._unfinished, bytearray()
-            if not self._answer(whole):
+        for line in self._lines.feed(data):
+            if not self._answer(line):
                 return
-        self._unfinished += rest
-        if len(self._unfinished) > LINE_BYTES_MAX:
+        if self._lines.size > LINE_BYTES_MAX:
             self._refuse("a line is too long")
 
     def close(self) -> None:
         """Let go of the worker."""
         self._transport.close()
 
-    def _answer(self, line: bytearray) -> bool:
+    def _answer(self, line: bytes) -> bool:
         try:
             request = self._decoder.decode(line)
         except (msgspec.DecodeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The rules of the limits as a state machine, run by Hypothesis on the book and on Redis.
+"""The rules of the limits as a state machine, run by Hypothesis on the book, Redis and a parent.
 
 The model remembers everything: every admission under a limit per minute is a time in a list, those
 in flight are a list. A subclass makes the limiter and the time, and lets each coroutine run.
@@ -6,6 +6,7 @@ in flight are a list. A subclass makes the limiter and the time, and lets each c
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Coroutine
 from typing import Any, TypeVar
@@ -14,7 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from actors.limits.limiter import Limiter
+from actors.limits.shared import SharedLimits
 from actors.limits.standing import WINDOW_SECONDS, Standing
+from tests.support.clock import FakeClock
 
 T = TypeVar("T")
 names = st.integers(min_value=0, max_value=1)
@@ -133,3 +136,47 @@ class LimitsMachine(RuleBasedStateMachine):
         for name in self.names:
             counted = sum(limiter.in_flight(name) for limiter in self.limiters)
             assert counted == self.in_flight(name)
+
+
+class SharedLimitsMachine(LimitsMachine):
+    """Three processes with the model's time; a subclass connects each to what they share."""
+
+    clock: FakeClock
+    loop: asyncio.AbstractEventLoop
+    shared: list[SharedLimits]
+    running: list[asyncio.Task[None]]
+
+    async def connect(self, number: int) -> SharedLimits:
+        raise NotImplementedError
+
+    def make(self) -> list[Limiter]:
+        self.clock = FakeClock()
+        self.loop = asyncio.new_event_loop()
+        self.shared = [self.run(self.connect(number)) for number in range(3)]
+        for one in self.shared:
+            self.run(one.start())
+            assert one.is_up
+        self.running = [self.loop.create_task(one.run()) for one in self.shared]
+        return [Limiter(clock=self.clock, shared=one) for one in self.shared]
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return self.loop.run_until_complete(coroutine)
+
+    def now(self) -> float:
+        return self.clock.monotonic()
+
+    def settle(self) -> None:
+        """Each process gets one more answer, and words are heard in their order."""
+        for limiter in self.limiters:
+            self.run(limiter.take(f"settled {self.names[0]}", 10**6))
+
+    def teardown(self) -> None:
+        for task in self.running:
+            task.cancel()
+        self.run(self.end())
+        self.loop.close()
+
+    async def end(self) -> None:
+        await asyncio.wait(self.running)
+        for one in self.shared:
+            await one.close()
