@@ -1,7 +1,8 @@
 """Brings a database to the schema of this code: the files of `migrations/`, in order, each once.
 
-Only goes forward. What a migration does stands in its own `.sql` file; once released it is never
-edited, corrected only by a later one.
+Only goes forward. The first files hold the schema as it was released, by noun; from then on they
+only grow: what a migration does stands in its own `.sql` file, which is never edited, corrected
+only by a later one.
 """
 
 from __future__ import annotations
@@ -79,19 +80,30 @@ def read(folder: Path) -> list[Migration]:
 
 def pending(migrations: list[Migration], applied: list[tuple[int, str, str]]) -> list[Migration]:
     """Return the migrations that the database lacks. Raises MigrationFault."""
+    for migration, (version, name, checksum) in zip(migrations, applied, strict=False):
+        if version != migration.version or checksum != migration.checksum:
+            raise MigrationFault(
+                f"{migration.name} is not the file that was applied to the database as {name} "
+                f"(number {version}); applied migrations are never edited{_way_out(version)}"
+            )
     if len(applied) > len(migrations):
         version, name, _ = applied[-1]
         raise MigrationFault(
             f"the database is newer than this program: it has {name} (number {version}), "
             f"this program knows {len(migrations)} migrations"
         )
-    for migration, (version, name, checksum) in zip(migrations, applied, strict=False):
-        if version != migration.version or checksum != migration.checksum:
-            raise MigrationFault(
-                f"{migration.name} is not the file that was applied to the database as {name} "
-                f"(number {version}); applied migrations are never edited"
-            )
     return migrations[len(applied) :]
+
+
+def _way_out(version: int) -> str:
+    """What to do about a file that was edited; the first one was until the first release."""
+    if version > 1:
+        return ""
+    return (
+        ". A database made before the first release cannot be taken over: start with an empty one "
+        "(another `database_url`, or without one another `data_dir`), or go on with the program "
+        "that made it"
+    )
 
 
 async def _apply(session: Session, migration: Migration) -> None:

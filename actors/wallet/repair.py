@@ -1,4 +1,4 @@
-"""Repairs a call log in which a call has several rows, as gateways could leave it before 0012.
+"""Repairs a call log in which a call has several rows, which this gateway does not write.
 
 One row stays: what the client of the call was told. The others are kept as they were in
 `call_log_corrections`, with who took them out and when, and where the row that stays says another

@@ -1,8 +1,7 @@
--- The ledger: append-only entries, open holds, the call log, and the processes that own live calls.
--- No foreign keys on the tables that every call writes: `gw ledger verify` proves the same thing
--- without a lookup per row.
+-- The ledger: append-only entries, open holds, and the processes that own live calls. No foreign keys on the tables
+-- that every call writes: `gw ledger verify` proves the same thing without a lookup per row.
 
-CREATE TYPE entry_kind AS ENUM ('topup', 'trial', 'hold', 'settle', 'refund');
+CREATE TYPE entry_kind AS ENUM ('topup', 'trial', 'hold', 'settle', 'refund', 'correction');
 
 CREATE TABLE entries (
     id              bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -12,15 +11,7 @@ CREATE TABLE entries (
     kind            entry_kind NOT NULL,
     amount_nano_usd bigint NOT NULL,   -- effect on the balance
     held_nano_usd   bigint NOT NULL,   -- effect on what is held
-    created_at      timestamptz NOT NULL DEFAULT now(),
-    CONSTRAINT entries_effects CHECK (
-        CASE kind
-            WHEN 'hold' THEN amount_nano_usd = 0 AND held_nano_usd >= 0
-            WHEN 'settle' THEN amount_nano_usd <= 0 AND held_nano_usd <= 0
-            WHEN 'refund' THEN amount_nano_usd = 0 AND held_nano_usd <= 0
-            ELSE amount_nano_usd > 0 AND held_nano_usd = 0
-        END),
-    CONSTRAINT entries_call CHECK ((kind IN ('topup', 'trial')) = (call_id IS NULL))
+    created_at      timestamptz NOT NULL DEFAULT now()
 );
 
 CREATE UNIQUE INDEX entries_one_hold_per_call ON entries (call_id) WHERE kind = 'hold';
@@ -41,97 +32,43 @@ CREATE TABLE holds (
     account_id      text NOT NULL,
     key_id          text NOT NULL,
     process_id      text NOT NULL,
-    amount_nano_usd bigint NOT NULL CHECK (amount_nano_usd >= 0),
+    amount_nano_usd bigint NOT NULL,
     created_at      timestamptz NOT NULL DEFAULT now(),
     call            json NOT NULL,
     delivered       json
 ) WITH (fillfactor = 70);
 
+-- `pid_started` tells a process from another that was given its pid later (field 22 of /proc/PID/stat, clock
+-- ticks since the boot); 0: not known. A process that was declared dead keeps its row, and may hold no more
+-- money under this id, until its calls are settled.
 CREATE TABLE processes (
     id           text PRIMARY KEY,
     host         text NOT NULL,
     boot_id      text NOT NULL,
     pid          integer NOT NULL,
     started_at   timestamptz NOT NULL DEFAULT now(),
-    heartbeat_at timestamptz NOT NULL DEFAULT now()
+    heartbeat_at timestamptz NOT NULL DEFAULT now(),
+    pid_started  bigint NOT NULL DEFAULT 0,
+    buried_at    timestamptz,
+    buried_by    text
 );
 
-CREATE SEQUENCE call_logs_id AS bigint;
+-- Calls that were settled by another than the process that served them. Their true settlement may still come.
+CREATE TABLE recovered_calls (
+    call_id      uuid PRIMARY KEY,
+    account_id   text NOT NULL,
+    process_id   text NOT NULL,                  -- that served the call
+    recovered_by text NOT NULL,                  -- process that settled it
+    recovered_at timestamptz NOT NULL DEFAULT now(),
+    wrote_row    boolean NOT NULL                -- false: the call had its row already
+);
 
--- One row per external call, written once at its end. Partitioned by month of that instant.
-CREATE TABLE call_logs (
-    id                bigint NOT NULL DEFAULT nextval('call_logs_id'),
-    created_at        timestamptz NOT NULL,
-    submitted_at      timestamptz NOT NULL,
-    account_id        text NOT NULL,
-    key_id            text NOT NULL,
-    request_id        uuid NOT NULL,
-    protocol          text NOT NULL,
-    model             text NOT NULL,
-    status            text NOT NULL CHECK (status IN ('success', 'error', 'interrupted', 'rejected')),
-    error_code        text,
-    error_message     text,
-    input_tokens      bigint NOT NULL DEFAULT 0,
-    output_tokens     bigint NOT NULL DEFAULT 0,
-    cached_tokens     bigint NOT NULL DEFAULT 0,
-    unit_count        integer,
-    unit_type         text,
-    cost_nano_usd     bigint NOT NULL DEFAULT 0,
-    latency_ms        bigint NOT NULL,
-    task_id           text,
-    result_urls       json,
-    result_expires_at timestamptz,
-    attempts          json,            -- the failed internal ones; null: none
-    detail            json,            -- what was decided and why, for the receipt
-    CONSTRAINT call_logs_rejected_is_free CHECK (status <> 'rejected' OR cost_nano_usd = 0)
-) PARTITION BY RANGE (created_at);
-
--- (request_id, created_at) makes a repeated write of the same row a no-op and serves look-ups by trace id.
-CREATE UNIQUE INDEX call_logs_once ON call_logs (request_id, created_at);
-CREATE INDEX call_logs_by_id ON call_logs (id);
-CREATE INDEX call_logs_of_account ON call_logs (account_id, created_at, id);
-CREATE INDEX call_logs_of_key ON call_logs (key_id, created_at, id);
-
--- Catches a row whose month has no partition yet, so that a settlement can never fail for it.
-CREATE TABLE call_logs_default PARTITION OF call_logs DEFAULT;
-
--- Makes the partitions of so many months, and of every month that has rows in the default one, which move.
---
--- Nobody who settles a call waits for it: a table is made apart and attached, which on the parent needs
--- a lock that inserts do not mind. The default partition alone is closed for a moment, for its rows may
--- belong to the new month. A reader of the whole log may hold that lock for long, so the wait is bounded
--- and the work is tried again later; until then the default partition takes what comes.
---
--- Rows move below the parent's triggers: they have been counted when they came (`call_logs_roll_up`).
-CREATE FUNCTION call_logs_make_partitions(p_first date, p_months integer) RETURNS integer LANGUAGE plpgsql
-SET lock_timeout = '2s' AS $$
-DECLARE
-    month date;
-    made  integer := 0;
-    name  text;
-    since timestamptz;
-    until timestamptz;
+-- Declares a process dead and returns whether it is. `p_heartbeat`: only if it has not beaten since; null: in any
+-- case. The lock is that of the process's own batches: one that is under way ends before, and its holds are seen.
+CREATE FUNCTION process_bury(p_id text, p_by text, p_heartbeat timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM pg_advisory_xact_lock(hashtext('call_logs_partitions'));
-    FOR month IN
-        SELECT (date_trunc('month', p_first) + make_interval(months => step))::date
-        FROM generate_series(0, p_months - 1) step
-        UNION
-        SELECT date_trunc('month', created_at AT TIME ZONE 'UTC')::date FROM call_logs_default
-        ORDER BY 1
-    LOOP
-        name := 'call_logs_' || to_char(month, 'YYYY_MM');
-        CONTINUE WHEN to_regclass(name) IS NOT NULL;
-        -- Bounds are instants in UTC, whatever the session's time zone is.
-        since := month::timestamp AT TIME ZONE 'UTC';
-        until := (month + interval '1 month') AT TIME ZONE 'UTC';
-        EXECUTE format('CREATE TABLE %I (LIKE call_logs INCLUDING ALL)', name);
-        LOCK TABLE ONLY call_logs IN SHARE UPDATE EXCLUSIVE MODE;
-        LOCK TABLE call_logs_default IN ACCESS EXCLUSIVE MODE;
-        EXECUTE format('WITH moved AS (DELETE FROM call_logs_default WHERE created_at >= %L AND created_at < %L'
-            ' RETURNING *) INSERT INTO %I SELECT * FROM moved', since, until, name);
-        EXECUTE format('ALTER TABLE call_logs ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', name, since, until);
-        made := made + 1;
-    END LOOP;
-    RETURN made;
+    PERFORM pg_advisory_xact_lock(hashtextextended(p_id, 0));
+    UPDATE processes SET buried_at = now(), buried_by = p_by
+    WHERE id = p_id AND buried_at IS NULL AND (p_heartbeat IS NULL OR heartbeat_at = p_heartbeat);
+    RETURN EXISTS (SELECT FROM processes WHERE id = p_id AND buried_at IS NOT NULL);
 END $$;

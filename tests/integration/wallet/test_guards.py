@@ -1,23 +1,18 @@
-"""What the database refuses by itself, what `gw ledger verify` finds, and an older database."""
+"""What the database refuses by itself, and what `gw ledger verify` finds."""
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
 from uuid import UUID
 
 import pytest
 
 from actors.store.database import ConstraintViolated, Database
-from actors.store.migrations import FOLDER, migrate, read
 from actors.wallet import ledger
 from actors.wallet.ledger import Batch
 from actors.wallet.messages import CallFacts, Hold, Outcome, Settle
 from actors.wallet.verify import verify
 from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
 from tests.support.aio import run
-
-BEFORE_DOMAINS = "0007_key_views"
 
 
 def facts(number: int) -> CallFacts:
@@ -102,26 +97,9 @@ def test_entries_and_rows_that_can_never_be_are_found(database_url: str) -> None
     run(main())
 
 
-def test_database_of_before_goes_on_with_its_open_holds(empty_url: str, tmp_path: Path) -> None:
-    for migration in read(FOLDER):
-        if migration.name <= BEFORE_DOMAINS:
-            shutil.copy(FOLDER / f"{migration.name}.sql", tmp_path)
-
+def test_what_every_call_writes_has_no_check_of_its_own(database_url: str) -> None:
     async def main() -> None:
-        async with Database(empty_url) as database:
-            assert (await migrate(database, tmp_path))[-1] == BEFORE_DOMAINS
-            await database.execute("SELECT call_logs_make_partitions('2026-09-01', 1)")
-            await open_account(database, 1000)
-            await ledger.apply(database, PROCESS, holds(1, 2))
-            await ledger.apply(database, PROCESS, Batch(settlements=[settled(1)]))
-
-            assert await migrate(database)
-            assert (await verify(database)).faults == []
-            again = Batch(settlements=[settled(1), settled(2)], holds=holds(3).holds)
-            applied = await ledger.apply(database, PROCESS, again)
-            assert applied.settled == {UUID(int=2)}
-            assert applied.balances == {ACCOUNT: (986, 100)}
-            assert (await verify(database)).faults == []
+        async with Database(database_url) as database:
             checked = await database.fetch_all(
                 "SELECT DISTINCT relname FROM pg_constraint JOIN pg_class c ON c.oid = conrelid"
                 " WHERE contype = 'c' AND relname ~ '^(entries|holds|accounts|key_spend|call_log)'"

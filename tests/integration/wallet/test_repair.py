@@ -1,8 +1,7 @@
-"""A database in which calls got two rows, before that was made impossible: shown, repaired."""
+"""A call log in which calls have two rows, which no gateway writes: shown, repaired."""
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -10,7 +9,6 @@ from uuid import UUID
 import pytest
 
 from actors.store.database import Database
-from actors.store.migrations import FOLDER, migrate, read
 from actors.wallet import ledger
 from actors.wallet.ledger import Batch
 from actors.wallet.messages import CallFacts, Hold, Outcome, Record, Settle
@@ -19,7 +17,6 @@ from tests.integration.cli.command import Gw
 from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
 from tests.support.aio import run
 
-BEFORE_ONE_ROW = "0010_last_uses"
 SUBMITTED = 1_790_000_000.0
 LATE, PAID, TWICE, PLAIN, OPEN = range(1, 6)
 
@@ -55,13 +52,9 @@ def refused(number: int, seconds: float) -> Record:
     return Record(facts=facts(number), outcome=outcome("rejected", 0, seconds, "internal_error"))
 
 
-async def make_as_before(url: str, folder: Path) -> None:
-    """A database of the gateway of before, with what it could leave behind; then it is migrated."""
-    for migration in read(FOLDER):
-        if migration.name <= BEFORE_ONE_ROW:
-            shutil.copy(FOLDER / f"{migration.name}.sql", folder)
+async def make_rows_twice(url: str) -> None:
+    """Calls settled as recovery does, without its note of them: a refusal adds a row."""
     async with Database(url) as database:
-        assert (await migrate(database, folder))[-1] == BEFORE_ONE_ROW
         await database.execute("SELECT call_logs_make_partitions('2026-09-01', 1)")
         await open_account(database, 10_000)
         numbers = (LATE, PAID, TWICE, PLAIN, OPEN)
@@ -78,7 +71,6 @@ async def make_as_before(url: str, folder: Path) -> None:
         records = [refused(LATE, 17.0), refused(PAID, 17.0), refused(TWICE, 17.0)]
         await ledger.apply(database, PROCESS, Batch(records=records))
         await ledger.apply(database, PROCESS, Batch(records=[refused(TWICE, 18.0)]))
-        assert await migrate(database)
 
 
 async def faults(url: str) -> list[str]:
@@ -87,11 +79,9 @@ async def faults(url: str) -> list[str]:
 
 
 @pytest.fixture
-def gw(empty_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Gw:
-    old = tmp_path / "old"
-    old.mkdir()
-    run(make_as_before(empty_url, old))
-    return Gw(tmp_path, empty_url, capsys)
+def gw(database_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Gw:
+    run(make_rows_twice(database_url))
+    return Gw(tmp_path, database_url, capsys)
 
 
 def query(url: str, sql: str) -> list[tuple[Any, ...]]:
@@ -106,13 +96,13 @@ ROWS = "SELECT request_id::text, status, cost_nano_usd FROM call_logs ORDER BY r
 BALANCE = "SELECT balance_nano_usd, held_nano_usd FROM accounts"
 
 
-def test_rows_too_many_are_shown_then_taken_out_and_kept(gw: Gw, empty_url: str) -> None:
-    assert run(faults(empty_url)) == ["settlement_has_its_row"]
-    before = query(empty_url, ROWS)
+def test_rows_too_many_are_shown_then_taken_out_and_kept(gw: Gw, database_url: str) -> None:
+    assert run(faults(database_url)) == ["settlement_has_its_row"]
+    before = query(database_url, ROWS)
 
     shown = gw.answers("ledger", "repair", "--by", "Ann")
     assert (shown["applied"], len(shown["calls"])) == (False, 3)
-    assert query(empty_url, ROWS) == before
+    assert query(database_url, ROWS) == before
     late, paid, twice = shown["calls"]
     assert late["stays"]["status"] == paid["stays"]["status"] == "rejected"
     assert [row["status"] for row in late["goes"]] == ["interrupted"]
@@ -121,13 +111,13 @@ def test_rows_too_many_are_shown_then_taken_out_and_kept(gw: Gw, empty_url: str)
 
     done = gw.answers("ledger", "repair", "--by", "Ann", "--apply")
     assert done == {**shown, "applied": True}
-    assert run(faults(empty_url)) == []
+    assert run(faults(database_url)) == []
     rejected = [(str(UUID(int=number)), "rejected", 0) for number in (LATE, PAID, TWICE)]
-    assert query(empty_url, ROWS) == [*rejected, (str(UUID(int=PLAIN)), "success", 40)]
-    assert query(empty_url, BALANCE) == [(10_000 - 40, 100)]  # what was taken for nothing is back
-    assert query(empty_url, "SELECT spent_nano_usd FROM key_spend") == [(40,)]
+    assert query(database_url, ROWS) == [*rejected, (str(UUID(int=PLAIN)), "success", 40)]
+    assert query(database_url, BALANCE) == [(10_000 - 40, 100)]  # what was taken is back
+    assert query(database_url, "SELECT spent_nano_usd FROM key_spend") == [(40,)]
     kept = query(
-        empty_url,
+        database_url,
         "SELECT call_id::text, cause::text, corrected_by, row_before ->> 'status',"
         " (row_before ->> 'id')::bigint = row_id, booked_nano_usd"
         " FROM call_log_corrections ORDER BY id",
@@ -144,11 +134,11 @@ def test_rows_too_many_are_shown_then_taken_out_and_kept(gw: Gw, empty_url: str)
     assert "@" in again["by"]
 
 
-def test_database_of_before_goes_on_after_its_migration(gw: Gw, empty_url: str) -> None:
+def test_repaired_database_goes_on(gw: Gw, database_url: str) -> None:
     gw.answers("ledger", "repair", "--apply")
 
     async def main() -> None:
-        async with Database(empty_url) as database:
+        async with Database(database_url) as database:
             settled = Settle(facts=facts(OPEN), outcome=outcome("success", 60, 20.0))
             fresh = Hold(facts=facts(9), amount_nano_usd=100)
             applied = await ledger.apply(
@@ -159,7 +149,7 @@ def test_database_of_before_goes_on_after_its_migration(gw: Gw, empty_url: str) 
             assert applied.balances == {ACCOUNT: (10_000 - 100, 100)}
 
     run(main())
-    assert run(faults(empty_url)) == []
+    assert run(faults(database_url)) == []
 
 
 def test_answer_for_people_says_what_is_done(gw: Gw) -> None:
@@ -170,11 +160,11 @@ def test_answer_for_people_says_what_is_done(gw: Gw) -> None:
     assert "nothing to repair" in gw.says("ledger", "repair").out
 
 
-def test_what_was_kept_of_a_row_is_never_changed(gw: Gw, empty_url: str) -> None:
+def test_what_was_kept_of_a_row_is_never_changed(gw: Gw, database_url: str) -> None:
     gw.answers("ledger", "repair", "--apply")
 
     async def main() -> None:
-        async with Database(empty_url) as database:
+        async with Database(database_url) as database:
             for statement in ("UPDATE {} SET corrected_by = 'x'", "DELETE FROM {}", "TRUNCATE {}"):
                 with pytest.raises(Exception, match="append-only"):
                     await database.execute(statement.format("call_log_corrections"))

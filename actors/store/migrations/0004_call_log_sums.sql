@@ -1,11 +1,11 @@
--- What makes the call log quick to ask: sums per hour and day, and an index for each filter.
+-- What makes the call log quick to add up: sums per hour and day, written with its rows.
 
 -- The same rows counted twice, by hour and by day of UTC; `hours` says which. Every combination of
 -- what can be filtered by is a row of its own, so a bucket also tells whether looking into it is
 -- worth while. '' stands for null.
 CREATE TABLE call_log_rollups (
     account_id    text NOT NULL,
-    hours         smallint NOT NULL CHECK (hours IN (1, 24)),
+    hours         smallint NOT NULL,  -- 1, 24
     bucket        timestamptz NOT NULL,
     key_id        text NOT NULL,
     model         text NOT NULL,
@@ -43,20 +43,29 @@ END $$;
 CREATE TRIGGER call_logs_roll_up AFTER INSERT ON call_logs
     REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION call_logs_roll_up();
 
--- Each filter has its rows in the order of a page. All but the first hold few rows of an ordinary
--- account, and cost nothing where a call succeeds and is billed by tokens.
-CREATE INDEX call_logs_of_model ON call_logs (account_id, model, created_at, id);
-CREATE INDEX call_logs_of_status ON call_logs (account_id, status, created_at, id) WHERE status <> 'success';
-CREATE INDEX call_logs_of_error_code ON call_logs (account_id, error_code, created_at, id)
-    WHERE error_code IS NOT NULL;
-CREATE INDEX call_logs_of_unit_type ON call_logs (account_id, unit_type, created_at, id)
-    WHERE unit_type IS NOT NULL;
-CREATE INDEX call_logs_of_task ON call_logs (task_id) WHERE task_id IS NOT NULL;
+-- Rows that are changed or taken out leave the sums of the log as they came (`call_logs_roll_up`).
+CREATE FUNCTION call_logs_take_back() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE call_log_rollups r
+    SET requests = r.requests - o.requests, cost_nano_usd = r.cost_nano_usd - o.cost,
+        input_tokens = r.input_tokens - o.input, output_tokens = r.output_tokens - o.output,
+        cached_tokens = r.cached_tokens - o.cached
+    FROM (SELECT account_id, g.hours, date_bin(g.width, created_at, '2000-01-01 00:00:00+00') AS bucket, key_id,
+              model, status, coalesce(unit_type, '') AS unit_type, coalesce(error_code, '') AS error_code,
+              count(*) AS requests, sum(cost_nano_usd) AS cost, sum(input_tokens) AS input,
+              sum(output_tokens) AS output, sum(cached_tokens) AS cached
+          FROM old_rows
+          CROSS JOIN (VALUES (1::smallint, interval '1 hour'), (24::smallint, interval '1 day')) g(hours, width)
+          GROUP BY 1, 2, 3, 4, 5, 6, 7, 8) o
+    WHERE (r.account_id, r.hours, r.bucket, r.key_id, r.model, r.status, r.unit_type, r.error_code)
+        = (o.account_id, o.hours, o.bucket, o.key_id, o.model, o.status, o.unit_type, o.error_code);
+    DELETE FROM call_log_rollups WHERE requests = 0 AND account_id IN (SELECT account_id FROM old_rows);
+    RETURN NULL;
+END $$;
 
--- A row as the call-log API reads it. `detail` is left out: it names channels.
-CREATE VIEW call_log_rows AS
-SELECT l.id, l.created_at, l.submitted_at, l.account_id, l.key_id, k.name AS key_name, k.prefix AS key_prefix,
-    l.request_id, l.model, l.status, l.error_code, l.error_message, l.input_tokens, l.output_tokens,
-    l.cached_tokens, l.unit_count, l.unit_type, l.cost_nano_usd, l.latency_ms, l.task_id, l.result_urls,
-    l.result_expires_at, l.attempts
-FROM call_logs l LEFT JOIN keys k ON k.id = l.key_id;
+CREATE TRIGGER call_logs_roll_up_changed AFTER UPDATE ON call_logs
+    REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION call_logs_roll_up();
+CREATE TRIGGER call_logs_take_back_changed AFTER UPDATE ON call_logs
+    REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION call_logs_take_back();
+CREATE TRIGGER call_logs_take_back_removed AFTER DELETE ON call_logs
+    REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION call_logs_take_back();
