@@ -371,6 +371,8 @@ class Gateway:
             timeout_seconds=config.timeouts.chat,
             answer_bytes_max=config.max_body_bytes,
             offload=offload,
+            precharge=config.precharge,
+            metrics=self.metrics,
         )
         sync_media = SyncMedia(
             billing=billing,

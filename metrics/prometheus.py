@@ -65,6 +65,7 @@ class Metrics:
         self._batch_messages = make.histogram("gw_ledger_batch_messages")[()]
         self._batch_seconds = make.histogram("gw_ledger_batch_seconds")[()]
         self._ledger_retries = make.counter("gw_ledger_retries_total")[()]
+        self._bytes_left_out = make.counter("gw_precharge_bytes_left_out_total")
         self.config = ConfigMetrics(make)
         self._database_up = make.gauge("gw_database_up")[()]
         self._call_log_kept = make.gauge("gw_call_log_kept")[()]
@@ -214,6 +215,10 @@ class Metrics:
     def ledger_retry(self) -> None:
         """A batch has to be sent again: the database went away."""
         self._ledger_retries.value += 1
+
+    def bytes_not_held_for(self, *, model: str, count: int) -> None:
+        """A call was let in whose body has so many bytes beside what it was held for."""
+        self._bytes_left_out[(model,)].value += count
 
     def holds(self, *, open_count: int, oldest_seconds: float) -> None:
         """Holds open in the database, as last counted."""

@@ -190,6 +190,12 @@ SERIES: tuple[Series, ...] = (
         (),
         "Batches sent again because the database went away.",
     ),
+    Series(
+        "gw_precharge_bytes_left_out_total",
+        "counter",
+        ("model",),
+        "Bytes of request bodies that no hold was made for, because only the conversation counts.",
+    ),
     # The process.
     Series(
         "gw_config_reloads_total",

@@ -131,6 +131,7 @@ class ChatCall(Struct, frozen=True, kw_only=True):
     is_stream: bool
     forwards_usage: bool  # the client asked for the usage chunk
     content_bytes: int  # of `messages` as sent, for the pre-charge
+    body_bytes: int  # of all that was sent
     max_tokens: int | None
     pin: str | None
     span: CallSpan

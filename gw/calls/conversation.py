@@ -31,6 +31,8 @@ from gw.calls.running import Running
 from gw.calls.time_limit import TimeLimits
 from gw.calls.tokens import TokenBill
 from gw.calls.tools import channels_for
+from gw.config.config import Precharge
+from metrics.prometheus import Metrics
 
 
 class Conversation:
@@ -48,6 +50,8 @@ class Conversation:
         timeout_seconds: float,
         answer_bytes_max: int,
         offload: OffloadPool,
+        precharge: Precharge,
+        metrics: Metrics,
     ) -> None:
         self._billing = billing
         self._channels = channels
@@ -60,6 +64,8 @@ class Conversation:
         )
         self._redactor = redactor
         self._price_of = price_of
+        self._precharge = precharge
+        self._metrics = metrics
         self._limits = TimeLimits(timeout_seconds)
 
     def run(self, call: ChatCall, writer: AnswerWriter) -> Coroutine[Any, Any, None]:
@@ -69,8 +75,9 @@ class Conversation:
         the stream early, without a terminator (spec: Stream failure behaviour).
         """
         price = self._price_of(call.model)
+        is_whole = self._precharge == "whole_body"
         expected = estimate(
-            content_bytes=call.content_bytes,
+            content_bytes=call.body_bytes if is_whole else call.content_bytes,
             max_tokens=call.max_tokens,
             model_max_output_tokens=call.model.max_output_tokens,
             price=price,
@@ -87,6 +94,10 @@ class Conversation:
     async def _serve(
         self, call: ChatCall, running: Running[TokenBill], writer: AnswerWriter
     ) -> None:
+        if self._precharge == "messages":
+            self._metrics.bytes_not_held_for(
+                model=call.model.id, count=call.body_bytes - call.content_bytes
+            )
         order, able = channels_for(call, self._channels)
         running.receipt.considered(order, is_pinned=call.pin is not None)
         if able is not order:

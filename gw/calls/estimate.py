@@ -36,8 +36,9 @@ def estimate(
 ) -> Estimate:
     """Price the conversation's bytes as input and the maximum as output.
 
-    `content_bytes` is the length of `messages` (`input`, `contents`) as the client sent it. An
-    explicit maximum counts in full, even above the model's ceiling.
+    `content_bytes` is the length of `messages` (`input`, `contents`) as the client sent it, or of
+    the whole body where that is what counts. An explicit maximum counts in full, even above the
+    model's ceiling.
     """
     input_tokens = tokens_of_bytes(content_bytes)
     if max_tokens is None:

@@ -85,6 +85,7 @@ class ConversationHandler(ModelCallHandler):
             is_stream=request.stream,
             forwards_usage=forwards_usage,
             content_bytes=request.content_bytes,
+            body_bytes=len(self.body),
             max_tokens=request.max_tokens,
             pin=self._pin(),
             span=self._span(request, model),

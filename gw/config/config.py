@@ -9,9 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
+from typing import Literal, get_args
 
 from channels.registry import Registry
 from gw.config.faults import Caution
+
+# What of a chat request its hold covers: the conversation alone, as the specification says, or all
+# of the body, with tools, instructions and schemas.
+Precharge = Literal["messages", "whole_body"]
+PRECHARGES: tuple[Precharge, ...] = get_args(Precharge)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,7 @@ class Config:
     secret: str = field(repr=False)  # empty: generated once under data_dir
     credits_per_usd: Decimal
     drain_seconds: float
+    precharge: Precharge
     shed_delay_ms: int
     max_body_bytes: int
     max_bodies_bytes: int

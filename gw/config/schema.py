@@ -20,7 +20,7 @@ from channels.registry import (
     PriceSpec,
 )
 from gw.config.addresses import base_url, engine_url, listen_address
-from gw.config.config import Address
+from gw.config.config import PRECHARGES, Address
 from gw.config.faults import Place
 from gw.config.nodes import Node, Scalar
 from gw.config.readers import (
@@ -143,6 +143,7 @@ TOP: Schema = {
         decimal("credits", most=1_000_000_000, above_zero=True, quoted=True), Decimal(1000)
     ),
     "drain_seconds": Key(seconds(above_zero=False), 30.0),
+    "precharge": Key(choice(PRECHARGES), "messages"),
     "shed_delay_ms": Key(whole(least=0, most=10_000), 20),
     "max_body_mb": Key(binary_size("MB", MIB, most=1024, above_zero=True), 64 * MIB),
     # Of all that a process holds at once; at least one of them.

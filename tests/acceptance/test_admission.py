@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from gw.web.checks import OUT_OF_FUNDS
 from tests.support.aio import run
 from tests.support.client import CHAT, HELLO, Reply, chat_body
-from tests.support.house import House
+from tests.support.house import House, house
 from tests.support.streams import unlimited
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
@@ -221,3 +222,22 @@ def test_model_that_cannot_be_called_costs_nothing(h: House, tenant: Tenant) -> 
     ]
     assert tenant.client.remaining_nano_usd() == 10**9
     assert h.upstream.stats()["requests"] == 0
+
+
+def test_whole_body_is_held_for_where_it_is_configured(database_url: str, tmp_path: Path) -> None:
+    tools = [{"type": "function", "function": {"name": "f", "description": "x" * 3_000_000}}]
+    sim = {"usage": {"input": 750_000, "output": 1}}
+    cent = 10_000_000
+    with house(database_url, tmp_path) as own:
+        held = own.tenant(nano_usd=cent)
+        assert held.client.chat(tools=tools, sim=sim, max_tokens=10).status == 200
+        assert own.balance_nano_usd(held) < -70 * cent
+        own.gateway.terminate()
+        own.gateway.close()
+        own.write(precharge="whole_body")
+        own.start()
+        poor = own.tenant(nano_usd=cent)
+        reply = poor.client.chat(tools=tools, sim=sim, max_tokens=10)
+        assert (reply.status, reply.json) == (402, refused(NOT_COVERED))
+        assert own.balance_nano_usd(poor) == cent
+        assert poor.client.chat(sim={"text": "ok"}, max_tokens=10).status == 200

@@ -12,11 +12,12 @@ from msgspec import structs
 
 from actors.wallet.money import MAX_NANO_USD
 from channels.registry import PriceSpec
+from gw.calls.call import ChatCall
 from tests.support.aio import eventually, run
 from tests.support.specs import make_model
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import answer
-from tests.unit.calls.world import ACCOUNT, MESSAGES_TOKENS, Told, world
+from tests.unit.calls.world import ACCOUNT, MESSAGES_TOKENS, Told, World, world
 from tests.unit.calls.writer import RecordingWriter
 
 GOOD = answer(sse.whole(usage=sse.usage_of(10, 1)))
@@ -54,6 +55,40 @@ def test_balance_short_of_the_estimate_by_one_is_402_and_nothing_is_sent() -> No
             assert (await w.call(max_tokens=99)).status == ("success", None)
 
     run(main())
+
+
+TOOLS = [{"type": "function", "function": {"name": "f", "description": "x" * 30_000}}]
+
+
+def test_hold_covers_the_conversation_or_the_whole_body_as_configured() -> None:
+    async def main() -> None:
+        async with world(a=[GOOD] * 2, balance=HOLD) as w:
+            told = await w.call(tools=TOOLS)
+            assert told.status == ("success", None)
+            call = w.calls[-1]
+            assert isinstance(call, ChatCall)
+            left_out = call.body_bytes - call.content_bytes
+            assert left_out > 30_000
+            assert left_out_of(w) == left_out
+        async with world(a=[GOOD], balance=HOLD, precharge="whole_body") as w:
+            told = await w.call(tools=TOOLS)
+            assert_refused(told, 402, "quota_exceeded")
+            assert w.wire.tried == []
+        whole = -(-call.body_bytes // 4) * 1000 + 100 * 10_000
+        async with world(a=[GOOD], balance=whole, precharge="whole_body") as w:
+            told = await w.call(tools=TOOLS)
+            assert told.row is not None
+            assert told.row["detail"]["hold"] == whole
+            assert left_out_of(w) == 0
+
+    run(main())
+
+
+def left_out_of(w: World) -> float:
+    """Bytes that the metric says no hold was made for."""
+    lines = w.metrics.render("")[0].decode().splitlines()
+    found = [line for line in lines if line.startswith("gw_precharge_bytes_left_out_total{")]
+    return sum(float(line.rpartition(" ")[2]) for line in found)
 
 
 def test_concurrent_calls_are_admitted_exactly_as_the_balance_covers() -> None:

@@ -42,6 +42,7 @@ from gw.calls.media import MediaCall
 from gw.calls.media_attempt import MediaUpstream
 from gw.calls.speech import Speech
 from gw.calls.sync_media import SyncMedia
+from gw.config.config import Precharge
 from gw.web.errors import GatewayError
 from metrics.prometheus import Metrics
 from metrics.spans import UNSAMPLED
@@ -144,7 +145,8 @@ class World:
         cap = body.pop("cap", None)
         pin = body.pop("pin", None)
         asked = {"model": "m", "messages": MESSAGES, "max_tokens": 100, "stream": stream}
-        request = chat.read_request(json.dumps({**asked, **options, **body}).encode())
+        written = json.dumps({**asked, **options, **body}).encode()
+        request = chat.read_request(written)
         model = self.model
 
         def upstream(candidate: Candidate, channel: ChannelSpec) -> UpstreamRequest:
@@ -163,6 +165,7 @@ class World:
             is_stream=request.stream,
             forwards_usage=request.include_usage,
             content_bytes=request.messages_bytes,
+            body_bytes=len(written),
             max_tokens=request.max_tokens,
             pin=pin,
             span=UNSAMPLED,
@@ -237,6 +240,7 @@ async def world(
     slots: int = 10,
     channels: Sequence[ChannelSpec] | None = None,
     model: ModelSpec | None = None,
+    precharge: Precharge = "messages",
     **named: Sequence[Script],
 ) -> AsyncIterator[World]:
     """Channels `a`, `b`, … in this order of priority, playing the scripts given for them."""
@@ -291,6 +295,8 @@ async def world(
             timeout_seconds=timeout_seconds,
             answer_bytes_max=ANSWER_BYTES_MAX,
             offload=OffloadPool(),
+            precharge=precharge,
+            metrics=metrics,
         ),
         sync_media=SyncMedia(
             billing=billing,

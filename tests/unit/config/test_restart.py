@@ -25,6 +25,7 @@ OTHERS: dict[str, tuple[str, Any]] = {
     "max_body_bytes": ("max_body_mb", 7),
     "messages_versions": ("messages_versions", ("x",)),
     "idempotency_max_bytes": ("idempotency_max_kb", 7),
+    "precharge": ("precharge", "whole_body"),
     "shed_delay_ms": ("shed_delay_ms", 7),
     "max_bodies_bytes": ("max_bodies_mb", 7),
 }
