@@ -84,6 +84,9 @@ class Receipt:
         for name in ("error", "error_code"):
             if said.get(name):
                 said[name] = redactor.text(said[name])
+        for name in ("id", "model", "finish"):
+            if said.get(name):
+                said[name] = redactor.answers.masked(said[name].encode()).decode()
         upstream = {name: value for name, value in said.items() if value}
         if upstream:
             self.detail["upstream"] = upstream

@@ -156,6 +156,24 @@ def test_key_in_any_event_is_masked_wherever_the_reads_are_cut(protocol: str, cu
     run(main())
 
 
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+def test_names_of_an_answer_are_masked_in_its_row(stream: bool) -> None:
+    async def main() -> None:
+        named = {"id": f"id-{KEY}", "model": f"at {HOST}"}
+        said = {"delta": {"content": "Hi"}, "message": {"content": "Hi"}, "finish_reason": KEY}
+        value = {**named, "choices": [said]}
+        steps = (sse.event(value), sse.DONE) if stream else (json.dumps(value).encode(),)
+        async with world(a=[answer(*steps)]) as w:
+            told = await w.call(stream=stream)
+            assert told.row is not None
+            upstream = told.row["detail"]["upstream"]
+            assert upstream["id"] == "id-[redacted]"
+            assert (upstream["model"], upstream["finish"]) == ("at [host]", "[redacted]")
+            assert KEY not in str(told.row)
+
+    run(main())
+
+
 def test_images_are_masked_but_for_the_links_that_were_paid_for() -> None:
     async def main() -> None:
         link = f"https://{HOST}/1.png"
