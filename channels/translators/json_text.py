@@ -41,7 +41,7 @@ def read_json(data: bytes) -> Any:
 
 def call_arguments(text: str) -> str:
     """A call's arguments as they were written; `{}` where they say that there are none."""
-    return "{}" if says_no_arguments(text) else text
+    return "{}" if says_no_arguments(text) or text.isspace() else text
 
 
 def says_no_arguments(text: str) -> bool:

@@ -24,10 +24,11 @@ from channels.translators.canonical import (
     ToolResult,
     Turn,
 )
+from channels.translators.chat.calls import is_placeholder
 from channels.translators.chat.content import read_content
 from channels.translators.chat.thinking import read_call_signature, read_thinking, settled
 from channels.translators.identifiers import made_id
-from channels.translators.json_text import dumps
+from channels.translators.json_text import call_arguments, dumps
 from channels.translators.open_calls import OpenCalls
 from channels.translators.turns import EMPTY, merged
 
@@ -118,13 +119,13 @@ class Conversation:
         calls = message.get("tool_calls")
         for call in calls if isinstance(calls, list) else ():
             if isinstance(call, Mapping):
-                parts.append(self._read_call(call))
+                parts.extend(self._read_call(call))
         if isinstance(call := message.get("function_call"), Mapping):
-            parts.append(self._read_call({"function": call}))
+            parts.extend(self._read_call({"function": call}))
         self._add(Turn("assistant", tuple(parts), _string(message, "name")), place)
 
-    def _read_call(self, call: Mapping[str, Any]) -> ToolCall:
-        self._calls += 1
+    def _read_call(self, call: Mapping[str, Any]) -> list[ToolCall]:
+        """The call; none where a client sends back what its upstream put in the place of one."""
         function = call.get("function")
         if not isinstance(function, Mapping):
             function = self._custom(call)
@@ -132,17 +133,16 @@ class Conversation:
         arguments = function.get("arguments")
         if not isinstance(arguments, str):
             arguments = dumps({} if arguments is None else arguments).decode()
-        call_id = _string(call, "id") or made_id(str(self._calls), name)
+        call_id = _string(call, "id")
+        if call_id is None and is_placeholder(name, arguments):
+            return []
+        self._calls += 1
+        call_id = call_id or made_id(str(self._calls), name)
         signature, signer = read_call_signature(call)
         self._names[call_id] = name
         self._open.add(name, call_id)
-        return ToolCall(
-            call_id,
-            name,
-            arguments if arguments.strip() else "{}",
-            signature=signature,
-            signer=signer,
-        )
+        arguments = call_arguments(arguments)
+        return [ToolCall(call_id, name, arguments, signature=signature, signer=signer)]
 
     def _custom(self, call: Mapping[str, Any]) -> dict[str, Any]:
         """A call of a tool that takes free text, as a function of one argument."""

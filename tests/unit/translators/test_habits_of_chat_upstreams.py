@@ -22,7 +22,16 @@ from channels.translators.canonical import (
     ToolCall,
 )
 from channels.usage import Usage
-from tests.unit.translators.wire import answered, data_of, events_from, folded, sse, whole, written
+from tests.unit.translators.wire import (
+    answered,
+    data_of,
+    events_from,
+    folded,
+    sse,
+    translated,
+    whole,
+    written,
+)
 
 USAGE = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
 EMPTY = {"name": "", "arguments": ""}
@@ -70,6 +79,13 @@ PLACEHOLDERS: dict[str, dict[str, Any]] = {
     "all of it": {"function_call": EMPTY, "tool_calls": None, "refusal": None, "audio": None},
 }
 
+# One that has an id may have a result, where a client sends it back.
+UNNAMED = {
+    name: placeholder
+    for name, placeholder in PLACEHOLDERS.items()
+    if name != "tool_calls with an id alone"
+}
+
 
 @IN_ONE
 @pytest.mark.parametrize("finish", ["stop", "tool_calls", "function_call"])
@@ -107,6 +123,20 @@ def test_client_sees_no_tool_in_a_placeholder(client: Protocol) -> None:
         assert "Hi" in told
         assert "tool_use" not in told
         assert "functionCall" not in told
+
+
+@pytest.mark.parametrize("upstream", ["messages", "native", "responses"])
+@pytest.mark.parametrize("placeholder", UNNAMED.values(), ids=list(UNNAMED))
+def test_placeholder_that_a_client_sends_back_is_none(
+    placeholder: dict[str, Any], upstream: Protocol
+) -> None:
+    user = {"role": "user", "content": "Hello"}
+    said = {"role": "assistant", "content": "Hi"}
+    plain, echoed = (
+        translated("chat", upstream, {"messages": [user, one, user]})[0]
+        for one in (said, {**said, **placeholder})
+    )
+    assert echoed == plain
 
 
 # --- Arguments ---
