@@ -37,6 +37,7 @@ CONFIGURATION = """\
 listen: 127.0.0.1:{port}
 admin_listen: 127.0.0.1:{admin_port}
 data_dir: .
+log_level: ${{GW_LOG_LEVEL:-warning}}
 channels:
   - id: simulator-a
     base_url: {upstream}
