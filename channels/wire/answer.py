@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from io import BytesIO
 from typing import TYPE_CHECKING
 
 from channels.errors import UpstreamCut, UpstreamMalformed
@@ -16,8 +17,8 @@ from channels.wire.http import Sink
 if TYPE_CHECKING:
     from channels.wire.connection import UpstreamConnection
 
-# A copy of more bytes than these is left to a thread.
-JOINED_AT_ONCE_MAX = 4 * 1024 * 1024
+# So many pieces wait as they came.
+PIECES_MAX = 16
 
 
 class UpstreamAnswer:
@@ -108,17 +109,24 @@ class UpstreamAnswer:
         """See UpstreamResponse."""
         if self._connection is None and self.fault is None and self.waiting_bytes <= limit:
             return self._take()  # all of it is here, as mostly
-        pieces: list[bytes] = []
         size = 0
+        first = b""
+        # An eighth larger than what is in it, however it came, and never copied as a whole: the
+        # system moves the pages of what is large.
+        buffer: BytesIO | None = None
         async for piece in self:
             size += len(piece)
             if size > limit:
                 self.close()
                 raise UpstreamMalformed(f"a body of more than {limit} bytes")
-            pieces.append(piece)
-        if size > JOINED_AT_ONCE_MAX:  # which lets go of the interpreter's lock
-            return await asyncio.to_thread(b"".join, pieces)
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            if not first:
+                first = piece
+                continue
+            if buffer is None:
+                buffer = BytesIO()
+                buffer.write(first)
+            buffer.write(piece)
+        return first if buffer is None else buffer.getvalue()
 
     def close(self) -> None:
         """See UpstreamResponse."""
@@ -161,6 +169,13 @@ class UpstreamAnswer:
         return waiter
 
     # --- For the connection ---
+
+    def count(self) -> None:
+        """Some pieces may have come. Many small ones become one: each is an object of its own."""
+        pieces = self.pieces
+        if len(pieces) > PIECES_MAX:
+            pieces[:] = (b"".join(pieces),)
+        self.waiting_bytes = len(pieces[0]) if len(pieces) == 1 else sum(map(len, pieces))
 
     @property
     def ends_with_connection(self) -> bool:

@@ -165,6 +165,7 @@ class UpstreamConnection(asyncio.Protocol):
         except HttpParserUpgrade:
             self._stop(answer, "another protocol, which was not asked for")
             return
+        answer.count()
         if answer.waiting_bytes != waiting or self._answer is None:
             self._bare_bytes = 0
         else:
@@ -229,8 +230,7 @@ class UpstreamConnection(asyncio.Protocol):
         """A piece of its body."""
         answer = self._answer
         assert answer is not None
-        answer.pieces.append(data)
-        answer.waiting_bytes += len(data)
+        answer.pieces.append(data)  # as little as can be: a read may bring tens of thousands
 
     def on_message_complete(self) -> None:
         """It has come to its end, and the connection may carry the next one."""
