@@ -1,0 +1,229 @@
+"""A thousand hostile connections of each kind: what does a gateway process hold of them?
+
+    python -m loadtests.attacks.connections [--connections 1000] [--seconds 5] [--kind "slow head"]
+
+Each kind gets a gateway of its own. Every connection sends what the gateway takes of it for so many
+seconds, and reads nothing. Prints the memory of the process before, at the most, and once they have
+left, what that is for each connection, and how long a stranger waited for an answer meanwhile;
+exits 1 when a connection holds more than CONNECTION_BYTES_MAX, or when nobody is answered once they
+have left. The last kind is one body of 12 MB in chunks of two bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import selectors
+import socket
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.support.folders import temporary_folder
+from tests.support.house import House, house
+from tests.support.postgres import running_postgres
+
+# As `gw/web/front/connection.py` has it; the attack is also run on trees that have it not.
+CONNECTION_BYTES_MAX = 256 * 1024
+# What the interpreter and the allocator need beside what is held: arenas and free lists.
+SLACK = 1.5
+KB, MB = 1024, 1024 * 1024
+# No attack goes on beyond this: it has shown enough.
+ENOUGH_BYTES = 3000 * MB
+
+HOST = b"Host: a\r\n"
+GET = b"GET /v1/models HTTP/1.1\r\n" + HOST + b"\r\n"
+LINES = b"".join(b"X-Name-%03d: %s\r\n" % (number, b"y" * 200) for number in range(250))
+
+
+def in_chunks(size_bytes: int) -> bytes:
+    """A body of so many bytes in chunks of two."""
+    return b"2\r\nxx\r\n" * (size_bytes // 2) + b"0\r\n\r\n"
+
+
+def head(path: bytes, *lines: bytes) -> bytes:
+    return (
+        b"POST %b HTTP/1.1\r\n" % path + HOST + b"".join(b"%b\r\n" % one for one in lines) + b"\r\n"
+    )
+
+
+CHAT = b"/v1/chat/completions"
+
+
+def kinds(key: str) -> Mapping[str, tuple[bytes, bool, bool]]:
+    """What is sent; whether slowly, in parts; whether the sending side is closed after it."""
+    chunked = b"Transfer-Encoding: chunked"
+    bearer = b"Authorization: Bearer " + key.encode()
+    return {
+        "slow head": (b"GET / HTTP/1.1\r\n" + HOST + LINES, True, False),
+        "slow body": (head(CHAT, b"Content-Length: 60000") + b"x" * 59_000, True, False),
+        "slow body with a key": (
+            head(CHAT, bearer, b"Content-Length: 60000") + b"x" * 59_000,
+            True,
+            False,
+        ),
+        "unread answers": (GET * (4 * MB // len(GET)), False, False),
+        "unread answers, half closed": (GET * (64 * KB // len(GET)), False, True),
+        "pipelined large heads": ((GET[:-2] + LINES + b"\r\n") * 64, False, False),
+        "tiny chunks": (head(CHAT, chunked) + in_chunks(MB), False, False),
+        "tiny chunks with a key": (
+            head(CHAT, bearer, chunked) + in_chunks(100 * KB)[:-5],
+            False,
+            False,
+        ),
+    }
+
+
+class Attack:
+    """So many connections that send the same."""
+
+    def __init__(
+        self, url: str, sent: bytes, *, connections: int, is_slow: bool, ends: bool
+    ) -> None:
+        self._sent = memoryview(sent)
+        self._ends = ends
+        self._is_slow = is_slow
+        self._selector = selectors.DefaultSelector()
+        self.sent_bytes = 0
+        self.ended = 0
+        host, _, port = url.rpartition("/")[2].rpartition(":")
+        for _ in range(connections):
+            sock = socket.create_connection((host, int(port)))
+            sock.setblocking(False)
+            self._selector.register(sock, selectors.EVENT_WRITE, 0)
+
+    def go_on(self, seconds: float) -> None:
+        """Send what is taken within so many seconds."""
+        end = time.monotonic() + seconds
+        allowed = 0 if self._is_slow else len(self._sent)
+        while (left := end - time.monotonic()) > 0 and self._selector.get_map():
+            if self._is_slow:
+                allowed = min(len(self._sent), int(len(self._sent) * (1 - left / seconds)) + 1)
+            for key, _ in self._selector.select(min(left, 0.1)):
+                self._send(key, allowed)
+            if self._is_slow:
+                time.sleep(0.02)
+
+    def _send(self, key: selectors.SelectorKey, allowed: int) -> None:
+        sock = key.fileobj
+        assert isinstance(sock, socket.socket)
+        at = key.data
+        try:
+            count = sock.send(self._sent[at : min(allowed, at + 256 * KB)])
+        except BlockingIOError:
+            return
+        except OSError:
+            self.ended += 1
+            self._selector.unregister(sock)
+            sock.close()
+            return
+        self.sent_bytes += count
+        if at + count == len(self._sent) and self._ends:
+            sock.shutdown(socket.SHUT_WR)
+        if at + count < len(self._sent) or self._is_slow:
+            self._selector.modify(sock, selectors.EVENT_WRITE, at + count)
+
+    def leave(self) -> None:
+        """Close them all."""
+        for key in list(self._selector.get_map().values()):
+            assert isinstance(key.fileobj, socket.socket)
+            key.fileobj.close()
+        self._selector.close()
+
+
+def resident_bytes(h: House) -> int:
+    """The memory of the gateway's process."""
+    status = Path(f"/proc/{h.gateway.popen.pid}/status").read_text()
+    (line,) = [line for line in status.splitlines() if line.startswith("VmRSS:")]
+    return int(line.split()[1]) * KB
+
+
+def wait_ms(h: House) -> float:
+    """How long somebody else waits for an answer; infinite where there is none in 20 s."""
+    start = time.monotonic()
+    try:
+        with urllib.request.urlopen(h.gateway.url + "/api/v1/models/public", timeout=20) as answer:
+            answer.read()
+    except OSError:
+        return float("inf")
+    return (time.monotonic() - start) * 1000
+
+
+@contextmanager
+def fresh_house() -> Iterator[House]:
+    """A gateway that has served one request."""
+    with (
+        temporary_folder() as folder,
+        running_postgres(folder) as postgres,
+        postgres.database() as url,
+        temporary_folder() as place,
+        house(url, place) as h,
+    ):
+        wait_ms(h)
+        yield h
+
+
+def attack(kind: str, *, connections: int, seconds: float) -> bool:
+    """One kind; True when the gateway holds no more than it may."""
+    with fresh_house() as h:
+        sent, is_slow, ends = kinds(h.key)[kind]
+        before = most = resident_bytes(h)
+        hostile = Attack(h.gateway.url, sent, connections=connections, is_slow=is_slow, ends=ends)
+        longest_ms = 0.0
+        for _ in range(5):
+            hostile.go_on(seconds / 5)
+            most = max(most, resident_bytes(h))
+            longest_ms = max(longest_ms, wait_ms(h))
+            if most > ENOUGH_BYTES:
+                break
+        hostile.leave()
+        after_ms = wait_ms(h)
+        after = resident_bytes(h)
+    each = (most - before) / connections
+    print(
+        f"{kind}: {connections} connections sent {hostile.sent_bytes / MB:.0f} MB;"
+        f" before {before / MB:.0f} MB, at most {most / MB:.0f} MB ({each / KB:.0f} KB each),"
+        f" after {after / MB:.0f} MB; others waited {longest_ms:.0f} ms, then {after_ms:.0f} ms",
+        flush=True,
+    )
+    return each <= SLACK * CONNECTION_BYTES_MAX and after_ms < float("inf")
+
+
+def tiny_chunks_of_one_body(size_bytes: int = 12 * MB) -> bool:
+    """One body in chunks of two bytes; True when it takes no more than one and a half its size."""
+    with fresh_house() as h:
+        bearer = b"Authorization: Bearer " + h.key.encode()
+        sent = head(CHAT, bearer, b"Transfer-Encoding: chunked") + in_chunks(size_bytes)[:-5]
+        before = resident_bytes(h)
+        hostile = Attack(h.gateway.url, sent, connections=1, is_slow=False, ends=False)
+        while hostile.sent_bytes < len(sent) and not hostile.ended:
+            hostile.go_on(0.2)
+        wait_ms(h)
+        more = resident_bytes(h) - before
+        hostile.leave()
+    print(
+        f"one body: {size_bytes / MB:.0f} MB in chunks of two bytes: {more / MB:+.1f} MB,"
+        f" {more / size_bytes:.2f} times its size",
+        flush=True,
+    )
+    return more <= 1.5 * size_bytes
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--connections", type=int, default=1000)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--kind", action="append")
+    options = parser.parse_args()
+    is_well = True
+    for kind in options.kind or kinds(""):
+        is_well &= attack(kind, connections=options.connections, seconds=options.seconds)
+    if not options.kind:
+        is_well &= tiny_chunks_of_one_body()
+    return 0 if is_well else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
