@@ -151,7 +151,7 @@ FAILURES: dict[str, tuple[dict[str, Any], int]] = {
     "the upstream refuses": ({"status": 400}, 400),
     "the upstream fails": ({"status": 503}, 503),
     "the upstream is not there": ({"refuse": True}, 502),
-    "the upstream says that it failed": ({"body": {"error": {"message": "no"}}}, 200),
+    "the upstream says that it failed": ({"body": {"error": {"message": "no"}}}, 502),
 }
 
 
