@@ -28,7 +28,7 @@ from actors.live import LiveCalls
 from actors.parent.link import ParentLink
 from actors.partitions import Partitions
 from actors.recovery import Recovery
-from actors.store.database import Database, StoreUnavailable
+from actors.store.database import Database
 from actors.store.embedded import EmbeddedPostgres
 from actors.store.migrations import migrate
 from actors.supervisor import Supervisor
@@ -57,12 +57,13 @@ from gw.logs.cursor import CursorSeal
 from gw.logs.services import LogServices
 from gw.logs.summary_cache import SummaryCache
 from gw.refusals import RefusalRows
+from gw.shutdown import Shutdown
 from gw.web.admin import make_admin_application
 from gw.web.body import BodyBudget
 from gw.web.delay import DelayWatch
 from gw.web.drain import InFlight
 from gw.web.fronts import DEFAULT_FRONT, FRONTS, Front
-from gw.web.listener import LAST_CALL_SECONDS, Listener, PublicListener
+from gw.web.listener import Listener, PublicListener
 from gw.web.overload import Overload
 from gw.web.services import Services
 from metrics.logs import EventLog, set_level
@@ -72,9 +73,6 @@ from metrics.tracing import Tracing
 
 # Ten pictures of some twenty megabytes each; the upstream writes them in base64.
 MEDIA_ANSWER_BYTES_MAX = 256 * 1024 * 1024
-# How long a stopping gateway waits for a database that is away before it leaves the rest of the
-# settlements to recovery.
-FLUSH_SECONDS = 10.0
 # Who reads long call logs waits for others who do, and for nobody's key or balance to be read.
 LOG_CONNECTIONS = 2
 LOG_STATEMENT_SECONDS = 10.0
@@ -182,26 +180,19 @@ class Gateway:
         self._log.info("configuration_reloaded", current=repr(self.current))
 
     async def stop(self) -> bool:
-        """Drain: stop accepting, finish what is in flight, settle, leave (`web/drain.py`).
+        """Drain: stop accepting, finish what is in flight, settle, leave (`shutdown.py`).
 
         False when a hold may still be open, which is left to recovery.
         """
-        seconds = self.current.config.drain_seconds
-        deadline = self._clock.monotonic() + seconds
-        self.in_flight.begin_drain()
-        self._log.info("drain_began", in_flight=len(self.in_flight))
-        await self._public.stop_accepting()
-        # Most of the time that there is belongs to the calls, not to waiting for more of them.
-        await self._public.last_calls(min(LAST_CALL_SECONDS, seconds / 2))
-        self.in_flight.refuse_new()
-        self._log.info("last_calls_ended", in_flight=len(self.in_flight))
-        left = max(0.0, deadline - self._clock.monotonic())
-        cut = await self.in_flight.drain(seconds=left, clock=self._clock)
-        if cut:
-            self._log.warning("calls_cut", count=cut)
-        is_settled = await self._flush()
-        # Whose answer has just ended may be asking again: that is refused in words, too.
-        await self._public.last_calls(min(LAST_CALL_SECONDS, seconds / 2))
+        is_settled = await Shutdown(
+            in_flight=self.in_flight,
+            public=self._public,
+            writer=self._writer,
+            heartbeat=self._heartbeat,
+            last_use=self._last_use,
+            supervisor=self._supervisor,
+            clock=self._clock,
+        ).drain(self.current.config.drain_seconds)
         await self._stack.aclose()
         self._log.info("stopped")
         return is_settled
@@ -472,24 +463,3 @@ class Gateway:
         if not self._heartbeat.steady_seconds:  # gone, or frozen for a while
             return "database unreachable"
         return None
-
-    async def _flush(self) -> bool:
-        """Wait until every settlement is durable; an absent database gets its ten seconds.
-
-        True when no hold of this process is open then, which the database says and not we.
-        """
-        try:
-            async with asyncio.timeout(FLUSH_SECONDS):
-                while not self._writer.is_idle:
-                    await self._clock.sleep(0.01)
-                # First the beat, or its next one would sign on again.
-                await self._supervisor.stop_child("heartbeat")
-                await self._last_use.write()
-                await self._heartbeat.leave()
-                count = await self._heartbeat.open_holds()
-        except (TimeoutError, StoreUnavailable) as error:
-            self._log.error("settlements_left_to_recovery", error=repr(error))
-            return False
-        if count:
-            self._log.error("holds_left_to_recovery", count=count)
-        return count == 0

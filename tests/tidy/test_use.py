@@ -33,9 +33,10 @@ def unused(candidates: Iterator[Path], users: list[Path]) -> list[str]:
     dead = []
     for path in candidates:
         module = module_of(path)
+        if importers.get(module, set()) - {path}:
+            continue
         is_run = re.compile(rf"(?<![\w.]){re.escape(module)}(?![\w.])(?! import)")
-        is_named = any(is_run.search(text) for name, text in named.items() if name != name_of(path))
-        if not importers.get(module, set()) - {path} and not is_named:
+        if not any(is_run.search(text) for name, text in named.items() if name != name_of(path)):
             dead.append(name_of(path))
     return dead
 
