@@ -22,8 +22,6 @@ from actors.heartbeat import Heartbeat
 from actors.identity import ProcessIdentity, is_process_alive
 from actors.limits.accounts import AccountLimits
 from actors.limits.limiter import Limiter
-from actors.limits.parent import ParentBackend
-from actors.limits.shared import SharedLimits
 from actors.live import LiveCalls
 from actors.parent.link import ParentLink
 from actors.partitions import Partitions
@@ -57,6 +55,7 @@ from gw.logs.cursor import CursorSeal
 from gw.logs.services import LogServices
 from gw.logs.summary_cache import SummaryCache
 from gw.refusals import RefusalRows
+from gw.shared_limits import make_shared_limits
 from gw.shutdown import Shutdown
 from gw.web.admin import make_admin_application
 from gw.web.body import BodyBudget
@@ -104,7 +103,13 @@ class Gateway:
         self._identity = ProcessIdentity.of_this_process(f"proc_{uuid.uuid4().hex[:20]}")
         self._live = LiveCalls()
         self._parent = None if parent_socket is None else ParentLink(parent_socket)
-        self._shared_limits = self._make_shared_limits()
+        self._shared_limits = make_shared_limits(
+            config,
+            self._parent,
+            process_id=self._identity.id,
+            clock=self._clock,
+            metrics=self.metrics,
+        )
         self._limiter = Limiter(clock=self._clock, shared=self._shared_limits)
         self._channels = ChannelDirectory(
             supervisor=self._supervisor, clock=self._clock, metrics=self.metrics
@@ -196,18 +201,6 @@ class Gateway:
         await self._stack.aclose()
         self._log.info("stopped")
         return is_settled
-
-    def _make_shared_limits(self) -> SharedLimits | None:
-        """Over Redis, or else over the parent of this process; None: this one has none."""
-        redis_url = self.current.config.redis_url
-        if redis_url:
-            return SharedLimits.over_redis(
-                redis_url, process_id=self._identity.id, clock=self._clock, metrics=self.metrics
-            )
-        if self._parent is not None:
-            backend = ParentBackend(self._parent)
-            return SharedLimits(backend=backend, clock=self._clock, metrics=self.metrics)
-        return None
 
     # Starting, in order
 
