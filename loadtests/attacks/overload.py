@@ -3,8 +3,9 @@
 Starts a gateway with its database and the upstream of canned bytes, each on the cores that the
 benchmark gives them, and finds what the gateway can do at most (a closed loop). Its rated load is
 four fifths of that. Then arrivals come by the clock, whatever becomes of them: at a tenth of the
-rated load, at the rated load, at so many times of it, and at half of it. Latencies count from when
-a request was due. Prints one line for each, and what a refusal cost beside a call.
+rated load, at the rated load, at so many times of it, and at half of it, once with a pause of the
+process. Latencies count from when a request was due. Prints one line for each, what becomes of some
+hundred calls at one moment, and what a refusal cost beside a call.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import signal
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -31,6 +33,7 @@ RATED = 0.8  # of what it can do at most
 CLOSED_CONNECTIONS = 64
 OPEN_MAX = 4000  # connections of the open loop; what finds none of them free is not sent
 WAIT_SECONDS = 20.0  # for answers after the last request
+PAUSE_SECONDS = 2.0
 TURN_SECONDS = 0.001
 
 
@@ -44,6 +47,7 @@ class Seen:
     unsent: int = 0
     served: list[float] = field(default_factory=list)
     refused: list[float] = field(default_factory=list)
+    served_at_first: int = 0  # of them in the first second
     other: dict[str, int] = field(default_factory=dict)
     cpu_seconds: float = 0.0
     memory_mb: float = 0.0
@@ -227,6 +231,7 @@ async def open_loop(target: Target, name: str, rate: float, seconds: float, *, k
             load.send(began + due_count / rate)
             due_count += 1
         if now > len(seen.refusals_by_second) + 1:
+            seen.served_at_first = seen.served_at_first or len(seen.served)
             seen.refusals_by_second.append(len(seen.refused) - refused)
             refused = len(seen.refused)
         seen.open_calls = max(seen.open_calls, load.waiting - 0)
@@ -238,6 +243,33 @@ async def open_loop(target: Target, name: str, rate: float, seconds: float, *, k
     del seen.served[served:]  # those were answered when nobody asked any more
     probing.cancel()
     print(seen.line(), flush=True)
+    return seen
+
+
+async def burst(target: Target, count: int, *, keeps: bool) -> None:
+    """So many arrivals at one moment, on a process at rest: all of them are to be served."""
+    load = Load(target, keeps=keeps)
+    began = time.perf_counter()
+    for _ in range(count):
+        load.send(began)
+    await drained(load)
+    seen = load.seen
+    slowest = quantile(seen.served, 1.0)
+    print(f"{count} at once: {len(seen.served)} served, all after {slowest:.0f} ms", flush=True)
+
+
+async def paused(target: Target, rate: float, *, keeps: bool) -> Seen:
+    """Arrivals go on while the process stands still for two seconds."""
+
+    async def pause() -> None:
+        await asyncio.sleep(1.0)
+        os.kill(target.pid, signal.SIGSTOP)
+        await asyncio.sleep(PAUSE_SECONDS)
+        os.kill(target.pid, signal.SIGCONT)
+
+    pausing = asyncio.create_task(pause())
+    seen = await open_loop(target, "half, with a pause", rate, 8.0, keeps=keeps)
+    await pausing
     return seen
 
 
@@ -261,19 +293,25 @@ async def attack(target: Target, *, times: float, seconds: float, keeps: bool) -
     most = max([await closed_loop(target, 3.0) for _ in range(2)])
     rated = RATED * most
     print(f"at most {most:.0f}/s in a closed loop, rated {rated:.0f}/s", flush=True)
+    for count in (100, 500):
+        await burst(target, count, keeps=keeps)
     light = await open_loop(target, "a tenth", rated / 10, seconds / 2, keeps=keeps)
     full = await open_loop(target, "rated", rated, seconds, keeps=keeps)
     over = await open_loop(target, f"{times:g} times", times * rated, seconds, keeps=keeps)
     after = await open_loop(target, "half, right after", rated / 2, seconds / 2, keeps=keeps)
+    stood = await paused(target, rated / 2, keeps=keeps)
     call = full.cpu_seconds / max(1, len(full.served))
     spent = over.cpu_seconds - len(over.served) * call
     print(f"goodput {over.goodput / rated:.0%} of rated, {over.goodput / most:.0%} of the most")
     p95 = [quantile(one.served, 0.95) for one in (light, full, over)]
     print(f"p95 {p95[2] / p95[0]:.1f} times that of a tenth, {p95[2] / p95[1]:.1f} that of rated")
+    later = quantile(over.served[over.served_at_first :], 0.95)
+    print(f"after its first second {later:.1f} ms: {later / p95[0]:.1f} and {later / p95[1]:.1f}")
     if over.refused:
         cost = spent / len(over.refused)
         print(f"a refusal {cost * 1e6:.0f} us, {cost / call:.0%} of a call's {call * 1e6:.0f} us")
     print(f"refusals in each second after it: {after.refusals_by_second}")
+    print(f"refusals in each second with a pause after the first: {stood.refusals_by_second}")
 
 
 def main() -> None:
