@@ -37,6 +37,10 @@ class Current:
         """Masks what the channels in force must not show."""
         return self._redactor
 
+    def redact(self, text: str) -> str:
+        """A message without what the channels in force must not show."""
+        return self._redactor.text(text)
+
     def price_of(self, model: ModelSpec) -> TokenPrice:
         """The model's price, compiled once. A model of an older registry is priced afresh."""
         if self.config.registry.models.get(model.id) is not model:

@@ -12,7 +12,7 @@ import random
 import socket
 import ssl
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
 from actors.changes import ChangeFeed
@@ -221,7 +221,7 @@ class Gateway:
             embedded = EmbeddedPostgres(config.data_dir)
             dsn = await embedded.start()
             stack.push_async_callback(embedded.stop)
-            self._keep("postgres", lambda: embedded.watch(self._clock))
+            self._supervisor.start("postgres", lambda: embedded.watch(self._clock))
         self._database = Database(dsn)
         stack.push_async_callback(self._database.close)
         self._log_database = Database(
@@ -238,7 +238,7 @@ class Gateway:
             metrics=self.metrics,
         )
         await partitions.make()
-        self._keep("partitions", partitions.run)
+        self._supervisor.start("partitions", partitions.run)
 
     def _start_ledger(self) -> None:
         self._writer = LedgerWriter(
@@ -250,7 +250,7 @@ class Gateway:
         self._wallets = Wallets(
             writer=self._writer, database=self._database, clock=self._clock, metrics=self.metrics
         )
-        self._keep("ledger", self._writer.run)
+        self._supervisor.start("ledger", self._writer.run)
         self._channels.configure(self.current.registry().channels)
 
     async def _start_heartbeat(self) -> None:
@@ -299,35 +299,35 @@ class Gateway:
             clock=self._clock,
             metrics=self.metrics,
         )
-        self._keep("heartbeat", self._heartbeat.run)
-        self._keep("database_watch", self._heartbeat.watch)
-        self._keep("recovery", recovery.run)
+        self._supervisor.start("heartbeat", self._heartbeat.run)
+        self._supervisor.start("database_watch", self._heartbeat.watch)
+        self._supervisor.start("recovery", recovery.run)
 
     async def _start_watchers(self) -> None:
         await self._feed.start()
-        self._keep("changes", self._feed.run)
+        self._supervisor.start("changes", self._feed.run)
         self._neighbours = Neighbours(
             database=self._database,
             identity=self._identity,
             settled=self._wallets.settled,
         )
         await self._neighbours.start()
-        self._keep("neighbours", self._neighbours.run)
+        self._supervisor.start("neighbours", self._neighbours.run)
         if self._shared_limits is not None:
-            self._keep("limits", self._shared_limits.run)
+            self._supervisor.start("limits", self._shared_limits.run)
             if self._shared_limits.leases_expire:
-                self._keep("leases", self._shared_limits.beat)
+                self._supervisor.start("leases", self._shared_limits.beat)
         lag = LoopLag(metrics=self.metrics, clock=self._clock)
-        self._keep("loop_lag", lag.run)
+        self._supervisor.start("loop_lag", lag.run)
         watch = DelayWatch(
             self._overload,
             ledger_seconds=lambda: self._writer.backlog_seconds,
             clock=self._clock,
             metrics=self.metrics,
         )
-        self._keep("overload", watch.run)
+        self._supervisor.start("overload", watch.run)
         quiet = QuietTimes(self.in_flight, self._clock)
-        self._keep("quiet_times", quiet.run)
+        self._supervisor.start("quiet_times", quiet.run)
 
     async def _start_listeners(self) -> None:
         config = self.current.config
@@ -335,7 +335,7 @@ class Gateway:
         self._stack.callback(tracing.shutdown)
         offload = OffloadPool()
         self._stack.callback(offload.close)
-        self._keep("offload", lambda: offload.tend(self._clock))
+        self._supervisor.start("offload", lambda: offload.tend(self._clock))
         wire = HttpWire(connect_seconds=config.timeouts.connect)
         self._stack.push_async_callback(wire.close)
         billing = Billing(
@@ -392,7 +392,7 @@ class Gateway:
                     answer_bytes_max=config.idempotency_max_bytes,
                     metrics=self.metrics,
                 ),
-                redact=self._redact,
+                redact=self.current.redact,
                 translations=lambda: self.current.config.translations,
                 in_flight=self.in_flight,
                 bodies=BodyBudget(max(config.max_bodies_bytes, config.max_body_bytes)),
@@ -404,7 +404,7 @@ class Gateway:
             logs=LogServices(
                 database=self._log_database,
                 rates=self._limiter,
-                redact=self._redact,
+                redact=self.current.redact,
                 credits_per_usd=config.credits_per_usd,
                 cursors=CursorSeal(self._secret.subkey("gw log cursors")),
                 summaries=SummaryCache(self._clock, shared=self._parent),
@@ -424,9 +424,6 @@ class Gateway:
 
     # What runs beside the calls
 
-    def _keep(self, name: str, body: Callable[[], Awaitable[None]]) -> None:
-        self._supervisor.start(name, body)
-
     def _on_change(self, payload: str) -> None:
         self._keys.invalidate(payload)
         kind, _, account_id = payload.partition(":")
@@ -441,9 +438,6 @@ class Gateway:
         self._keys.forget_idle()
         self._wallets.forget_idle()
         self._limiter.forget_idle()
-
-    def _redact(self, text: str) -> str:
-        return self.current.redactor().text(text)
 
     async def _render_metrics(self, accept: str) -> tuple[bytes, str]:
         # Some hundred series take tens of milliseconds to write; in a thread they hold up the
