@@ -281,12 +281,7 @@ class Gateway:
             live=self._live,
             clock=self._clock,
             metrics=self.metrics,
-            chores=(
-                self._feed.say,
-                self._last_use.write,
-                self._forget_idle,
-                expired_keys.forget,
-            ),
+            chores=(self._feed.say, self._last_use.write, self._forget_idle, expired_keys.forget),
         )
         await self._heartbeat.beat()
         recovery = Recovery(
@@ -307,9 +302,7 @@ class Gateway:
         await self._feed.start()
         self._supervisor.start("changes", self._feed.run)
         self._neighbours = Neighbours(
-            database=self._database,
-            identity=self._identity,
-            settled=self._wallets.settled,
+            database=self._database, identity=self._identity, settled=self._wallets.settled
         )
         await self._neighbours.start()
         self._supervisor.start("neighbours", self._neighbours.run)
