@@ -30,6 +30,8 @@ CONNECTION_BYTES_MAX = 256 * 1024
 # What the interpreter and the allocator need beside what is held: arenas and free lists.
 SLACK = 1.5
 KB, MB = 1024, 1024 * 1024
+# Free memory that `gw/allocator.py` lets a process keep, once and not for each body.
+KEPT_BYTES = 8 * MB
 # No attack goes on beyond this: it has shown enough.
 ENOUGH_BYTES = 3000 * MB
 
@@ -153,7 +155,7 @@ def wait_ms(h: House) -> float:
 
 @contextmanager
 def fresh_house() -> Iterator[House]:
-    """A gateway that has served one request."""
+    """A gateway that has served a stranger and a call."""
     with (
         temporary_folder() as folder,
         running_postgres(folder) as postgres,
@@ -162,6 +164,7 @@ def fresh_house() -> Iterator[House]:
         house(url, place) as h,
     ):
         wait_ms(h)
+        assert h.client.chat().status == 200
         yield h
 
 
@@ -192,7 +195,10 @@ def attack(kind: str, *, connections: int, seconds: float) -> bool:
 
 
 def tiny_chunks_of_one_body(size_bytes: int = 12 * MB) -> bool:
-    """One body in chunks of two bytes; True when it takes no more than one and a half its size."""
+    """One body in chunks of two bytes; True when it takes no more than one and a half its size.
+
+    And what the allocator keeps of its smaller buffers, which may be none of it.
+    """
     with fresh_house() as h:
         bearer = b"Authorization: Bearer " + h.key.encode()
         sent = head(CHAT, bearer, b"Transfer-Encoding: chunked") + in_chunks(size_bytes)[:-5]
@@ -208,7 +214,7 @@ def tiny_chunks_of_one_body(size_bytes: int = 12 * MB) -> bool:
         f" {more / size_bytes:.2f} times its size",
         flush=True,
     )
-    return more <= 1.5 * size_bytes
+    return more <= 1.5 * size_bytes + KEPT_BYTES
 
 
 def main() -> int:
