@@ -18,7 +18,8 @@ _DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 _SPACE = ord(" ")  # no byte below it can stand between tokens but white space
 _SPACES = re.compile(rb"[ \t\r\n]*")
-_NAME = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.S)
+# Without a way back, so that a name of a million escapes takes no room.
+_NAME = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.S)
 _AT_BYTE = re.compile(r"JSON is malformed: (.*) \(byte (\d+)\)")
 _SURROGATE_FAULT = re.compile("surrogate|end of hex escape")
 _HIGH_SURROGATE = re.compile(rb"\\u[dD][89abAB]")

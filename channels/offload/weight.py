@@ -15,7 +15,7 @@ LIGHT_BYTES_MAX = 16 * 1024
 # Beyond this size merely copying and stepping over a body takes too long.
 COUNTED_BYTES_MAX = 2 * 1024 * 1024
 # Values that are read within a few milliseconds, and that are translated in some ten.
-READ_VALUES_MAX = 20_000
+READ_VALUES_MAX = 10_000
 TRANSLATED_VALUES_MAX = 3_000
 
 

@@ -15,7 +15,7 @@ import msgspec
 NOTHING = msgspec.Raw(b"null")
 
 # Strings are stepped over, brackets are counted.
-_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]', re.S)
+_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]]', re.S)
 _CLOSER = {"{": "}", "[": "]"}
 # Events this long hold media, and are worth no repair.
 _REPAIRED_CHARACTERS_MAX = 4 * 1024 * 1024

@@ -1,0 +1,33 @@
+"""Large bodies of hostile shapes, on real processes: answered or refused, and the process lives.
+
+The attack of `loadtests/attacks/large_bodies.py` with some of its shapes, at a smaller size.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from loadtests.attacks.large_bodies import attack, helper, settings
+from tests.support.house import house
+
+SIZE = 3 * 2**20  # more than is read by the loop itself
+SHAPES = "^(lists|tiny tools|escapes in a name|a text|answer of tiny calls)$"
+
+
+def test_large_bodies_are_answered_or_refused(empty_url: str, tmp_path: Path) -> None:
+    with (
+        helper("--upstream") as upstream,
+        house(empty_url, tmp_path, **settings(upstream().strip(), SIZE)) as h,
+    ):
+        tenant = h.tenant()
+        told = {
+            (found.shape, found.way): found.told for found in attack(h, tenant.key, SHAPES, SIZE)
+        }
+        del told["silence", ""]
+        assert len(told) == 13
+        for case, words in told.items():
+            assert re.match("200|400 |502 ", words), (case, words)
+        # Texts and images are nobody's trick, however large.
+        assert {words for (shape, _), words in told.items() if shape == "a text"} == {"200"}
+        assert h.client.get("/v1/models").status == 200
