@@ -33,6 +33,16 @@ class FleetMetrics:
             "Worker processes started in place of one that died.",
             registry=self._registry,
         )
+        self._hung = Counter(
+            "gw_processes_hung",
+            "Worker processes killed because their loop gave no sign of life.",
+            registry=self._registry,
+        )
+        self._silent = Gauge(
+            "gw_process_silent_seconds",
+            "The longest that a worker process which serves has said nothing.",
+            registry=self._registry,
+        )
         self._log_lines_lost = Counter(
             "gw_parent_log_lines_lost",
             "Log lines that the parent itself could not write.",
@@ -47,6 +57,14 @@ class FleetMetrics:
     def running(self, count: int) -> None:
         """So many workers serve."""
         self._running.set(count)
+
+    def hung(self) -> None:
+        """A worker that hangs is killed."""
+        self._hung.inc()
+
+    def silent(self, seconds: float) -> None:
+        """The longest silence of a worker, at the moment."""
+        self._silent.set(seconds)
 
     def restarted(self) -> None:
         """A worker that had died is started again."""

@@ -66,6 +66,7 @@ class Config:
     credits_per_usd: Decimal
     drain_seconds: float
     precharge: Precharge
+    worker_silence_seconds: float  # of one of several processes, before its parent replaces it
     shed_delay_ms: int
     max_body_bytes: int
     max_bodies_bytes: int

@@ -136,6 +136,7 @@ def _config(values: Mapping[str, Any], source: Path) -> Config:
         credits_per_usd=values["credits_per_usd"],
         drain_seconds=values["drain_seconds"],
         precharge=values["precharge"],
+        worker_silence_seconds=values["worker_silence_seconds"],
         shed_delay_ms=values["shed_delay_ms"],
         max_body_bytes=values["max_body_mb"],
         max_bodies_bytes=values["max_bodies_mb"],

@@ -144,6 +144,7 @@ TOP: Schema = {
     ),
     "drain_seconds": Key(seconds(above_zero=False), 30.0),
     "precharge": Key(choice(PRECHARGES), "messages"),
+    "worker_silence_seconds": Key(seconds(), 10.0),
     "shed_delay_ms": Key(whole(least=0, most=10_000), 20),
     "max_body_mb": Key(binary_size("MB", MIB, most=1024, above_zero=True), 64 * MIB),
     # Of all that a process holds at once; at least one of them.

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from actors.clock import Clock
+from gw.processes.watch import Watch
 from gw.processes.worker import Worker, WorkerFailed
 from metrics.fleet import FleetMetrics
 from metrics.logs import EventLog
@@ -25,6 +26,7 @@ class Fleet:
         *,
         count: int,
         start: Callable[[str], Awaitable[Worker]],
+        silence_seconds: float,
         clock: Clock,
         metrics: FleetMetrics,
     ) -> None:
@@ -35,6 +37,10 @@ class Fleet:
         self._log = EventLog("gw.processes")
         self._workers: list[Worker | None] = [None] * count
         self._keepers: list[asyncio.Task[None]] = []
+        self._watch = Watch(
+            workers=self._workers, silence_seconds=silence_seconds, clock=clock, metrics=metrics
+        )
+        self._watching: asyncio.Task[None] | None = None
         metrics.configured(count)
 
     def __repr__(self) -> str:
@@ -58,6 +64,7 @@ class Fleet:
         except BaseException:
             await self.stop()
             raise
+        self._watching = asyncio.create_task(self._watch.run())
         self._keepers = [
             asyncio.create_task(self._keep(place)) for place in range(len(self._workers))
         ]
@@ -85,7 +92,10 @@ class Fleet:
         workers = [worker for worker in self._workers if worker is not None]
         for worker in workers:
             worker.stop()
-        return [await worker.ended() for worker in workers]
+        codes = [await worker.ended() for worker in workers]
+        if self._watching is not None:  # until now: one may hang while it drains
+            self._watching.cancel()
+        return codes
 
     async def _start_at(self, place: int) -> None:
         text = self._text

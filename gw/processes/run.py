@@ -60,6 +60,7 @@ class Parent:
             text,
             count=count,
             start=self._start_worker,
+            silence_seconds=config.worker_silence_seconds,
             clock=self._clock,
             metrics=self._metrics,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import select
 import signal
 import socket
 import sys
@@ -15,6 +16,8 @@ from typing import Any
 
 from gw.config.config import Address, Config
 from gw.config.load import MAX_FILE_BYTES, load_text
+from gw.processes.watch import beat_seconds
+from gw.processes.worker import ALIVE
 from gw.run import reload, run_gateway
 from gw.serve import Gateway
 from gw.web.fronts import Front
@@ -58,11 +61,13 @@ async def run_worker(
         transport, _ = await loop.connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
         )
+        beating = asyncio.create_task(_beat(beat_seconds(config.worker_silence_seconds)))
         try:
             while line := await reader.readline():
                 is_accepted = reload(gateway, partial(told, line))
                 _say({"reloaded": is_accepted})
         finally:
+            beating.cancel()
             transport.close()
 
     def announce(gateway: Gateway) -> None:
@@ -79,6 +84,17 @@ async def run_worker(
         announce=announce,
         lifeline=listen_to_parent,
     )
+
+
+async def _beat(seconds: float) -> None:
+    """Tell the parent again and again that the loop turns.
+
+    A parent that does not read, because it is paused itself, is not waited for.
+    """
+    while True:
+        if select.select((), (sys.stdout,), (), 0)[1]:
+            _say(ALIVE)
+        await asyncio.sleep(seconds)
 
 
 def _told(line: bytes, source: Path) -> Config:

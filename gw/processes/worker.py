@@ -2,8 +2,9 @@
 
 Parent and worker talk in lines of JSON. The parent says `{"config": TEXT}`, at the start and for
 each reload: the text that it has accepted, because the file may say something else by the time that
-a worker has to be replaced. The worker says `{"admin": …}` when it serves and `{"reloaded": …}`
-after each reload. A worker whose standard input ends has lost its parent, and drains.
+a worker has to be replaced. The worker says `{"admin": …}` when it serves, `{"reloaded": …}` after
+each reload, and `{"alive": true}` from its loop again and again in between: one that falls silent
+hangs (`watch.py`). A worker whose standard input ends has lost its parent, and drains.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any
 
 from metrics.logs import EventLog
 
 READY_SECONDS = 120.0
 RELOAD_SECONDS = 30.0
+ALIVE = {"alive": True}
 
 
 class WorkerFailed(Exception):
@@ -32,12 +35,21 @@ class Worker:
 
     process: asyncio.subprocess.Process
     admin_url: str = ""
+    heard_at: float = field(default_factory=monotonic)  # when it last said anything
     _replies: asyncio.Queue[dict[str, Any]] = field(default_factory=asyncio.Queue)
     _reading: asyncio.Task[None] | None = None
     _log: EventLog = field(default_factory=lambda: EventLog("gw.processes"))
 
     def __repr__(self) -> str:
         return f"<Worker {self.process.pid} {self.admin_url or 'starting'}>"
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self.process.returncode is None
 
     @classmethod
     async def start(
@@ -112,8 +124,11 @@ class Worker:
     async def _read(self) -> None:
         assert self.process.stdout is not None
         async for line in self.process.stdout:
+            self.heard_at = monotonic()
             try:
-                self._replies.put_nowait(json.loads(line))
+                reply = json.loads(line)
+                if reply != ALIVE:
+                    self._replies.put_nowait(reply)
             except ValueError:  # not from us: some library prints
                 said = line.decode(errors="replace").strip()
                 self._log.warning("process_printed", pid=self.process.pid, line=said)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-import json
 import signal
 import socket
 import threading
@@ -13,20 +12,18 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
 import psycopg2
 import pytest
 
 from gw.run import EXIT_UNSETTLED
 from tests.integration.actors.process import process
-from tests.support.client import CHAT, NANO_PER_USD, chat_body
+from tests.support.caller import Caller, outcome
+from tests.support.client import NANO_PER_USD
 from tests.support.house import House, house
 from tests.support.processes import GatewayProcess
 from tests.support.scrape import Admin
-from tests.support.tenants import Tenant
-from tests.support.waiting import PATIENCE_SECONDS, until
+from tests.support.waiting import until
 
 CLIENTS = 20
 CALLERS = 4
@@ -45,47 +42,6 @@ def h(request: pytest.FixtureRequest, database_url: str, tmp_path: Path) -> Iter
         yield built
 
 
-class Caller:
-    """A client that keeps its connection, and tries again when it is refused one, only then."""
-
-    def __init__(self, h: House, tenant: Tenant) -> None:
-        self._connection = http.client.HTTPConnection(
-            urlsplit(h.gateway.url).netloc, timeout=PATIENCE_SECONDS
-        )
-        self._headers = {"Authorization": f"Bearer {tenant.key}"}
-
-    def begin(self, **members: Any) -> http.client.HTTPResponse:
-        """Send a call, and return its answer when its head is there."""
-        body = json.dumps(chat_body(**members)).encode()
-        self._connection.request("POST", CHAT, body, self._headers)
-        return self._connection.getresponse()
-
-    def call(self, **members: Any) -> str:
-        """What became of one call."""
-        try:
-            return outcome(self.begin(**members), is_stream=bool(members.get("stream")))
-        except ConnectionRefusedError:
-            return "refused"
-        except http.client.RemoteDisconnected:
-            return "closed"
-
-    def close(self) -> None:
-        self._connection.close()
-
-
-def outcome(answer: http.client.HTTPResponse, *, is_stream: bool) -> str:
-    """What a client says of an answer that has begun."""
-    try:
-        body = answer.read()
-    except (http.client.IncompleteRead, ConnectionError):
-        return f"cut {answer.status}"
-    if answer.status == 503:
-        is_told = answer.headers["Retry-After"] and answer.headers["Connection"] == "close"
-        return "asked to come back" if is_told else "503"
-    is_whole = not is_stream or body.endswith(b"data: [DONE]\n\n")
-    return str(answer.status) if is_whole else f"cut {answer.status}"
-
-
 def drained(h: House) -> None:
     """The gateway ends by itself, well, and has left nothing open behind."""
     assert h.gateway.wait() == 0, h.gateway.log()
@@ -98,8 +54,8 @@ def test_clients_that_ask_again_as_their_streams_end_lose_nothing(
     h: House, *, is_late: bool
 ) -> None:
     tenant = h.tenant()
-    callers = [Caller(h, tenant) for _ in range(CLIENTS)]
-    idle = Caller(h, tenant)
+    callers = [Caller(h.gateway.url, tenant.key) for _ in range(CLIENTS)]
+    idle = Caller(h.gateway.url, tenant.key)
     assert idle.call() == "200"
     with ThreadPoolExecutor(CLIENTS) as pool:
         held = {"stream": True, "sim": {"events": 20, "pause": 2}}
@@ -131,7 +87,7 @@ def test_restart_that_overlaps_fails_no_call(h: House) -> None:
     lock, stop = threading.Lock(), threading.Event()
 
     def calls(*, keeps: bool) -> None:
-        with closing(Caller(h, tenant)) as caller:
+        with closing(Caller(h.gateway.url, tenant.key)) as caller:
             while not stop.is_set():
                 found = caller.call()
                 with lock:

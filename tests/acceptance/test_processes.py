@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from prometheus_client.openmetrics import parser
 
+from gw.run import EXIT_FAILED
 from tests.support.client import NANO_PER_USD
 from tests.support.house import House, house, model
 from tests.support.scrape import Admin
@@ -91,6 +92,59 @@ def test_process_that_dies_is_replaced_and_its_calls_are_settled(h: House) -> No
     page = Admin(h.gateway.admin_url).page()
     assert page.total("gw_process_restarts_total") == COUNT
     assert page.total("gw_processes_running") == COUNT
+
+
+def test_process_that_hangs_is_replaced_and_its_calls_are_settled(h: House) -> None:
+    h.gateway.terminate()
+    h.write(worker_silence_seconds=2)
+    h.start()
+    tenant = h.tenant()
+    with ExitStack() as calls:
+        for _ in range(8):  # the kernel deals them out
+            call = calls.enter_context(
+                tenant.client.begin_chat(stream=True, sim={"endless": True, "delay_event_ms": 10})
+            )
+            call.read_until(b"data:")
+        before = workers(h)
+        hung = min(before)
+        os.kill(hung, signal.SIGSTOP)
+        until(lambda: hung not in workers(h), what="its end")
+        until(lambda: len(workers(h) - before) == 1, what="its replacement")
+        assert workers(h) & before == before - {hung}  # the other one was heard
+    until(lambda: readiness(h) == 200, what="ready again")
+    until(lambda: h.held_nano_usd(tenant) == 0, what="every call settled")
+    assert {row["status"] for row in h.rows(tenant)} == {"interrupted"}
+    (line,) = h.events("process_hung")
+    assert line["pid"] == hung
+    assert Admin(h.gateway.admin_url).page().total("gw_processes_hung_total") == 1
+
+
+def test_parent_that_was_paused_kills_nobody(h: House) -> None:
+    h.gateway.terminate()
+    h.write(worker_silence_seconds=0.5)
+    h.start()
+    before = workers(h)
+    h.gateway.popen.send_signal(signal.SIGSTOP)
+    tenant = h.tenant()
+    began = time.monotonic()
+    while time.monotonic() - began < 2.0:  # longer than any worker may be silent
+        assert tenant.client.chat().status == 200
+    h.gateway.popen.send_signal(signal.SIGCONT)
+    until(lambda: readiness(h) == 200, what="the parent")
+    began = time.monotonic()
+    while time.monotonic() - began < 1.0:
+        assert workers(h) == before
+
+
+def test_process_that_hangs_while_it_drains_is_not_waited_for(h: House) -> None:
+    h.gateway.terminate()
+    h.write(worker_silence_seconds=2)
+    h.start()
+    os.kill(min(workers(h)), signal.SIGSTOP)
+    assert h.gateway.terminate() == EXIT_FAILED
+    assert len(h.events("process_hung")) == 1
+    h.gateway.close()
+    h.start()
 
 
 def test_reload_reaches_every_process(h: House) -> None:

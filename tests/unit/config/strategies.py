@@ -89,6 +89,7 @@ tops = st.fixed_dictionaries(
     optional={
         "secret": secrets,
         "drain_seconds": st.integers(0, 1000),
+        "worker_silence_seconds": st.integers(1, 1000),
         "log_level": st.sampled_from(tuple(LEVELS)) | st.none(),
         "max_body_mb": st.integers(1, 1024),
         "max_bodies_mb": st.integers(1, 4096),

@@ -27,6 +27,7 @@ OTHERS: dict[str, tuple[str, Any]] = {
     "idempotency_max_bytes": ("idempotency_max_kb", 7),
     "precharge": ("precharge", "whole_body"),
     "shed_delay_ms": ("shed_delay_ms", 7),
+    "worker_silence_seconds": ("worker_silence_seconds", 7.0),
     "max_bodies_bytes": ("max_bodies_mb", 7),
 }
 

@@ -21,6 +21,9 @@ class FakeWorker:
         self.texts = [text]
         self.end = asyncio.Event()
         self.process = SimpleNamespace(pid=0)
+        self.pid = 0
+        self.heard_at = 0.0
+        self.is_running = True
 
     async def reload(self, text: str) -> bool:
         self.texts.append(text)
@@ -46,7 +49,12 @@ class World:
         self.clock = FakeClock()
         self.metrics = FleetMetrics()
         self.fleet = Fleet(
-            "old", count=2, start=self._start, clock=self.clock, metrics=self.metrics
+            "old",
+            count=2,
+            start=self._start,
+            silence_seconds=1e6,
+            clock=self.clock,
+            metrics=self.metrics,
         )
 
     async def _start(self, text: str) -> Worker:
@@ -59,7 +67,9 @@ class World:
         """One ends, and another one is on its way to its place."""
         self.gate.clear()
         self.started[0].end.set()
-        await eventually(lambda: self.clock.sleepers == 1, what="a moment before its replacement")
+        await eventually(
+            lambda: self.clock.sleepers == 2, what="a moment before its replacement"
+        )  # the watch sleeps, too
         self.clock.advance(0.0)
         await eventually(lambda: len(self.started) == 3, what="its replacement")
         return self.started[2]

@@ -1,0 +1,150 @@
+"""A gateway that is ended and replaced while clients call: what do they lose?
+
+    python -m loadtests.attacks.rolling_restart [--processes 1 2] [--restarts 3] [--clients 20]
+
+First clients stream over kept connections when SIGTERM comes, and each makes its next call as its
+stream ends. Then clients call in a loop, half of them over kept connections, while one gateway
+after the other takes the port over; they try again when they are refused a connection, and only
+then. Prints what became of the calls, and of each gateway that ended: its exit code, its open holds
+and what `gw ledger verify` says at once. Exits 1 if anything is not as it should be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import signal
+import socket
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from tests.support.caller import Caller, outcome
+from tests.support.client import NANO_PER_USD
+from tests.support.folders import temporary_folder
+from tests.support.house import House, house
+from tests.support.postgres import PostgresForTests, running_postgres
+from tests.support.processes import CommandFailed, ProcessDied
+
+CREDIT_NANO_USD = 1000 * NANO_PER_USD
+# What a call may come to: a client can tell each of them from a failure.
+FINE = {"200", "refused", "closed", "asked to come back"}
+CALLING_SECONDS = 1.0  # between the steps of a restart
+
+
+def ended(h: House) -> tuple[int, int, bool]:
+    """Wait for the end; return exit code, open holds, and whether the ledger adds up at once."""
+    code = h.gateway.wait()
+    holds: int = h.query("SELECT count(*) FROM holds")[0]["count"]
+    try:
+        h.verify()
+    except CommandFailed:
+        return code, holds, False
+    return code, holds, True
+
+
+def drain(h: House, clients: int) -> bool:
+    """End a gateway on which clients stream, each of whom goes on calling."""
+    tenant = h.tenant(nano_usd=CREDIT_NANO_USD)
+    callers = [Caller(h.gateway.url, tenant.key) for _ in range(clients)]
+
+    def begin(place: int) -> http.client.HTTPResponse:
+        sim = {"events": 20 + 2 * place, "delay_event_ms": 20}
+        return callers[place].begin(stream=True, sim=sim)
+
+    def goes_on(caller: Caller, answer: http.client.HTTPResponse) -> list[str]:
+        seen = [outcome(answer, is_stream=True)]
+        while seen[-1] == "200" and len(seen) < 4:
+            seen.append(caller.call(stream=True))
+        return seen
+
+    with ThreadPoolExecutor(clients) as pool:
+        answers = list(pool.map(begin, range(clients)))
+        h.gateway.popen.send_signal(signal.SIGTERM)
+        counts = Counter(one for seen in pool.map(goes_on, callers, answers) for one in seen)
+    code, holds, is_proven = ended(h)
+    for caller in callers:
+        caller.close()
+    print(f"  drain: {dict(counts)}; exit {code}, {holds} holds open, ledger proven: {is_proven}")
+    return counts.keys() <= FINE and (code, holds, is_proven) == (0, 0, True)
+
+
+def restart(h: House, clients: int, restarts: int) -> bool:
+    """Replace a gateway again and again under clients that only mind a refused connection."""
+    tenant = h.tenant(nano_usd=CREDIT_NANO_USD)
+    counts: Counter[str] = Counter()
+    stop, lock = threading.Event(), threading.Lock()
+
+    def calls(*, keeps: bool) -> None:
+        with closing(Caller(h.gateway.url, tenant.key)) as caller:
+            while not stop.is_set():
+                found = caller.call()
+                with lock:
+                    counts[found] += 1
+                if not keeps:
+                    caller.close()
+
+    codes = []
+    with ThreadPoolExecutor(clients) as pool:
+        running = [pool.submit(calls, keeps=place % 2 == 0) for place in range(clients)]
+        try:
+            for _ in range(restarts):
+                time.sleep(CALLING_SECONDS)
+                old = h.gateway
+                h.start()
+                time.sleep(CALLING_SECONDS)
+                codes.append(old.terminate())
+                old.close()
+        except ProcessDied as died:
+            print(f"  no gateway beside another one: {str(died).splitlines()[-1]}")
+            return False
+        finally:
+            stop.set()
+        for one in running:
+            one.result()
+    failed = {name: count for name, count in counts.items() if name not in ("200", "refused")}
+    print(f"  restarts: {counts['200']} calls answered, {failed or 'none'} failed, exits {codes}")
+    return not failed and not any(codes)
+
+
+@contextmanager
+def gateway(postgres: PostgresForTests, processes: int) -> Iterator[House]:
+    """One on a port of its own, which the next one can take, too."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        listen = f"127.0.0.1:{probe.getsockname()[1]}"
+    with (
+        temporary_folder() as folder,
+        postgres.database() as url,
+        house(url, Path(folder), processes=processes, listen=listen) as built,
+    ):
+        yield built
+
+
+def main() -> int:
+    """Attack, and say whether all is as it should be."""
+    parser = argparse.ArgumentParser(description="End and replace gateways under load.")
+    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--restarts", type=int, default=3)
+    parser.add_argument("--clients", type=int, default=20)
+    options = parser.parse_args()
+    is_fine = True
+    with temporary_folder() as folder, running_postgres(folder) as postgres:
+        for processes in options.processes:
+            print(f"{processes} processes", flush=True)
+            with gateway(postgres, processes) as h:
+                for _ in range(options.restarts):
+                    is_fine &= drain(h, options.clients)
+                    h.gateway.close()
+                    h.start()
+                is_fine &= restart(h, options.clients, options.restarts)
+    return 0 if is_fine else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,54 @@
+"""A client that keeps its connection, as most libraries do, and says what became of each call."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from typing import Any
+from urllib.parse import urlsplit
+
+from tests.support.client import CHAT, chat_body
+from tests.support.waiting import PATIENCE_SECONDS
+
+
+class Caller:
+    """A client that keeps its connection, and tries again when it is refused one, only then."""
+
+    def __init__(self, url: str, key: str) -> None:
+        self._connection = http.client.HTTPConnection(
+            urlsplit(url).netloc, timeout=PATIENCE_SECONDS
+        )
+        self._headers = {"Authorization": f"Bearer {key}"}
+
+    def begin(self, **members: Any) -> http.client.HTTPResponse:
+        """Send a call, and return its answer when its head is there."""
+        body = json.dumps(chat_body(**members)).encode()
+        self._connection.request("POST", CHAT, body, self._headers)
+        return self._connection.getresponse()
+
+    def call(self, **members: Any) -> str:
+        """What became of one call."""
+        try:
+            return outcome(self.begin(**members), is_stream=bool(members.get("stream")))
+        except ConnectionRefusedError:
+            return "refused"
+        except http.client.RemoteDisconnected:
+            return "closed"
+        except ConnectionError as error:
+            return type(error).__name__
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def outcome(answer: http.client.HTTPResponse, *, is_stream: bool) -> str:
+    """What a client says of an answer that has begun."""
+    try:
+        body = answer.read()
+    except (http.client.IncompleteRead, ConnectionError):
+        return f"cut {answer.status}"
+    if answer.status == 503:
+        is_told = answer.headers["Retry-After"] and answer.headers["Connection"] == "close"
+        return "asked to come back" if is_told else "503"
+    is_whole = not is_stream or body.endswith(b"data: [DONE]\n\n")
+    return str(answer.status) if is_whole else f"cut {answer.status}"
