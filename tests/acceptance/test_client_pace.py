@@ -16,6 +16,7 @@ from typing import Any
 import psycopg2
 import pytest
 
+from loadtests.attacks.connections import Attack
 from tests.support.client import HELLO, Call, Client
 from tests.support.house import House
 from tests.support.tenants import Tenant
@@ -179,3 +180,19 @@ def test_slow_readers_keep_nobody_else_waiting(h: House, tenant: Tenant) -> None
             stack.enter_context(begin_flood(tenant.client)).begun()
         stalled(h)
         assert tenant.client.chat().status == 200  # they stay for longer than a client waits
+
+
+def test_client_that_pipelines_and_reads_nothing_is_read_no_further(h: House) -> None:
+    """And has the gateway hold nothing of what it asks, which needs no key."""
+    before = resident_bytes(h)
+    asked = b"GET /v1/models HTTP/1.1\r\nHost: a\r\n\r\n" * 100_000
+    hostile = Attack(h.gateway.url, asked, connections=1, is_slow=False, ends=False)
+    try:
+        sent = -1
+        while sent < hostile.sent_bytes:  # until it is taken no more of
+            sent = hostile.sent_bytes
+            hostile.go_on(1.0)
+        assert resident_bytes(h) - before < 16 * 1024 * 1024
+        assert h.client.get("/v1/key/balance").status == 200
+    finally:
+        hostile.leave()
