@@ -6,7 +6,8 @@ come out (`attempt.py` reads the first of them, `relay.py` all others).
 
 from __future__ import annotations
 
-from channels.errors import UpstreamError
+from channels.errors import UpstreamError, UpstreamMalformed
+from channels.offload.weight import values_in
 from channels.protocols.alike import AlikeEvents
 from channels.protocols.dialect import Meter
 from channels.protocols.error_body import ErrorMembers
@@ -21,6 +22,10 @@ from gw.calls.unreadable import unreadable
 STEPS_MAX = 8
 # Comments that are kept back until the first event comes.
 EARLY_BYTES_MAX = 64 * 1024
+# A long event is an image, or a long text. One of more values than these is nothing to translate:
+# that would hold up the loop, and nothing that a model says has so many.
+LONG_EVENT_BYTES = 256 * 1024
+EVENT_VALUES_MAX = 50_000
 
 
 class EventBlocks:
@@ -206,7 +211,10 @@ class EventBlocks:
             if event.data is None:
                 kept.append(self._framing.event(event))
                 self._early_bytes += len(kept[-1])
-            elif self._meter.event(event.data) or self._forwards_usage:
+                continue
+            if self._translated is not None:
+                _refuse_heavy(event.data)
+            if self._meter.event(event.data) or self._forwards_usage:
                 kept.append(self._framing.event(event))
                 if not self._has_begun:
                     self._has_begun = bool(kept[-1])
@@ -236,3 +244,9 @@ class EventBlocks:
         error = self._translated.failed or self._meter.error_seen
         if error is not None:
             raise ErrorReported(ErrorMembers(error.message))
+
+
+def _refuse_heavy(data: bytes) -> None:
+    """Raise UpstreamMalformed for an event of too many values."""
+    if len(data) > LONG_EVENT_BYTES and values_in(data) > EVENT_VALUES_MAX:
+        raise UpstreamMalformed(f"an event of more than {EVENT_VALUES_MAX} values")

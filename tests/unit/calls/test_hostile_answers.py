@@ -179,3 +179,23 @@ def test_fault_in_reading_is_told_in_the_log_and_tried_elsewhere(
             assert told.attempts == ["upstream_malformed"]
 
     run(main())
+
+
+def in_reads(taken: EventBlocks, event: bytes) -> bytes:
+    """What comes of an event that comes in several reads."""
+    starts = range(0, len(event), 100_000)
+    return b"".join([taken.take(event[start : start + 100_000]) for start in starts])
+
+
+def test_event_of_too_many_values_is_not_translated_and_an_image_is() -> None:
+    lists = b'data: {"choices":[{"index":0,"delta":{"content":"x"}}],"x":[%b[]]}\n\n'
+    heavy = lists % (b"[]," * 200_000)
+    taken = new_blocks(speech_of("messages over chat"))
+    with pytest.raises(UpstreamError, match=r"not what its protocol promises"):
+        in_reads(taken, heavy)
+    picture = b"abcd" * 500_000
+    native = b'data: {"candidates":[{"content":{"parts":[{"inlineData":{"mimeType":"image/png",'
+    event = native + b'"data":"' + picture + b'"}}]}}]}\n\n'
+    taken = new_blocks(speech_of("chat over native"))
+    assert picture in in_reads(taken, event)
+    assert new_blocks(speech_of("chat")).take(heavy) == heavy  # natively nothing of it is built
