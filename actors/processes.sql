@@ -33,7 +33,7 @@ SELECT process_bury(%s, %s, %s)
 -- orphans --
 -- Processes that left no row behind, only holds older than so many seconds: these may hold nothing more.
 SELECT DISTINCT h.process_id FROM holds h
-WHERE h.created_at < now() - make_interval(secs => %s) AND NOT EXISTS (SELECT FROM processes p WHERE p.id = h.process_id)
+WHERE h.process_id IS NOT NULL AND h.created_at < now() - make_interval(secs => %s) AND NOT EXISTS (SELECT FROM processes p WHERE p.id = h.process_id)
 
 -- holds_of --
 -- The open holds of a process, oldest first.

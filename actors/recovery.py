@@ -10,6 +10,8 @@ That can be a mistake, so it is told before anything is settled: a process decla
 more money under its id (`identity.py`). Its calls end as `interrupted` at what they were last known
 to have delivered, and are corrected, row and cost, should their true settlements come after all.
 Going through the ledger like any settlement, two processes that recover the same calls do no harm.
+
+What a job has taken over (`wallet/jobs.py`) is no process's any more, and none of this concerns it.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ from actors.heartbeat import Heartbeat
 from actors.identity import SQL
 from actors.live import LiveCalls
 from actors.store.database import Database, StoreUnavailable
-from actors.wallet.ledger import read_holds_summary
-from actors.wallet.messages import CallFacts, LedgerUnavailable, Outcome
+from actors.wallet.ledger import facts_of_hold, read_holds_summary
+from actors.wallet.messages import LedgerUnavailable, Outcome
 from actors.wallet.wallets import Wallets
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
@@ -150,14 +152,7 @@ class Recovery:
         delivered = ujson.loads(delivered_text) if delivered_text else {}
         now = self._clock.now()
         self._wallets.recover(
-            CallFacts(
-                call_id=UUID(call_id),
-                account_id=account_id,
-                key_id=key_id,
-                protocol=call["protocol"],
-                model=call["model"],
-                submitted_at=call["submitted_at"],
-            ),
+            facts_of_hold(call_id, account_id, key_id, call),
             Outcome(
                 status="interrupted",
                 cost_nano_usd=delivered.get("cost", 0),

@@ -23,6 +23,11 @@ LOCK_KEY = 0x67775F6D69677261
 # For one migration of a large table, and for waiting until another process has done it.
 PATIENCE_SECONDS = 24 * 3600.0
 SQL = load("actors.store", "schema_migrations.sql")
+WAY_OUT = (
+    "A database made before the first release cannot be taken over: start with an empty one "
+    "(another database_url, or without one another data_dir), or go on with the program that made "
+    "it"
+)
 
 
 class MigrationFault(Exception):
@@ -84,7 +89,7 @@ def pending(migrations: list[Migration], applied: list[tuple[int, str, str]]) ->
         if version != migration.version or checksum != migration.checksum:
             raise MigrationFault(
                 f"{migration.name} is not the file that was applied to the database as {name} "
-                f"(number {version}); applied migrations are never edited{_way_out(version)}"
+                f"(number {version}); applied migrations are never edited. {WAY_OUT}"
             )
     if len(applied) > len(migrations):
         version, name, _ = applied[-1]
@@ -93,17 +98,6 @@ def pending(migrations: list[Migration], applied: list[tuple[int, str, str]]) ->
             f"this program knows {len(migrations)} migrations"
         )
     return migrations[len(applied) :]
-
-
-def _way_out(version: int) -> str:
-    """What to do about a file that was edited; the first one was until the first release."""
-    if version > 1:
-        return ""
-    return (
-        ". A database made before the first release cannot be taken over: start with an empty one "
-        "(another `database_url`, or without one another `data_dir`), or go on with the program "
-        "that made it"
-    )
 
 
 async def _apply(session: Session, migration: Migration) -> None:

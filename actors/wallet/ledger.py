@@ -6,7 +6,7 @@ when, and what happens when the database is away is the writer's business (`writ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 from uuid import UUID
@@ -16,7 +16,7 @@ import ujson
 from actors.store.database import Database, StoreUnavailable
 from actors.store.queries import load
 from actors.wallet.claims import Standing
-from actors.wallet.messages import Hold, Record, RefusalReason, Settle, Void
+from actors.wallet.messages import CallFacts, Hold, Record, RefusalReason, Settle, Void
 from actors.wallet.parameters import parameters
 
 SQL = load("actors.wallet", "ledger.sql")
@@ -148,8 +148,20 @@ async def read_spending(database: Database, *, account_id: str, key_id: str) -> 
     )
 
 
+def facts_of_hold(call_id: str, account_id: str, key_id: str, call: Mapping[str, Any]) -> CallFacts:
+    """What an open hold knows of its call; `call` is its column of that name."""
+    return CallFacts(
+        call_id=UUID(call_id),
+        account_id=account_id,
+        key_id=key_id,
+        protocol=call["protocol"],
+        model=call["model"],
+        submitted_at=call["submitted_at"],
+    )
+
+
 async def read_holds_summary(database: Database) -> tuple[int, float]:
-    """How many holds are open, and the age of the oldest in seconds."""
+    """How many holds are open, and the age in seconds of the oldest that a process has."""
     row = await database.fetch_one(SQL["holds_summary"])
     assert row is not None
     return int(row[0]), float(row[1])

@@ -31,5 +31,6 @@ WITH credited AS (
 SELECT balance_nano_usd FROM credited
 
 -- holds_summary --
--- How many holds are open anywhere and how old the oldest is, in seconds.
-SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 FROM holds
+-- How many holds are open anywhere, and how old the oldest of a process is, in seconds: those of jobs stand for hours.
+SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at) FILTER (WHERE process_id IS NOT NULL)), 0)::float8
+FROM holds

@@ -35,6 +35,7 @@ class Hold(Struct, frozen=True, kw_only=True):
 
     `detail` is what its row will say of the price, should this process die.
     With a claim, only when the account's idempotency key is free, which it is not from then on.
+    `job_id`: of the job that the call is to begin; it takes the hold over when it has (`jobs.py`).
     """
 
     facts: CallFacts
@@ -42,6 +43,7 @@ class Hold(Struct, frozen=True, kw_only=True):
     cap_nano_usd: int | None = None
     detail: Mapping[str, Any] | None = None
     claim: Claim | None = None
+    job_id: str | None = None
 
 
 class Granted(Struct, frozen=True, kw_only=True):

@@ -199,7 +199,7 @@ def _call(hold: Hold) -> dict[str, Any]:
 def _unusual(
     settlements: Sequence[Settle | Void], holds: Sequence[Hold]
 ) -> dict[str, list[Any]] | None:
-    """Idempotency keys, and which settlements are recovery's; None, as nearly always: neither."""
+    """Idempotency keys, which settlements are recovery's, and what calls begin; None: nothing."""
     wanted = [
         {
             "seq": seq,
@@ -218,7 +218,22 @@ def _unusual(
     recovered = [
         s.facts.call_id.hex for s in settlements if isinstance(s, Settle) and s.is_recovery
     ]
-    found: dict[str, list[Any]] = {"wanted": wanted, "ended": ended, "recovered": recovered}
+    jobs = [
+        {
+            "seq": seq,
+            "id": hold.job_id,
+            "call_id": hold.facts.call_id.hex,
+            "account_id": hold.facts.account_id,
+        }
+        for seq, hold in enumerate(holds)
+        if hold.job_id is not None
+    ]
+    found: dict[str, list[Any]] = {
+        "wanted": wanted,
+        "ended": ended,
+        "recovered": recovered,
+        "jobs": jobs,
+    }
     return {name: said for name, said in found.items() if said} or None
 
 

@@ -133,17 +133,22 @@ WHERE NOT EXISTS (SELECT FROM entries e
                   WHERE e.call_id = i.call_id AND e.kind = 'hold' AND e.account_id = i.account_id)
 
 -- kept_answer_is_settled --
--- Every remembered answer, kept or too large, is that of a settled call.
+-- Every remembered answer, kept or too large, is that of a settled call, or of one that began a job.
 SELECT i.account_id, i.key, i.call_id::text, i.state FROM idempotency i
-WHERE i.state <> 'executing'
+WHERE i.state <> 'executing' AND NOT EXISTS (SELECT FROM jobs j WHERE j.call_id = i.call_id)
   AND NOT EXISTS (SELECT FROM entries e WHERE e.call_id = i.call_id AND e.kind IN ('settle', 'correction'))
 
 -- hold_has_a_live_call --
--- No hold is left by a process that gives no sign of life.
+-- No hold is left by a process that gives no sign of life, and one that outlives its process is that of a job.
 SELECT h.call_id::text, h.account_id, h.amount_nano_usd,
        extract(epoch FROM now() - h.created_at)::bigint
 FROM holds h LEFT JOIN processes p ON p.id = h.process_id
-WHERE p.id IS NULL OR p.heartbeat_at < now() - interval '30 seconds'
+WHERE h.process_id IS NOT NULL AND (p.id IS NULL OR p.heartbeat_at < now() - interval '30 seconds')
+UNION ALL
+SELECT h.call_id::text, h.account_id, h.amount_nano_usd, extract(epoch FROM now() - h.created_at)::bigint
+FROM holds h
+WHERE (h.process_id IS NULL OR h.job_id IS NOT NULL)
+  AND NOT EXISTS (SELECT FROM jobs j WHERE (j.id, j.call_id, j.account_id) = (h.job_id, h.call_id, h.account_id))
 
 -- rollup_is_sum_of_rows --
 -- What the call log adds up per hour and per day is what its rows say.

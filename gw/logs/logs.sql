@@ -77,11 +77,11 @@ SELECT r.* FROM found JOIN call_log_rows r USING (created_at, id) WHERE {passes}
 ORDER BY %(direction)s * extract(epoch FROM r.created_at), %(direction)s * r.id LIMIT %(limit)s
 
 -- in_flight --
--- Async jobs that have not settled, newest first: their holds know the task. A call that is answered
--- while its client waits has none.
-SELECT h.call ->> 'task_id', h.call_id::text, to_timestamp((h.call ->> 'submitted_at')::float8),
+-- Jobs that have not settled, newest first, from when their holds are theirs. A call that is answered while its client
+-- waits has none.
+SELECT h.job_id, h.call_id::text, to_timestamp((h.call ->> 'submitted_at')::float8),
     h.key_id, k.name, k.prefix, h.call ->> 'model', h.amount_nano_usd
 FROM holds h LEFT JOIN keys k ON k.id = h.key_id
 WHERE h.account_id = %(account)s AND (%(key)s IS NULL OR h.key_id = %(key)s)
-    AND h.call ->> 'task_id' IS NOT NULL
+    AND h.process_id IS NULL
 ORDER BY h.created_at DESC LIMIT %(limit)s

@@ -17,7 +17,7 @@ import ujson
 
 from actors.identity import SQL as PROCESS_SQL
 from actors.store.database import StatementRefused, StoreUnavailable
-from actors.wallet import ledger, verify
+from actors.wallet import jobs, ledger, verify
 from tests.support.composite import read_rows
 from tests.support.fake_claims import FakeClaims
 
@@ -38,6 +38,7 @@ class FakeLedger:
     recovered: dict[UUID, bool] = field(default_factory=dict)
     corrections: dict[UUID, int] = field(default_factory=dict)  # what was booked
     buried: set[str] = field(default_factory=set)
+    jobs: dict[str, UUID] = field(default_factory=dict)
     # What goes wrong next: before the statement, or after it has committed.
     lose_before: int = 0
     lose_after: int = 0
@@ -89,6 +90,10 @@ class FakeLedger:
             if account_id not in self.balances:
                 return []
             return [(self.balances[account_id], self.held[account_id])]
+        if sql == jobs.SQL["hand_over"]:
+            return [(self._hand_over(*params),)]
+        if sql == jobs.SQL["open_job"]:
+            return self._open_job(*params)
         assert sql == ledger.SQL["spending"], sql
         account_id, key_id = params
         return [
@@ -116,6 +121,7 @@ class FakeLedger:
             [] if is_buried else wanted,
             ujson.loads(rows) if rows is not None else [],
             ujson.loads(unusual) if unusual is not None else None,
+            process,
         )
         if is_buried:
             answer["refused"] = [[hold["seq"], ledger.BURIED] for hold in wanted]
@@ -135,6 +141,7 @@ class FakeLedger:
         holds: list[dict[str, Any]],
         rows: list[dict[str, Any]],
         unusual: dict[str, list[Any]] | None,
+        process_id: str,
     ) -> dict[str, Any]:
         unusual = unusual or {}
         recovered = unusual.get("recovered", ())
@@ -153,6 +160,7 @@ class FakeLedger:
             if end["call_id"] in (*settled, *corrected, *given_up):
                 self.claims.end(end)
         wanted = {want["seq"]: want for want in unusual.get("wanted", ())}
+        begun = {job["seq"]: job for job in unusual.get("jobs", ())}
         refused, taken = [], []
         ordered = sorted(holds, key=lambda h: (h["account_id"], h["seq"]))
         for hold in ordered:
@@ -162,11 +170,15 @@ class FakeLedger:
                 if standing is not None:
                     taken.append([hold["seq"], standing])
                     continue
-            reason = self._hold(hold)
+            is_repeat = UUID(hold["call_id"]) in self.holds
+            reason = self._hold({**hold, "process_id": process_id, "job_id": None})
             if reason is not None:
                 refused.append([hold["seq"], reason])
-            elif want is not None:
+                continue
+            if want is not None:
                 self.claims.claim(want)
+            if (job := begun.get(hold["seq"])) is not None and not is_repeat:
+                self._begin(job)
         for row in rows:
             self._record(row)
         return {
@@ -195,9 +207,12 @@ class FakeLedger:
 
     def _settle(self, settlement: dict[str, Any], recovered: Collection[str]) -> bool:
         call_id = UUID(settlement["call_id"])
-        hold = self.holds.pop(call_id, None)
+        hold = self.holds.get(call_id)
         if hold is None:
             return False
+        if settlement["call_id"] in recovered and hold["process_id"] is None:  # its job's
+            return False
+        del self.holds[call_id]
         if settlement["call_id"] in recovered:
             self.recovered[call_id] = call_id not in self.rows
             if call_id in self.rows:  # its client was refused: what it holds goes back
@@ -265,6 +280,29 @@ class FakeLedger:
         self.entries.append((account, key, call_id, "hold", 0, hold["amount"]))
         return None
 
+    def _begin(self, job: Mapping[str, Any]) -> None:
+        call_id = UUID(job["call_id"])
+        assert job["id"] not in self.jobs
+        self.jobs[job["id"]] = call_id
+        self.holds[call_id]["job_id"] = job["id"]
+
+    def _hand_over(self, call: str, ended: str | None) -> bool:
+        hold = self.holds.get(UUID(call))
+        if hold is None or hold["job_id"] is None:
+            return False
+        hold["process_id"] = None
+        for end in ujson.loads(ended) if ended is not None else ():
+            self.claims.end(end)
+        return True
+
+    def _open_job(self, job_id: str) -> list[tuple[Any, ...]]:
+        call_id = self.jobs.get(job_id)
+        hold = self.holds.get(call_id) if call_id is not None else None
+        if hold is None or hold["process_id"] is not None:
+            return []
+        call = ujson.dumps(hold["call"])
+        return [(str(call_id), hold["account_id"], hold["key_id"], call, hold["amount"])]
+
     def _top_up(self, account_id: str, amount: int, kind: str) -> int:
         self.balances[account_id] += amount
         self.entries.append((account_id, None, None, kind, amount, 0))
@@ -306,8 +344,12 @@ class FakeLedger:
         for (account, _), row in self.claims.rows.items():
             if (account, row.call_id) not in held:
                 found.append("key_was_claimed_by_a_call")
-            if row.state != "executing" and row.call_id not in settled:
+            if row.state != "executing" and row.call_id not in {*settled, *self.jobs.values()}:
                 found.append("kept_answer_is_settled")
+        for call_id, hold in self.holds.items():
+            job_id = hold["job_id"]
+            if (hold["process_id"] or job_id) is None or self.jobs.get(job_id, call_id) != call_id:
+                found.append("hold_has_a_live_call")
         assert set(found) <= set(verify.INVARIANTS)
         return found
 

@@ -13,6 +13,7 @@ from uuid import UUID
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
 
+from actors.wallet.jobs import OpenJob
 from actors.wallet.ledger import Applied, Batch
 from actors.wallet.messages import CallFacts, Hold, Outcome, Record, Settle, Void
 
@@ -40,6 +41,8 @@ class LedgerMachine(RuleBasedStateMachine):
         self.rows: dict[UUID, tuple[str, int]] = {}  # status and cost
         self.recovered: dict[UUID, str] = {}  # and the key; those that are not corrected
         self.ever_recovered: set[UUID] = set()
+        self.jobs: dict[UUID, str] = {}  # of calls that were granted one
+        self.handed_over: set[UUID] = set()
         self.is_buried = False
         self.counter = 0
         self.last: Batch | None = None
@@ -68,6 +71,13 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def sign_on_again(self) -> None:
         """The process goes on under another id."""
+        raise NotImplementedError
+
+    def hand_over(self, call_id: UUID) -> bool:
+        """The job of a call takes over what it holds."""
+        raise NotImplementedError
+
+    def open_job(self, job_id: str) -> OpenJob | None:
         raise NotImplementedError
 
     # Rules
@@ -102,6 +112,29 @@ class LedgerMachine(RuleBasedStateMachine):
                 self.open[f.call_id] = (account, key, amount)
         return multiple(*facts)
 
+    @rule(target=calls, account=accounts, amount=amounts, is_submitted=st.booleans())
+    def begin_a_job(self, account: str, amount: int, is_submitted: bool) -> Any:
+        """It may also stay with its process for a while, or until that dies."""
+        facts = self.new_facts(account, KEYS[account][0])
+        job_id = f"job_{facts.call_id.int}"
+        applied = self.run(Batch(holds=[Hold(facts=facts, amount_nano_usd=amount, job_id=job_id)]))
+        expected = self.expect_hold(account, facts.key_id, amount, None)
+        assert applied.refused.get(0) == expected
+        if expected is None:
+            self.open[facts.call_id] = (account, facts.key_id, amount)
+            self.jobs[facts.call_id] = job_id
+        if is_submitted:
+            self.hand_it_over(facts)
+        return facts
+
+    @rule(facts=calls)
+    def hand_it_over(self, facts: CallFacts) -> None:
+        """Also a call that begins none, one that has ended, and a second time."""
+        has_one = facts.call_id in self.open and facts.call_id in self.jobs
+        assert self.hand_over(facts.call_id) == has_one
+        if has_one:
+            self.handed_over.add(facts.call_id)
+
     @rule(facts=calls, cost=st.integers(min_value=0, max_value=800))
     def settle(self, facts: CallFacts, cost: int) -> None:
         """Less, equal, more than the hold; again; or for a call that was never admitted."""
@@ -114,7 +147,8 @@ class LedgerMachine(RuleBasedStateMachine):
     def recover(self, facts: CallFacts, cost: int) -> None:
         """Others settle a call, by mistake or not; its own settlement may follow, or have come."""
         applied = self.run(Batch(settlements=[recovery(facts, cost)]))
-        is_open = facts.call_id in self.open
+        # What a job has taken over is nobody's to recover.
+        is_open = facts.call_id in self.open and facts.call_id not in self.handed_over
         assert applied.settled == ({facts.call_id} if is_open else set())
         assert applied.corrected == set()
         if is_open:
@@ -201,6 +235,18 @@ class LedgerMachine(RuleBasedStateMachine):
     def every_call_has_its_one_row(self) -> None:
         expected = sorted((call, *row) for call, row in self.rows.items())
         assert sorted(self.log_rows()) == expected
+
+    @invariant()
+    def open_jobs_can_be_ended_by_anybody(self) -> None:
+        for call_id, job_id in self.jobs.items():
+            found = self.open_job(job_id)
+            is_open = call_id in self.open and call_id in self.handed_over
+            assert (found is not None) == is_open
+            if found is not None:
+                assert (found.facts.call_id, found.amount_nano_usd) == (
+                    call_id,
+                    self.open[call_id][2],
+                )
 
     @invariant()
     def ledger_verifies(self) -> None:

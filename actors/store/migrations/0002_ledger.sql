@@ -27,16 +27,29 @@ CREATE TRIGGER entries_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON entrie
 
 -- One row per call under way. `call` is what recovery needs to write the terminal row of a call
 -- whose process died; `delivered` is what that process last said it had delivered, priced.
+--
+-- A hold belongs to the process that serves its call and is settled when that dies; or, once `process_id` is null, to
+-- the job that the call began (`job_hand_over`), which outlives every process and is ended by any.
 CREATE TABLE holds (
     call_id         uuid PRIMARY KEY,
     account_id      text NOT NULL,
     key_id          text NOT NULL,
-    process_id      text NOT NULL,
+    process_id      text,
     amount_nano_usd bigint NOT NULL,
     created_at      timestamptz NOT NULL DEFAULT now(),
     call            json NOT NULL,
-    delivered       json
+    delivered       json,
+    job_id          text              -- null: the call ends with its answer
 ) WITH (fillfactor = 70);
+
+-- What calls began that go on after their answers, made in the transaction that holds the money. A job is open as long
+-- as the hold of its call is.
+CREATE TABLE jobs (
+    id         text PRIMARY KEY,
+    call_id    uuid NOT NULL UNIQUE,
+    account_id text NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now()
+);
 
 -- `pid_started` tells a process from another that was given its pid later (field 22 of /proc/PID/stat, clock
 -- ticks since the boot); 0: not known. A process that was declared dead keeps its row, and may hold no more

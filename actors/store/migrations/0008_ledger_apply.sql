@@ -8,9 +8,10 @@
 -- p_holds        null: none
 -- p_calls        [call], one for each hold: what recovery needs to write the row
 -- p_rows         [{account_id, key_id, request_id, row columns…}]   calls that never held anything; null: none
--- p_unusual      {wanted: […], ended: […], recovered: [call_id]}; null where a batch has none of these. `wanted`,
---                `ended`: idempotency keys of the holds and settlements above (see that table). `recovered`:
---                settlements that recovery makes for a process that it takes for dead.
+-- p_unusual      {wanted: […], ended: […], recovered: [call_id], jobs: […]}; null where a batch has none of these.
+--                `wanted`, `ended`: idempotency keys of the holds and settlements above (see that table).
+--                `recovered`: settlements that recovery makes for a process that it takes for dead. `jobs`: what
+--                calls begin that hold money above (see `jobs_begin`).
 --
 -- Returns {unsettled: [call_id], corrected: [call_id], refused: [[seq, reason]], taken: [[seq, standing]],
 -- accounts: [[id, balance, held]]}; `corrected` are those of the unsettled whose row and cost were corrected.
@@ -146,6 +147,9 @@ BEGIN
         END LOOP;
         IF granted <> '{}' THEN
             PERFORM ledger_write(p_process, NULL, NULL, p_holds, p_calls, granted);
+            IF p_unusual -> 'jobs' IS NOT NULL THEN
+                PERFORM jobs_begin(p_unusual -> 'jobs', granted);
+            END IF;
             IF claims IS NOT NULL THEN
                 PERFORM idempotency_claim(p_unusual -> 'wanted', granted);
             END IF;
@@ -178,9 +182,13 @@ BEGIN
     END IF;
 
     RETURN json_build_object(
-        'unsettled', CASE WHEN cardinality(written.settled) = cardinality(p_settlements) THEN '[]' ELSE coalesce(
-            (SELECT json_agg(call_id) FROM unnest(p_settlements)
-             WHERE (call_id = ANY (written.settled)) IS NOT TRUE), '[]') END,
+        'unsettled', CASE
+            WHEN p_settlements IS NULL OR cardinality(written.settled) = cardinality(p_settlements) THEN '[]'
+            -- Recovery's that were left alone do not stand in the settlements any more.
+            ELSE coalesce((
+                SELECT json_agg(call_id)
+                FROM (SELECT call_id FROM unnest(p_settlements) UNION SELECT unnest(recovered)) s
+                WHERE call_id IS NOT NULL AND (call_id = ANY (written.settled)) IS NOT TRUE), '[]') END,
         'corrected', array_to_json(corrected),
         'refused', array_to_json(refused),
         'taken', array_to_json(taken),

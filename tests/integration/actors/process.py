@@ -18,6 +18,7 @@ from actors.identity import ProcessIdentity
 from actors.live import Delivered, LiveCalls
 from actors.recovery import Recovery
 from actors.store.database import Database
+from actors.wallet.claims import Claim
 from actors.wallet.messages import CallFacts, Hold, Outcome
 from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
@@ -46,6 +47,8 @@ class Process:
         account_id: str = ACCOUNT,
         key_id: str = KEY,
         cap: int | None = None,
+        claim: Claim | None = None,
+        job_id: str | None = None,
     ) -> CallFacts:
         """Begin a call."""
         facts = CallFacts(
@@ -56,7 +59,10 @@ class Process:
             model="m",
             submitted_at=SystemClock().now(),
         )
-        await self.wallets.hold(Hold(facts=facts, amount_nano_usd=amount, cap_nano_usd=cap))
+        hold = Hold(
+            facts=facts, amount_nano_usd=amount, cap_nano_usd=cap, claim=claim, job_id=job_id
+        )
+        await self.wallets.hold(hold)
         return facts
 
     def lives(self, facts: CallFacts, *costs: int) -> None:

@@ -1,4 +1,4 @@
-"""Async jobs under way: open holds that know their task, and nobody else's."""
+"""Async jobs under way: holds that jobs have taken over, and nobody else's."""
 
 from __future__ import annotations
 
@@ -16,27 +16,25 @@ from tests.integration.logs.model import see
 from tests.integration.logs.table import NOW, Table
 
 SUBMITTED = datetime(2026, 11, 3, 12, tzinfo=UTC)
-JOB = (
-    f'{{"protocol": "videos", "model": "film", "submitted_at": {SUBMITTED.timestamp()},'
-    ' "task_id": "task_1"}'
-)
-CHAT = '{"protocol": "chat", "model": "m", "submitted_at": 1790000000.0}'
+FILM = f'{{"protocol": "videos", "model": "film", "submitted_at": {SUBMITTED.timestamp()}}}'
 
 
-async def hold(table: Table, number: int, account: str, key: str, call: str) -> None:
+async def hold(
+    table: Table, number: int, account: str, key: str, process: str | None = None
+) -> None:
     await table.database.execute(
-        "INSERT INTO holds (call_id, account_id, key_id, process_id, amount_nano_usd, call)"
-        " VALUES (%s, %s, %s, 'p', 1500000, %s)",
-        (str(UUID(int=number)), account, key, call),
+        "INSERT INTO holds (call_id, account_id, key_id, process_id, job_id, amount_nano_usd, call)"
+        " VALUES (%s, %s, %s, %s, %s, 1500000, %s)",
+        (str(UUID(int=number)), account, key, process, f"task_{number}", FILM),
     )
 
 
 def test_jobs_of_what_the_key_sees_are_shown_with_what_they_hold(table: Table) -> None:
     async def main() -> None:
-        await hold(table, 1, "acct_a", "key_a", JOB)
-        await hold(table, 2, "acct_a", "key_b", JOB)
-        await hold(table, 3, "acct_z", "key_z", JOB)
-        await hold(table, 4, "acct_a", "key_a", CHAT)
+        await hold(table, 1, "acct_a", "key_a")
+        await hold(table, 2, "acct_a", "key_b")
+        await hold(table, 3, "acct_z", "key_z")
+        await hold(table, 4, "acct_a", "key_a", process="p")  # is being submitted
         rendering = Rendering(credits_per_usd=Decimal(1000), redact=str)
         shown = {}
         narrow, foreign = (f"scope=account&key_id={key}" for key in ("key_b", "key_z"))

@@ -13,7 +13,8 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from actors.identity import SQL, ProcessIdentity, sign_on, sign_on_again
 from actors.store.database import Database
-from actors.wallet import ledger
+from actors.wallet import jobs, ledger
+from actors.wallet.jobs import OpenJob
 from actors.wallet.ledger import Applied, Batch
 from actors.wallet.verify import verify
 from metrics.prometheus import Metrics
@@ -62,8 +63,8 @@ def test_postgres_keeps_the_rules(driver: Driver, expect_log: Callable[..., None
             )
             await database.execute(
                 f"{off};"
-                "TRUNCATE idempotency, entries, holds, call_logs, call_log_rollups, processes,"
-                " recovered_calls, call_log_corrections;"
+                "TRUNCATE idempotency, entries, holds, jobs, call_logs, call_log_rollups,"
+                " processes, recovered_calls, call_log_corrections;"
                 f"TRUNCATE key_spend, keys, accounts CASCADE; {on}"
             )
             for account, keys in KEYS.items():
@@ -89,6 +90,12 @@ def test_postgres_keeps_the_rules(driver: Driver, expect_log: Callable[..., None
         def sign_on_again(self) -> None:
             lost = self.identity.id
             driver.run(sign_on_again(driver.database, self.identity, lost, Metrics()))
+
+        def hand_over(self, call_id: UUID) -> bool:
+            return driver.run(jobs.hand_over(driver.database, call_id))  # type: ignore[no-any-return]
+
+        def open_job(self, job_id: str) -> OpenJob | None:
+            return driver.run(jobs.read_open_job(driver.database, job_id))  # type: ignore[no-any-return]
 
         def log_rows(self) -> list[tuple[UUID, str, int]]:
             rows = driver.run(

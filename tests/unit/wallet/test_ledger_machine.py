@@ -8,7 +8,8 @@ from uuid import UUID
 
 import hypothesis
 
-from actors.wallet import ledger
+from actors.wallet import jobs, ledger
+from actors.wallet.jobs import OpenJob
 from actors.wallet.ledger import Applied, Batch
 from tests.support.claim_machine import ClaimMachine, ClaimRows
 from tests.support.fake_ledger import FakeLedger
@@ -55,6 +56,12 @@ class FakeLedgerMachine(ClaimMachine):
 
     def sign_on_again(self) -> None:
         self.process += 1
+
+    def hand_over(self, call_id: UUID) -> bool:
+        return _now(jobs.hand_over(self.ledger, call_id))
+
+    def open_job(self, job_id: str) -> OpenJob | None:
+        return _now(jobs.read_open_job(self.ledger, job_id))
 
     def pass_time(self, seconds: float) -> None:
         self.ledger.claims.now += seconds
