@@ -2,7 +2,7 @@
 
 Every upstream message passes here before a client sees it or a row of the call log keeps it. What
 remains stays readable: a reason, a parameter, a model. Finding the message in an error body is
-`channels/protocols/error_body.py`.
+`channels/dialects/error_body.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Token counts of one call, the same for every dialect.
 
-How each dialect states them is in `channels/protocols`, what they cost in
+How each dialect states them is in `channels/dialects`, what they cost in
 `actors/wallet/pricing.py`.
 """
 

@@ -33,8 +33,8 @@ from actors.supervisor import Supervisor
 from actors.wallet.neighbours import Neighbours
 from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
+from channels.http.client import HttpWire
 from channels.offload.pool import OffloadPool
-from channels.wire.client import HttpWire
 from gw.allocator import QuietTimes
 from gw.app import make_application
 from gw.calls.billing import Billing

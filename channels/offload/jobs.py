@@ -13,16 +13,17 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from channels.dialects import chat, images, messages, responses
+from channels.dialects import gemini as native
+from channels.dialects.dialect import DIALECTS, Meter
 from channels.errors import UpstreamMalformed
-from channels.json_members import JsonObject
+from channels.json.members import JsonObject
+from channels.json.text import dumps
 from channels.offload.values import check_values
-from channels.protocols import chat, images, messages, native, responses
-from channels.protocols.dialect import DIALECTS, Meter
-from channels.translators.call import TranslatedCall, request_of
-from channels.translators.foreign_proofs import without_foreign
-from channels.translators.json_text import dumps
-from channels.translators.report import Report
-from channels.translators.table import translation_between
+from channels.translation.losses import Report
+from channels.translation.paths import translation_between
+from channels.translation.session import TranslatedCall, request_of
+from channels.translation.strip_signatures import without_foreign
 
 _READERS: Mapping[str, Callable[..., Any]] = {
     "chat": chat.read_request,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from channels.json_outline import outline
+from channels.json.outline import outline
 
 # Bodies up to this size are light whatever is in them: nothing of them is counted.
 LIGHT_BYTES_MAX = 16 * 1024

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from channels.dialects.dialect import Meter
+from channels.dialects.error_body import ErrorMembers
 from channels.errors import UnexpectedStatus, UpstreamError
+from channels.http.interfaces import UpstreamResponse
 from channels.masking import StreamMask
-from channels.protocols.dialect import Meter
-from channels.protocols.error_body import ErrorMembers
-from channels.wire.http import UpstreamResponse
 from gw.calls.call import Framing
 
 if TYPE_CHECKING:

@@ -14,6 +14,8 @@ from typing import Any
 from actors.channel import Lease
 from actors.clock import Clock
 from actors.router import Candidate
+from channels.dialects.dialect import Meter
+from channels.dialects.error_body import ErrorMembers, error_members
 from channels.errors import (
     UnexpectedStatus,
     UpstreamError,
@@ -21,15 +23,13 @@ from channels.errors import (
     UpstreamTimedOut,
     UpstreamUnreachable,
 )
+from channels.http.interfaces import UpstreamResponse, Wire
+from channels.json.lenient import read_loosely
 from channels.masking import StreamMask
 from channels.offload.jobs import metered
 from channels.offload.pool import OffloadFailed, OffloadFull, OffloadPool
 from channels.offload.weight import READ_VALUES_MAX, TRANSLATED_VALUES_MAX, weight_of
-from channels.protocols.dialect import Meter
-from channels.protocols.error_body import ErrorMembers, error_members
-from channels.protocols.loose import read_loosely
 from channels.redact import Redactor
-from channels.wire.http import UpstreamResponse, Wire
 from gw.calls.answers import (
     Answer,
     ErrorReported,

@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from actors.router import Candidate
 from actors.wallet.messages import CallFacts
+from channels.http.sse import SseEvent
 from channels.registry import ChannelSpec, ModelSpec
-from channels.wire.sse import SseEvent
 from metrics.tracing import CallSpan
 
 if TYPE_CHECKING:

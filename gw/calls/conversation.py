@@ -14,12 +14,12 @@ from actors.directory import ChannelDirectory
 from actors.failover import NoAnswer
 from actors.health import Verdict
 from actors.wallet.pricing import TokenPrice
+from channels.dialects.dialect import Meter
 from channels.errors import UpstreamError
+from channels.http.interfaces import Wire
 from channels.offload.pool import OffloadPool
-from channels.protocols.dialect import Meter
 from channels.redact import Redactor
 from channels.registry import ModelSpec
-from channels.wire.http import Wire
 from gw.calls.answers import Refusal, StreamAnswer, WholeAnswer
 from gw.calls.attempt import Upstream
 from gw.calls.billing import Billing

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 from actors.router import Candidate
 from actors.wallet.messages import CallFacts
+from channels.http.interfaces import UpstreamRequest
 from channels.registry import ChannelSpec, ModelSpec
-from channels.wire.http import UpstreamRequest
 from gw.calls.bill import Bill
 from gw.idempotency.submission import Submission
 from metrics.tracing import CallSpan

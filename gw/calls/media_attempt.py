@@ -17,10 +17,10 @@ from types import TracebackType
 from actors.channel import Lease
 from actors.clock import Clock
 from actors.router import Candidate
+from channels.dialects.error_body import error_members
 from channels.errors import UpstreamError, UpstreamUnreachable
-from channels.protocols.error_body import error_members
+from channels.http.interfaces import UpstreamResponse, Wire
 from channels.redact import Redactor
-from channels.wire.http import UpstreamResponse, Wire
 from gw.calls.answers import ErrorBody, Refusal, UpstreamFailed, is_success
 from gw.calls.attempt import Trying
 from gw.calls.ending import sendable

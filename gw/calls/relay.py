@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from channels.errors import UpstreamError
-from channels.wire.http import Sink
+from channels.http.interfaces import Sink
 from gw.calls.answers import StreamAnswer
 from gw.calls.call import AnswerWriter
 from gw.calls.running import Running

@@ -1,7 +1,7 @@
 """How one attempt speaks to its channel: the request, the dialect of the answer, and the way back.
 
 A channel that speaks the client's protocol gets the client's bytes and its answer goes back as it
-is. Otherwise the attempt carries a translation (`channels/translators`), which reads and writes
+is. Otherwise the attempt carries a translation (`channels/translation`), which reads and writes
 beside the meter: usage is always metered as the upstream states it.
 """
 
@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
-from channels.protocols.alike import Run
-from channels.protocols.dialect import Dialect, Meter
-from channels.translators.call import TranslatedCall, TranslatedStream
-from channels.translators.canonical import Failed
-from channels.wire.http import UpstreamRequest
-from channels.wire.sse import SseEvent, SseSplitter
+from channels.dialects.alike import Run
+from channels.dialects.dialect import Dialect, Meter
+from channels.http.interfaces import UpstreamRequest
+from channels.http.sse import SseEvent, SseSplitter
+from channels.translation.model import Failed
+from channels.translation.session import TranslatedCall, TranslatedStream
 from gw.calls.call import Framing
 
 

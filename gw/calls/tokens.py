@@ -7,7 +7,7 @@ from typing import Any
 
 from actors.live import Delivered
 from actors.wallet.pricing import TokenPrice
-from channels.protocols.dialect import Meter
+from channels.dialects.dialect import Meter
 from gw.calls.bill import Charged
 from gw.calls.charge import NOTHING, Charge, charge, delivered
 from gw.calls.estimate import Estimate

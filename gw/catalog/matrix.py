@@ -13,8 +13,8 @@ from typing import cast
 
 from actors.router import Candidate, candidates
 from channels.registry import BUILTIN_TOOLS, CHAT_PROTOCOLS, ChannelSpec, ModelSpec, Registry
-from channels.translators.canonical import Protocol
-from channels.translators.table import TRANSLATIONS, upstream_protocols
+from channels.translation.model import Protocol
+from channels.translation.paths import TRANSLATIONS, upstream_protocols
 from gw.calls.tools import is_run_for
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from channels.adapters import chat as adapter
-from channels.protocols import chat
-from channels.protocols.dialect import CHAT
+from channels.dialects import chat
+from channels.dialects.chat import address as adapter
+from channels.dialects.dialect import CHAT
 from gw.chat.handler import ConversationHandler, NativeSpeech
 
 

@@ -13,17 +13,17 @@ from typing import Any, ClassVar, cast
 from msgspec import Struct
 
 from actors.router import Candidate
-from channels.adapters.addressing import address
+from channels.dialects.address import address
+from channels.dialects.dialect import DIALECTS, Asked, Dialect
 from channels.errors import InvalidRequest
+from channels.http.interfaces import UpstreamRequest
+from channels.json.text import dumps
 from channels.offload.jobs import native_body, translated_body
 from channels.offload.weight import TRANSLATED_VALUES_MAX
-from channels.protocols.dialect import DIALECTS, Asked, Dialect
 from channels.registry import ChannelSpec, ModelSpec
-from channels.translators.call import TranslatedCall, request_of
-from channels.translators.foreign_proofs import without_foreign
-from channels.translators.json_text import dumps
-from channels.translators.table import translation_between, upstream_protocols
-from channels.wire.http import UpstreamRequest
+from channels.translation.paths import translation_between, upstream_protocols
+from channels.translation.session import TranslatedCall, request_of
+from channels.translation.strip_signatures import without_foreign
 from gw.calls.call import ChatCall, Framing, SseFraming
 from gw.calls.conversation import Conversation
 from gw.calls.estimate import OUTPUT_TOKENS_DEFAULT_MAX

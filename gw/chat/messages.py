@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from channels.adapters import messages as adapter
-from channels.protocols import messages
-from channels.protocols.dialect import MESSAGES
+from channels.dialects import messages
+from channels.dialects.dialect import MESSAGES
+from channels.dialects.messages import address as adapter
 from gw.chat.handler import ConversationHandler, NativeSpeech
 from gw.web.errors import INVALID_REQUEST, GatewayError
 

@@ -6,11 +6,11 @@ upstream is asked for events either way.
 
 from __future__ import annotations
 
-from channels.adapters import native as adapter
-from channels.protocols import native
-from channels.protocols.checking import is_repeatable
-from channels.protocols.dialect import NATIVE
-from channels.wire.sse import SseEvent
+from channels.dialects import gemini as native
+from channels.dialects.dialect import NATIVE
+from channels.dialects.gemini import address as adapter
+from channels.dialects.validate import is_repeatable
+from channels.http.sse import SseEvent
 from gw.chat.handler import ConversationHandler, NativeSpeech
 
 STREAM = "streamGenerateContent"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from channels.adapters import responses as adapter
-from channels.protocols import responses
-from channels.protocols.dialect import RESPONSES
+from channels.dialects import responses
+from channels.dialects.dialect import RESPONSES
+from channels.dialects.responses import address as adapter
 from gw.chat.handler import ConversationHandler, NativeSpeech
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from actors.live import Delivered
 from actors.wallet.unit_pricing import ImagePrice
-from channels.protocols.images import ImagesAnswer, ImagesRequest, pixels_of, read_answer
+from channels.dialects.images import ImagesAnswer, ImagesRequest, pixels_of, read_answer
 from channels.signed_links import is_link, lasts_until
 from gw.calls.bill import Charged
 from metrics import genai

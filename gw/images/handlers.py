@@ -6,12 +6,12 @@ from typing import cast
 
 from actors.router import Candidate
 from actors.wallet.unit_pricing import ImagePrice
-from channels.adapters import images as adapter
+from channels.dialects import images
+from channels.dialects.images import ImagesRequest
+from channels.dialects.images import address as adapter
+from channels.http.interfaces import UpstreamRequest
 from channels.offload.jobs import native_body
-from channels.protocols import images
-from channels.protocols.images import ImagesRequest
 from channels.registry import ChannelSpec, ModelSpec
-from channels.wire.http import UpstreamRequest
 from gw.calls.media import MediaCall
 from gw.calls.models import require_served
 from gw.calls.sync_media import SyncMedia

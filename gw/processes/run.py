@@ -19,8 +19,8 @@ from prometheus_client.exposition import choose_encoder
 from actors.clock import SystemClock
 from actors.parent.server import ParentServer
 from channels.errors import UpstreamError
-from channels.wire.client import HttpWire
-from channels.wire.http import UpstreamRequest
+from channels.http.client import HttpWire
+from channels.http.interfaces import UpstreamRequest
 from gw.config.certificate import server_context
 from gw.config.config import Address, Config
 from gw.config.faults import ConfigFaults

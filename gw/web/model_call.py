@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
 from actors.wallet.messages import CallFacts
+from channels.dialects.validate import model_in
 from channels.errors import InvalidRequest
 from channels.offload.jobs import read_request
 from channels.offload.pool import OffloadFailed, OffloadFull
 from channels.offload.process import Job
 from channels.offload.weight import COUNTED_BYTES_MAX, READ_VALUES_MAX, weight_of
-from channels.protocols.checking import model_in
 from channels.registry import ModelSpec
 from gw.calls.models import resolve_model
 from gw.web.base import BaseHandler

@@ -32,7 +32,7 @@ ROOMS: Sequence[tuple[str, str]] = (
     ("actors/wallet", "wallet and ledger"),
     ("actors/store", "wallet and ledger"),
     ("actors", "actors (router, channel, limits)"),
-    ("channels/wire", "wire (upstream client)"),
+    ("channels/http", "wire (upstream client)"),
     ("channels", "protocols and translation"),
     ("metrics", "metrics, traces, logs"),
 )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from channels.errors import UpstreamCut, UpstreamMalformed
-from channels.wire.http import UpstreamRequest, UpstreamResponse, Wire
+from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
 
 
 @dataclass(frozen=True)

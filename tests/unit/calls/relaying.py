@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from channels.protocols.dialect import DIALECTS
-from channels.translators.call import TranslatedCall
-from channels.translators.table import TRANSLATIONS, translation_between
-from channels.wire.http import UpstreamRequest
+from channels.dialects.dialect import DIALECTS
+from channels.http.interfaces import UpstreamRequest
+from channels.translation.paths import TRANSLATIONS, translation_between
+from channels.translation.session import TranslatedCall
 from gw.calls.answers import ErrorReported
 from gw.calls.blocks import EventBlocks
 from gw.calls.call import Framing, SseFraming

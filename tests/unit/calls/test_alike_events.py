@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from channels.protocols.alike import MISSES_MAX, AlikeEvents
+from channels.dialects.alike import MISSES_MAX, AlikeEvents
 from tests.unit.calls.relaying import NATIVE, TRANSLATED, Way, relayed
 
 WAYS = [way for way in (*NATIVE, *TRANSLATED) if way.upstream in ("chat", "messages")]

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from channels.dialects.dialect import RESPONSES
 from channels.errors import UpstreamCut
-from channels.protocols.dialect import RESPONSES
+from channels.http.interfaces import UpstreamRequest
 from channels.registry import ChannelSpec
-from channels.translators.call import TranslatedCall
-from channels.translators.table import BUILTIN_TOOLS
-from channels.wire.http import UpstreamRequest
+from channels.translation.paths import BUILTIN_TOOLS
+from channels.translation.session import TranslatedCall
 from gw.calls.call import ChatCall
 from gw.calls.speech import Speech
 from tests.support.aio import eventually, jump, run

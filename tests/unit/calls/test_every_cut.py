@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from channels.protocols.dialect import DIALECTS
-from channels.wire.sse import SseSplitter
+from channels.dialects.dialect import DIALECTS
+from channels.http.sse import SseSplitter
 from tests.unit.calls.golden import WAYS, kept, told, transcripts
 from tests.unit.calls.relaying import NATIVE, TRANSLATED, Relayed, Way, relayed
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
+from channels.dialects.dialect import DIALECTS
 from channels.errors import UpstreamCut, UpstreamMalformed, UpstreamUnreachable
-from channels.protocols.dialect import DIALECTS
-from channels.translators.call import TranslatedCall
-from channels.translators.table import translation_between
-from channels.wire.http import UpstreamRequest
+from channels.http.interfaces import UpstreamRequest
+from channels.translation.paths import translation_between
+from channels.translation.session import TranslatedCall
 from gw.calls.speech import Speech
 from tests.support.aio import run
 from tests.unit.calls import sse

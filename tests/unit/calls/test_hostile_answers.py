@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from channels.dialects.dialect import DIALECTS
 from channels.errors import UpstreamError
-from channels.protocols.dialect import DIALECTS
-from channels.wire.http import UpstreamRequest
+from channels.http.interfaces import UpstreamRequest
 from gw.calls import attempt, blocks
 from gw.calls.blocks import EventBlocks
 from gw.calls.call import Framing, SseFraming

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from channels.protocols.dialect import DIALECTS
-from channels.translators.call import TranslatedCall
-from channels.translators.canonical import Protocol
-from channels.translators.table import TRANSLATIONS
-from channels.wire.sse import SseSplitter
+from channels.dialects.dialect import DIALECTS
+from channels.http.sse import SseSplitter
+from channels.translation.model import Protocol
+from channels.translation.paths import TRANSLATIONS
+from channels.translation.session import TranslatedCall
 from gw.calls.call import Framing, SseFraming
 from gw.calls.speech import SILENCE_SECONDS, TranslatedFraming
 from gw.chat.native import ArrayStream

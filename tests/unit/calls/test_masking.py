@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from channels.dialects.dialect import DIALECTS
 from channels.errors import UpstreamCut
-from channels.protocols.dialect import DIALECTS
-from channels.translators.call import TranslatedCall
-from channels.translators.table import TRANSLATIONS, translation_between
-from channels.wire.http import UpstreamRequest
+from channels.http.interfaces import UpstreamRequest
+from channels.translation.paths import TRANSLATIONS, translation_between
+from channels.translation.session import TranslatedCall
 from gw.calls.call import Framing, SseFraming
 from gw.calls.speech import Speech
 from gw.chat.native import ArrayStream

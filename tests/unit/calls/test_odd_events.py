@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from channels.wire.sse import SseSplitter
+from channels.http.sse import SseSplitter
 from tests.unit.calls.golden import transcripts
 from tests.unit.calls.relaying import NATIVE, TRANSLATED, relayed
 

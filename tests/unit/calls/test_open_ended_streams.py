@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from channels.protocols.dialect import CHAT, MESSAGES, NATIVE, Dialect
-from channels.wire.http import UpstreamRequest
+from channels.dialects.dialect import CHAT, MESSAGES, NATIVE, Dialect
+from channels.http.interfaces import UpstreamRequest
 from gw.calls.relay import ENDING_SECONDS
 from gw.calls.speech import Speech
 from tests.support.aio import eventually, jump, run

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from channels.protocols.dialect import DIALECTS
+from channels.dialects.dialect import DIALECTS
 from tests.unit.calls.relaying import NATIVE, TRANSLATED, Way, relayed
 from tests.unit.channels.recordings import stream_of, streams
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
+from channels.dialects.dialect import DIALECTS
 from channels.errors import UpstreamCut
-from channels.protocols.dialect import DIALECTS
-from channels.translators.call import TranslatedCall
-from channels.translators.table import translation_between
-from channels.wire.http import UpstreamRequest
+from channels.http.interfaces import UpstreamRequest
+from channels.translation.paths import translation_between
+from channels.translation.session import TranslatedCall
 from gw.calls.relay import REST_SECONDS
 from gw.calls.running import LET_GO_SECONDS
 from gw.calls.speech import Speech

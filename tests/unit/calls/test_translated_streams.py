@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from channels.protocols.dialect import DIALECTS
-from channels.protocols.meter import AnswerMeter
-from channels.translators.call import TranslatedCall
-from channels.translators.table import TRANSLATIONS, Translation
-from channels.wire.http import UpstreamRequest
-from channels.wire.sse import SseEvent, SseSplitter
+from channels.dialects.dialect import DIALECTS
+from channels.dialects.meter import AnswerMeter
+from channels.http.interfaces import UpstreamRequest
+from channels.http.sse import SseEvent, SseSplitter
+from channels.translation.paths import TRANSLATIONS, Translation
+from channels.translation.session import TranslatedCall
 from gw.calls.call import Framing, SseFraming
 from gw.calls.speech import Speech
 from gw.chat.native import ArrayStream

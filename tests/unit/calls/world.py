@@ -28,13 +28,13 @@ from actors.wallet.messages import CallFacts
 from actors.wallet.pricing import TokenPrice
 from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
-from channels.adapters import chat as adapter
+from channels.dialects import chat
+from channels.dialects.chat import address as adapter
+from channels.dialects.dialect import CHAT
+from channels.http.interfaces import UpstreamRequest
 from channels.offload.pool import OffloadPool
-from channels.protocols import chat
-from channels.protocols.dialect import CHAT
 from channels.redact import Redactor
 from channels.registry import ChannelSpec, HealthSpec, ModelSpec
-from channels.wire.http import UpstreamRequest
 from gw.calls.billing import Billing
 from gw.calls.call import ChatCall, Framing, PaidCall, SseFraming
 from gw.calls.conversation import Conversation

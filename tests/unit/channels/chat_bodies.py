@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from channels.protocols.chat import ChatMeter, read_request, upstream_body
+from channels.dialects.chat import ChatMeter, read_request, upstream_body
 
 MESSAGES = b'"messages":[{"role":"user","content":"Hi"}]'
 

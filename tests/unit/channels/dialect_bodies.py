@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from channels.dialects import gemini as native
+from channels.dialects import messages, responses
 from channels.errors import InvalidRequest
-from channels.protocols import messages, native, responses
 
 MESSAGES: dict[str, Any] = {
     "model": "m",

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import Self
 
-from channels.wire.client import HttpWire
-from channels.wire.http import UpstreamRequest
+from channels.http.client import HttpWire
+from channels.http.interfaces import UpstreamRequest
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"

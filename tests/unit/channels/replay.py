@@ -6,10 +6,10 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from channels.protocols.chat import ChatMeter
-from channels.protocols.dialect import DIALECTS
-from channels.protocols.meter import AnswerMeter
-from channels.wire.sse import SseEvent, SseSplitter
+from channels.dialects.chat import ChatMeter
+from channels.dialects.dialect import DIALECTS
+from channels.dialects.meter import AnswerMeter
+from channels.http.sse import SseEvent, SseSplitter
 
 # Streams up to twice this length are cut at every byte.
 LONG_BYTES = 500

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from channels.adapters import chat
+from channels.dialects.chat import address as chat
 from tests.unit.channels.test_redact import channel
 
 

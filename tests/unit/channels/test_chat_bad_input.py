@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channels.protocols.chat import InvalidRequest, read_request, upstream_body
+from channels.dialects.chat import InvalidRequest, read_request, upstream_body
 from tests.unit.channels.chat_bodies import MESSAGES, body
 
 BAD_MEMBERS = [

@@ -6,8 +6,8 @@ from contextlib import suppress
 
 import pytest
 
+from channels.dialects.chat import read_request, upstream_body
 from channels.errors import InvalidRequest
-from channels.protocols.chat import read_request, upstream_body
 from tests.unit.channels.chat_bodies import MESSAGES
 
 FRAMES = 30  # of the gateway between reading a request and making the upstream's body of it

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from channels.dialects.chat import ChatMeter, ErrorEvent
 from channels.errors import UpstreamMalformed
-from channels.protocols.chat import ChatMeter, ErrorEvent
 from channels.usage import Usage
 from tests.unit.channels.chat_bodies import metered
 

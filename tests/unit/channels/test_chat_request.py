@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from channels.protocols.chat import ChatRequest, InvalidRequest, read_request
+from channels.dialects.chat import ChatRequest, InvalidRequest, read_request
 from tests.unit.channels.chat_bodies import MESSAGES, body, forwarded
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from channels.protocols.chat import ChatMeter
+from channels.dialects.chat import ChatMeter
 from channels.usage import Usage
 from tests.unit.channels.chat_bodies import metered
 

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
-from channels.adapters import chat, messages, native, responses
-from channels.adapters.addressing import address
+from channels.dialects.address import address
+from channels.dialects.chat import address as chat
+from channels.dialects.gemini import address as native
+from channels.dialects.messages import address as messages
+from channels.dialects.responses import address as responses
 from tests.support.specs import make_channel
 
 CHANNEL = make_channel("one", base_url="https://up.example:8443", api_key="sk-1")

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from channels.dialects.dialect import DIALECTS
+from channels.dialects.meter import AnswerMeter
 from channels.errors import UpstreamMalformed
-from channels.protocols.dialect import DIALECTS
-from channels.protocols.meter import AnswerMeter
 from channels.usage import Usage
 from tests.unit.channels.replay import metered, new_meter
 

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from msgspec import to_builtins
 
-from channels.protocols.dialect import DIALECTS, Dialect
-from channels.protocols.error_body import error_message
-from channels.protocols.loose import read_loosely
-from channels.protocols.meter import AnswerMeter
-from channels.wire.sse import SseSplitter
+from channels.dialects.dialect import DIALECTS, Dialect
+from channels.dialects.error_body import error_message
+from channels.dialects.meter import AnswerMeter
+from channels.http.sse import SseSplitter
+from channels.json.lenient import read_loosely
 from tests.unit.channels import recordings
 from tests.unit.channels.recordings import stated_usage, stream_of, values_of
 from tests.unit.channels.replay import Replay, new_meter, replay

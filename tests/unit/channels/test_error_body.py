@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channels.protocols.error_body import (
+from channels.dialects.error_body import (
     DETAILS_BYTES_MAX,
     DETAILS_DEPTH_MAX,
     ErrorMembers,

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from channels.errors import UpstreamCut, UpstreamUnreachable
-from channels.wire.client import HttpWire
-from channels.wire.connection import UpstreamConnection
+from channels.http.client import HttpWire
+from channels.http.connection import UpstreamConnection
 from tests.support.aio import eventually, run_on_both_loops
 from tests.unit.channels.raw_server import (
     OK,

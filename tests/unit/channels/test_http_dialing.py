@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from channels.errors import UpstreamUnreachable
-from channels.wire.client import HttpWire
-from channels.wire.dialer import DNS_CACHE_SECONDS, SocketAddress, first_connected, in_turn
-from channels.wire.http import UpstreamRequest
-from channels.wire.origin import Address, Origin, address_of, head_of
-from channels.wire.pool import IDLE_SECONDS
+from channels.http.client import HttpWire
+from channels.http.dialer import DNS_CACHE_SECONDS, SocketAddress, first_connected, in_turn
+from channels.http.interfaces import UpstreamRequest
+from channels.http.origin import Address, Origin, address_of, head_of
+from channels.http.pool import IDLE_SECONDS
 from tests.support.aio import eventually, jump, run, run_on_both_loops
 from tests.unit.channels.raw_server import OK, Peer, RawServer, answering, new_wire, silent
 

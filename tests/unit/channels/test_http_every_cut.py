@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channels.errors import UpstreamCut, UpstreamMalformed
-from channels.wire.connection import BARE_BYTES_MAX, HEAD_BYTES_MAX, UpstreamConnection
-from channels.wire.pool import OriginPool
+from channels.http.connection import BARE_BYTES_MAX, HEAD_BYTES_MAX, UpstreamConnection
+from channels.http.pool import OriginPool
 from tests.unit.channels.raw_server import OK, STREAM, chunk
 
 EVENTS = chunk(b"data: 1\n\n") + chunk(b"data: \xc3\xa9\n\n")

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from channels.errors import UpstreamUnreachable
-from channels.wire.http import UpstreamRequest
+from channels.http.interfaces import UpstreamRequest
 from tests.support.aio import run_on_both_loops
 from tests.unit.channels.raw_server import (
     OK,

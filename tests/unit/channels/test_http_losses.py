@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from channels.errors import UpstreamCut, UpstreamMalformed, UpstreamUnreachable
-from channels.wire.http import UpstreamRequest
+from channels.http.interfaces import UpstreamRequest
 from tests.support.aio import run_on_both_loops
 from tests.unit.channels.raw_server import (
     OK,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from channels.errors import UpstreamCut
-from channels.wire.connection import WAITING_BYTES_MAX
-from channels.wire.http import Sink, UpstreamResponse
+from channels.http.connection import WAITING_BYTES_MAX
+from channels.http.interfaces import Sink, UpstreamResponse
 from tests.support.aio import eventually, run_on_both_loops
 from tests.unit.channels.raw_server import STREAM, Peer, RawServer, chunk, new_wire
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from channels.wire.answer import PIECES_MAX
-from channels.wire.connection import WAITING_BYTES_MAX, UpstreamConnection
-from channels.wire.pool import OriginPool
+from channels.http.connection import WAITING_BYTES_MAX, UpstreamConnection
+from channels.http.pool import OriginPool
+from channels.http.response import PIECES_MAX
 from tests.support.aio import run
 from tests.unit.channels.raw_server import STREAM
 from tests.unit.channels.test_http_every_cut import Line

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from channels.errors import UpstreamUnreachable
-from channels.wire.client import HttpWire
-from channels.wire.http import UpstreamRequest
+from channels.http.client import HttpWire
+from channels.http.interfaces import UpstreamRequest
 from tests.support.aio import run_on_both_loops
 from tests.support.certificates import contexts
 from tests.unit.channels.raw_server import OK, STREAM, Peer, RawServer, answering, chunk

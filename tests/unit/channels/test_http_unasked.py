@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from channels.wire.client import HttpWire
-from channels.wire.http import UpstreamRequest
+from channels.http.client import HttpWire
+from channels.http.interfaces import UpstreamRequest
 from tests.support.aio import run_on_both_loops
 from tests.support.certificates import contexts
 from tests.support.waiting import PATIENCE_SECONDS

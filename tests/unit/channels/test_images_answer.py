@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from channels.dialects.images import read_answer
 from channels.errors import UpstreamMalformed
-from channels.protocols.images import read_answer
 
 
 def counted(**members: Any) -> int:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from channels.dialects.images import pixels_of, read_request, upstream_body
 from channels.errors import InvalidRequest
-from channels.protocols.images import pixels_of, read_request, upstream_body
 
 GOOD: dict[str, Any] = {"model": "m", "prompt": "a boat"}
 URL = "https://pictures.example/a.png?x=1"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channels.json_members import JsonObject
-from channels.json_outline import KEPT_BYTES, RUN_BYTES, outline
+from channels.json.members import JsonObject
+from channels.json.outline import KEPT_BYTES, RUN_BYTES, outline
 
 IMAGE = base64.b64encode(bytes(range(256)) * (RUN_BYTES // 128)).decode()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from channels.protocols.checking import MODEL_CHARACTERS_MAX, model_in
+from channels.dialects.validate import MODEL_CHARACTERS_MAX, model_in
 
 LONGEST = b"m" * MODEL_CHARACTERS_MAX
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from channels.protocols.native import ArrayFraming
+from channels.dialects.gemini import ArrayFraming
 
 
 def test_elements_make_an_array_of_the_same_bytes() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from channels.protocols.native import NativeRequest, read_request, upstream_body
-from channels.protocols.native.body import ALLOWED, NativeBody
+from channels.dialects.gemini import NativeRequest, read_request, upstream_body
+from channels.dialects.gemini.schema import ALLOWED, NativeBody
 from tests.unit.channels.dialect_bodies import NATIVE, encoded, read_native, refused
 
 CONTENTS = b'"contents":[{"role":"user","parts":[{"text":"Hi"}]}]'

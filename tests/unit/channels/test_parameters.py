@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.protocols import chat, messages, native, responses
+from channels.dialects import chat, messages, responses
+from channels.dialects import gemini as native
 
 SECRET = "sk-" + "x" * 48
 PNG = "data:image/png;base64,AAAA"

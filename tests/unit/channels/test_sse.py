@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from channels.errors import UpstreamMalformed
-from channels.wire.sse import SseEvent, SseSplitter
+from channels.http.sse import SseEvent, SseSplitter
 
 LINES = st.lists(
     st.sampled_from(

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from msgspec import to_builtins
 
-from channels.protocols.chat import TERMINATOR, ChatMeter
+from channels.dialects.chat import TERMINATOR, ChatMeter
 from tests.unit.channels.replay import Replay, cuts, replay
 
 FOLDER = Path(__file__).parent / "transcripts"

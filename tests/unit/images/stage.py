@@ -15,10 +15,10 @@ from typing import Any
 from actors.router import Candidate
 from actors.wallet.claims import Claim
 from actors.wallet.unit_pricing import ImagePrice
-from channels.adapters import images as adapter
-from channels.protocols import images
+from channels.dialects import images
+from channels.dialects.images import address as adapter
+from channels.http.interfaces import UpstreamRequest
 from channels.registry import ChannelSpec, HealthSpec, PriceSpec
-from channels.wire.http import UpstreamRequest
 from gw.calls.media import MediaCall
 from gw.idempotency.submission import Submission
 from gw.images.bill import ImageBill

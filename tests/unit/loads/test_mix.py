@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from channels.protocols import chat
+from channels.dialects import chat
 from loadtests.locust.mix import KINDS, kinds
 from loadtests.simulator.directives import parse
 

@@ -9,15 +9,16 @@ from typing import Any
 
 import pytest
 
+from channels.dialects import chat, images, messages, responses
+from channels.dialects import gemini as native
+from channels.dialects.dialect import DIALECTS
 from channels.errors import InvalidRequest, UpstreamMalformed
+from channels.json.text import dumps
 from channels.offload import jobs
 from channels.offload.values import VALUES_MAX
 from channels.offload.weight import READ_VALUES_MAX, weight_of
-from channels.protocols import chat, images, messages, native, responses
-from channels.protocols.dialect import DIALECTS
-from channels.translators.call import TranslatedCall, request_of
-from channels.translators.json_text import dumps
-from channels.translators.table import TRANSLATIONS, Translation
+from channels.translation.paths import TRANSLATIONS, Translation
+from channels.translation.session import TranslatedCall, request_of
 from tests.unit.translators.test_odd_values import BODIES
 
 TRANSCRIPTS = Path(__file__).parents[1] / "channels" / "transcripts"

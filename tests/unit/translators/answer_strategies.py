@@ -6,7 +6,7 @@ import json
 
 from hypothesis import strategies as st
 
-from channels.translators.canonical import (
+from channels.translation.model import (
     Answer,
     Began,
     CallBegan,

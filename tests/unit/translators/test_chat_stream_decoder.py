@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from channels.translators.canonical import (
+from channels.http.sse import SseEvent
+from channels.translation.model import (
     Began,
     CallBegan,
     CallDelta,
@@ -20,7 +21,6 @@ from channels.translators.canonical import (
     UsageStated,
 )
 from channels.usage import Usage
-from channels.wire.sse import SseEvent
 from tests.unit.translators.wire import events_from, events_in, folded, sse
 
 DONE = b"[DONE]"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from channels.errors import InvalidRequest
-from channels.translators.canonical import Protocol
-from channels.translators.table import BUILTIN_TOOLS, TRANSLATIONS
+from channels.translation.model import Protocol
+from channels.translation.paths import BUILTIN_TOOLS, TRANSLATIONS
 from tests.unit.translators.wire import translated
 
 PATHS: list[tuple[Protocol, Protocol]] = [

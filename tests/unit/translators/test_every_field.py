@@ -18,7 +18,7 @@ from anthropic.types.beta.message_create_params import (
 from anthropic.types.message_create_params import MessageCreateParamsBase
 from openai.types.chat import completion_create_params
 
-from channels.translators.canonical import Protocol
+from channels.translation.model import Protocol
 from tests.unit.translators import dropping, fields_of_chat, fields_of_messages
 from tests.unit.translators.wire import translated
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from channels.json_outline import outline
-from channels.translators.canonical import Answer, Part, Protocol, Text, Thinking, ToolCall
-from channels.translators.foreign_proofs import without_foreign
-from channels.translators.native.signatures import ESCAPE
-from channels.translators.table import codec
+from channels.dialects.gemini.signatures import ESCAPE
+from channels.json.outline import outline
+from channels.translation.model import Answer, Part, Protocol, Text, Thinking, ToolCall
+from channels.translation.paths import codec
+from channels.translation.strip_signatures import without_foreign
 
 USER: dict[str, Any] = {"role": "user", "content": "Hello"}
 OWN: dict[str, Any] = {"type": "thinking", "thinking": "Mine.", "signature": "b3du"}

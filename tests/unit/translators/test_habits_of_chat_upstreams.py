@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from channels.dialects.chat import codec as chat
 from channels.errors import UpstreamMalformed
-from channels.translators import chat
-from channels.translators.canonical import (
+from channels.translation.model import (
     Answer,
     FinishReason,
     Part,

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from channels.translators.canonical import (
+from channels.http.sse import SseEvent
+from channels.translation.model import (
     Began,
     CallBegan,
     CallDelta,
@@ -19,9 +20,8 @@ from channels.translators.canonical import (
     ToolCall,
     UsageStated,
 )
-from channels.translators.table import codec
+from channels.translation.paths import codec
 from channels.usage import Usage
-from channels.wire.sse import SseEvent
 from tests.unit.translators.wire import events_from, events_in, folded, sse
 
 STOP = {"type": "message_stop"}

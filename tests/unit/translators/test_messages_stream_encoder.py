@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from channels.translators.canonical import (
+from channels.dialects.messages.codec import StreamEncoder
+from channels.translation.model import (
     Began,
     CallBegan,
     CallDelta,
@@ -21,7 +22,6 @@ from channels.translators.canonical import (
     ThinkingDelta,
     UsageStated,
 )
-from channels.translators.messages import StreamEncoder
 from channels.usage import Usage
 from tests.unit.translators.wire import data_of, names_of, written
 

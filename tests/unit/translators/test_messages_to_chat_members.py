@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from channels.dialects.chat import codec as chat
 from channels.errors import InvalidRequest
-from channels.translators import chat
 from tests.unit.translators.messages_pieces import (
     CACHED,
     USER,

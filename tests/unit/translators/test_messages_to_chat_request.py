@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from channels.translators.canonical import ToolResult
+from channels.translation.model import ToolResult
 from tests.unit.translators.messages_pieces import (
     ASSISTANT,
     CACHED,

@@ -14,10 +14,10 @@ from random import Random
 import pytest
 
 from channels.errors import UpstreamMalformed
-from channels.translators.call import TranslatedCall
-from channels.translators.canonical import Protocol
-from channels.translators.table import TRANSLATIONS, codec, translation_between
-from channels.wire.sse import SseEvent, SseSplitter
+from channels.http.sse import SseEvent, SseSplitter
+from channels.translation.model import Protocol
+from channels.translation.paths import TRANSLATIONS, codec, translation_between
+from channels.translation.session import TranslatedCall
 from tests.unit.translators.test_odd_values import BODIES, ODD, places, replaced
 
 TRANSCRIPTS = Path(__file__).parents[1] / "channels" / "transcripts"

@@ -14,13 +14,14 @@ import msgspec
 import pytest
 import ujson
 
+from channels.dialects import chat, messages
+from channels.dialects import gemini as native
 from channels.errors import InvalidRequest
-from channels.json_outline import outline
-from channels.protocols import chat, messages, native
-from channels.translators.call import TranslatedCall
-from channels.translators.canonical import Protocol
-from channels.translators.foreign_proofs import without_foreign
-from channels.translators.table import BUILTIN_TOOLS, TRANSLATIONS
+from channels.json.outline import outline
+from channels.translation.model import Protocol
+from channels.translation.paths import BUILTIN_TOOLS, TRANSLATIONS
+from channels.translation.session import TranslatedCall
+from channels.translation.strip_signatures import without_foreign
 from tests.unit.translators import fields_of_chat, fields_of_messages
 from tests.unit.translators.native import fields_of_native
 

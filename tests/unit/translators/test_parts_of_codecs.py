@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
+from channels.dialects.chat.strict_schema import fits_strict
 from channels.errors import InvalidRequest
-from channels.translators.canonical import Media, Request, Text, ToolResult, Turn
-from channels.translators.chat.strict_schema import fits_strict
-from channels.translators.envelope import opened, sealed
-from channels.translators.failures import OTHER, RATE_LIMITED, failure_named
-from channels.translators.foreign import report_members
-from channels.translators.identifiers import Limits, made_id
-from channels.translators.json_text import arguments_object, dumps, object_in, read_json
-from channels.translators.media import data_uri, markdown, read_data_uri, stated_type, text_of
-from channels.translators.members import Members
-from channels.translators.report import Report
-from channels.translators.spelling import spelled
-from channels.translators.turns import merged
+from channels.json.text import arguments_object, dumps, object_in, read_json
+from channels.translation.failures import OTHER, RATE_LIMITED, failure_named
+from channels.translation.field_names import spelled
+from channels.translation.identifiers import Limits, made_id
+from channels.translation.losses import Report
+from channels.translation.media import data_uri, markdown, read_data_uri, stated_type, text_of
+from channels.translation.model import Media, Request, Text, ToolResult, Turn
+from channels.translation.object_reader import Members
+from channels.translation.sealed_signature import opened, sealed
+from channels.translation.turns import merged
+from channels.translation.unsupported import report_members
 
 # --- The report ---
 

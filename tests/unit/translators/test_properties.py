@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from channels.translators.canonical import (
+from channels.translation.losses import Report
+from channels.translation.model import (
     Answer,
     Finished,
     Part,
@@ -19,8 +20,7 @@ from channels.translators.canonical import (
     Text,
     Thinking,
 )
-from channels.translators.report import Report
-from channels.translators.table import codec
+from channels.translation.paths import codec
 from tests.unit.translators.answer_strategies import answers, events_of
 from tests.unit.translators.request_strategies import chat_requests, messages_requests
 from tests.unit.translators.wire import (

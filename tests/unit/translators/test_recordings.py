@@ -8,16 +8,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from channels.translators.canonical import (
-    Answer,
-    Ended,
-    Failed,
-    Protocol,
-    Text,
-    ThinkingDelta,
-)
-from channels.translators.table import codec
-from channels.wire.sse import SseEvent
+from channels.http.sse import SseEvent
+from channels.translation.model import Answer, Ended, Failed, Protocol, Text, ThinkingDelta
+from channels.translation.paths import codec
 from tests.unit.translators.wire import data_of, events_from, events_in, folded, written
 
 FOLDER = Path(__file__).parents[4] / "shared" / "recordings"

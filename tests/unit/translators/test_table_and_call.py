@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from channels.errors import InvalidRequest, UpstreamMalformed
-from channels.translators.call import TranslatedCall
-from channels.translators.canonical import Protocol
-from channels.translators.table import TRANSLATIONS, upstream_protocols
+from channels.translation.model import Protocol
+from channels.translation.paths import TRANSLATIONS, upstream_protocols
+from channels.translation.session import TranslatedCall
 from tests.unit.translators.wire import data_of, sse
 
 LONG = "mcp__" + "x" * 70

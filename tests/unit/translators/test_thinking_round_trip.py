@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from channels.translators import messages
-from channels.translators.canonical import Answer, Reasoning, Text, Thinking, ToolCall
-from channels.translators.report import Report
+from channels.dialects.messages import codec as messages
+from channels.translation.losses import Report
+from channels.translation.model import Answer, Reasoning, Text, Thinking, ToolCall
 from tests.unit.translators.wire import (
     answered,
     data_of,

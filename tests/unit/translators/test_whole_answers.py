@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from channels.dialects.chat import codec as chat
+from channels.dialects.messages import codec as messages
 from channels.errors import UpstreamMalformed
-from channels.translators import chat, messages
-from channels.translators.canonical import (
+from channels.translation.model import (
     Answer,
     FinishReason,
     Media,

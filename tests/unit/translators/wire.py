@@ -13,7 +13,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from channels.errors import InvalidRequest
-from channels.translators.canonical import (
+from channels.http.sse import SseEvent, SseSplitter
+from channels.translation.losses import Report
+from channels.translation.model import (
     Answer,
     Began,
     CallBegan,
@@ -36,9 +38,7 @@ from channels.translators.canonical import (
     ToolCall,
     UsageStated,
 )
-from channels.translators.report import Report
-from channels.translators.table import codec, streaming_upstream
-from channels.wire.sse import SseEvent, SseSplitter
+from channels.translation.paths import codec, streaming_upstream
 
 MAX_TOKENS = 4000
 # Members that hold schemas, or what is a tool's own.

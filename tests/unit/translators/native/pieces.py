@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from channels.translators import native
-from channels.translators.canonical import Request
-from channels.translators.report import Report
+from channels.dialects.gemini import codec as native
+from channels.translation.losses import Report
+from channels.translation.model import Request
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB"
 JPEG = "/9j/4AAQSkZJRgABAQAAAQABAAD/"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from channels.translators.canonical import Protocol
-from channels.translators.native import tool_names
+from channels.dialects.gemini.codec import tool_names
+from channels.translation.model import Protocol
 from tests.unit.translators.native.pieces import encoded
 from tests.unit.translators.wire import decoded, translated
 

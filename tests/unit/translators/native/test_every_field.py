@@ -13,7 +13,7 @@ import pytest
 from google.genai import types
 from pydantic import BaseModel
 
-from channels.translators.canonical import Protocol
+from channels.translation.model import Protocol
 from tests.unit.translators import fields_of_chat, fields_of_messages
 from tests.unit.translators.native import fields_of_native
 from tests.unit.translators.native.pieces import asked

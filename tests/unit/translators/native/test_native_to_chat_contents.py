@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from channels.translators import native
-from channels.translators.canonical import Media, Text, Thinking, ToolCall, ToolResult
-from channels.translators.identifiers import made_id
-from channels.translators.turns import EMPTY
+from channels.dialects.gemini import codec as native
+from channels.translation.identifiers import made_id
+from channels.translation.model import Media, Text, Thinking, ToolCall, ToolResult
+from channels.translation.turns import EMPTY
 from tests.unit.translators.native.pieces import (
     ESCAPE,
     HI,

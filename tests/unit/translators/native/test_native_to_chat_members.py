@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from channels.dialects.gemini import codec as native
 from channels.errors import InvalidRequest
-from channels.translators import native
-from channels.translators.canonical import Format, Reasoning, ToolChoice
+from channels.translation.model import Format, Reasoning, ToolChoice
 from tests.unit.translators.native.pieces import asked
 from tests.unit.translators.wire import translated
 

@@ -11,18 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from channels.translators import native
-from channels.translators.canonical import (
-    Answer,
-    Finished,
-    Part,
-    Protocol,
-    Refusal,
-    Request,
-    Text,
-)
-from channels.translators.table import codec
-from channels.translators.turns import EMPTY
+from channels.dialects.gemini import codec as native
+from channels.translation.model import Answer, Finished, Part, Protocol, Refusal, Request, Text
+from channels.translation.paths import codec
+from channels.translation.turns import EMPTY
 from tests.unit.translators.answer_strategies import answers, events_of
 from tests.unit.translators.native.pieces import encoded
 from tests.unit.translators.native.request_strategies import native_requests

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from channels.dialects.gemini import codec as native
 from channels.errors import UpstreamMalformed
-from channels.translators import native
-from channels.translators.canonical import Answer, Ended, Event, Failed, Protocol, Text, ToolCall
-from channels.translators.json_text import arguments_object
-from channels.translators.table import codec
-from channels.wire.sse import SseEvent
+from channels.http.sse import SseEvent
+from channels.json.text import arguments_object
+from channels.translation.model import Answer, Ended, Event, Failed, Protocol, Text, ToolCall
+from channels.translation.paths import codec
 from tests.unit.channels.recordings import stated_usage, stream_of, streams, values_of, wholes
 from tests.unit.translators.wire import comparable, events_in, folded, written
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from channels.dialects.gemini.decode_schema import read_schema
 from channels.errors import InvalidRequest
-from channels.translators.native.schema_in import read_schema
 
 # name: the protocol's own schema, and the JSON schema.
 SCHEMAS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.translators.native.schema_out import write_schema
-from channels.translators.report import Report
+from channels.dialects.gemini.encode_schema import write_schema
+from channels.translation.losses import Report
 
 S = {"type": "string"}
 N = {"type": "number"}

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from channels.translators import native
-from channels.translators.canonical import (
+from channels.dialects.gemini import codec as native
+from channels.http.sse import SseEvent
+from channels.translation.identifiers import made_id
+from channels.translation.model import (
     Began,
     CallBegan,
     CallDelta,
@@ -22,9 +24,7 @@ from channels.translators.canonical import (
     ThinkingDelta,
     UsageStated,
 )
-from channels.translators.identifiers import made_id
 from channels.usage import Usage
-from channels.wire.sse import SseEvent
 from tests.unit.translators.native.pieces import PNG, call, chunk, inline, thought, usage
 from tests.unit.translators.wire import events_from, events_in, sse
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from channels.protocols.native import ArrayFraming
-from channels.translators import native
-from channels.translators.canonical import (
+from channels.dialects.gemini import ArrayFraming
+from channels.dialects.gemini import codec as native
+from channels.translation.model import (
     Began,
     CallBegan,
     CallDelta,

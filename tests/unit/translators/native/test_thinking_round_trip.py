@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from channels.translators import native
-from channels.translators.canonical import Answer, Event, Part, Text, Thinking, ToolCall
-from channels.translators.native.signatures import (
+from channels.dialects.gemini import codec as native
+from channels.dialects.gemini.signatures import (
     ESCAPE,
     Signature,
     read_signature,
     write_redacted,
     write_signature,
 )
+from channels.translation.model import Answer, Event, Part, Text, Thinking, ToolCall
 from tests.unit.translators.answer_strategies import events_of
 from tests.unit.translators.native.pieces import HI, call, chunk, model, result, thought, user
 from tests.unit.translators.wire import (

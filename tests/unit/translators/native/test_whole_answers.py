@@ -7,17 +7,10 @@ from typing import Any
 
 import pytest
 
+from channels.dialects.gemini import codec as native
 from channels.errors import UpstreamMalformed
-from channels.translators import native
-from channels.translators.canonical import (
-    Answer,
-    Media,
-    Refusal,
-    Text,
-    Thinking,
-    ToolCall,
-)
-from channels.translators.identifiers import made_id
+from channels.translation.identifiers import made_id
+from channels.translation.model import Answer, Media, Refusal, Text, Thinking, ToolCall
 from channels.usage import Usage
 from tests.unit.translators.native.pieces import PNG, call, chunk, inline, thought, usage
 from tests.unit.translators.wire import answered, events_from, folded, sse, whole

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from channels.protocols.dialect import RESPONSES
-from channels.protocols.loose import raw_of, read_loosely
-from channels.protocols.responses.event import read_usage
-from channels.translators.call import TranslatedCall, TranslatedStream
-from channels.translators.table import BUILTIN_TOOLS
-from channels.wire.sse import SseEvent, SseSplitter
+from channels.dialects.dialect import RESPONSES
+from channels.dialects.responses.event import read_usage
+from channels.http.sse import SseEvent, SseSplitter
+from channels.json.lenient import raw_of, read_loosely
+from channels.translation.paths import BUILTIN_TOOLS
+from channels.translation.session import TranslatedCall, TranslatedStream
 from tests.unit.translators.responses.pieces import (
     CREATED,
     call,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from channels.translators.responses.encode import LIMITS
+from channels.dialects.responses.encode import LIMITS
 from tests.unit.translators.wire import MAX_TOKENS, translated
 
 SEARCH = {"type": "web_search", "search_context_size": "low", "user_location": {"city": "Riga"}}

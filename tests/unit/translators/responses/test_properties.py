@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from channels.translators.canonical import Text, ToolCall
-from channels.translators.chat import StreamEncoder
-from channels.translators.responses import StreamDecoder
+from channels.dialects.chat.codec import StreamEncoder
+from channels.dialects.responses.codec import StreamDecoder
+from channels.translation.model import Text, ToolCall
 from tests.unit.translators.request_strategies import chat_requests
 from tests.unit.translators.responses.pieces import CREATED, call, completed, done, event, message
 from tests.unit.translators.wire import data_of, decoded, events_from, folded, sse, translated

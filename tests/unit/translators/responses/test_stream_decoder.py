@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from channels.translators.canonical import (
+from channels.dialects.responses.codec import StreamDecoder
+from channels.translation.model import (
     Began,
     CallBegan,
     CallDelta,
@@ -22,7 +23,6 @@ from channels.translators.canonical import (
     ThinkingDelta,
     UsageStated,
 )
-from channels.translators.responses import StreamDecoder
 from channels.usage import Usage
 from tests.unit.translators.responses.pieces import (
     CREATED,

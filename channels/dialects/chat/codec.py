@@ -1,0 +1,24 @@
+"""The chat-completions codec: requests, whole answers and streams, to the canonical model and back.
+
+Facts of the dialect itself, such as what a valid request is, are `channels/dialects/chat`.
+"""
+
+from __future__ import annotations
+
+from channels.dialects.chat.decode import decode_request
+from channels.dialects.chat.encode import encode_request, tool_names
+from channels.dialects.chat.response import decode_answer, encode_answer
+from channels.dialects.chat.stream_decoder import StreamDecoder
+from channels.dialects.chat.stream_encoder import KEEP_ALIVE, StreamEncoder, closing_failure
+
+__all__ = [
+    "KEEP_ALIVE",
+    "StreamDecoder",
+    "StreamEncoder",
+    "closing_failure",
+    "decode_answer",
+    "decode_request",
+    "encode_answer",
+    "encode_request",
+    "tool_names",
+]

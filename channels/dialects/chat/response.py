@@ -1,0 +1,148 @@
+"""Whole chat-completions answers, both ways.
+
+Of several choices the first is read: more are never asked for in a translation. Streams are
+`stream_decoder.py` and `stream_encoder.py`, and must say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from channels.dialects.chat.chunk import groq_member, read_usage, spare_usage
+from channels.dialects.chat.content import read_content
+from channels.dialects.chat.finish import WITHHELD, read_finish, write_finish
+from channels.dialects.chat.thinking import (
+    call_signature,
+    members_of,
+    read_call_signature,
+    read_thinking,
+)
+from channels.dialects.chat.tool_calls import is_placeholder
+from channels.dialects.chat.usage import write_usage
+from channels.errors import UpstreamMalformed
+from channels.json.lenient import raw_of
+from channels.json.text import call_arguments, dumps, read_json
+from channels.translation.identifiers import made_id
+from channels.translation.media import markdown
+from channels.translation.model import Answer, Media, Part, Refusal, Text, Thinking, ToolCall
+
+
+def decode_answer(body: bytes) -> Answer:
+    """Read a whole answer. Raises UpstreamMalformed when there is no choice in it."""
+    value = read_json(body)
+    choices = value.get("choices") if isinstance(value, dict) else None
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    message = choice.get("message") if isinstance(choice, dict) else None
+    if message is None and isinstance(choice, dict) and choice.get("finish_reason") in WITHHELD:
+        message = {}  # there is nothing that may be said
+    if not isinstance(value, dict) or not isinstance(choice, dict) or not isinstance(message, dict):
+        raise UpstreamMalformed("a chat completion without a choice")
+    answer_id = _string(value, "id")
+    parts: list[Part] = list(read_thinking(message))
+    parts.extend(read_content(message.get("content"), {}))
+    parts.extend(_images(message))
+    if refusal := _string(message, "refusal"):
+        parts.append(Refusal(refusal))
+    calls = _calls(message, answer_id or "")
+    parts.extend(calls)
+    reason = _string(choice, "finish_reason")
+    return Answer(
+        id=answer_id,
+        model=_string(value, "model"),
+        parts=tuple(parts),
+        finish=None if reason is None else read_finish(reason, has_calls=bool(calls)),
+        usage=read_usage(raw_of(value.get("usage")))
+        or spare_usage(groq_member(value), [raw_of(choice.get("usage"))]),
+    )
+
+
+def _images(message: Mapping[str, Any]) -> list[Media]:
+    """Images that some upstreams give beside the content."""
+    images = message.get("images")
+    parts = read_content(images, {}) if isinstance(images, list) else []
+    return [part for part in parts if isinstance(part, Media)]
+
+
+def _calls(message: Mapping[str, Any], answer_id: str) -> list[ToolCall]:
+    stated = message.get("tool_calls")
+    calls = [call for call in stated if isinstance(call, dict)] if isinstance(stated, list) else []
+    if isinstance(message.get("function_call"), dict):
+        calls.append({"function": message["function_call"]})
+    read = []
+    for index, call in enumerate(calls):
+        function = call.get("function")
+        if not isinstance(function, dict):
+            continue
+        name, arguments = _string(function, "name") or "", function.get("arguments")
+        if not isinstance(arguments, str):
+            arguments = dumps({} if arguments is None else arguments).decode()
+        if is_placeholder(name, arguments):
+            continue
+        signature, signer = read_call_signature(call)
+        read.append(
+            ToolCall(
+                _string(call, "id") or made_id(answer_id, str(index)),
+                name,
+                call_arguments(arguments),
+                signature=signature,
+                signer=signer,
+            )
+        )
+    return read
+
+
+def encode_answer(answer: Answer, *, id: str, created: int, model: str) -> bytes:
+    """Write a whole answer under this id, at this Unix second."""
+    parts = answer.parts
+    calls = [_call(part) for part in parts if isinstance(part, ToolCall)]
+    content = "".join(text_of_part(part) for part in parts)
+    refusal = "".join(part.text for part in parts if isinstance(part, Refusal))
+    if not refusal and answer.finish == "refusal" and answer.explanation:
+        refusal = answer.explanation
+    message: dict[str, Any] = {
+        "role": "assistant",
+        "content": content if content or not (calls or refusal) else None,
+        "refusal": refusal or None,
+    }
+    message.update(members_of(part for part in parts if isinstance(part, Thinking)))
+    if calls:
+        message["tool_calls"] = calls
+    whole: dict[str, Any] = {
+        "id": id,
+        "object": "chat.completion",
+        "created": created,
+        "model": model,
+        "choices": [
+            {
+                "index": 0,
+                "message": message,
+                "logprobs": None,
+                "finish_reason": write_finish(answer.finish, has_calls=bool(calls)),
+            }
+        ],
+    }
+    if answer.usage is not None:
+        whole["usage"] = write_usage(answer.usage)
+    return dumps(whole)
+
+
+def text_of_part(part: Part) -> str:
+    """What a part adds to the visible text: its text, or a link to what was made."""
+    if isinstance(part, Text):
+        return part.text
+    return markdown(part) if isinstance(part, Media) else ""
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    return {
+        "id": call.id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": call.arguments},
+        **call_signature(call.signature, call.signer),
+    }
+
+
+def _string(value: Mapping[str, Any], name: str) -> str | None:
+    text = value.get(name)
+    return text if isinstance(text, str) and text else None

@@ -1,0 +1,161 @@
+"""Read a chat-completions stream into canonical events.
+
+Nothing an upstream sends raises. How a chunk is read is `stream_chunk.py`; the calls' own rules are
+`tool_calls.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from channels.dialects.chat.chunk import GroqMember, read_usage, spare_usage
+from channels.dialects.chat.content import read_content
+from channels.dialects.chat.finish import read_finish
+from channels.dialects.chat.stream_chunk import Chunk, Delta, read_chunk
+from channels.dialects.chat.thinking import read_entry
+from channels.dialects.chat.tool_calls import CallReader
+from channels.dialects.error_body import message_in
+from channels.http.sse import SseEvent
+from channels.json.lenient import NOTHING, read_loosely
+from channels.translation.model import (
+    Began,
+    Ended,
+    Event,
+    Failed,
+    Finished,
+    Media,
+    MediaDelta,
+    RefusalDelta,
+    TextDelta,
+    ThinkingDelta,
+    UsageStated,
+)
+
+_TERMINATOR = b"[DONE]"
+
+
+class StreamDecoder:
+    """Reads one stream. Made for one attempt, used from one task."""
+
+    __slots__ = ("_began", "_calls", "_ended", "_has_own_usage", "_thought")
+
+    def __init__(self) -> None:
+        self._calls = CallReader()
+        self._began = False
+        self._ended = False
+        self._has_own_usage = False  # stated in the member that the protocol has for it
+        self._thought = False  # text of the present thought has been given
+
+    def __repr__(self) -> str:
+        state = "ended" if self._ended else "began" if self._began else "new"
+        return f"<chat.StreamDecoder {state}, {self._calls}>"
+
+    def feed(self, event: SseEvent) -> list[Event]:
+        """The events that one event of the wire holds; none for comments. Never raises."""
+        data = event.data
+        if data is None or self._ended:
+            return []
+        if data == _TERMINATOR or data.strip() == _TERMINATOR:
+            self._ended = True
+            return [*self._calls.close(), Ended()]
+        chunk = read_chunk(data)
+        return [] if chunk is None else self._take(chunk)
+
+    def end(self) -> list[Event]:
+        """The upstream has closed. Without its terminator the stream was cut: nothing to say."""
+        self._ended = True
+        return []
+
+    def _take(self, chunk: Chunk) -> list[Event]:
+        events: list[Event] = []
+        if chunk.error is not NOTHING and (failed := _failure(chunk.error)) is not None:
+            self._ended = True
+            return [failed]
+        if not self._began and chunk.choices is not None:
+            self._began = True
+            self._calls.seed = chunk.id or ""
+            events.append(Began(chunk.id, chunk.model))
+        for choice in chunk.choices or ():
+            if choice.index == 0:
+                if choice.delta is not None:
+                    self._take_delta(choice.delta, events)
+                if choice.finish_reason:
+                    events.extend(self._calls.close())
+                    has_calls = self._calls.count > 0
+                    events.append(Finished(read_finish(choice.finish_reason, has_calls=has_calls)))
+                if choice.usage is not NOTHING:
+                    self._take_spare_usage(None, choice.usage, events)
+        if chunk.x_groq is not None:
+            self._take_spare_usage(chunk.x_groq, NOTHING, events)
+        if chunk.usage is not NOTHING and (usage := read_usage(chunk.usage)) is not None:
+            self._has_own_usage = True
+            events.append(UsageStated(usage))
+        return events
+
+    def _take_spare_usage(
+        self, groq: GroqMember | None, of_choice: msgspec.Raw, events: list[Event]
+    ) -> None:
+        if not self._has_own_usage and (usage := spare_usage(groq, (of_choice,))) is not None:
+            events.append(UsageStated(usage))
+
+    def _take_delta(self, delta: Delta, events: list[Event]) -> None:
+        thought = delta.reasoning_content or delta.reasoning
+        if thought:
+            self._thought = True
+            events.append(ThinkingDelta(thought))
+        if delta.reasoning_details is not NOTHING:
+            self._take_details(delta.reasoning_details, events)
+        if delta.content:
+            events.append(TextDelta(delta.content))
+        if delta.images is not NOTHING:
+            _take_images(delta.images, events)
+        if delta.refusal:
+            events.append(RefusalDelta(delta.refusal))
+        if delta.tool_calls is not NOTHING:
+            events.extend(self._calls.read(delta.tool_calls))
+        if delta.function_call is not NOTHING:
+            events.extend(self._calls.read_function(delta.function_call))
+
+    def _take_details(self, raw: msgspec.Raw, events: list[Event]) -> None:
+        """Signatures of thoughts; their text as well, where it did not come by itself."""
+        details = read_loosely(bytes(raw))
+        for entry in details if isinstance(details, list) else ():
+            thinking = read_entry(entry) if isinstance(entry, Mapping) else None
+            if thinking is None:
+                continue
+            text = "" if self._thought else thinking.text
+            is_whole = bool(thinking.signature or thinking.redacted)
+            if not text and not is_whole:
+                continue
+            events.append(
+                ThinkingDelta(
+                    text,
+                    signature=thinking.signature,
+                    redacted=thinking.redacted,
+                    signer=thinking.signer,
+                )
+            )
+            if thinking.signature:
+                self._thought = False
+
+
+def _take_images(raw: msgspec.Raw, events: list[Event]) -> None:
+    for part in read_content(read_loosely(bytes(raw)), {}):
+        if isinstance(part, Media):
+            events.append(MediaDelta(part))
+
+
+def _failure(raw: msgspec.Raw) -> Failed | None:
+    """The error a chunk states; None where the member is there and says nothing."""
+    error = read_loosely(bytes(raw))
+    if not error:
+        return None
+    code = None
+    if isinstance(error, dict):
+        code = error.get("code") or error.get("type")
+    return Failed(
+        str(code) if isinstance(code, str | int) else None,
+        message_in(error) or "The upstream reported an error.",
+    )

@@ -1,0 +1,23 @@
+"""The native-content codec: requests, whole answers and streams, to the canonical model and back.
+
+Facts of the dialect itself, such as what a valid request is, are `channels/dialects/gemini`.
+"""
+
+from __future__ import annotations
+
+from channels.dialects.gemini.decode import decode_request
+from channels.dialects.gemini.encode import encode_request, tool_names
+from channels.dialects.gemini.response import decode_answer, encode_answer
+from channels.dialects.gemini.stream_decoder import StreamDecoder
+from channels.dialects.gemini.stream_encoder import KEEP_ALIVE, StreamEncoder
+
+__all__ = [
+    "KEEP_ALIVE",
+    "StreamDecoder",
+    "StreamEncoder",
+    "decode_answer",
+    "decode_request",
+    "encode_answer",
+    "encode_request",
+    "tool_names",
+]

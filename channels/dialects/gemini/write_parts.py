@@ -1,0 +1,137 @@
+"""Write parts of a request or an answer as they stand on the native-content wire.
+
+For what came in this protocol, or goes to a client of it: nothing is lost, foreign signatures go in
+their envelope. What an upstream makes of another protocol's parts is `encode_turns.py`'s part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from channels.dialects.gemini.media import write_media
+from channels.dialects.gemini.signatures import ESCAPE, write_redacted, write_signature
+from channels.dialects.gemini.tool_results import write_response
+from channels.json.text import arguments_object
+from channels.translation.model import Media, Part, Refusal, Text, Thinking, ToolCall, ToolResult
+
+_Written = dict[str, Any]
+# Parts in whose place the provider has something that no other knows.
+_OWN = frozenset(("executableCode", "codeExecutionResult", "inlineData", "fileData"))
+_RESOLUTIONS = {"low": "MEDIA_RESOLUTION_LOW", "high": "MEDIA_RESOLUTION_HIGH"}
+
+
+class NativeWriter:
+    """Writes the parts of a turn; `calls` are those so far, for the names of their results."""
+
+    __slots__ = ("_calls",)
+
+    def __init__(self, calls: Mapping[str, ToolCall]) -> None:
+        self._calls = calls
+
+    def __repr__(self) -> str:
+        return f"<NativeWriter {len(self._calls)} calls>"
+
+    def write(self, parts: Sequence[Part]) -> list[_Written]:
+        """The parts of a request's turn."""
+        written: list[_Written] = []
+        for part in parts:
+            if isinstance(part, ToolResult):
+                written.append(self._result(part))
+            elif isinstance(part, Thinking) and not (part.text or part.redacted):
+                _sign_last(written, part)
+            else:
+                written.append(write_part(part))
+        prove_calls(written)
+        return written
+
+    def _result(self, result: ToolResult) -> _Written:
+        texts = [part.text for part in result.parts if isinstance(part, Text)]
+        media = [write_part(part) for part in result.parts if isinstance(part, Media)]
+        call = self._calls.get(result.call_id)
+        name = result.name or (call.name if call is not None else "")
+        function: _Written = {
+            "id": result.call_id,
+            "name": name,
+            "response": write_response(texts, is_error=result.is_error, is_exact=True),
+        }
+        if media:
+            function["parts"] = media
+        return restored({"functionResponse": function}, result.extras)
+
+
+def write_part(part: Part) -> _Written:
+    """A part of an answer, or one of a request that needs to know no other."""
+    if isinstance(part, Text):
+        return restored({"text": part.text}, part.extras)
+    if isinstance(part, ToolCall):
+        function = {"id": part.id, "name": part.name, "args": arguments_object(part.arguments)}
+        written: _Written = {"functionCall": function}
+        if part.signature is not None:
+            written["thoughtSignature"] = write_signature(part.signature, part.signer)
+        return restored(written, part.extras)
+    if isinstance(part, Thinking):
+        return write_thinking(part, is_thought=True)
+    if isinstance(part, Media):
+        return _media(part)
+    assert isinstance(part, Refusal), part
+    return {"text": part.text}
+
+
+def write_thinking(part: Thinking, *, is_thought: bool) -> _Written:
+    """A thought. `is_thought` is for one that is a signature alone: whether a thought is open."""
+    written: _Written = {"text": part.text}
+    if part.text or part.redacted or is_thought or part.signer not in (None, "native"):
+        written["thought"] = True
+    if part.redacted:
+        written["thoughtSignature"] = write_redacted(part.redacted, part.signer)
+    elif part.signature:
+        written["thoughtSignature"] = write_signature(part.signature, part.signer)
+    return written
+
+
+def restored(written: _Written, extras: Mapping[str, Any]) -> _Written:
+    """A part with its own members back; `a.b` is the member b of the part's member a."""
+    if not extras:
+        return written
+    for name, value in extras.items():
+        place, dot, last = name.partition(".")
+        if dot and isinstance(written.get(place), dict):
+            written[place][last] = value
+        else:
+            written[name] = value
+    if not _OWN.isdisjoint(extras):
+        written.pop("text", None)  # which was only to tell others of it
+    return written
+
+
+def prove_calls(parts: Sequence[_Written]) -> None:
+    """Put the value that skips the check on the first call of a turn, where none is signed."""
+    calls = [part for part in parts if "functionCall" in part]
+    if calls and not any("thoughtSignature" in call for call in calls):
+        calls[0]["thoughtSignature"] = ESCAPE
+
+
+def _sign_last(written: list[_Written], part: Thinking) -> None:
+    """Write a signature that came on a text or a medium, or on a part that said nothing."""
+    if not part.signature:
+        return
+    last = written[-1] if written else {}
+    if (
+        part.signer in (None, "native")
+        and "thought" not in last
+        and "thoughtSignature" not in last
+        and ("text" in last or "inlineData" in last or "fileData" in last)
+    ):
+        last["thoughtSignature"] = part.signature
+    else:
+        written.append(write_thinking(part, is_thought=False))
+
+
+def _media(media: Media) -> _Written:
+    written = write_media(media, guesses_type=False)
+    if media.name is not None:
+        next(iter(written.values()))["displayName"] = media.name
+    if media.detail in _RESOLUTIONS:
+        written["mediaResolution"] = {"level": _RESOLUTIONS[media.detail]}
+    return restored(written, media.extras)

@@ -1,0 +1,116 @@
+"""Content blocks of a messages stream, one open at a time.
+
+The protocol writes one block after the other; elsewhere tool calls may be interleaved. The first
+block is open on the wire, those behind it wait until it is whole: a text is as soon as something
+else follows, a call when its arguments are a JSON object.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from channels.json.text import dumps
+from channels.translation.tool_arguments import Arguments
+
+_DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":'
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """One block: its `content_block` at the start, and the deltas that wait to be written.
+
+    `arguments` are a call's; None where it is no call.
+    """
+
+    kind: str
+    start: dict[str, Any]
+    waiting: list[bytes] = field(default_factory=list)
+    arguments: Arguments | None = None
+    is_finished: bool = False
+
+    def is_whole(self) -> bool:
+        """Whether nothing more needs to be said in it."""
+        return self.arguments is None or self.arguments.is_whole()
+
+
+class BlockQueue:
+    """Writes the blocks of one answer, numbered from 0."""
+
+    __slots__ = ("_head", "_index", "_queue")
+
+    def __init__(self) -> None:
+        self._queue: deque[Block] = deque()
+        self._index = -1
+        self._head = b""  # what a delta of the open block begins with
+
+    def __repr__(self) -> str:
+        return f"<BlockQueue {self._index + 1} begun, {len(self._queue)} unfinished>"
+
+    def last(self) -> Block | None:
+        """The block that was begun last and is not finished."""
+        return self._queue[-1] if self._queue else None
+
+    def head_within(self, kind: str) -> bytes | None:
+        """What a delta begins with where the only block under way is of this kind."""
+        queue = self._queue
+        return self._head if len(queue) == 1 and queue[0].kind == kind else None
+
+    def add(self, block: Block) -> bytes:
+        """Put a block at the end; written at once where it can be."""
+        self._queue.append(block)
+        if len(self._queue) == 1:
+            return self._begin()
+        return self._advance()
+
+    def write(self, block: Block, delta: bytes) -> bytes:
+        """Write a delta, which is JSON, into a block; it may have to wait."""
+        if self._queue and block is self._queue[0]:
+            written = self._head + delta + b"}\n\n"
+            if len(self._queue) > 1:
+                return written + self._advance()
+            return written
+        if not block.is_finished:
+            block.waiting.append(delta)
+            return self._advance()
+        return b""  # it is finished: the arguments were whole
+
+    def close(self) -> bytes:
+        """Finish every block; a call without arguments has an empty object of them."""
+        pieces = []
+        while self._queue:
+            block = self._queue[0]
+            if block.arguments is not None and not block.arguments.text().strip():
+                pieces.append(self._head + arguments_delta("{}") + b"}\n\n")
+            pieces.append(self._finish())
+        return b"".join(pieces)
+
+    def _advance(self) -> bytes:
+        """Finish the open block while it is whole and another one waits."""
+        pieces = []
+        while len(self._queue) > 1 and self._queue[0].is_whole():
+            pieces.append(self._finish())
+        return b"".join(pieces)
+
+    def _finish(self) -> bytes:
+        stop = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
+        written = stop % self._index
+        self._queue.popleft().is_finished = True
+        return written + self._begin() if self._queue else written
+
+    def _begin(self) -> bytes:
+        """Write the start of the first block, and what has waited for it."""
+        block = self._queue[0]
+        self._index += 1
+        self._head = _DELTA % self._index
+        start = {"type": "content_block_start", "index": self._index, "content_block": block.start}
+        pieces = [b"event: content_block_start\ndata: " + dumps(start) + b"\n\n"]
+        pieces += [self._head + delta + b"}\n\n" for delta in block.waiting]
+        block.waiting.clear()
+        return b"".join(pieces)
+
+
+def arguments_delta(arguments: str) -> bytes:
+    """The delta that says a piece of a call's arguments."""
+    return b'{"type":"input_json_delta","partial_json":' + dumps(arguments) + b"}"

@@ -1,0 +1,145 @@
+"""Read the content blocks of a messages request into canonical parts.
+
+Blocks that only this provider knows (its own tools' calls and results, stored files) are left over
+by name; the conversation around them is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from channels.dialects.messages.sources import read_source
+from channels.json.text import dumps
+from channels.translation.model import Media, Part, Text, Thinking, ToolCall, ToolResult
+from channels.translation.sealed_signature import opened
+
+# Members of each block that become fields; the others are its extras.
+_KNOWN = {
+    "text": {"type", "text"},
+    "image": {"type", "source"},
+    "document": {"type", "source", "title"},
+    "search_result": {"type", "source", "title", "content"},
+    "tool_use": {"type", "id", "name", "input"},
+    "tool_result": {"type", "tool_use_id", "content", "is_error"},
+}
+
+
+class BlockReader:
+    """Reads the blocks of one request; remembers the calls' names for their results."""
+
+    __slots__ = ("_names", "left_over")
+
+    def __init__(self, left_over: dict[str, Any]) -> None:
+        self.left_over = left_over
+        self._names: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        return f"<BlockReader {len(self._names)} calls, {len(self.left_over)} left over>"
+
+    def read(self, content: Any) -> list[Part]:
+        """The parts of a `content` member: a string, or blocks."""
+        if isinstance(content, str):
+            return [Text(content)] if content else []
+        parts: list[Part] = []
+        for block in content if isinstance(content, list) else ():
+            if isinstance(block, Mapping):
+                parts.extend(self._read_block(block))
+        return parts
+
+    def read_texts(self, content: Any, place: str) -> list[Text]:
+        """The texts of a `system` member, which holds nothing else."""
+        texts = []
+        for part in self.read(content):
+            if isinstance(part, Text):
+                texts.append(part)
+            else:
+                self.left_over[place] = True
+        return texts
+
+    def _read_block(self, block: Mapping[str, Any]) -> list[Part]:
+        kind = block.get("type")
+        known = _KNOWN.get(kind, {"type"}) if isinstance(kind, str) else {"type"}
+        extras = {
+            name: value for name, value in block.items() if name not in known and value is not None
+        }
+        parts: list[Part] | None = None
+        if kind == "text":
+            text = _string(block, "text")
+            parts = [Text(text, extras)] if text else []
+        elif kind in ("image", "document"):
+            parts = self._read_media(kind, block, extras)
+        elif kind in ("thinking", "redacted_thinking"):
+            parts = _read_thinking(block)
+        elif kind == "tool_use":
+            parts = [self._read_call(block, extras)]
+        elif kind == "tool_result":
+            parts = [self._read_result(block, extras)]
+        elif kind == "search_result":
+            # Its words are kept, that they were a search result is not.
+            self.left_over["messages.search_result"] = True
+            head = " ".join(filter(None, (_string(block, "title"), _string(block, "source"))))
+            parts = [Text(head, extras), *self.read(block.get("content"))]
+        if parts is None:
+            self.left_over[f"messages.{kind}"] = True
+            return []
+        return parts
+
+    def _read_media(
+        self, kind: Any, block: Mapping[str, Any], extras: dict[str, Any]
+    ) -> list[Part]:
+        media = read_source(kind, block, extras)
+        if media is not None:
+            return [media]
+        source = block.get("source")
+        form = source.get("type") if isinstance(source, Mapping) else None
+        if form == "content" and isinstance(source, Mapping):
+            # A document made of blocks is those blocks.
+            self.left_over["messages.document.source"] = True
+            return self.read(source.get("content"))
+        self.left_over[f"messages.{kind}.source.{form}"] = True
+        return []
+
+    def _read_call(self, block: Mapping[str, Any], extras: dict[str, Any]) -> ToolCall:
+        call_id, name = _string(block, "id") or "", _string(block, "name") or ""
+        self._names[call_id] = name
+        given = block.get("input")
+        return ToolCall(call_id, name, arguments_of(given), extras=extras)
+
+    def _read_result(self, block: Mapping[str, Any], extras: dict[str, Any]) -> ToolResult:
+        call_id = _string(block, "tool_use_id") or ""
+        parts = tuple(
+            part for part in self.read(block.get("content")) if isinstance(part, Text | Media)
+        )
+        return ToolResult(
+            call_id,
+            self._names.get(call_id),
+            parts,
+            is_error=block.get("is_error") is True,
+            extras=extras,
+        )
+
+
+def arguments_of(given: Any) -> str:
+    """A call's `input` as JSON text; a text is taken for what it should have been."""
+    if not given:
+        return "{}"
+    return given if isinstance(given, str) else dumps(given).decode()
+
+
+def _read_thinking(block: Mapping[str, Any]) -> list[Part]:
+    data = _string(block, "data")
+    if data:
+        data, signer = opened(data, own="messages")
+        return [Thinking("", redacted=data, signer=signer)]
+    text = _string(block, "thinking") or ""
+    signature = _string(block, "signature")
+    if signature:
+        signature, signer = opened(signature, own="messages")
+        return [Thinking(text, signature=signature, signer=signer)]
+    return [Thinking(text)] if text else []
+
+
+def _string(block: Mapping[str, Any], name: str) -> str | None:
+    value = block.get(name)
+    return value if isinstance(value, str) else None

@@ -1,0 +1,23 @@
+"""The messages codec: requests, whole answers and streams, to the canonical model and back.
+
+Facts of the dialect itself, such as what a valid request is, are `channels/dialects/messages`.
+"""
+
+from __future__ import annotations
+
+from channels.dialects.messages.decode import decode_request
+from channels.dialects.messages.encode import encode_request, tool_names
+from channels.dialects.messages.response import decode_answer, encode_answer
+from channels.dialects.messages.stream_decoder import StreamDecoder
+from channels.dialects.messages.stream_encoder import KEEP_ALIVE, StreamEncoder
+
+__all__ = [
+    "KEEP_ALIVE",
+    "StreamDecoder",
+    "StreamEncoder",
+    "decode_answer",
+    "decode_request",
+    "encode_answer",
+    "encode_request",
+    "tool_names",
+]

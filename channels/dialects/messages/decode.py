@@ -1,0 +1,201 @@
+"""Decode a messages request into the canonical one.
+
+The body has been checked by `channels/dialects/messages`; a wrong type in a member that is read
+only here is an InvalidRequest. Blocks are `blocks.py`'s part, the way back `encode.py`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast, get_args
+
+from msgspec.structs import replace
+
+from channels.dialects.messages.blocks import BlockReader
+from channels.errors import InvalidRequest
+from channels.translation.model import (
+    Effort,
+    Format,
+    Reasoning,
+    Request,
+    Text,
+    Tool,
+    ToolChoice,
+    Turn,
+)
+from channels.translation.object_reader import Members
+from channels.translation.turns import EMPTY, merged
+
+_EFFORTS = frozenset(get_args(Effort)) - {"none", "minimal"}
+_SHOWS = {"summarized": True, "omitted": False}
+
+
+def decode_request(body: Mapping[str, Any]) -> Request:
+    """The canonical request. Raises InvalidRequest naming the member at fault."""
+    members = Members(body)
+    left_over: dict[str, Any] = {}
+    reader = BlockReader(left_over)
+    for name in ("model", "stream"):
+        members.any(name)
+    system = reader.read_texts(members.any("system"), "system")
+    turns, empty = _read_turns(members, reader, system)
+    choice, parallel = _read_tool_choice(members, left_over)
+    effort, form = _read_output(members, left_over)
+    return Request(
+        origin="messages",
+        system=tuple(system),
+        turns=turns,
+        empty=tuple(empty),
+        tools=_read_tools(members, left_over),
+        tool_choice=choice,
+        parallel_tools=parallel,
+        max_tokens=members.integer("max_tokens"),
+        temperature=members.number("temperature"),
+        top_p=members.number("top_p"),
+        top_k=members.integer("top_k"),
+        stop=_read_stop(members),
+        format=form,
+        reasoning=_read_reasoning(members, effort, left_over),
+        user=_read_user(members, left_over),
+        # Behind all others, for it is what none of them has read.
+        extras={**left_over, **members.rest()},
+    )
+
+
+def _read_turns(
+    members: Members, reader: BlockReader, system: list[Text]
+) -> tuple[tuple[Turn, ...], list[str]]:
+    """The turns, and the paths of those that say nothing.
+
+    Instructions that come before the first of them join `system`.
+    """
+    turns: list[Turn] = []
+    empty: list[str] = []
+    for message in members.objects("messages"):
+        role, content = message.text("role"), message.any("content")
+        for name, value in message.rest().items():
+            reader.left_over[f"messages.{name}"] = value
+        if role != "system":
+            parts = tuple(reader.read(content))
+            if not parts:
+                empty.append(message.path("content"))
+                parts = (EMPTY,)
+            turns.append(Turn("assistant" if role == "assistant" else "user", parts))
+            continue
+        texts = reader.read_texts(content, "messages")
+        if not turns:
+            system.extend(texts)
+        elif texts:  # no instructions are as good as empty ones
+            turns.append(Turn("user", tuple(replace(text, is_system=True) for text in texts)))
+    return merged(turns), empty
+
+
+def _read_tools(members: Members, left_over: dict[str, Any]) -> tuple[Tool, ...]:
+    tools = []
+    for tool in members.objects("tools"):
+        kind = tool.text("type")
+        if kind not in (None, "custom"):
+            left_over[f"tools.{kind}"] = True
+            continue
+        name = tool.text("name")
+        if not name:
+            raise InvalidRequest(f"{tool.path('name')} is missing.", tool.path("name"))
+        tools.append(
+            Tool(
+                name,
+                description=tool.text("description"),
+                parameters=tool.mapping("input_schema"),
+                is_strict=tool.boolean("strict"),
+                extras=tool.rest(),
+            )
+        )
+    return tuple(tools)
+
+
+def _read_tool_choice(
+    members: Members, left_over: dict[str, Any]
+) -> tuple[ToolChoice | None, bool | None]:
+    stated = members.object("tool_choice")
+    if stated is None:
+        return None, None
+    kind, name = stated.text("type"), stated.text("name")
+    disabled = stated.boolean("disable_parallel_tool_use")
+    choice = None
+    if kind in ("auto", "none"):
+        choice = ToolChoice(kind)  # type: ignore[arg-type]
+    elif kind == "any":
+        choice = ToolChoice("required")
+    elif kind == "tool" and name:
+        choice = ToolChoice("named", name)
+    else:
+        left_over["tool_choice"] = members.any("tool_choice")
+    return choice, None if disabled is None else not disabled
+
+
+def _read_stop(members: Members) -> tuple[str, ...]:
+    stop = members.array("stop_sequences")
+    if not all(isinstance(text, str) for text in stop):
+        raise InvalidRequest("stop_sequences: expected an array of strings.", "stop_sequences")
+    return tuple(stop)
+
+
+def _read_output(
+    members: Members, left_over: dict[str, Any]
+) -> tuple[Effort | None, Format | None]:
+    """Effort and format, which stand together; the format has an older place too."""
+    config = members.object("output_config")
+    older = members.object("output_format")
+    effort = None
+    form = None
+    if config is not None:
+        word = config.text("effort")
+        if word in _EFFORTS:
+            effort = cast(Effort, word)
+        elif word is not None:
+            left_over["output_config.effort"] = word
+        form = _read_format(config.object("format"), "output_config.format", left_over)
+        for name, value in config.rest().items():
+            left_over[f"output_config.{name}"] = value
+    if older is not None and form is None:
+        form = _read_format(older, "output_format", left_over)
+    return effort, form
+
+
+def _read_format(stated: Members | None, place: str, left_over: dict[str, Any]) -> Format | None:
+    if stated is None:
+        return None
+    schema = stated.mapping("schema")
+    if stated.text("type") == "json_schema" and schema is not None:
+        return Format("schema", schema=schema, is_strict=True)
+    left_over[place] = True
+    return None
+
+
+def _read_reasoning(
+    members: Members, effort: Effort | None, left_over: dict[str, Any]
+) -> Reasoning | None:
+    stated = members.object("thinking")
+    if stated is None:
+        return None if effort is None else Reasoning(effort=effort)
+    kind = stated.text("type")
+    if kind not in ("enabled", "adaptive", "disabled"):
+        left_over["thinking"] = members.any("thinking")
+        return None if effort is None else Reasoning(effort=effort)
+    budget = stated.integer("budget_tokens") if kind == "enabled" else None
+    display = stated.text("display")
+    return Reasoning(
+        effort=effort,
+        budget_tokens=budget,
+        is_enabled=kind != "disabled",
+        shows_thoughts=_SHOWS.get(display) if display is not None else None,
+    )
+
+
+def _read_user(members: Members, left_over: dict[str, Any]) -> str | None:
+    metadata = members.object("metadata")
+    if metadata is None:
+        return None
+    user = metadata.text("user_id")
+    for name, value in metadata.rest().items():
+        left_over[f"metadata.{name}"] = value
+    return user

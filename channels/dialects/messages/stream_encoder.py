@@ -1,0 +1,206 @@
+"""Write canonical events as a messages stream.
+
+message_start, blocks, message_delta, message_stop, in this order. The start is held back until
+there is something to say, so that another channel may still be tried; the end until the upstream
+has really ended: a cut stream has no stop reason and no `message_stop` (spec: Stream failure
+behaviour). The blocks' order is `block_queue.py`'s part.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from channels.dialects.alike import Run
+from channels.dialects.messages.block_queue import Block, BlockQueue, arguments_delta
+from channels.dialects.messages.finish import write_finish
+from channels.dialects.messages.response import thinking_block
+from channels.dialects.messages.usage import write_usage
+from channels.json.text import dumps
+from channels.translation.failures import failure_named
+from channels.translation.media import markdown
+from channels.translation.model import (
+    CallBegan,
+    CallDelta,
+    Ended,
+    Event,
+    Failed,
+    Finished,
+    MediaDelta,
+    RefusalDelta,
+    TextDelta,
+    Thinking,
+    ThinkingDelta,
+    UsageStated,
+)
+from channels.translation.tool_arguments import Arguments
+from channels.usage import Usage
+
+_TERMINATOR = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+
+# What is sent while there is nothing to say: the protocol has an event for it.
+KEEP_ALIVE = b'event: ping\ndata: {"type":"ping"}\n\n'
+
+
+class StreamEncoder:
+    """Writes one answer's stream. Made for one attempt, used from one task.
+
+    The protocol always states usage, so `include_usage` changes nothing, nor does `created`.
+    """
+
+    __slots__ = (
+        "_calls",
+        "_finished",
+        "_has_refusal",
+        "_has_started",
+        "_is_over",
+        "_message",
+        "_queue",
+        "_thought",
+        "_usage",
+    )
+
+    def __init__(self, *, id: str, created: int, model: str, include_usage: bool) -> None:
+        self._message: dict[str, Any] = {
+            "id": id,
+            "type": "message",
+            "role": "assistant",
+            "model": model,
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+        }
+        self._queue = BlockQueue()
+        self._calls: dict[int, Block] = {}
+        self._thought: list[str] = []  # text of the present thought, until it is signed
+        self._finished: Finished | None = None
+        self._has_refusal = False
+        self._has_started = False
+        self._usage: Usage | None = None
+        self._is_over = False
+
+    def __repr__(self) -> str:
+        state = "over" if self._is_over else "open" if self._has_started else "new"
+        return f"<messages.StreamEncoder {state}, {self._queue}>"
+
+    def encode(self, event: Event) -> bytes:
+        """The bytes that say the event; none where it says nothing yet, or after the end."""
+        if self._is_over:
+            return b""
+        if type(event) is TextDelta:
+            return self._text("text", event.text)
+        if type(event) is CallDelta:
+            return self._call_delta(event)
+        if type(event) is ThinkingDelta:
+            return self._thinking(event)
+        if type(event) is CallBegan:
+            return self._call_began(event)
+        return self._encode_rarer(event)
+
+    def encode_texts(self, run: Run) -> bytes | None:
+        """The same for texts that go on with the text under way; None where none is."""
+        head = self._queue.head_within("text")
+        if head is None or self._is_over or self._thought:
+            return None
+        head += b'{"type":"text_delta","text":"'
+        tail = b'"}}\n\n'
+        return head + (tail + head).join(run.texts) + tail
+
+    def _encode_rarer(self, event: Event) -> bytes:
+        if isinstance(event, UsageStated):
+            self._usage = event.usage
+        elif isinstance(event, Finished):
+            self._finished = event
+        elif isinstance(event, RefusalDelta):
+            self._has_refusal = True
+            return self._text("refusal", event.text)
+        elif isinstance(event, MediaDelta):
+            return self._text("text", markdown(event.media))
+        elif isinstance(event, Failed):
+            self._is_over = True
+            return _error(event)
+        elif isinstance(event, Ended):
+            return self._end()
+        return b""
+
+    def _text(self, kind: str, text: str) -> bytes:
+        self._thought.clear()
+        if not text:
+            return b""
+        delta = b'{"type":"text_delta","text":' + dumps(text) + b"}"
+        block = self._queue.last()
+        if block is not None and block.kind == kind:
+            return self._queue.write(block, delta)
+        block = Block(kind, {"type": "text", "text": ""})
+        return self._add(block) + self._queue.write(block, delta)
+
+    def _thinking(self, event: ThinkingDelta) -> bytes:
+        """A thought goes out once it is signed: without that it must not come back."""
+        if event.text:
+            self._thought.append(event.text)
+        if not (event.signature or event.redacted):
+            return b""
+        text = "" if event.redacted else "".join(self._thought)
+        if event.signature:
+            self._thought.clear()
+        stated = thinking_block(
+            Thinking(text, signature=event.signature, signer=event.signer, redacted=event.redacted)
+        )
+        assert stated is not None, event
+        if event.redacted:
+            return self._add(Block("thinking", stated))
+        start = {"type": "thinking", "thinking": "", "signature": ""}
+        block = Block("thinking", start)
+        pieces = [self._add(block)]
+        if text:
+            delta = b'{"type":"thinking_delta","thinking":' + dumps(text) + b"}"
+            pieces.append(self._queue.write(block, delta))
+        signature = dumps(stated["signature"])
+        delta = b'{"type":"signature_delta","signature":' + signature + b"}"
+        pieces.append(self._queue.write(block, delta))
+        return b"".join(pieces)
+
+    def _call_began(self, event: CallBegan) -> bytes:
+        self._thought.clear()
+        if event.index in self._calls:
+            return b""
+        start = {"type": "tool_use", "id": event.id, "name": event.name, "input": {}}
+        block = Block("call", start, arguments=Arguments())
+        self._calls[event.index] = block
+        return self._add(block)
+
+    def _call_delta(self, event: CallDelta) -> bytes:
+        block = self._calls.get(event.index)
+        if block is None or block.arguments is None or not event.arguments:
+            return b""
+        block.arguments.add(event.arguments)
+        return self._queue.write(block, arguments_delta(event.arguments))
+
+    def _add(self, block: Block) -> bytes:
+        return self._start() + self._queue.add(block)
+
+    def _start(self) -> bytes:
+        if self._has_started:
+            return b""
+        self._has_started = True
+        message = {**self._message, "usage": write_usage(self._usage)}
+        start = dumps({"type": "message_start", "message": message})
+        return b"event: message_start\ndata: " + start + b"\n\n"
+
+    def _end(self) -> bytes:
+        self._is_over = True
+        finished = self._finished
+        delta = write_finish(
+            None if finished is None else finished.reason,
+            stop_sequence=None if finished is None else finished.stop_sequence,
+            explanation=None if finished is None else finished.explanation,
+            has_calls=bool(self._calls),
+            has_refusal=self._has_refusal,
+        )
+        last = {"type": "message_delta", "delta": delta, "usage": write_usage(self._usage)}
+        ending = b"event: message_delta\ndata: " + dumps(last) + b"\n\n" + _TERMINATOR
+        return self._start() + self._queue.close() + ending
+
+
+def _error(event: Failed) -> bytes:
+    error = {"type": failure_named(event.code).messages_type, "message": event.message}
+    return b"event: error\ndata: " + dumps({"type": "error", "error": error}) + b"\n\n"

@@ -1,0 +1,144 @@
+"""What the meters of the dialects have in common: what they have read, and how it is noted.
+
+Each dialect's own meter reads its events. What the counts cost is `gw/calls/charge.py`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import msgspec
+
+from channels.dialects.error_body import message_in
+from channels.json.lenient import NOTHING, read_loosely
+from channels.text import fit
+from channels.usage import PartialUsage, Usage
+
+# What reading an event strictly may raise.
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+# Names and ids go into a row of the call log.
+NAME_CHARACTERS_MAX = 256
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorEvent:
+    """An error the upstream reported within its answer, in its own, unredacted words."""
+
+    code: str | None
+    message: str | None
+
+
+class AnswerMeter(ABC):
+    """Follows one answer. Made for one attempt, used from one task.
+
+    `characters` are code points of text, refusals, thinking, and tool calls' names and arguments.
+    `finished`: the answer's end was seen, or it came whole.
+    """
+
+    __slots__ = (
+        "_usage",
+        "characters",
+        "error_seen",
+        "finish_reason",
+        "finished",
+        "malformed_events",
+        "response_id",
+        "response_model",
+    )
+
+    # Members of an error that name it, in the order they are trusted.
+    _error_names: ClassVar[tuple[str, ...]] = ("code", "type")
+
+    def __init__(self) -> None:
+        self._usage: Usage | None = None
+        self.characters = 0
+        self.finished = False
+        self.finish_reason: str | None = None
+        self.response_id: str | None = None
+        self.response_model: str | None = None
+        self.error_seen: ErrorEvent | None = None
+        self.malformed_events = 0
+
+    def __repr__(self) -> str:
+        return (
+            f"<{type(self).__name__} {self.characters} characters, {self.usage}, "
+            f"finish_reason={self.finish_reason!r}{' finished' if self.finished else ''}"
+            f"{f' {self.error_seen}' if self.error_seen else ''}"
+            f"{f' {self.malformed_events} malformed' if self.malformed_events else ''}>"
+        )
+
+    @property
+    def usage(self) -> Usage | None:
+        """The usage stated last; None while none was stated whole."""
+        return self._usage
+
+    @property
+    def saw_content(self) -> bool:
+        """Whether anything that counts as output has passed."""
+        return self.characters > 0
+
+    @property
+    def partial_usage(self) -> PartialUsage | None:
+        """What was stated while `usage` is None; None when nothing was."""
+        return None
+
+    @abstractmethod
+    def event(self, data: bytes) -> bool:
+        """Read one event's data. Never raises; False where only some clients get the event."""
+
+    def text(self, characters: int) -> None:
+        """Count text of events that need not be read (`alike.py`)."""
+        self.characters += characters
+
+    def says_only(self, text: str) -> bool:
+        """Whether all that has been read says this text, and nothing else that counts."""
+        return (
+            self.characters == len(text)
+            and self.usage is None
+            and self.partial_usage is None
+            and self.finish_reason is None
+            and self.error_seen is None
+            and not self.finished
+            and not self.malformed_events
+        )
+
+    @abstractmethod
+    def body(self, body: bytes) -> None:
+        """Read a whole answer. Raises UpstreamMalformed when it is not a JSON object."""
+
+    def _note_names(self, response_id: str | None, response_model: str | None) -> None:
+        """Keep the first id and the first model that are stated."""
+        if self.response_id is None and response_id is not None:
+            self.response_id = fit_name(response_id)
+        if self.response_model is None and response_model is not None:
+            self.response_model = fit_name(response_model)
+
+    def _note_error(self, stated: msgspec.Raw) -> bool:
+        """Note an error member. True when it states something."""
+        if stated is NOTHING:
+            return False
+        text = bytes(stated)
+        error = read_loosely(text)
+        if error is None and text != b"null":
+            error = "unreadable"
+        if not error:
+            return False  # some upstreams always have the member
+        self.error_seen = self._error_event(error)
+        return True
+
+    def _error_event(self, error: Any) -> ErrorEvent:
+        code = None
+        if isinstance(error, dict):
+            code = next((error[name] for name in self._error_names if error.get(name)), None)
+        return ErrorEvent(
+            fit_name(str(code)) if isinstance(code, str | int) else None, message_in(error)
+        )
+
+
+def fit_name(text: str) -> str:
+    """A name fit for a row; nearly all are."""
+    if text.isprintable() and len(text) <= NAME_CHARACTERS_MAX:
+        return text
+    return fit(text, NAME_CHARACTERS_MAX)

@@ -1,0 +1,255 @@
+"""The items of a responses answer as canonical events, each thing told once.
+
+A message has parts with text, refusals and citations; function calls are counted; an image that the
+provider made comes whole. Web searches and what else the provider runs are its own: they say
+nothing to the client but by what the model makes of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from channels.translation.identifiers import made_id
+from channels.translation.media import stated_type
+from channels.translation.model import (
+    CallBegan,
+    CallDelta,
+    Citation,
+    Event,
+    Media,
+    MediaDelta,
+    RefusalDelta,
+    TextDelta,
+    ThinkingDelta,
+)
+from channels.translation.tool_arguments import WaitingArguments
+
+# An index in the output, or an id where an upstream gives none.
+Place = int | str | None
+# A paragraph of an item's thinking: whether of its summary, and its index.
+_Step = tuple[bool, int | None]
+
+# Parts of a reasoning item, which are never part of the visible text.
+_THOUGHTS = ("reasoning_text", "summary_text")
+_FORMATS = {"png": "image/png", "jpeg": "image/jpeg", "jpg": "image/jpeg", "webp": "image/webp"}
+
+
+@dataclass(slots=True)
+class _Part:
+    """A part of a message: where its text begins among all text, and what of it was told."""
+
+    start: int
+    is_said: bool = False
+    citations: int = 0
+
+
+@dataclass(slots=True)
+class _Call:
+    """A function call.
+
+    `waiting` are arguments that came before it was named, or that may say that there are none.
+    """
+
+    index: int
+    has_begun: bool = False
+    has_arguments: bool = False
+    waiting: WaitingArguments = field(default_factory=WaitingArguments)
+
+
+class ItemReader:
+    """What the items of one answer have told so far. `seed` makes the ids that are missing."""
+
+    __slots__ = ("_calls", "_characters", "_parts", "_thoughts", "_whole", "seed")
+
+    def __init__(self) -> None:
+        self.seed = ""
+        self._characters = 0
+        self._parts: dict[tuple[Place, int], _Part] = {}
+        self._calls: dict[Place, _Call] = {}
+        self._thoughts: dict[Place, _Step] = {}  # which was told last
+        self._whole: set[Place] = set()  # items told whole
+
+    def __repr__(self) -> str:
+        return f"<ItemReader {self._characters} characters, {self.count} calls>"
+
+    @property
+    def count(self) -> int:
+        """How many function calls there are."""
+        return len(self._calls)
+
+    @property
+    def has_told(self) -> bool:
+        """Whether any item has said anything."""
+        return bool(self._parts or self._calls or self._thoughts or self._whole)
+
+    def note_said(self, place: Place, content: int, characters: int) -> None:
+        """Text, or a refusal, of a part has been told."""
+        self._part(place, content).is_said = True
+        self._characters += characters
+
+    def cite(self, place: Place, content: int, annotation: Mapping[str, Any]) -> list[Event]:
+        """A source of what a part says; other annotations point at files of the provider."""
+        url = annotation.get("url")
+        part = self._part(place, content)
+        part.citations += 1
+        if annotation.get("type") != "url_citation" or not isinstance(url, str):
+            return []
+        start, end = annotation.get("start_index"), annotation.get("end_index")
+        title = annotation.get("title")
+        return [
+            Citation(
+                url,
+                title if isinstance(title, str) else "",
+                part.start + start if type(start) is int else None,
+                part.start + end if type(end) is int else None,
+            )
+        ]
+
+    def take_part(self, place: Place, content: int, part: Mapping[str, Any]) -> list[Event]:
+        """A part that is done: what of it has not been told."""
+        if part.get("type") in _THOUGHTS:
+            return self._take_thought(place, content, part)
+        events: list[Event] = []
+        known = self._part(place, content)
+        text, refusal = part.get("text"), part.get("refusal")
+        if not known.is_said:
+            if isinstance(text, str) and text:
+                self.note_said(place, content, len(text))
+                events.append(TextDelta(text))
+            elif isinstance(refusal, str) and refusal:
+                self.note_said(place, content, 0)
+                events.append(RefusalDelta(refusal))
+        annotations = part.get("annotations")
+        if isinstance(annotations, list):
+            for annotation in annotations[known.citations :]:
+                if isinstance(annotation, dict):
+                    events += self.cite(place, content, annotation)
+        return events
+
+    def begin_item(self, place: Place, item: Mapping[str, Any]) -> list[Event]:
+        """An item begins: of interest is the name of a function call."""
+        return self._begin_call(place, item) if item.get("type") == "function_call" else []
+
+    def take_item(self, place: Place, item: Mapping[str, Any]) -> list[Event]:
+        """An item that is done: what of it has not been told."""
+        kind = item.get("type")
+        if kind == "message":
+            parts = item.get("content")
+            events: list[Event] = []
+            for content, part in enumerate(parts if isinstance(parts, list) else ()):
+                if isinstance(part, dict):
+                    events += self.take_part(place, content, part)
+            return events
+        if kind == "function_call":
+            arguments = item.get("arguments")
+            stated = arguments if isinstance(arguments, str) else None
+            return [*self._begin_call(place, item), *self.finish_arguments(place, stated)]
+        if place in self._whole:
+            return []
+        if kind == "image_generation_call":
+            return self._take_image(place, item)
+        return self._take_reasoning(place, item) if kind == "reasoning" else []
+
+    def take_arguments(self, place: Place, arguments: str) -> list[Event]:
+        """More of a call's arguments; they wait for its name."""
+        call = self._call(place)
+        if call.has_arguments:
+            return [CallDelta(call.index, arguments)]
+        call.waiting.add(arguments)
+        return _told_arguments(call)
+
+    def finish_arguments(self, place: Place, arguments: str | None) -> list[Event]:
+        """All of a call's arguments, for where they did not come in pieces."""
+        call = self._call(place)
+        if call.has_arguments or call.waiting or not arguments:
+            return []
+        return self.take_arguments(place, arguments)
+
+    def think(self, place: Place, summary: int | None, text: str) -> list[Event]:
+        """More of the summary of an item's thinking; its parts are paragraphs."""
+        return self._think(place, (True, summary), text)
+
+    def think_aloud(self, place: Place, content: int, text: str) -> list[Event]:
+        """More of an item's thinking itself, which some upstreams show."""
+        self._part(place, content).is_said = True
+        return self._think(place, (False, content), text)
+
+    def _think(self, place: Place, step: _Step, text: str) -> list[Event]:
+        is_next = place in self._thoughts and self._thoughts[place] != step
+        self._thoughts[place] = step
+        return [ThinkingDelta(f"\n\n{text}" if is_next else text)]
+
+    def _take_thought(self, place: Place, content: int, part: Mapping[str, Any]) -> list[Event]:
+        """A part of a thought that is done; a thought whose summary was told is not told again."""
+        text, told = part.get("text"), self._thoughts.get(place)
+        if self._part(place, content).is_said or (told is not None and told[0]):
+            return []
+        return self.think_aloud(place, content, text) if isinstance(text, str) and text else []
+
+    def _part(self, place: Place, content: int) -> _Part:
+        key = (place, content)
+        part = self._parts.get(key)
+        if part is None:
+            part = self._parts[key] = _Part(self._characters)
+        return part
+
+    def _call(self, place: Place) -> _Call:
+        call = self._calls.get(place)
+        if call is None:
+            call = self._calls[place] = _Call(len(self._calls))
+        return call
+
+    def _begin_call(self, place: Place, item: Mapping[str, Any]) -> list[Event]:
+        call = self._call(place)
+        if call.has_begun:
+            return []
+        call.has_begun = True
+        call_id, name = item.get("call_id") or item.get("id"), item.get("name")
+        return [
+            CallBegan(
+                call.index,
+                call_id if isinstance(call_id, str) else made_id(self.seed, str(call.index)),
+                name if isinstance(name, str) else "",
+            ),
+            *_told_arguments(call),
+        ]
+
+    def _take_image(self, place: Place, item: Mapping[str, Any]) -> list[Event]:
+        data = item.get("result")
+        if not isinstance(data, str) or not data:
+            return []  # it was not to be made; the model says why
+        self._whole.add(place)
+        stated = _FORMATS.get(str(item.get("output_format")), "image/png")
+        return [MediaDelta(Media("image", stated_type(stated, data), data=data))]
+
+    def _take_reasoning(self, place: Place, item: Mapping[str, Any]) -> list[Event]:
+        """The thinking that no delta told, and the proof of it.
+
+        Where an upstream shows what was thought, its summary says nothing more.
+        """
+        events: list[Event] = []
+        thoughts, summaries = item.get("content"), item.get("summary")
+        for content, part in enumerate(thoughts if isinstance(thoughts, list) else ()):
+            if isinstance(part, dict):
+                events += self._take_thought(place, content, part)
+        if place not in self._thoughts:
+            for index, summary in enumerate(summaries if isinstance(summaries, list) else ()):
+                text = summary.get("text") if isinstance(summary, dict) else None
+                if isinstance(text, str) and text:
+                    events += self.think(place, index, text)
+        proof = item.get("encrypted_content")
+        if isinstance(proof, str) and proof:
+            self._whole.add(place)
+            events.append(ThinkingDelta(signature=proof, signer="responses"))
+        return events
+
+
+def _told_arguments(call: _Call) -> list[Event]:
+    """The arguments that wait, unless they still may say that there are none."""
+    arguments = call.waiting.take() if call.has_begun else None
+    if arguments is None:
+        return []
+    call.has_arguments = True
+    return [CallDelta(call.index, arguments)]

@@ -1,0 +1,166 @@
+"""Read a responses stream into canonical events.
+
+What an item says comes several times: in deltas, when a part of it is done, when the item is done,
+and in the whole answer at the end. It is told when it first comes, once. Items have their place in
+the output; their ids are not to be relied on, as some upstreams change them from event to event.
+What an item becomes is `items.py`; nothing an upstream sends raises.
+"""
+
+from __future__ import annotations
+
+from channels.dialects.error_body import message_in
+from channels.dialects.responses.event import Response, read_response, read_usage
+from channels.dialects.responses.items import ItemReader, Place
+from channels.dialects.responses.stream_event import WireEvent, object_of, read_event
+from channels.http.sse import SseEvent
+from channels.json.text import read_json
+from channels.translation.model import (
+    Began,
+    Ended,
+    Event,
+    Failed,
+    Finished,
+    RefusalDelta,
+    TextDelta,
+    UsageStated,
+)
+
+_ENDS = frozenset(("response.completed", "response.incomplete", "response.failed"))
+_NO_WORDS = "The upstream reported an error."
+
+
+class StreamDecoder:
+    """Reads one stream. Made for one attempt, used from one task.
+
+    An `error` event is kept until the answer is said to have failed, or until the upstream ends
+    the stream: what belongs to the failure, such as its usage, comes in between.
+    """
+
+    __slots__ = ("_began", "_ended", "_failed", "_items")
+
+    def __init__(self) -> None:
+        self._items = ItemReader()
+        self._failed: Failed | None = None
+        self._began = False
+        self._ended = False
+
+    def __repr__(self) -> str:
+        state = "ended" if self._ended else "began" if self._began else "new"
+        return f"<responses.StreamDecoder {state}, {self._items}>"
+
+    def feed(self, event: SseEvent) -> list[Event]:
+        """The events that one event of the wire holds; often none. Never raises."""
+        data = event.data
+        if data is None or self._ended:
+            return []
+        read = read_event(data)
+        return [] if read is None else self._take(read)
+
+    def end(self) -> list[Event]:
+        """The upstream has closed. A failure that it told before is all there is to say."""
+        failed = None if self._ended else self._failed
+        self._ended = True
+        return [] if failed is None else [failed]
+
+    def _take(self, read: WireEvent) -> list[Event]:
+        kind, items = read.type, self._items
+        if read.delta is not None:
+            return self._take_delta(read, read.delta)
+        if kind == "response.output_text.annotation.added":
+            return items.cite(_place(read), read.content_index or 0, object_of(read.annotation))
+        if kind in ("response.output_text.done", "response.refusal.done"):
+            part = {"text": read.text, "refusal": read.refusal}
+            return items.take_part(_place(read), read.content_index or 0, part)
+        if kind == "response.content_part.done":
+            return items.take_part(_place(read), read.content_index or 0, object_of(read.part))
+        if kind == "response.function_call_arguments.done":
+            return items.finish_arguments(_place(read), read.arguments)
+        if kind == "response.output_item.added":
+            return items.begin_item(_place(read), object_of(read.item))
+        if kind == "response.output_item.done":
+            return items.take_item(_place(read), object_of(read.item))
+        if kind == "response.created":
+            return self._begin(read)
+        if kind == "error":
+            self._failed = _failure(read)
+            return []
+        return self._end(read) if kind in _ENDS else []
+
+    def _take_delta(self, read: WireEvent, delta: str) -> list[Event]:
+        kind, items = read.type, self._items
+        if not delta:
+            return []
+        if kind == "response.output_text.delta":
+            items.note_said(_place(read), read.content_index or 0, len(delta))
+            return [TextDelta(delta)]
+        if kind == "response.function_call_arguments.delta":
+            return items.take_arguments(_place(read), delta)
+        if kind == "response.refusal.delta":
+            items.note_said(_place(read), read.content_index or 0, 0)
+            return [RefusalDelta(delta)]
+        if kind == "response.reasoning_summary_text.delta":
+            return items.think(_place(read), read.summary_index, delta)
+        if kind == "response.reasoning_text.delta":
+            return items.think_aloud(_place(read), read.content_index or 0, delta)
+        return []  # of a tool that the provider runs
+
+    def _begin(self, read: WireEvent) -> list[Event]:
+        if self._began:
+            return []
+        self._began = True
+        response = object_of(read.response)
+        answer_id, model = response.get("id"), response.get("model")
+        self._items.seed = answer_id if isinstance(answer_id, str) else ""
+        return [
+            Began(self._items.seed or None, model if isinstance(model, str) and model else None)
+        ]
+
+    def _end(self, read: WireEvent) -> list[Event]:
+        """The whole answer repeats all items, images too; they are read only if none was told."""
+        self._ended = True
+        response = read_response(read.response) or Response()
+        events: list[Event] = []
+        if not self._items.has_told:
+            output = read_json(bytes(response.output))
+            for place, item in enumerate(output if isinstance(output, list) else ()):
+                if isinstance(item, dict):
+                    events += self._items.take_item(place, item)
+        usage = read_usage(response.usage)
+        if usage is not None:
+            events.append(UsageStated(usage))
+        if read.type == "response.failed":
+            stated = _stated_failure(read_json(bytes(response.error)))
+            events.append(self._failed or stated or Failed(None, _NO_WORDS))
+        else:
+            details = response.incomplete_details
+            reason = None if details is None else details.reason
+            events += [self._finish(read.type, reason), Ended()]
+        return events
+
+    def _finish(self, kind: str, reason: str | None) -> Finished:
+        if kind == "response.incomplete":
+            return Finished("refusal" if reason == "content_filter" else "length")
+        return Finished("tool_calls" if self._items.count else "stop")
+
+
+def _place(read: WireEvent) -> Place:
+    """Where an item stands: its index, or what there is in place of one."""
+    if read.output_index is not None:
+        return read.output_index
+    stated = read.item_id or object_of(read.item).get("id")
+    return stated if isinstance(stated, str) else None
+
+
+def _failure(read: WireEvent) -> Failed:
+    """The failure of an `error` event, whose members are in it or in its `error`."""
+    inner = _stated_failure(read_json(bytes(read.error)))
+    return inner or Failed(read.code, message_in(read.message) or _NO_WORDS)
+
+
+def _stated_failure(error: object) -> Failed | None:
+    if not error:
+        return None
+    code = (error.get("code") or error.get("type")) if isinstance(error, dict) else None
+    return Failed(
+        str(code) if isinstance(code, str | int) else None, message_in(error) or _NO_WORDS
+    )

@@ -1,0 +1,114 @@
+"""The HTTP/1.1 client that talks to upstreams.
+
+From a request to its answer: `origin.py` writes the head, `pool.py` finds a connection or
+`dialer.py` makes one, `connection.py` sends and reads, `response.py` is what the caller gets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import ssl
+from collections.abc import Callable
+from importlib import metadata
+
+from channels.errors import UpstreamUnreachable
+from channels.http.connection import StaleConnection
+from channels.http.dialer import Dialer
+from channels.http.interfaces import UpstreamRequest, Wire
+from channels.http.origin import Origin, address_of, head_of, with_length
+from channels.http.pool import OriginPool
+from channels.http.response import UpstreamAnswer
+
+# Heads that are kept: one for each channel and protocol, and the few that are traced.
+HEADS_MAX = 1024
+
+
+class Place:
+    """An origin, with its connections and the way to it."""
+
+    __slots__ = ("dialer", "pool")
+
+    def __init__(self, pool: OriginPool, dialer: Dialer) -> None:
+        self.pool = pool
+        self.dialer = dialer
+
+
+class HttpWire(Wire):
+    """Keeps connections alive and shares them between requests to the same origin.
+
+    No redirects, no cookies, no proxy from the environment, no decompression. A connection that
+    had been kept alive and was closed by the upstream before the request had arrived there is
+    replaced by a new one, once. A request that has arrived is never sent twice.
+    """
+
+    def __init__(
+        self, *, connect_seconds: float, tls: Callable[[], ssl.SSLContext] | None = None
+    ) -> None:
+        self._connect_seconds = connect_seconds
+        self._tls = functools.cache(tls or _verifying)
+        self._places: dict[Origin, Place] = {}
+        self._way = functools.lru_cache(maxsize=HEADS_MAX)(self._new_way)
+        self._user_agent = f"gw/{_version()}"
+        self._is_closed = False
+
+    def __repr__(self) -> str:
+        state = "closed" if self._is_closed else "open"
+        return f"<HttpWire {state} {[place.pool for place in self._places.values()]}>"
+
+    async def open(self, request: UpstreamRequest) -> UpstreamAnswer:
+        """See Wire."""
+        assert not self._is_closed
+        place, head = self._way(request.method, request.url, request.headers)
+        head = with_length(head, request)
+        kept = place.pool.take()
+        if kept is not None:
+            try:
+                answer = kept.exchange(head, request.body)
+                await answer.opened()
+                return answer
+            except StaleConnection as stale:
+                if self._is_closed:
+                    raise UpstreamUnreachable(stale) from stale
+        connection = await place.dialer.dial(place.pool.new_connection)
+        if self._is_closed:
+            connection.abort()
+            raise UpstreamUnreachable("closed by the gateway")
+        if not connection.is_usable:
+            raise UpstreamUnreachable("closed by the upstream as soon as it was made")
+        answer = connection.exchange(head, request.body)
+        await answer.opened()
+        return answer
+
+    async def close(self) -> None:
+        """Break every connection, idle or not."""
+        self._is_closed = True
+        for place in self._places.values():
+            await place.pool.close()
+
+    def _new_way(
+        self, method: str, url: str, headers: tuple[tuple[str, str], ...]
+    ) -> tuple[Place, bytes]:
+        """Where a request goes, and its head but for the length."""
+        address = address_of(url)
+        head = head_of(method, address, headers, user_agent=self._user_agent)
+        place = self._places.get(address.origin)
+        if place is None:
+            dialer = Dialer(address.origin, connect_seconds=self._connect_seconds, tls=self._tls)
+            place = Place(OriginPool(asyncio.get_running_loop()), dialer)
+            self._places[address.origin] = place
+        return place, head
+
+
+def _verifying() -> ssl.SSLContext:
+    """TLS as it has to be: the certificate is verified, and names the host."""
+    context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def _version() -> str:
+    try:
+        return metadata.version("model-gateway")
+    except metadata.PackageNotFoundError:  # run from a folder that was never installed
+        return "0"

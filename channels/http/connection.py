@@ -1,0 +1,279 @@
+"""One connection to an upstream: one exchange after another, each with an answer of its own.
+
+Reads with httptools' parser. Which connection carries a request is `pool.py`; what of an answer
+waits to be taken is `response.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, cast
+
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
+
+from channels.errors import (
+    UpstreamCut,
+    UpstreamError,
+    UpstreamMalformed,
+    UpstreamUnreachable,
+)
+from channels.http.response import UpstreamAnswer
+from channels.http.tcp_unacked import has_unacknowledged
+
+if TYPE_CHECKING:
+    from channels.http.pool import OriginPool
+
+# Reading stops when more of an answer waits to be taken; one read brings up to four times this.
+WAITING_BYTES_MAX = 64 * 1024
+# Of a whole head, interim answers included; common servers allow 8 to 32 KiB.
+HEAD_BYTES_MAX = 32 * 1024
+# Of what brings nothing of the body, in a row: trailers, or what stands behind a chunk's size.
+BARE_BYTES_MAX = 64 * 1024
+# A body up to this size is joined to its head: one copy is cheaper than a second buffer.
+JOINED_BODY_BYTES_MAX = 16 * 1024
+
+
+class StaleConnection(Exception):
+    """A kept connection was closed by the upstream before it had all of the request.
+
+    So the request was not carried out, and another connection may be tried.
+    """
+
+
+class UpstreamConnection(asyncio.Protocol):
+    """A connection, from its opening to its loss."""
+
+    __slots__ = (
+        "_answer",
+        "_bare_bytes",
+        "_exchanges",
+        "_feed",
+        "_head_room",
+        "_is_sending",
+        "_parser",
+        "_pool",
+        "_transport",
+        "is_held",
+        "loop",
+    )
+
+    _transport: asyncio.Transport
+
+    def __init__(self, pool: OriginPool, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._pool = pool
+        self._answer: UpstreamAnswer | None = None  # that is under way
+        self._exchanges = 0
+        self._head_room = HEAD_BYTES_MAX  # what its head may still take
+        self._bare_bytes = 0  # since the last piece of a body
+        self.is_held = False  # reading has stopped
+        self._is_sending = False  # not all of a request has been taken by the system
+        self._parser = HttpResponseParser(self)
+        # Where lines end and a chunk's size begins is clear in these, too.
+        self._parser.set_dangerous_leniencies(
+            lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
+        )
+        self._feed = self._parser.feed_data
+
+    def __repr__(self) -> str:
+        state = "idle" if self._answer is None else repr(self._answer)
+        return f"<UpstreamConnection {self._exchanges} exchanges, {state}>"
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether nothing is known that speaks against another request."""
+        return not self._transport.is_closing()
+
+    def fileno(self) -> int:
+        """The system's number of its socket."""
+        number: int = self._transport.get_extra_info("socket").fileno()
+        return number
+
+    def exchange(self, head: bytes, body: bytes) -> UpstreamAnswer:
+        """Send a request; its answer comes, or is lost, as soon as it does."""
+        assert self._answer is None
+        answer = self._answer = UpstreamAnswer(self)
+        self._exchanges += 1
+        self._head_room = HEAD_BYTES_MAX
+        if len(body) <= JOINED_BODY_BYTES_MAX:
+            self._transport.write(head + body)
+        else:
+            self._transport.writelines((head, body))
+        if self._transport.is_closing():  # nothing of it could be written
+            self._is_sending = True
+        return answer
+
+    def read_on(self) -> None:
+        """What waited has been taken, or nothing more is to come."""
+        self.is_held = False
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def abort(self) -> None:
+        """Close now, without what is still buffered: the upstream stops working at once."""
+        self._answer = None
+        self._pool.forget(self)
+        self._transport.abort()
+
+    def break_off(self) -> None:
+        """Close now, and tell whoever waits for more."""
+        answer = self._answer
+        if answer is not None:
+            self._lose(answer, "closed by the gateway", is_stale=False)
+        self.abort()
+
+    def given_up(self) -> None:
+        """Whoever had it made has left: uvloop may tell it that it was made, and no more."""
+        self._pool.lost(self)
+
+    # --- From the event loop ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self._transport = cast(asyncio.Transport, transport)
+        # Told of everything that is buffered, and of the moment when nothing is any more.
+        self._transport.set_write_buffer_limits(high=0)
+        self._pool.opened(self)
+
+    def pause_writing(self) -> None:
+        """The system takes no more for now."""
+        self._is_sending = True
+
+    def resume_writing(self) -> None:
+        """The system has all that was sent."""
+        self._is_sending = False
+
+    def data_received(self, data: bytes) -> None:
+        """Read on in the answer under way."""
+        answer = self._answer
+        if answer is None:
+            if data.strip(b"\r\n"):  # servers of old append a line end
+                self._stop(None, "bytes that nobody has asked for")
+            return
+        waiting = answer.waiting_bytes
+        if not answer.status:
+            self._head_room -= len(data)
+            if self._head_room < 0:
+                self._read_long_head(answer, data)
+                return
+        try:
+            self._feed(data)
+        except HttpParserError as error:
+            ours = error.__context__  # raised in one of the parser's calls below
+            self._stop(answer, ours.detail if isinstance(ours, UpstreamError) else str(error))
+            return
+        except HttpParserUpgrade:
+            self._stop(answer, "another protocol, which was not asked for")
+            return
+        answer.count()
+        if answer.waiting_bytes != waiting or self._answer is None:
+            self._bare_bytes = 0
+        else:
+            self._bare_bytes += len(data)
+            if self._bare_bytes > BARE_BYTES_MAX:
+                self._stop(answer, "more and more between the pieces of its body")
+                return
+        answer.arrived()
+        if answer.waiting_bytes > WAITING_BYTES_MAX and self._answer is not None:
+            self._hold()
+
+    def eof_received(self) -> None:
+        """The upstream sends no more: the end of a body that has no other, or a loss."""
+        answer = self._answer
+        if answer is not None and answer.ends_with_connection:
+            answer.ended()
+        elif answer is not None:
+            # The end of its stream acknowledges what it had received by then.
+            is_stale = self._is_sending or has_unacknowledged(self._transport)
+            self._lose(answer, "the upstream closed the connection", is_stale=is_stale)
+        self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone, by a reset or by ourselves."""
+        answer, self._answer = self._answer, None
+        if answer is not None:
+            # A reset acknowledges nothing; but what could not be written has not arrived.
+            self._lose(answer, f"connection lost: {exc!r}", is_stale=self._is_sending)
+        self._pool.lost(self)
+        del self._parser, self._feed  # which hold this object
+
+    # --- From the parser ---
+
+    def on_message_begin(self) -> None:
+        """An answer begins."""
+        if self._answer is None:
+            raise UpstreamMalformed("an answer that nobody has asked for")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One line of its head, or of what follows a body in chunks."""
+        answer = self._answer
+        assert answer is not None
+        if not answer.status:
+            answer.fields.setdefault(name.lower(), value)
+
+    def on_headers_complete(self) -> None:
+        """Its head is here, unless it is an interim one."""
+        answer = self._answer
+        assert answer is not None
+        status = self._parser.get_status_code()
+        if status < 200:
+            if status < 100:
+                raise UpstreamMalformed(f"status {status}")
+            answer.fields.clear()
+            return
+        coding = answer.fields.get(b"transfer-encoding")
+        if coding is not None and coding.lower() != b"chunked":
+            raise UpstreamMalformed(f"transfer-encoding {coding!r}")
+        answer.status = status
+
+    def on_body(self, data: bytes) -> None:
+        """A piece of its body."""
+        answer = self._answer
+        assert answer is not None
+        answer.pieces.append(data)  # as little as can be: a read may bring tens of thousands
+
+    def on_message_complete(self) -> None:
+        """It has come to its end, and the connection may carry the next one."""
+        answer = self._answer
+        assert answer is not None
+        if not answer.status:  # an interim one
+            return
+        self._answer = None
+        keeps_alive = self._parser.should_keep_alive() and not self._is_sending
+        answer.ended()
+        if keeps_alive:
+            if self.is_held:
+                self.read_on()
+            self._pool.give_back(self)
+        else:
+            self.abort()
+
+    # --- What goes wrong ---
+
+    def _read_long_head(self, answer: UpstreamAnswer, data: bytes) -> None:
+        """Read the head only as far as it may go; wherever the data was cut, to the same byte."""
+        room = self._head_room = self._head_room + len(data)
+        self.data_received(data[:room])
+        if not answer.status and self._answer is answer:
+            self._stop(answer, f"a head of more than {HEAD_BYTES_MAX} bytes")
+        elif not self._transport.is_closing():
+            self.data_received(data[room:])
+
+    def _stop(self, answer: UpstreamAnswer | None, why: str) -> None:
+        """What comes is not an answer, and nothing behind it is read."""
+        if answer is not None and self._answer is answer:
+            answer.lost(UpstreamCut(why) if answer.status else UpstreamMalformed(why))
+        self.abort()
+
+    def _lose(self, answer: UpstreamAnswer, reason: str, *, is_stale: bool) -> None:
+        if self._head_room < HEAD_BYTES_MAX:
+            answer.lost(UpstreamCut(reason))
+        elif is_stale and self._exchanges > 1:
+            answer.lost(StaleConnection(reason))
+        else:
+            answer.lost(UpstreamUnreachable(reason))
+
+    def _hold(self) -> None:
+        if not self.is_held and not self._transport.is_closing():
+            self.is_held = True
+            self._transport.pause_reading()

@@ -1,0 +1,100 @@
+"""The connections to one origin: those that wait for a request, and all there are.
+
+Without a limit of its own: the channels' slots are the limit. Makes no connection by itself
+(`dialer.py`) and reads none (`connection.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+
+from channels.http.connection import UpstreamConnection
+
+# Below the 60-75 s after which servers and balancers commonly close an idle connection.
+IDLE_SECONDS = 30.0
+
+
+class OriginPool:
+    """Keeps connections alive for the next request; the one used last goes first."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._all: set[UpstreamConnection] = set()
+        self._idle: dict[UpstreamConnection, float] = {}  # and since when, the oldest first
+        self._timer: asyncio.TimerHandle | None = None
+        self._poll = select.poll()
+        self._emptied: asyncio.Future[None] | None = None
+
+    def __repr__(self) -> str:
+        return f"<OriginPool {len(self._all)} connections, {len(self._idle)} idle>"
+
+    def new_connection(self) -> UpstreamConnection:
+        """The protocol of a connection that is being made."""
+        return UpstreamConnection(self, self._loop)
+
+    def take(self) -> UpstreamConnection | None:
+        """An idle connection, if there is one that still seems good.
+
+        One on which anything has come while it was idle is not: be it the end of the stream, or an
+        answer that nobody has asked for, which the next request would get for its own.
+        """
+        while self._idle:
+            connection, _ = self._idle.popitem()
+            if connection.is_usable:
+                if not self._has_unread(connection):
+                    return connection
+                connection.abort()
+        return None
+
+    async def close(self) -> None:
+        """Break every connection, idle or not; wait until they are gone."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for connection in list(self._all):
+            connection.break_off()
+        if self._all:
+            self._emptied = self._loop.create_future()
+            await self._emptied
+
+    # --- From the connections ---
+
+    def opened(self, connection: UpstreamConnection) -> None:
+        """It exists."""
+        self._all.add(connection)
+
+    def give_back(self, connection: UpstreamConnection) -> None:
+        """Its answer has ended, and it may carry another request."""
+        now = self._loop.time()
+        self._idle[connection] = now
+        if self._timer is None:
+            self._timer = self._loop.call_at(now + IDLE_SECONDS, self._expire)
+
+    def forget(self, connection: UpstreamConnection) -> None:
+        """It takes no more requests."""
+        self._idle.pop(connection, None)
+
+    def lost(self, connection: UpstreamConnection) -> None:
+        """It is gone."""
+        self.forget(connection)
+        self._all.discard(connection)
+        if not self._all and self._emptied is not None and not self._emptied.done():
+            self._emptied.set_result(None)
+
+    def _has_unread(self, connection: UpstreamConnection) -> bool:
+        """Whether the system has something of it that the loop has not read yet."""
+        poll, fileno = self._poll, connection.fileno()
+        poll.register(fileno, select.POLLIN)
+        has_unread = bool(poll.poll(0))
+        poll.unregister(fileno)
+        return has_unread
+
+    def _expire(self) -> None:
+        """Close what has been idle for too long; look again when the next one will have been."""
+        self._timer = None
+        last = self._loop.time() - IDLE_SECONDS
+        for connection in [one for one, since in self._idle.items() if since <= last]:
+            connection.abort()
+        oldest = next(iter(self._idle.values()), None)
+        if oldest is not None:
+            self._timer = self._loop.call_at(oldest + IDLE_SECONDS, self._expire)

@@ -1,0 +1,215 @@
+"""Cut a byte stream into server-sent events, losing none of its bytes.
+
+An event keeps the bytes it came in (`raw`), so that it can be passed on unchanged, and gives its
+data beside them. No I/O; what the data means is `channels/dialects`.
+
+Rules (WHATWG HTML, 9.2.6): a line ends with LF, CR LF or CR; a blank line ends the event; a byte
+order mark at the very beginning is skipped; a line that begins with a colon is a comment.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from channels.errors import UpstreamMalformed
+
+# An image inside one event takes megabytes; nothing sensible takes more than this.
+EVENT_BYTES_MAX = 32 * 1024 * 1024
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class SseEvent(msgspec.Struct, frozen=True, gc=False):
+    """One event: its bytes with the blank line that ends it, its data lines joined, its name.
+
+    `data` is None for comments and blank lines. A blank line that ends nothing is an event of its
+    own.
+    """
+
+    raw: bytes
+    data: bytes | None
+    event: bytes | None = None
+
+
+class SseSplitter:
+    """Takes bytes in any pieces and gives whole events; work is linear in the bytes fed.
+
+    The raw bytes of all events and `pending()` make up what was fed. An event that ends with a CR
+    is given at once where its lines end with CR; where they end with CR LF, the LF is on its way
+    and belongs to it.
+    """
+
+    __slots__ = (
+        "_at_line_start",
+        "_event_bytes_max",
+        "_held",
+        "_is_first",
+        "_is_half_ended",
+        "_last_was_cr",
+    )
+
+    def __init__(self, *, event_bytes_max: int = EVENT_BYTES_MAX) -> None:
+        self._event_bytes_max = event_bytes_max
+        self._held = bytearray()  # the incomplete last event
+        self._at_line_start = True  # a line end here would be a blank line
+        self._last_was_cr = False
+        self._is_half_ended = False  # what is held ends with CR LF CR
+        self._is_first = True
+
+    def __repr__(self) -> str:
+        return f"<SseSplitter {len(self._held)} bytes pending>"
+
+    def pending(self) -> bytes:
+        """Bytes of the last event, which is not complete."""
+        return bytes(self._held)
+
+    @property
+    def is_between_events(self) -> bool:
+        """Whether what is fed next begins an event, whatever it is."""
+        return not (self._held or self._last_was_cr)
+
+    def whole_events(self, piece: bytes) -> list[bytes] | None:
+        """The data of each event of a piece that is nothing but whole events in the usual form.
+
+        That is one data line, alone or behind one that names the event, as nearly every piece is.
+        Anything else gives None, and is still to be fed. Each blank line of such a piece ends an
+        event, and no other bytes of it look like one.
+        """
+        if (
+            self._held
+            or self._last_was_cr
+            or not piece.endswith(b"\n\n")
+            or b"\r" in piece
+            or len(piece) > self._event_bytes_max
+        ):
+            return None
+        # The lines are counted, so none can hide within what is taken for data.
+        if piece.startswith(b"data: "):
+            datas = piece[6:-2].split(b"\n\ndata: ")
+            if piece.count(b"\n") != 2 * len(datas):
+                return None
+        elif piece.startswith(b"event: "):
+            datas = []
+            for event in piece[:-2].split(b"\n\n"):
+                name, _, data = event.partition(b"\ndata: ")
+                if not name.startswith(b"event: ") or len(name) + len(data) + 7 != len(event):
+                    return None
+                datas.append(data)
+            if piece.count(b"\n") != 3 * len(datas):
+                return None
+        else:
+            return None
+        self._is_first = False
+        return datas
+
+    def feed(self, data: bytes) -> list[SseEvent]:
+        """Give the events that `data` completes. Raises UpstreamMalformed for one too large."""
+        if not data:
+            return []
+        has_cr = self._last_was_cr or b"\r" in data
+        events: list[SseEvent] = []
+        if has_cr:
+            start = self._feed_lines(data, events)
+        else:
+            start = self._feed_lf(data, events)
+        if start < len(data):
+            self._held += data[start:] if start else data
+            if len(self._held) > self._event_bytes_max:
+                raise self._too_large()
+        return events
+
+    def _feed_lf(self, data: bytes, events: list[SseEvent]) -> int:
+        """The usual stream, without CR. Returns where the incomplete event begins in `data`."""
+        start = 0
+        size = len(data)
+        while start < size:
+            if self._at_line_start and data[start] == 10:
+                end = start + 1
+            else:
+                end = data.find(b"\n\n", start) + 2
+                if end == 1:
+                    self._at_line_start = data[-1] == 10
+                    return start
+            raw = data[start:end]
+            if (
+                not self._held
+                and raw.startswith(b"data: ")
+                and raw.find(b"\n") == end - start - 2
+                and end - start <= self._event_bytes_max
+            ):
+                events.append(SseEvent(raw, raw[6:-2]))
+                self._is_first = False
+            else:
+                events.append(self._complete(raw))
+            self._at_line_start = True
+            start = end
+        return start
+
+    def _feed_lines(self, data: bytes, events: list[SseEvent]) -> int:
+        """A stream with CR in it, line by line. Returns as `_feed_lf` does."""
+        start = end = 0
+        if self._is_half_ended:
+            self._is_half_ended = False
+            start = end = 1 if data[0] == 10 else 0
+            events.append(self._complete(data[:end]))
+        elif self._last_was_cr and data[0] == 10:  # the LF of a CR LF cut in two
+            if self._held:
+                self._held += b"\n"
+            else:
+                events.append(SseEvent(b"\n", None))
+            start = end = 1
+        for line in data[start:].splitlines(keepends=True):
+            end += len(line)
+            last = line[-1]
+            if last != 10 and last != 13:
+                self._at_line_start = False
+            elif self._at_line_start and len(line) <= 2 and line in (b"\n", b"\r\n", b"\r"):
+                if end == len(data) and line == b"\r" and self._ends_lines_by_crlf(data, start):
+                    self._is_half_ended = True
+                else:
+                    events.append(self._complete(data[start:end]))
+                    start = end
+            else:
+                self._at_line_start = True
+        self._last_was_cr = data[-1:] == b"\r"
+        return start
+
+    def _ends_lines_by_crlf(self, data: bytes, start: int) -> bool:
+        """Whether the line before the last, a blank one, ended with CR LF."""
+        before = data[max(start, len(data) - 3) : -1]
+        return (self._held[-2:] + before).endswith(b"\r\n")
+
+    def _complete(self, tail: bytes) -> SseEvent:
+        """The event that `tail` ends; parsed in one go, however many pieces it came in."""
+        raw = tail
+        if self._held:
+            self._held += tail
+            raw = bytes(self._held)
+            self._held.clear()
+        if len(raw) > self._event_bytes_max:
+            raise self._too_large()
+        text = raw
+        if self._is_first:
+            self._is_first = False
+            text = raw.removeprefix(_BOM)
+        # One data line, as nearly every event is.
+        if text.startswith(b"data: ") and text.find(b"\n") == len(text) - 2 and b"\r" not in text:
+            return SseEvent(raw, text[6:-2])
+        return _parsed(raw, text)
+
+    def _too_large(self) -> UpstreamMalformed:
+        return UpstreamMalformed(f"an event of more than {self._event_bytes_max} bytes")
+
+
+def _parsed(raw: bytes, text: bytes) -> SseEvent:
+    """Read an event's fields; `id` and `retry` concern reconnecting and are passed over."""
+    data: list[bytes] = []
+    event: bytes | None = None
+    for line in text.splitlines():
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if field == b"data":
+            data.append(value)
+        elif field == b"event":
+            event = value
+    return SseEvent(raw, b"\n".join(data) if data else None, event)

@@ -1,0 +1,122 @@
+"""Members of a client's JSON object, read by type; what nobody reads is left over.
+
+The protocols' readers have checked what they act on (`channels/dialects/*/body.py`); a translation
+reads more, and a wrong type found here is the client's error just the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from channels.dialects.type_errors import described
+from channels.errors import InvalidRequest
+
+
+class Members:
+    """One object of a request. `place` is its dotted path, empty for the body itself.
+
+    A member that is null is as good as absent. Every reader raises InvalidRequest for a value of
+    another type.
+    """
+
+    __slots__ = ("_read", "_value", "place")
+
+    def __init__(self, value: Mapping[str, Any], place: str = "") -> None:
+        self._value = value
+        self._read: set[str] = set()
+        self.place = place
+
+    def __repr__(self) -> str:
+        return f"<Members of {self.place or 'the body'}: {', '.join(self._value)}>"
+
+    def path(self, name: str) -> str:
+        """A member's dotted path."""
+        return f"{self.place}.{name}" if self.place else name
+
+    def whole(self) -> Mapping[str, Any]:
+        """The object as it came."""
+        return self._value
+
+    def any(self, name: str) -> Any:
+        """A member of any type."""
+        self._read.add(name)
+        return self._value.get(name)
+
+    def text(self, name: str) -> str | None:
+        """A string."""
+        value = self.any(name)
+        if value is not None and not isinstance(value, str):
+            raise self._wrong(name, "a string", value)
+        return value
+
+    def number(self, name: str) -> float | None:
+        """A number; whole ones stay whole."""
+        value = self.any(name)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self._wrong(name, "a number", value)
+        return value
+
+    def integer(self, name: str) -> int | None:
+        """A whole number."""
+        value = self.number(name)
+        if value is None or isinstance(value, int):
+            return value
+        if value.is_integer():
+            return int(value)
+        raise self._wrong(name, "an integer", value)
+
+    def boolean(self, name: str) -> bool | None:
+        """True or false."""
+        value = self.any(name)
+        if value is not None and not isinstance(value, bool):
+            raise self._wrong(name, "a boolean", value)
+        return value
+
+    def array(self, name: str) -> list[Any]:
+        """An array; empty when there is none."""
+        value = self.any(name)
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            raise self._wrong(name, "an array", value)
+        return value
+
+    def object(self, name: str) -> Members | None:
+        """An object's members."""
+        value = self.any(name)
+        if value is None:
+            return None
+        if not isinstance(value, Mapping):
+            raise self._wrong(name, "an object", value)
+        return Members(value, self.path(name))
+
+    def mapping(self, name: str) -> Mapping[str, Any] | None:
+        """An object as it is, such as a schema."""
+        value = self.any(name)
+        if value is not None and not isinstance(value, Mapping):
+            raise self._wrong(name, "an object", value)
+        return value
+
+    def objects(self, name: str) -> list[Members]:
+        """An array of objects, each with its index in its path."""
+        found = []
+        for index, value in enumerate(self.array(name)):
+            if not isinstance(value, Mapping):
+                raise self._wrong(f"{name}[{index}]", "an object", value)
+            found.append(Members(value, f"{self.path(name)}[{index}]"))
+        return found
+
+    def rest(self) -> dict[str, Any]:
+        """The members that nobody has read and that are not null."""
+        return {
+            name: value
+            for name, value in self._value.items()
+            if name not in self._read and value is not None
+        }
+
+    def _wrong(self, name: str, expected: str, value: Any) -> InvalidRequest:
+        path = self.path(name)
+        return InvalidRequest(f"{path}: expected {expected}, found {described(value)}.", path)

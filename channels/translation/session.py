@@ -1,0 +1,256 @@
+"""One attempt that is translated: the request over, and the answer back, whole or as a stream.
+
+Puts two codecs together, maps tool names back that the upstream's protocol made us change, and has
+an upstream's own words of failure redacted before a client sees them. No I/O; what the upstream
+sent is metered by the dialect's meter, beside this.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from channels.dialects.alike import Run
+from channels.dialects.chat.codec import closing_failure
+from channels.errors import InvalidRequest, UpstreamMalformed
+from channels.http.sse import SseEvent
+from channels.translation.identifiers import answer_renamed, event_renamed
+from channels.translation.losses import Report
+from channels.translation.model import Began, Event, Failed, Request, TextDelta
+from channels.translation.paths import (
+    Codec,
+    StreamDecoder,
+    StreamEncoder,
+    StreamingUpstream,
+    Translation,
+    codec,
+    streaming_upstream,
+)
+
+_UNNAMED = Began(None, None)
+_TOO_DEEP = "something that is nested too deeply"
+
+
+def request_of(body: bytes) -> dict[str, Any]:
+    """A checked body as it is translated. Raises InvalidRequest for a number nobody can read."""
+    try:
+        return msgspec.json.decode(body, type=dict[str, Any])
+    except msgspec.ValidationError:  # an integer of more than 64 bits
+        pass
+    try:
+        return cast(dict[str, Any], json.loads(body))
+    except ValueError:
+        raise InvalidRequest("The request body holds a number of too many digits.") from None
+
+
+class TranslatedCall:
+    """A request on its way over one path. Made for one attempt.
+
+    `redact` makes an upstream's message fit for a client (`channels/redact.py`). `report` is
+    complete once `upstream_body` was called. Raises InvalidRequest for a body that is not as the
+    client's protocol has it.
+    """
+
+    __slots__ = ("_client", "_redact", "_upstream", "names", "report", "request", "translation")
+
+    def __init__(
+        self,
+        translation: Translation,
+        body: Mapping[str, Any],
+        *,
+        redact: Callable[[str], str],
+    ) -> None:
+        self.translation = translation
+        self.report = Report()
+        self._client: Codec = codec(translation.client)
+        self._upstream: StreamingUpstream = streaming_upstream(translation.upstream)
+        self._redact = redact
+        self.request: Request = self._client.decode_request(body)
+        self.names: Mapping[str, str] = self._upstream.tool_names(self.request)
+
+    @classmethod
+    def resumed(
+        cls,
+        translation: Translation,
+        *,
+        names: Mapping[str, str],
+        report: Report,
+        redact: Callable[[str], str],
+    ) -> TranslatedCall:
+        """A call whose request was translated elsewhere (`channels/offload`): for its way back."""
+        call = cls.__new__(cls)
+        call.translation = translation
+        call.report = report
+        call.names = names
+        call._client = codec(translation.client)
+        call._upstream = streaming_upstream(translation.upstream)
+        call._redact = redact
+        return call
+
+    def __repr__(self) -> str:
+        return f"<TranslatedCall {self.translation.path} {self.report}>"
+
+    def upstream_body(
+        self, *, model: str, stream: bool, max_tokens: int | None, **options: Any
+    ) -> dict[str, Any]:
+        """The body for the upstream. `options` are its codec's own, e.g. `max_tokens_param`.
+
+        `max_tokens` is None where neither client nor model name a maximum; only messages needs one.
+        """
+        return self._upstream.encode_request(
+            self.request,
+            model=model,
+            stream=stream,
+            max_tokens=max_tokens,
+            report=self.report,
+            **options,
+        )
+
+    def answer(self, body: bytes, *, id: str, created: int, model: str) -> bytes:
+        """A whole answer in the client's protocol. Raises UpstreamMalformed."""
+        try:
+            answer = codec(self.translation.upstream).decode_answer(body)
+            if self.names:
+                answer = answer_renamed(answer, self.names)
+            return self._client.encode_answer(answer, id=id, created=created, model=model)
+        except RecursionError:
+            raise UpstreamMalformed(_TOO_DEEP) from None
+
+    def stream(self, *, id: str, created: int, model: str, include_usage: bool) -> TranslatedStream:
+        """The way back for a stream; `id` and `model` are for one that says neither of itself.
+
+        It keeps nothing of the request but the names of its tools.
+        """
+        client = self._client
+
+        def encoder(began: Began) -> StreamEncoder:
+            return client.StreamEncoder(
+                id=began.id or id,
+                created=created,
+                model=began.model or model,
+                include_usage=include_usage,
+            )
+
+        return TranslatedStream(
+            self._upstream.StreamDecoder(),
+            encoder,
+            names=self.names,
+            redact=self._redact,
+            keep_alive=self._client.KEEP_ALIVE,
+            closes_failures=self.translation.closes_failures,
+        )
+
+
+class TranslatedStream:
+    """A stream on its way back. Takes the upstream's events, gives the client's bytes.
+
+    `failed` is the error the upstream reported within the stream, redacted; it has been written
+    unless nothing was before it, and then the caller may still answer otherwise.
+    """
+
+    __slots__ = (
+        "_closes_failures",
+        "_decoder",
+        "_encoder",
+        "_encoder_of",
+        "_is_closed",
+        "_keep_alive",
+        "_names",
+        "_redact",
+        "failed",
+        "has_written",
+    )
+
+    def __init__(
+        self,
+        decoder: StreamDecoder,
+        encoder_of: Callable[[Began], StreamEncoder],
+        *,
+        names: Mapping[str, str],
+        redact: Callable[[str], str],
+        keep_alive: bytes,
+        closes_failures: bool = False,
+    ) -> None:
+        self._keep_alive = keep_alive
+        self._closes_failures = closes_failures
+        self._is_closed = False
+        self._decoder = decoder
+        self._encoder_of = encoder_of
+        self._encoder: StreamEncoder | None = None  # made for what begins
+        self._names = names
+        self._redact = redact
+        self.failed: Failed | None = None
+        self.has_written = False
+
+    def __repr__(self) -> str:
+        return f"<TranslatedStream {self._decoder} to {self._encoder}>"
+
+    def feed(self, event: SseEvent) -> bytes:
+        """The client's bytes for one event of the upstream; often none. Never raises."""
+        try:
+            events = self._decoder.feed(event)
+            if len(events) == 1:
+                return self._write(events[0])
+            return b"".join([self._write(one) for one in events])
+        except RecursionError:
+            return self._write(Failed(None, f"The upstream sent {_TOO_DEEP}."))
+
+    def texts(self, run: Run) -> bytes | None:
+        """The client's bytes for a run of the upstream's texts; None where each is to be fed."""
+        if self._encoder is None or self.failed is not None or b"" in run.texts:
+            return None
+        return self._encoder.encode_texts(run)
+
+    def says_only(self, data: bytes, text: str) -> bool:
+        """Whether an event of the upstream, wherever it stands, says this text and no more."""
+        events = type(self._decoder)().feed(SseEvent(b"", data))
+        return [event for event in events if not isinstance(event, Began)] == [TextDelta(text)]
+
+    @property
+    def keep_alive(self) -> bytes:
+        """What may be sent while the upstream has nothing to say; nothing before the beginning."""
+        return self._keep_alive if self.has_written and self.failed is None else b""
+
+    def end(self) -> bytes:
+        """The client's bytes at the end of the upstream's; none where it was cut."""
+        return b"".join([self._write(one) for one in self._decoder.end()])
+
+    def broken(self, message: str) -> bytes:
+        """The client's bytes where the upstream's stream broke off; none where it just ends.
+
+        `message` is for the client, unless the upstream had said itself what was wrong.
+        """
+        if not self._closes_failures:
+            return b""
+        return self.end() or self._close(message)
+
+    def _close(self, message: str) -> bytes:
+        if self._is_closed:
+            return b""
+        self._is_closed = True
+        return closing_failure(message)
+
+    def _write(self, event: Event) -> bytes:
+        if self._names:
+            event = event_renamed(event, self._names)
+        if isinstance(event, Failed):
+            event = replace(event, message=self._redact(event.message))
+            self.failed = event
+            if not self.has_written:
+                return b""
+            if self._closes_failures:
+                return self._close(event.message)
+        written = self._encode(event)
+        if written:
+            self.has_written = True
+        return written
+
+    def _encode(self, event: Event) -> bytes:
+        if self._encoder is None:
+            began = event if isinstance(event, Began) else _UNNAMED
+            self._encoder = self._encoder_of(began)
+        return self._encoder.encode(event)

@@ -1,0 +1,84 @@
+"""Members of a request that only the client's own protocol knows: told, never silently lost.
+
+Decoders keep them in `extras`, by the client's spelling; an encoder of another protocol carries
+those it can and lists the rest here. A member whose value is what happens anyway (`n` of 1,
+`store` false) loses nothing, and is not listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from channels.translation.losses import Report
+from channels.translation.model import Protocol, Request
+
+# Values that say no more than leaving the member out does.
+_NEUTRAL: Mapping[Protocol, Mapping[str, Any]] = {
+    "chat": {
+        "store": False,
+        "logprobs": False,
+        "top_logprobs": 0,
+        "logit_bias": {},
+        "metadata": {},
+        "modalities": ["text"],
+        "verbosity": "medium",
+        "service_tier": "auto",
+        "stream_options.include_obfuscation": False,
+    },
+    "messages": {
+        "service_tier": "auto",
+        "speed": "standard",
+        "mcp_servers": [],
+        "tools.type": "custom",
+        "tools.defer_loading": False,
+        "tools.allowed_callers": ["direct"],
+        "tools.eager_input_streaming": False,
+        "tools.input_examples": [],
+        "messages.citations": [],
+        "messages.caller": {"type": "direct"},
+    },
+    "native": {
+        "safetySettings": [],
+        "labels": {},
+        "generationConfig.responseModalities": ["TEXT"],
+        "generationConfig.responseLogprobs": False,
+        "generationConfig.enableEnhancedCivicAnswers": False,
+        "generationConfig.audioTimestamp": False,
+        "generationConfig.mediaResolution": "MEDIA_RESOLUTION_UNSPECIFIED",
+        "toolConfig.functionCallingConfig.streamFunctionCallArguments": False,
+        "toolConfig.includeServerSideToolInvocations": False,
+        "tools.functionDeclarations.behavior": "BLOCKING",
+        "contents.parts.functionResponse.willContinue": False,
+    },
+    "responses": {"store": False},
+}
+
+
+def report_members(request: Request, report: Report, *, carried: Collection[str] = ()) -> None:
+    """List the members in `request.extras` that are not in `carried`."""
+    report_extras(request.origin, "", request.extras, report, carried=carried)
+
+
+def report_extras(
+    origin: Protocol,
+    place: str,
+    extras: Mapping[str, Any],
+    report: Report,
+    *,
+    carried: Collection[str] = (),
+) -> None:
+    """List the extras of a part, a tool or the request; `place` goes before each name.
+
+    `place` is "" or ends in a dot: `messages.` with `cache_control` is `messages.cache_control`.
+    """
+    if not extras:
+        return
+    neutral = _NEUTRAL[origin]
+    for name, value in extras.items():
+        field = place + name
+        if value is None or name in carried:
+            continue
+        if field in neutral and neutral[field] == value:
+            continue
+        report.drop(field)
