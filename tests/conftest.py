@@ -11,6 +11,7 @@ expect_log      allows log records by name; any other warning fails the test
 from __future__ import annotations
 
 import gc
+import inspect
 import logging
 import os
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.aio import run
 from tests.support.folders import remove_leftovers, temporary_folder
 from tests.support.logs import LogWatch
 from tests.support.postgres import PostgresForTests, running_postgres
@@ -106,3 +108,13 @@ def log_watch() -> Iterator[LogWatch]:
 def expect_log(log_watch: LogWatch) -> Callable[..., None]:
     """Allow log records: `expect_log("channel_opened")`, `required=False` if it may stay away."""
     return log_watch.expect
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object | None:
+    """Run a test that is an `async def` on a loop of its own; what it leaves behind fails it."""
+    if pyfuncitem.get_closest_marker("gen_test") or not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True

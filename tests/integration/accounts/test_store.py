@@ -8,101 +8,79 @@ from actors.store.database import Database, StatementRefused
 from actors.wallet.ledger import UnknownAccount
 from actors.wallet.verify import verify
 from gw.accounts import store
-from tests.support.aio import run
 
 
-def test_new_account_has_its_credits_as_entries(database_url: str) -> None:
-    async def main() -> None:
-        async with Database(database_url) as database:
-            account = await store.create(
-                database,
-                "Ann",
-                rpm_limit=60,
-                concurrency_limit=2,
-                credit_nano_usd=5,
-                with_trial=True,
-            )
-            assert account == await store.show(database, account.id)
-            assert (account.name, account.enabled) == ("Ann", True)
-            assert (account.rpm_limit, account.concurrency_limit) == (60, 2)
-            assert account.balance_nano_usd == account.available_nano_usd == 300_000_005
-            entries = await database.fetch_all(
-                "SELECT account_id, kind, amount_nano_usd FROM entries ORDER BY id"
-            )
-            assert entries == [(account.id, "trial", 300_000_000), (account.id, "topup", 5)]
-            assert (await verify(database)).ok
-
-    run(main())
+async def test_new_account_has_its_credits_as_entries(database_url: str) -> None:
+    async with Database(database_url) as database:
+        account = await store.create(
+            database,
+            "Ann",
+            rpm_limit=60,
+            concurrency_limit=2,
+            credit_nano_usd=5,
+            with_trial=True,
+        )
+        assert account == await store.show(database, account.id)
+        assert (account.name, account.enabled) == ("Ann", True)
+        assert (account.rpm_limit, account.concurrency_limit) == (60, 2)
+        assert account.balance_nano_usd == account.available_nano_usd == 300_000_005
+        entries = await database.fetch_all(
+            "SELECT account_id, kind, amount_nano_usd FROM entries ORDER BY id"
+        )
+        assert entries == [(account.id, "trial", 300_000_000), (account.id, "topup", 5)]
+        assert (await verify(database)).ok
 
 
-def test_account_without_credit_has_no_entry(database_url: str) -> None:
-    async def main() -> None:
-        async with Database(database_url) as database:
-            account = await store.create(database, "Ann")
-            assert account.balance_nano_usd == 0
-            assert (account.rpm_limit, account.concurrency_limit) == (None, None)
-            assert await database.fetch_all("SELECT FROM entries") == []
-
-    run(main())
+async def test_account_without_credit_has_no_entry(database_url: str) -> None:
+    async with Database(database_url) as database:
+        account = await store.create(database, "Ann")
+        assert account.balance_nano_usd == 0
+        assert (account.rpm_limit, account.concurrency_limit) == (None, None)
+        assert await database.fetch_all("SELECT FROM entries") == []
 
 
-def test_account_whose_credit_fails_is_not_there(database_url: str) -> None:
-    async def main() -> None:
-        async with Database(database_url) as database:
-            with pytest.raises(StatementRefused):
-                await store.create(database, "Ann", credit_nano_usd=2**63 - 1, with_trial=True)
-            assert await store.list_all(database) == []
-            assert (await store.create(database, "Bob")).name == "Bob"
-
-    run(main())
+async def test_account_whose_credit_fails_is_not_there(database_url: str) -> None:
+    async with Database(database_url) as database:
+        with pytest.raises(StatementRefused):
+            await store.create(database, "Ann", credit_nano_usd=2**63 - 1, with_trial=True)
+        assert await store.list_all(database) == []
+        assert (await store.create(database, "Bob")).name == "Bob"
 
 
-def test_accounts_are_listed_in_the_order_they_were_made(database_url: str) -> None:
-    async def main() -> None:
-        async with Database(database_url) as database:
-            made = [await store.create(database, name) for name in ("a", "b", "b")]
-            assert await store.list_all(database) == made
-
-    run(main())
+async def test_accounts_are_listed_in_the_order_they_were_made(database_url: str) -> None:
+    async with Database(database_url) as database:
+        made = [await store.create(database, name) for name in ("a", "b", "b")]
+        assert await store.list_all(database) == made
 
 
-def test_limits_are_set_and_lifted_one_by_one(database_url: str) -> None:
-    async def main() -> None:
-        async with Database(database_url) as database:
-            account_id = (await store.create(database, "Ann", rpm_limit=60)).id
+async def test_limits_are_set_and_lifted_one_by_one(database_url: str) -> None:
+    async with Database(database_url) as database:
+        account_id = (await store.create(database, "Ann", rpm_limit=60)).id
 
-            async def limits(changes: store.LimitChanges) -> tuple[int | None, int | None]:
-                await store.set_limits(database, account_id, changes)
-                account = await store.show(database, account_id)
-                return account.rpm_limit, account.concurrency_limit
+        async def limits(changes: store.LimitChanges) -> tuple[int | None, int | None]:
+            await store.set_limits(database, account_id, changes)
+            account = await store.show(database, account_id)
+            return account.rpm_limit, account.concurrency_limit
 
-            assert await limits({"concurrency_limit": 2}) == (60, 2)
-            assert await limits({"rpm_limit": None}) == (None, 2)
-            assert await limits({"rpm_limit": 1, "concurrency_limit": None}) == (1, None)
-            assert await limits({}) == (1, None)
-
-    run(main())
+        assert await limits({"concurrency_limit": 2}) == (60, 2)
+        assert await limits({"rpm_limit": None}) == (None, 2)
+        assert await limits({"rpm_limit": 1, "concurrency_limit": None}) == (1, None)
+        assert await limits({}) == (1, None)
 
 
-def test_account_is_disabled_and_enabled(database_url: str) -> None:
-    async def main() -> None:
-        async with Database(database_url) as database:
-            account_id = (await store.create(database, "Ann")).id
-            for enabled in (False, False, True):
-                await store.set_enabled(database, account_id, enabled=enabled)
-                assert (await store.show(database, account_id)).enabled is enabled
-
-    run(main())
+async def test_account_is_disabled_and_enabled(database_url: str) -> None:
+    async with Database(database_url) as database:
+        account_id = (await store.create(database, "Ann")).id
+        for enabled in (False, False, True):
+            await store.set_enabled(database, account_id, enabled=enabled)
+            assert (await store.show(database, account_id)).enabled is enabled
 
 
-def test_account_that_is_not_there_is_named(database_url: str) -> None:
-    async def main() -> None:
-        async with Database(database_url) as database:
-            with pytest.raises(UnknownAccount, match="acct_none"):
-                await store.show(database, "acct_none")
-            with pytest.raises(UnknownAccount):
-                await store.set_limits(database, "acct_none", {"rpm_limit": 1})
-            with pytest.raises(UnknownAccount):
-                await store.set_enabled(database, "acct_none", enabled=True)
-
-    run(main())
+async def test_account_that_is_not_there_is_named(database_url: str) -> None:
+    async with Database(database_url) as database:
+        with pytest.raises(UnknownAccount, match="acct_none"):
+            await store.show(database, "acct_none")
+        with pytest.raises(UnknownAccount):
+            await store.set_limits(database, "acct_none", {"rpm_limit": 1})
+        with pytest.raises(UnknownAccount):
+            await store.set_enabled(database, "acct_none", enabled=True)

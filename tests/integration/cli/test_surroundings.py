@@ -15,7 +15,6 @@ import pytest
 from actors.store.embedded import EmbeddedPostgres
 from gw.keys.key_text import is_key_text
 from tests.integration.cli.command import CONFIGURATION, Gw
-from tests.support.aio import run
 from tests.support.servers import is_running
 
 
@@ -76,20 +75,17 @@ def test_first_commands_at_once_share_one_database_and_one_secret(embedded: Path
     assert command(embedded, "ledger", "verify")["counts"]["entries"] == 3
 
 
-def test_command_beside_a_running_gateway_leaves_its_database_running(embedded: Path) -> None:
+async def test_command_beside_a_running_gateway_leaves_its_database_running(embedded: Path) -> None:
     var = embedded.parent / "var"
 
-    async def main() -> None:
-        gateway = EmbeddedPostgres(var)
-        await gateway.start()
-        try:
-            command(embedded, "account", "create", "Ann")
-            assert is_running(var)
-        finally:
-            await gateway.stop()
-        assert not is_running(var)
-
-    run(main())
+    gateway = EmbeddedPostgres(var)
+    await gateway.start()
+    try:
+        command(embedded, "account", "create", "Ann")
+        assert is_running(var)
+    finally:
+        await gateway.stop()
+    assert not is_running(var)
 
 
 def test_first_command_makes_the_tables(

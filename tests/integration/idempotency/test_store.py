@@ -19,7 +19,6 @@ from gw.idempotency.store import (
     KeptAnswer,
 )
 from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
-from tests.support.aio import run
 from tests.support.clock import FakeClock
 
 KEPT = Keep(status=200, headers=(("Content-Type", "image/png"),), body=bytes(range(256)))
@@ -64,78 +63,70 @@ async def count(database: Database) -> int:
     return int(row[0])
 
 
-def test_kept_answer_is_read_by_its_own_request_alone(database_url: str) -> None:
-    async def main() -> None:
-        async with opened(database_url) as database:
-            store = IdempotencyStore(database)
-            facts = await claim(database, 1)
-            assert await store.answer(ACCOUNT, CLAIM) is None
-            assert await store.is_known(ACCOUNT, "k")
-            await settle(database, facts, KEPT)
-            assert await store.answer(ACCOUNT, CLAIM) == KeptAnswer(facts.call_id, KEPT)
-            assert await store.answer(ACCOUNT, Claim(key="k", fingerprint=b"two")) is None
-            assert await store.answer("acct_b", CLAIM) is None
-            assert await store.is_known(ACCOUNT, "k")
-            assert not await store.is_known(ACCOUNT, "other")
-            assert not await store.is_known("acct_b", "k")
-            await expire(database)
-            assert await store.answer(ACCOUNT, CLAIM) is None
-            assert not await store.is_known(ACCOUNT, "k")
-
-    run(main())
+async def test_kept_answer_is_read_by_its_own_request_alone(database_url: str) -> None:
+    async with opened(database_url) as database:
+        store = IdempotencyStore(database)
+        facts = await claim(database, 1)
+        assert await store.answer(ACCOUNT, CLAIM) is None
+        assert await store.is_known(ACCOUNT, "k")
+        await settle(database, facts, KEPT)
+        assert await store.answer(ACCOUNT, CLAIM) == KeptAnswer(facts.call_id, KEPT)
+        assert await store.answer(ACCOUNT, Claim(key="k", fingerprint=b"two")) is None
+        assert await store.answer("acct_b", CLAIM) is None
+        assert await store.is_known(ACCOUNT, "k")
+        assert not await store.is_known(ACCOUNT, "other")
+        assert not await store.is_known("acct_b", "k")
+        await expire(database)
+        assert await store.answer(ACCOUNT, CLAIM) is None
+        assert not await store.is_known(ACCOUNT, "k")
 
 
-def test_expired_keys_are_forgotten_but_for_those_of_calls_under_way(database_url: str) -> None:
-    async def main() -> None:
-        async with opened(database_url) as database:
-            chore = ExpiredKeys(database=database, clock=FakeClock())
-            await claim(database, 1, "under way")
-            for number, end in ((2, KEPT), (3, KeepNothing()), (4, None)):
-                await settle(database, await claim(database, number, f"k{number}"), end)
-            await expire(database)
-            await settle(database, await claim(database, 5, "fresh"), KEPT)
+async def test_expired_keys_are_forgotten_but_for_those_of_calls_under_way(
+    database_url: str,
+) -> None:
+    async with opened(database_url) as database:
+        chore = ExpiredKeys(database=database, clock=FakeClock())
+        await claim(database, 1, "under way")
+        for number, end in ((2, KEPT), (3, KeepNothing()), (4, None)):
+            await settle(database, await claim(database, number, f"k{number}"), end)
+        await expire(database)
+        await settle(database, await claim(database, 5, "fresh"), KEPT)
+        await chore.forget()
+        rows = await database.fetch_all("SELECT key FROM idempotency ORDER BY key")
+        assert rows == [("fresh",), ("under way",)]
+
+
+async def test_many_expired_keys_go_a_batch_with_each_beat_then_once_a_minute(
+    database_url: str,
+) -> None:
+    async with opened(database_url) as database:
+        clock = FakeClock()
+        chore = ExpiredKeys(database=database, clock=clock)
+        many = 2 * FORGET_KEYS_MAX + 1
+        make = (
+            "INSERT INTO idempotency (account_id, key, fingerprint, call_id, expires_at)"
+            " SELECT 'a', n::text, '', gen_random_uuid(), now() FROM generate_series(1, %s) n"
+        )
+        await database.execute(make, (many,))
+        left = []
+        for _ in range(3):
             await chore.forget()
-            rows = await database.fetch_all("SELECT key FROM idempotency ORDER BY key")
-            assert rows == [("fresh",), ("under way",)]
-
-    run(main())
-
-
-def test_many_expired_keys_go_a_batch_with_each_beat_then_once_a_minute(database_url: str) -> None:
-    async def main() -> None:
-        async with opened(database_url) as database:
-            clock = FakeClock()
-            chore = ExpiredKeys(database=database, clock=clock)
-            many = 2 * FORGET_KEYS_MAX + 1
-            make = (
-                "INSERT INTO idempotency (account_id, key, fingerprint, call_id, expires_at)"
-                " SELECT 'a', n::text, '', gen_random_uuid(), now() FROM generate_series(1, %s) n"
-            )
-            await database.execute(make, (many,))
-            left = []
-            for _ in range(3):
-                await chore.forget()
-                left.append(await count(database))
-            assert left == [FORGET_KEYS_MAX + 1, 1, 0]
-            await database.execute(make, (1,))
-            await chore.forget()
-            assert await count(database) == 1
-            clock.advance(FORGET_SECONDS)
-            await chore.forget()
-            assert await count(database) == 0
-
-    run(main())
+            left.append(await count(database))
+        assert left == [FORGET_KEYS_MAX + 1, 1, 0]
+        await database.execute(make, (1,))
+        await chore.forget()
+        assert await count(database) == 1
+        clock.advance(FORGET_SECONDS)
+        await chore.forget()
+        assert await count(database) == 0
 
 
-def test_processes_that_forget_at_once_do_not_wait_for_each_other(database_url: str) -> None:
-    async def main() -> None:
-        async with opened(database_url) as database:
-            await settle(database, await claim(database, 1), KEPT)
-            await expire(database)
-            async with database.transaction() as session:
-                # Somebody is at this row: it is left for another time.
-                await session.execute("SELECT FROM idempotency FOR UPDATE")
-                await ExpiredKeys(database=database, clock=FakeClock()).forget()
-            assert await count(database) == 1
-
-    run(main())
+async def test_processes_that_forget_at_once_do_not_wait_for_each_other(database_url: str) -> None:
+    async with opened(database_url) as database:
+        await settle(database, await claim(database, 1), KEPT)
+        await expire(database)
+        async with database.transaction() as session:
+            # Somebody is at this row: it is left for another time.
+            await session.execute("SELECT FROM idempotency FOR UPDATE")
+            await ExpiredKeys(database=database, clock=FakeClock()).forget()
+        assert await count(database) == 1

@@ -17,7 +17,7 @@ from gw.keys.issue import KeyWish, import_hash, issue_key
 from gw.keys.key_text import legacy_hash, new_key_text
 from gw.keys.last_use import LastUse
 from gw.keys.secret import KeyHasher, KeySealer, Secret
-from tests.support.aio import eventually, run
+from tests.support.aio import eventually
 from tests.unit.keys.fakes import CacheCounter
 
 SECRET = Secret("integration")
@@ -106,55 +106,43 @@ async def move(world: Running) -> None:
         (move, "account_inactive"),
     ],
 )
-def test_key_refused_elsewhere_is_refused_here(
+async def test_key_refused_elsewhere_is_refused_here(
     database_url: str, change: Change, reason: str
 ) -> None:
-    async def main() -> None:
-        async with running(database_url) as world:
-            assert await world.reason() is None
-            await change(world)
-            await world.becomes(reason)
-
-    run(main())
+    async with running(database_url) as world:
+        assert await world.reason() is None
+        await change(world)
+        await world.becomes(reason)
 
 
-def test_edited_key_and_limited_account_are_seen(database_url: str) -> None:
-    async def main() -> None:
-        async with running(database_url) as world:
-            assert (await world.cache.authenticate(world.text)).allowed_models is None
-            await store.change(world.other, world.key_id, {"allowed_models": []})
-            await accounts.set_limits(world.other, world.account_id, {"concurrency_limit": 3})
+async def test_edited_key_and_limited_account_are_seen(database_url: str) -> None:
+    async with running(database_url) as world:
+        assert (await world.cache.authenticate(world.text)).allowed_models is None
+        await store.change(world.other, world.key_id, {"allowed_models": []})
+        await accounts.set_limits(world.other, world.account_id, {"concurrency_limit": 3})
 
-            async def is_so() -> bool:
-                principal = await world.cache.authenticate(world.text)
-                return principal.allowed_models == frozenset() and principal.concurrency_limit == 3
+        async def is_so() -> bool:
+            principal = await world.cache.authenticate(world.text)
+            return principal.allowed_models == frozenset() and principal.concurrency_limit == 3
 
-            await eventually(is_so)
-
-    run(main())
+        await eventually(is_so)
 
 
-def test_hash_imported_after_it_was_refused_works(database_url: str) -> None:
-    async def main() -> None:
-        async with running(database_url) as world:
-            world.text = new_key_text()
-            assert await world.reason() == "unknown"
-            wish = KeyWish(account_id=world.account_id, name="early")
-            await import_hash(world.other, wish, sha256=legacy_hash(world.text))
-            await world.becomes(None)
-
-    run(main())
+async def test_hash_imported_after_it_was_refused_works(database_url: str) -> None:
+    async with running(database_url) as world:
+        world.text = new_key_text()
+        assert await world.reason() == "unknown"
+        wish = KeyWish(account_id=world.account_id, name="early")
+        await import_hash(world.other, wish, sha256=legacy_hash(world.text))
+        await world.becomes(None)
 
 
-def test_last_use_is_written_without_a_push(database_url: str) -> None:
-    async def main() -> None:
-        async with running(database_url) as world:
-            await world.cache.authenticate(world.text)
-            await LastUse(keys=world.cache, database=world.mine).write()
-            await disable(world)  # a push of its own, so that one before it would be here
-            await eventually(lambda: bool(world.pushes))
-            assert world.pushes == [f"key:{world.key_id}"]
-            used_at = (await store.show(world.other, world.key_id)).last_used_at
-            assert used_at is not None
-
-    run(main())
+async def test_last_use_is_written_without_a_push(database_url: str) -> None:
+    async with running(database_url) as world:
+        await world.cache.authenticate(world.text)
+        await LastUse(keys=world.cache, database=world.mine).write()
+        await disable(world)  # a push of its own, so that one before it would be here
+        await eventually(lambda: bool(world.pushes))
+        assert world.pushes == [f"key:{world.key_id}"]
+        used_at = (await store.show(world.other, world.key_id)).last_used_at
+        assert used_at is not None

@@ -17,7 +17,7 @@ from channels.translation.paths import BUILTIN_TOOLS
 from channels.translation.session import TranslatedCall
 from gw.calls.call import ChatCall
 from gw.calls.speech import Speech
-from tests.support.aio import eventually, jump, run
+from tests.support.aio import eventually, jump
 from tests.support.specs import make_channel, make_model
 from tests.unit.calls.fake_wire import FOR_EVER, Script, Step, answer
 from tests.unit.calls.world import MESSAGES, TIMEOUT_SECONDS, Told, World, world
@@ -88,33 +88,27 @@ def content(told: Told) -> str:
     return "".join(delta.get("content", "") for delta in deltas)
 
 
-def test_answer_is_chat_and_charged_by_what_responses_states() -> None:
-    async def main() -> None:
-        async with world(a=[GOOD], channels=channels("a")) as w:
-            told = await asking(w, SEARCH)
-            assert content(told) == "Hi"
-            assert told.writer.sent.endswith(b"data: [DONE]\n\n")
-            assert told.writer.headers == {}
-            assert told.status == ("success", None)
-            assert told.tokens == (10, 5, 4)
-            assert told.cost == 6 * 1000 + 4 * 100 + 5 * 10_000
-            assert told.call.facts.protocol == "chat"
-            assert w.wire.requests[0].url.endswith("/v1/responses")
-            assert told.row is not None
-            assert told.row["detail"]["translation"] == "built-in tools"
-
-    run(main())
+async def test_answer_is_chat_and_charged_by_what_responses_states() -> None:
+    async with world(a=[GOOD], channels=channels("a")) as w:
+        told = await asking(w, SEARCH)
+        assert content(told) == "Hi"
+        assert told.writer.sent.endswith(b"data: [DONE]\n\n")
+        assert told.writer.headers == {}
+        assert told.status == ("success", None)
+        assert told.tokens == (10, 5, 4)
+        assert told.cost == 6 * 1000 + 4 * 100 + 5 * 10_000
+        assert told.call.facts.protocol == "chat"
+        assert w.wire.requests[0].url.endswith("/v1/responses")
+        assert told.row is not None
+        assert told.row["detail"]["translation"] == "built-in tools"
 
 
-def test_incomplete_answer_is_charged_and_complete_for_the_client() -> None:
-    async def main() -> None:
-        script = stream(CREATED, text("Hi"), completed(status="incomplete"))
-        async with world(a=[script], channels=channels("a")) as w:
-            told = await asking(w, SEARCH)
-            assert b'"finish_reason":"length"' in told.writer.sent
-            assert (told.status, told.tokens) == (("success", None), (10, 5, 4))
-
-    run(main())
+async def test_incomplete_answer_is_charged_and_complete_for_the_client() -> None:
+    script = stream(CREATED, text("Hi"), completed(status="incomplete"))
+    async with world(a=[script], channels=channels("a")) as w:
+        told = await asking(w, SEARCH)
+        assert b'"finish_reason":"length"' in told.writer.sent
+        assert (told.status, told.tokens) == (("success", None), (10, 5, 4))
 
 
 # --- Failures after something was sent ---
@@ -131,53 +125,44 @@ def test_incomplete_answer_is_charged_and_complete_for_the_client() -> None:
     ],
     ids=["ends", "connection lost", "error event", "failed", "error event and failed"],
 )
-def test_failure_in_the_middle_is_told_and_terminated(
+async def test_failure_in_the_middle_is_told_and_terminated(
     steps: Sequence[Any], message: str, tokens: int, outcome: str
 ) -> None:
-    async def main() -> None:
-        script = stream(CREATED, text("Hi"), *steps)
-        async with world(a=[script], b=[GOOD], channels=channels("a", "b")) as w:
-            told = await asking(w, SEARCH)
-            chunks = data_of(told.writer.sent)
-            assert chunks[-2:] == closed_with(message)
-            assert chunks.count("[DONE]") == 1
-            assert content(told) == "Hi"
-            assert told.status == ("error", "upstream_error")
-            assert told.tokens[1] == tokens
-            assert told.cost > 0
-            assert w.wire.tried == ["a"]
-            assert w.verdict("a") == "failure"
-            page = w.metrics.render("")[0].decode()
-            assert f'outcome="{outcome}"' in page
-
-    run(main())
+    script = stream(CREATED, text("Hi"), *steps)
+    async with world(a=[script], b=[GOOD], channels=channels("a", "b")) as w:
+        told = await asking(w, SEARCH)
+        chunks = data_of(told.writer.sent)
+        assert chunks[-2:] == closed_with(message)
+        assert chunks.count("[DONE]") == 1
+        assert content(told) == "Hi"
+        assert told.status == ("error", "upstream_error")
+        assert told.tokens[1] == tokens
+        assert told.cost > 0
+        assert w.wire.tried == ["a"]
+        assert w.verdict("a") == "failure"
+        page = w.metrics.render("")[0].decode()
+        assert f'outcome="{outcome}"' in page
 
 
-def test_time_running_out_is_told_and_terminated() -> None:
-    async def main() -> None:
-        script = stream(CREATED, text("Hi"), FOR_EVER)
-        async with world(a=[script], channels=channels("a")) as w:
-            writer = RecordingWriter()
-            asked = asyncio.ensure_future(asking(w, SEARCH, writer=writer))
-            await eventually(lambda: b"Hi" in writer.sent)
-            jump(TIMEOUT_SECONDS + 1)
-            told = await asked
-            message = "The call took longer than the gateway allows."
-            assert data_of(told.writer.sent)[-2:] == closed_with(message)
-            assert told.status == ("interrupted", "upstream_timeout")
-
-    run(main())
+async def test_time_running_out_is_told_and_terminated() -> None:
+    script = stream(CREATED, text("Hi"), FOR_EVER)
+    async with world(a=[script], channels=channels("a")) as w:
+        writer = RecordingWriter()
+        asked = asyncio.ensure_future(asking(w, SEARCH, writer=writer))
+        await eventually(lambda: b"Hi" in writer.sent)
+        jump(TIMEOUT_SECONDS + 1)
+        told = await asked
+        message = "The call took longer than the gateway allows."
+        assert data_of(told.writer.sent)[-2:] == closed_with(message)
+        assert told.status == ("interrupted", "upstream_timeout")
 
 
-def test_client_that_leaves_pays_for_what_was_delivered() -> None:
-    async def main() -> None:
-        script = stream(CREATED, text("Hello there"), text(" and more"), FOR_EVER)
-        async with world(a=[script], channels=channels("a")) as w:
-            told = await asking(w, SEARCH, writer=RecordingWriter(leaves_after=1))
-            assert told.status == ("interrupted", "client_disconnected")
-            assert told.tokens[1] > 0
-
-    run(main())
+async def test_client_that_leaves_pays_for_what_was_delivered() -> None:
+    script = stream(CREATED, text("Hello there"), text(" and more"), FOR_EVER)
+    async with world(a=[script], channels=channels("a")) as w:
+        told = await asking(w, SEARCH, writer=RecordingWriter(leaves_after=1))
+        assert told.status == ("interrupted", "client_disconnected")
+        assert told.tokens[1] > 0
 
 
 # --- Before anything was sent ---
@@ -196,23 +181,20 @@ def test_client_that_leaves_pays_for_what_was_delivered() -> None:
     ],
     ids=["lost", "503", "cut", "error", "failed", "error and failed", "cut while searching"],
 )
-def test_next_channel_with_the_tool_answers(script: Script) -> None:
-    async def main() -> None:
-        specs = [
-            *channels("a"),
-            *channels("z", tools=frozenset()),
-            *channels("y", protocols=frozenset({"chat"})),
-            *channels("b"),
-        ]
-        given: dict[str, Sequence[Script]] = {"a": [script], "b": [GOOD], "z": [], "y": []}
-        async with world(given, channels=specs) as w:
-            told = await asking(w, SEARCH)
-            assert content(told) == "Hi"
-            assert w.wire.tried == ["a", "b"]
-            assert told.status == ("success", None)
-            assert len(told.attempts) == 1
-
-    run(main())
+async def test_next_channel_with_the_tool_answers(script: Script) -> None:
+    specs = [
+        *channels("a"),
+        *channels("z", tools=frozenset()),
+        *channels("y", protocols=frozenset({"chat"})),
+        *channels("b"),
+    ]
+    given: dict[str, Sequence[Script]] = {"a": [script], "b": [GOOD], "z": [], "y": []}
+    async with world(given, channels=specs) as w:
+        told = await asking(w, SEARCH)
+        assert content(told) == "Hi"
+        assert w.wire.tried == ["a", "b"]
+        assert told.status == ("success", None)
+        assert len(told.attempts) == 1
 
 
 @pytest.mark.parametrize(
@@ -220,42 +202,35 @@ def test_next_channel_with_the_tool_answers(script: Script) -> None:
     [[FAILED], [ERROR], [ERROR, UpstreamCut()], [ERROR, FAILED], [ERROR, FOR_EVER]],
     ids=["failed", "error", "error and lost", "error and failed", "error and silence"],
 )
-def test_failure_everywhere_is_an_error_answer_in_the_upstreams_words(steps: list[Any]) -> None:
-    async def main() -> None:
-        async with world(a=[stream(CREATED, *steps)], channels=channels("a")) as w:
-            told = await asking(w, SEARCH)
-            assert told.error is not None
-            assert (told.error.http_status, told.error.kind.code) == (502, "upstream_error")
-            assert told.error.message in ("[…] broke", "[redacted] broke")
-            assert told.attempts == ["upstream_error"]
-            assert (told.status, told.cost) == (("error", "upstream_error"), 0)
+async def test_failure_everywhere_is_an_error_answer_in_the_upstreams_words(
+    steps: list[Any],
+) -> None:
+    async with world(a=[stream(CREATED, *steps)], channels=channels("a")) as w:
+        told = await asking(w, SEARCH)
+        assert told.error is not None
+        assert (told.error.http_status, told.error.kind.code) == (502, "upstream_error")
+        assert told.error.message in ("[…] broke", "[redacted] broke")
+        assert told.attempts == ["upstream_error"]
+        assert (told.status, told.cost) == (("error", "upstream_error"), 0)
 
-    run(main())
+
+async def test_channel_that_is_busy_is_no_missing_tool() -> None:
+    specs = channels("a", max_concurrency=1)
+    async with world(a=[stream(CREATED, FOR_EVER)], channels=specs) as w:
+        first, writer = prepared(w, SEARCH), RecordingWriter()
+        w.begin(first, writer)
+        while not w.wire.requests:
+            await w.settled()
+        told = await asking(w, SEARCH)
+        assert told.error is not None
+        assert told.error.kind.code == "no_channel_available"
+        writer.leave()
+        await w.end(first, writer)
 
 
-def test_channel_that_is_busy_is_no_missing_tool() -> None:
-    async def main() -> None:
-        specs = channels("a", max_concurrency=1)
-        async with world(a=[stream(CREATED, FOR_EVER)], channels=specs) as w:
-            first, writer = prepared(w, SEARCH), RecordingWriter()
-            w.begin(first, writer)
-            while not w.wire.requests:
-                await w.settled()
+async def test_model_without_channels_has_none_available() -> None:
+    for model in (make_model(), make_model("a", endpoint_type="images_generations")):
+        async with world(a=[GOOD], channels=channels("a"), model=model) as w:
             told = await asking(w, SEARCH)
             assert told.error is not None
             assert told.error.kind.code == "no_channel_available"
-            writer.leave()
-            await w.end(first, writer)
-
-    run(main())
-
-
-def test_model_without_channels_has_none_available() -> None:
-    async def main() -> None:
-        for model in (make_model(), make_model("a", endpoint_type="images_generations")):
-            async with world(a=[GOOD], channels=channels("a"), model=model) as w:
-                told = await asking(w, SEARCH)
-                assert told.error is not None
-                assert told.error.kind.code == "no_channel_available"
-
-    run(main())

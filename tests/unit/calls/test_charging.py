@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from channels.errors import UpstreamCut
-from tests.support.aio import run
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import Script, answer
 from tests.unit.calls.world import MESSAGES_TOKENS, world
@@ -29,100 +28,79 @@ ABSURD: dict[str, Any] = {
 
 @pytest.mark.parametrize("stated", ABSURD.values(), ids=ABSURD.keys())
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-def test_usage_that_cannot_be_is_not_believed(stated: Any, stream: bool) -> None:
-    async def main() -> None:
-        last = sse.event({"choices": [], "usage": stated})
-        script = (
-            answer(sse.delta("Hello"), last, sse.DONE)
-            if stream
-            else answer(sse.whole("Hello", usage=stated))
-        )
-        async with world(a=[script]) as w:
-            told = await w.call(stream=stream)
-            assert told.status == ("success", None)
-            assert told.tokens == (ESTIMATED_INPUT, 2, 0)  # five characters
-            assert told.cost == ESTIMATED_INPUT * INPUT + 2 * OUTPUT
-            assert told.row is not None
-            assert told.row["detail"]["basis"] == "estimated"
-
-    run(main())
+async def test_usage_that_cannot_be_is_not_believed(stated: Any, stream: bool) -> None:
+    last = sse.event({"choices": [], "usage": stated})
+    script = (
+        answer(sse.delta("Hello"), last, sse.DONE)
+        if stream
+        else answer(sse.whole("Hello", usage=stated))
+    )
+    async with world(a=[script]) as w:
+        told = await w.call(stream=stream)
+        assert told.status == ("success", None)
+        assert told.tokens == (ESTIMATED_INPUT, 2, 0)  # five characters
+        assert told.cost == ESTIMATED_INPUT * INPUT + 2 * OUTPUT
+        assert told.row is not None
+        assert told.row["detail"]["basis"] == "estimated"
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-def test_answer_without_usage_is_estimated(stream: bool) -> None:
-    async def main() -> None:
-        script = (
-            answer(sse.delta("Hel"), sse.delta("lo", finish="stop"), sse.DONE)
-            if stream
-            else answer(sse.whole("Hello"))
-        )
-        async with world(a=[script]) as w:
-            told = await w.call(stream=stream)
-            assert told.tokens == (ESTIMATED_INPUT, 2, 0)
-            assert told.cost == ESTIMATED_INPUT * INPUT + 2 * OUTPUT
-
-    run(main())
+async def test_answer_without_usage_is_estimated(stream: bool) -> None:
+    script = (
+        answer(sse.delta("Hel"), sse.delta("lo", finish="stop"), sse.DONE)
+        if stream
+        else answer(sse.whole("Hello"))
+    )
+    async with world(a=[script]) as w:
+        told = await w.call(stream=stream)
+        assert told.tokens == (ESTIMATED_INPUT, 2, 0)
+        assert told.cost == ESTIMATED_INPUT * INPUT + 2 * OUTPUT
 
 
-def test_null_usage_in_other_chunks_is_no_usage() -> None:
-    async def main() -> None:
-        script = answer(
-            sse.delta("Hel", usage=None),
-            sse.delta("lo", usage=None),
-            sse.usage_event(100, 7),
-            sse.DONE,
-        )
-        async with world(a=[script]) as w:
-            told = await w.call(stream=True)
-            assert told.tokens == (100, 7, 0)
-            assert told.writer.sent == b"".join([*script[1:3], sse.DONE])  # type: ignore[list-item]
-
-    run(main())
+async def test_null_usage_in_other_chunks_is_no_usage() -> None:
+    script = answer(
+        sse.delta("Hel", usage=None),
+        sse.delta("lo", usage=None),
+        sse.usage_event(100, 7),
+        sse.DONE,
+    )
+    async with world(a=[script]) as w:
+        told = await w.call(stream=True)
+        assert told.tokens == (100, 7, 0)
+        assert told.writer.sent == b"".join([*script[1:3], sse.DONE])  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-def test_explicit_zero_is_believed(stream: bool) -> None:
-    async def main() -> None:
-        script = (
-            answer(sse.delta("Hello"), sse.usage_event(0, 0), sse.DONE)
-            if stream
-            else answer(sse.whole("Hello", usage=sse.usage_of(0, 0)))
-        )
-        async with world(a=[script]) as w:
-            told = await w.call(stream=stream)
-            assert (told.status, told.cost, told.tokens) == (("success", None), 0, (0, 0, 0))
-
-    run(main())
+async def test_explicit_zero_is_believed(stream: bool) -> None:
+    script = (
+        answer(sse.delta("Hello"), sse.usage_event(0, 0), sse.DONE)
+        if stream
+        else answer(sse.whole("Hello", usage=sse.usage_of(0, 0)))
+    )
+    async with world(a=[script]) as w:
+        told = await w.call(stream=stream)
+        assert (told.status, told.cost, told.tokens) == (("success", None), 0, (0, 0, 0))
 
 
-def test_usage_counts_even_when_the_answer_is_empty() -> None:
-    async def main() -> None:
-        async with world(a=[answer(sse.whole("", usage=sse.usage_of(80, 30)))]) as w:
-            told = await w.call()
-            assert (told.tokens, told.cost) == ((80, 30, 0), 80 * INPUT + 30 * OUTPUT)
-
-    run(main())
+async def test_usage_counts_even_when_the_answer_is_empty() -> None:
+    async with world(a=[answer(sse.whole("", usage=sse.usage_of(80, 30)))]) as w:
+        told = await w.call()
+        assert (told.tokens, told.cost) == ((80, 30, 0), 80 * INPUT + 30 * OUTPUT)
 
 
-def test_empty_answer_without_usage_is_charged_for_its_input_only() -> None:
-    async def main() -> None:
-        async with world(a=[answer(sse.delta(finish="stop"), sse.DONE)]) as w:
-            told = await w.call(stream=True)
-            assert (told.tokens, told.cost) == ((ESTIMATED_INPUT, 0, 0), ESTIMATED_INPUT * INPUT)
-
-    run(main())
+async def test_empty_answer_without_usage_is_charged_for_its_input_only() -> None:
+    async with world(a=[answer(sse.delta(finish="stop"), sse.DONE)]) as w:
+        told = await w.call(stream=True)
+        assert (told.tokens, told.cost) == ((ESTIMATED_INPUT, 0, 0), ESTIMATED_INPUT * INPUT)
 
 
-def test_thinking_and_tool_calls_count_as_output() -> None:
-    async def main() -> None:
-        thought = sse.event({"choices": [{"delta": {"reasoning_content": "x" * 10}}]})
-        called = {"function": {"name": "look", "arguments": '{"a":1}'}}
-        tool = sse.event({"choices": [{"delta": {"tool_calls": [{"index": 0, **called}]}}]})
-        async with world(a=[answer(thought, tool, UpstreamCut())]) as w:
-            told = await w.call(stream=True)
-            assert told.tokens == (ESTIMATED_INPUT, 6, 0)  # 10 + 4 + 7 characters
-
-    run(main())
+async def test_thinking_and_tool_calls_count_as_output() -> None:
+    thought = sse.event({"choices": [{"delta": {"reasoning_content": "x" * 10}}]})
+    called = {"function": {"name": "look", "arguments": '{"a":1}'}}
+    tool = sse.event({"choices": [{"delta": {"tool_calls": [{"index": 0, **called}]}}]})
+    async with world(a=[answer(thought, tool, UpstreamCut())]) as w:
+        told = await w.call(stream=True)
+        assert told.tokens == (ESTIMATED_INPUT, 6, 0)  # 10 + 4 + 7 characters
 
 
 CUT: list[tuple[str, Script, tuple[int, int, int]]] = [
@@ -146,33 +124,27 @@ CUT: list[tuple[str, Script, tuple[int, int, int]]] = [
 
 
 @pytest.mark.parametrize(("steps", "tokens"), [c[1:] for c in CUT], ids=[c[0] for c in CUT])
-def test_cut_stream_is_charged(steps: Script, tokens: tuple[int, int, int]) -> None:
-    async def main() -> None:
-        async with world(a=[answer(*steps)]) as w:
-            told = await w.call(stream=True)
-            assert told.status == ("error", "upstream_error")
-            assert told.tokens == tokens
-            assert told.cost == tokens[0] * INPUT + tokens[1] * OUTPUT
-
-    run(main())
+async def test_cut_stream_is_charged(steps: Script, tokens: tuple[int, int, int]) -> None:
+    async with world(a=[answer(*steps)]) as w:
+        told = await w.call(stream=True)
+        assert told.status == ("error", "upstream_error")
+        assert told.tokens == tokens
+        assert told.cost == tokens[0] * INPUT + tokens[1] * OUTPUT
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-def test_error_in_place_of_an_answer_is_free(stream: bool) -> None:
+async def test_error_in_place_of_an_answer_is_free(stream: bool) -> None:
     """Its text is not output, and its input was not answered."""
 
-    async def main() -> None:
-        body = sse.error_body("a long text " * 50)
-        script = answer(sse.error_event("x" * 500), sse.DONE) if stream else answer(body)
-        async with world(a=[script]) as w:
-            told = await w.call(stream=stream)
-            if stream:  # its bytes are the client's, as they came
-                assert told.writer.sent == sse.error_event("x" * 500) + sse.DONE
-            else:
-                assert told.error is not None
-                assert told.error.http_status == 502
-            assert told.status == ("error", "upstream_error")
-            assert (told.cost, told.tokens) == (0, (0, 0, 0))
-            assert w.verdict("a") == "failure"
-
-    run(main())
+    body = sse.error_body("a long text " * 50)
+    script = answer(sse.error_event("x" * 500), sse.DONE) if stream else answer(body)
+    async with world(a=[script]) as w:
+        told = await w.call(stream=stream)
+        if stream:  # its bytes are the client's, as they came
+            assert told.writer.sent == sse.error_event("x" * 500) + sse.DONE
+        else:
+            assert told.error is not None
+            assert told.error.http_status == 502
+        assert told.status == ("error", "upstream_error")
+        assert (told.cost, told.tokens) == (0, (0, 0, 0))
+        assert w.verdict("a") == "failure"

@@ -19,7 +19,6 @@ from channels.http.interfaces import UpstreamRequest
 from channels.translation.paths import translation_between
 from channels.translation.session import TranslatedCall
 from gw.calls.speech import Speech
-from tests.support.aio import run
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import Script, answer
 from tests.unit.calls.test_measured import counts
@@ -135,23 +134,20 @@ async def failing(w: World, fails: Fails, **options: Any) -> Told:
 @pytest.mark.parametrize("fails", BEFORE_THE_BODY.values(), ids=BEFORE_THE_BODY.keys())
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
-def test_failure_is_told_by_its_class_and_tried_elsewhere_where_it_may(
+async def test_failure_is_told_by_its_class_and_tried_elsewhere_where_it_may(
     fails: Fails, way: str, stream: bool
 ) -> None:
-    async def main() -> None:
-        async with world(a=[fails.script]) as w:
-            told = await failing(w, fails, stream=stream, speech=WAYS[way])
-            assert told.error is not None
-            assert (told.error.http_status, told.error.kind.code) == fails.told
-            assert told.status == ("error", fails.told[1])
-            assert (told.error.message == WORDS) == fails.says
-            assert "Location" not in told.error.headers
-        refusing = answer(sse.error_body("no"), status=400)  # an answer, whatever the protocol
-        async with world(a=[fails.script], b=[refusing]) as w:
-            await failing(w, fails, stream=stream, speech=WAYS[way])
-            assert w.wire.tried == (["a", "b"] if fails.next_is_tried else ["a"])
-
-    run(main())
+    async with world(a=[fails.script]) as w:
+        told = await failing(w, fails, stream=stream, speech=WAYS[way])
+        assert told.error is not None
+        assert (told.error.http_status, told.error.kind.code) == fails.told
+        assert told.status == ("error", fails.told[1])
+        assert (told.error.message == WORDS) == fails.says
+        assert "Location" not in told.error.headers
+    refusing = answer(sse.error_body("no"), status=400)  # an answer, whatever the protocol
+    async with world(a=[fails.script], b=[refusing]) as w:
+        await failing(w, fails, stream=stream, speech=WAYS[way])
+        assert w.wire.tried == (["a", "b"] if fails.next_is_tried else ["a"])
 
 
 ERROR_FIRST = {
@@ -165,15 +161,12 @@ ERROR_FIRST = {
     ("client", "upstream"), [("chat", "messages"), ("chat", "native"), ("messages", "chat")]
 )
 @pytest.mark.parametrize("ends", [True, False], ids=["and it ends", "and it is lost"])
-def test_translated_stream_that_begins_with_an_error_has_sent_nothing(
+async def test_translated_stream_that_begins_with_an_error_has_sent_nothing(
     client: str, upstream: str, ends: bool
 ) -> None:
-    async def main() -> None:
-        script = answer(ERROR_FIRST[upstream], *(() if ends else (UpstreamCut(),)))
-        fails = Fails(script, ERROR, "upstream_error", "error_event", says=True)
-        async with world(a=[script]) as w:
-            told = await failing(w, fails, stream=True, speech=translated(client, upstream))
-            assert told.error is not None
-            assert (told.error.message, told.status) == (WORDS, ("error", "upstream_error"))
-
-    run(main())
+    script = answer(ERROR_FIRST[upstream], *(() if ends else (UpstreamCut(),)))
+    fails = Fails(script, ERROR, "upstream_error", "error_event", says=True)
+    async with world(a=[script]) as w:
+        told = await failing(w, fails, stream=True, speech=translated(client, upstream))
+        assert told.error is not None
+        assert (told.error.message, told.status) == (WORDS, ("error", "upstream_error"))

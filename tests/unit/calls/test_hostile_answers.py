@@ -22,7 +22,6 @@ from gw.calls import attempt, blocks
 from gw.calls.blocks import EventBlocks
 from gw.calls.call import Framing, SseFraming
 from gw.calls.speech import Speech, TranslatedFraming
-from tests.support.aio import run
 from tests.unit.calls.fake_wire import answer
 from tests.unit.calls.test_failure_classes import WAYS
 from tests.unit.calls.world import world
@@ -142,26 +141,23 @@ def test_hostile_event_is_passed_over_or_ends_the_stream(way: str, text: str) ->
 
 @pytest.mark.parametrize("way", ["chat", "messages over chat"])
 @pytest.mark.parametrize("depth", [300, 500, 990, 5000])
-def test_answer_with_deeply_nested_content_is_tried_elsewhere(way: str, depth: int) -> None:
+async def test_answer_with_deeply_nested_content_is_tried_elsewhere(way: str, depth: int) -> None:
     content = "[" * depth + '"x"' + "]" * depth
     message = f'{{"content":{content}}}'
     body = f'{{"id":"x","choices":[{{"message":{message},"finish_reason":"stop"}}]}}'
     script = answer(body.encode())
 
-    async def main() -> None:
-        async with world(a=[script]) as w:
-            told = await w.call(stream=False, speech=WAYS[way])
-            assert told.error is not None
-            assert (told.error.http_status, told.error.kind.code) == (502, "upstream_error")
-            assert told.cost == 0
-        async with world(a=[script], b=[answer(b'{"error":{"message":"no"}}', status=400)]) as w:
-            await w.call(stream=False, speech=WAYS[way])
-            assert w.wire.tried == ["a", "b"]
-
-    run(main())
+    async with world(a=[script]) as w:
+        told = await w.call(stream=False, speech=WAYS[way])
+        assert told.error is not None
+        assert (told.error.http_status, told.error.kind.code) == (502, "upstream_error")
+        assert told.cost == 0
+    async with world(a=[script], b=[answer(b'{"error":{"message":"no"}}', status=400)]) as w:
+        await w.call(stream=False, speech=WAYS[way])
+        assert w.wire.tried == ["a", "b"]
 
 
-def test_fault_in_reading_is_told_in_the_log_and_tried_elsewhere(
+async def test_fault_in_reading_is_told_in_the_log_and_tried_elsewhere(
     monkeypatch: pytest.MonkeyPatch, expect_log: Callable[..., None]
 ) -> None:
     monkeypatch.undo()
@@ -172,13 +168,10 @@ def test_fault_in_reading_is_told_in_the_log_and_tried_elsewhere(
 
     monkeypatch.setattr(attempt, "_refuse_unusable", broken)
 
-    async def main() -> None:
-        async with world(a=[answer(b"{}")], b=[answer(b'{"error":{}}', status=400)]) as w:
-            told = await w.call(stream=False)
-            assert w.wire.tried == ["a", "b"]
-            assert told.attempts == ["upstream_malformed"]
-
-    run(main())
+    async with world(a=[answer(b"{}")], b=[answer(b'{"error":{}}', status=400)]) as w:
+        told = await w.call(stream=False)
+        assert w.wire.tried == ["a", "b"]
+        assert told.attempts == ["upstream_malformed"]
 
 
 def in_reads(taken: EventBlocks, event: bytes) -> bytes:

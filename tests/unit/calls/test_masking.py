@@ -16,7 +16,6 @@ from channels.translation.session import TranslatedCall
 from gw.calls.call import Framing, SseFraming
 from gw.calls.speech import Speech
 from gw.chat.native import ArrayStream
-from tests.support.aio import run
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import Script, answer
 from tests.unit.calls.relaying import ASKED
@@ -91,110 +90,86 @@ async def sent(script: Script, **options: Any) -> bytes:
 
 
 @pytest.mark.parametrize("protocol", WHOLE)
-def test_whole_answer_is_masked_and_otherwise_as_it_came(protocol: str) -> None:
-    async def main() -> None:
-        body = b" " + json.dumps(WHOLE[protocol]).encode() + b"\n"
-        assert await sent(answer(body), speech=natively(protocol)) == masked(body)
-        spelled = body.replace(b"-", b"\\u002d").replace(b"/", b"\\/")
-        got = await sent(answer(spelled), speech=natively(protocol))
-        assert MASKED in json.dumps(json.loads(got))
-
-    run(main())
+async def test_whole_answer_is_masked_and_otherwise_as_it_came(protocol: str) -> None:
+    body = b" " + json.dumps(WHOLE[protocol]).encode() + b"\n"
+    assert await sent(answer(body), speech=natively(protocol)) == masked(body)
+    spelled = body.replace(b"-", b"\\u002d").replace(b"/", b"\\/")
+    got = await sent(answer(spelled), speech=natively(protocol))
+    assert MASKED in json.dumps(json.loads(got))
 
 
 @pytest.mark.parametrize(("client", "upstream"), TRANSLATIONS)
-def test_translated_answer_is_masked(client: str, upstream: str) -> None:
-    async def main() -> None:
-        body = json.dumps(WHOLE[upstream]).replace("-", "\\u002d").encode()
-        got = await sent(answer(body), speech=over(client, upstream))
-        assert MASKED in json.dumps(json.loads(got))
-
-    run(main())
+async def test_translated_answer_is_masked(client: str, upstream: str) -> None:
+    body = json.dumps(WHOLE[upstream]).replace("-", "\\u002d").encode()
+    got = await sent(answer(body), speech=over(client, upstream))
+    assert MASKED in json.dumps(json.loads(got))
 
 
 @pytest.mark.parametrize("begun", [True, False], ids=["in the middle", "at once"])
 @pytest.mark.parametrize("protocol", ERRORS)
-def test_error_event_is_masked_and_otherwise_as_it_came(protocol: str, begun: bool) -> None:
-    async def main() -> None:
-        steps = (SAYS[protocol](f"See {HOST}."),) if begun else ()
-        script = answer(*steps, ERRORS[protocol], UpstreamCut())
-        got = await sent(script, stream=True, speech=natively(protocol))
-        assert got == b"".join(steps) + masked(ERRORS[protocol])
-        together = answer(b"".join(steps) + ERRORS[protocol])
-        assert masked(ERRORS[protocol]) in await sent(
-            together, stream=True, speech=natively(protocol)
-        )
-
-    run(main())
+async def test_error_event_is_masked_and_otherwise_as_it_came(protocol: str, begun: bool) -> None:
+    steps = (SAYS[protocol](f"See {HOST}."),) if begun else ()
+    script = answer(*steps, ERRORS[protocol], UpstreamCut())
+    got = await sent(script, stream=True, speech=natively(protocol))
+    assert got == b"".join(steps) + masked(ERRORS[protocol])
+    together = answer(b"".join(steps) + ERRORS[protocol])
+    assert masked(ERRORS[protocol]) in await sent(together, stream=True, speech=natively(protocol))
 
 
 @pytest.mark.parametrize("is_array", [False, True], ids=["events", "array"])
 @pytest.mark.parametrize(("client", "upstream"), TRANSLATIONS)
-def test_error_event_of_a_translated_stream_is_masked(
+async def test_error_event_of_a_translated_stream_is_masked(
     client: str, upstream: str, is_array: bool
 ) -> None:
-    async def main() -> None:
-        framing: Framing = ArrayStream() if is_array else SseFraming()
-        script = answer(SAYS[upstream]("Hello"), ERRORS[upstream])
-        got = await sent(script, stream=True, speech=over(client, upstream), framing=framing)
-        assert b"[redacted] at https://[host]/v1" in got
-
-    run(main())
+    framing: Framing = ArrayStream() if is_array else SseFraming()
+    script = answer(SAYS[upstream]("Hello"), ERRORS[upstream])
+    got = await sent(script, stream=True, speech=over(client, upstream), framing=framing)
+    assert b"[redacted] at https://[host]/v1" in got
 
 
 @pytest.mark.parametrize("cut", range(0, 60, 7))
 @pytest.mark.parametrize("protocol", SAYS)
-def test_key_in_any_event_is_masked_wherever_the_reads_are_cut(protocol: str, cut: int) -> None:
-    async def main() -> None:
-        say = SAYS[protocol]
-        events = b"".join(map(say, ("one", "two", "three", f"my {KEY}!", "four")))
-        place = events.index(KEY.encode()) - 30 + cut
-        script = answer(say("zero"), events[:place], events[place:])
-        got = await sent(script, stream=True, speech=natively(protocol))
-        assert got == say("zero") + events.replace(KEY.encode(), b"[redacted]")
-
-    run(main())
+async def test_key_in_any_event_is_masked_wherever_the_reads_are_cut(
+    protocol: str, cut: int
+) -> None:
+    say = SAYS[protocol]
+    events = b"".join(map(say, ("one", "two", "three", f"my {KEY}!", "four")))
+    place = events.index(KEY.encode()) - 30 + cut
+    script = answer(say("zero"), events[:place], events[place:])
+    got = await sent(script, stream=True, speech=natively(protocol))
+    assert got == say("zero") + events.replace(KEY.encode(), b"[redacted]")
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-def test_names_of_an_answer_are_masked_in_its_row(stream: bool) -> None:
-    async def main() -> None:
-        named = {"id": f"id-{KEY}", "model": f"at {HOST}"}
-        said = {"delta": {"content": "Hi"}, "message": {"content": "Hi"}, "finish_reason": KEY}
-        value = {**named, "choices": [said]}
-        steps = (sse.event(value), sse.DONE) if stream else (json.dumps(value).encode(),)
-        async with world(a=[answer(*steps)]) as w:
-            told = await w.call(stream=stream)
-            assert told.row is not None
-            upstream = told.row["detail"]["upstream"]
-            assert upstream["id"] == "id-[redacted]"
-            assert (upstream["model"], upstream["finish"]) == ("at [host]", "[redacted]")
-            assert KEY not in str(told.row)
-
-    run(main())
+async def test_names_of_an_answer_are_masked_in_its_row(stream: bool) -> None:
+    named = {"id": f"id-{KEY}", "model": f"at {HOST}"}
+    said = {"delta": {"content": "Hi"}, "message": {"content": "Hi"}, "finish_reason": KEY}
+    value = {**named, "choices": [said]}
+    steps = (sse.event(value), sse.DONE) if stream else (json.dumps(value).encode(),)
+    async with world(a=[answer(*steps)]) as w:
+        told = await w.call(stream=stream)
+        assert told.row is not None
+        upstream = told.row["detail"]["upstream"]
+        assert upstream["id"] == "id-[redacted]"
+        assert (upstream["model"], upstream["finish"]) == ("at [host]", "[redacted]")
+        assert KEY not in str(told.row)
 
 
-def test_images_are_masked_but_for_the_links_that_were_paid_for() -> None:
-    async def main() -> None:
-        link = f"https://{HOST}/1.png"
-        body = json.dumps({"data": [{"url": link, "revised_prompt": LEAK}]}).encode()
-        script = answer(body, content_type=f"text/{KEY}")
-        async with stage(a=[script], b=[script]) as w:
-            told = await generate(w)
-            assert told.writer.sent == masked(body)
-            assert told.writer.content_type == "application/json"
-            assert told.row is not None
-            assert told.row["result_urls"] == [link]
-
-    run(main())
+async def test_images_are_masked_but_for_the_links_that_were_paid_for() -> None:
+    link = f"https://{HOST}/1.png"
+    body = json.dumps({"data": [{"url": link, "revised_prompt": LEAK}]}).encode()
+    script = answer(body, content_type=f"text/{KEY}")
+    async with stage(a=[script], b=[script]) as w:
+        told = await generate(w)
+        assert told.writer.sent == masked(body)
+        assert told.writer.content_type == "application/json"
+        assert told.row is not None
+        assert told.row["result_urls"] == [link]
 
 
-def test_headers_that_are_passed_on_name_nothing_either() -> None:
-    async def main() -> None:
-        limited = answer(sse.error_body("no"), status=429, retry_after=f"7; {KEY}")
-        async with world(a=[limited]) as w:
-            told = await w.call()
-            assert told.error is not None
-            assert told.error.headers == {}
-
-    run(main())
+async def test_headers_that_are_passed_on_name_nothing_either() -> None:
+    limited = answer(sse.error_body("no"), status=429, retry_after=f"7; {KEY}")
+    async with world(a=[limited]) as w:
+        told = await w.call()
+        assert told.error is not None
+        assert told.error.headers == {}

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from channels.errors import UpstreamCut, UpstreamUnreachable
-from tests.support.aio import eventually, jump, run
+from tests.support.aio import eventually, jump
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import FOR_EVER, Script, answer
 from tests.unit.calls.world import TIMEOUT_SECONDS, World, world
@@ -39,65 +39,53 @@ OUTCOMES: list[tuple[Script, str]] = [
 
 
 @pytest.mark.parametrize(("script", "outcome"), OUTCOMES, ids=[o[1] for o in OUTCOMES])
-def test_attempt_is_counted_by_its_outcome(script: Script, outcome: str) -> None:
-    async def main() -> None:
-        async with world(a=[script]) as w:
-            await w.call(stream=True)
-            assert counts(w, "gw_attempts_total") == {f'{{channel="a",outcome="{outcome}"}}': 1.0}
-
-    run(main())
+async def test_attempt_is_counted_by_its_outcome(script: Script, outcome: str) -> None:
+    async with world(a=[script]) as w:
+        await w.call(stream=True)
+        assert counts(w, "gw_attempts_total") == {f'{{channel="a",outcome="{outcome}"}}': 1.0}
 
 
 @pytest.mark.parametrize(
     ("how", "outcome"), [("leave", "cancelled"), ("cut", "cancelled"), ("time", "timeout")]
 )
 @pytest.mark.parametrize("begun", [False, True], ids=["attempt", "stream"])
-def test_attempt_that_was_not_left_to_end_is_counted_too(
+async def test_attempt_that_was_not_left_to_end_is_counted_too(
     how: str, outcome: str, begun: bool
 ) -> None:
-    async def main() -> None:
-        script = answer(HELLO, FOR_EVER) if begun else (FOR_EVER,)
-        async with world(a=[script]) as w:
-            call, writer = w.prepare(stream=True), RecordingWriter()
-            w.begin(call, writer)
-            await eventually(lambda: bool(writer.blocks if begun else w.wire.opening))
-            if how == "time":
-                jump(TIMEOUT_SECONDS + 1)
-            else:
-                getattr(writer, how)()
-            await w.end(call, writer)
-            assert counts(w, "gw_attempts_total") == {f'{{channel="a",outcome="{outcome}"}}': 1.0}
-
-    run(main())
+    script = answer(HELLO, FOR_EVER) if begun else (FOR_EVER,)
+    async with world(a=[script]) as w:
+        call, writer = w.prepare(stream=True), RecordingWriter()
+        w.begin(call, writer)
+        await eventually(lambda: bool(writer.blocks if begun else w.wire.opening))
+        if how == "time":
+            jump(TIMEOUT_SECONDS + 1)
+        else:
+            getattr(writer, how)()
+        await w.end(call, writer)
+        assert counts(w, "gw_attempts_total") == {f'{{channel="a",outcome="{outcome}"}}': 1.0}
 
 
-def test_call_is_counted_with_its_tokens_and_its_cost() -> None:
-    async def main() -> None:
-        async with world(a=[answer(sse.whole(usage=sse.usage_of(100, 7, cached=40)))]) as w:
-            told = await w.call()
-            (labels,) = counts(w, "gw_calls_total")
-            for label in ('protocol="chat"', 'model="m"', 'status="success"', 'code="ok"'):
-                assert label in labels
-            assert counts(w, "gw_cost_nano_usd_total") == {'{model="m"}': float(told.cost)}
-            assert sorted(counts(w, "gw_tokens_total").values()) == [7.0, 40.0, 60.0]
-            assert counts(w, "gw_first_byte_seconds_count") == {'{model="m",protocol="chat"}': 1.0}
-
-    run(main())
+async def test_call_is_counted_with_its_tokens_and_its_cost() -> None:
+    async with world(a=[answer(sse.whole(usage=sse.usage_of(100, 7, cached=40)))]) as w:
+        told = await w.call()
+        (labels,) = counts(w, "gw_calls_total")
+        for label in ('protocol="chat"', 'model="m"', 'status="success"', 'code="ok"'):
+            assert label in labels
+        assert counts(w, "gw_cost_nano_usd_total") == {'{model="m"}': float(told.cost)}
+        assert sorted(counts(w, "gw_tokens_total").values()) == [7.0, 40.0, 60.0]
+        assert counts(w, "gw_first_byte_seconds_count") == {'{model="m",protocol="chat"}': 1.0}
 
 
-def test_call_that_left_before_its_hold_is_counted_as_interrupted() -> None:
-    async def main() -> None:
-        async with world(a=[answer(HELLO)]) as w:
-            w.ledger.gate = asyncio.Event()
-            call, writer = w.prepare(), RecordingWriter()
-            w.begin(call, writer)
-            await eventually(lambda: bool(w.writer.unsettled()))
-            writer.leave()
-            w.ledger.gate.set()
-            await w.end(call, writer)
-            assert any('status="interrupted"' in labels for labels in counts(w, "gw_calls_total"))
-
-    run(main())
+async def test_call_that_left_before_its_hold_is_counted_as_interrupted() -> None:
+    async with world(a=[answer(HELLO)]) as w:
+        w.ledger.gate = asyncio.Event()
+        call, writer = w.prepare(), RecordingWriter()
+        w.begin(call, writer)
+        await eventually(lambda: bool(w.writer.unsettled()))
+        writer.leave()
+        w.ledger.gate.set()
+        await w.end(call, writer)
+        assert any('status="interrupted"' in labels for labels in counts(w, "gw_calls_total"))
 
 
 # What an upstream does, and whose fault the failed call is; None where it is its client's.
@@ -112,36 +100,30 @@ FAULTS: list[tuple[Script, str | None]] = [
 
 
 @pytest.mark.parametrize(("script", "fault"), FAULTS)
-def test_call_that_failed_is_counted_by_whose_fault_it_is(
+async def test_call_that_failed_is_counted_by_whose_fault_it_is(
     script: Script, fault: str | None
 ) -> None:
-    async def main() -> None:
-        async with world(a=[script]) as w:
-            await w.call(stream=True)
-            expected = {f'{{fault="{fault}",model="m"}}': 1.0} if fault else {}
-            assert counts(w, "gw_calls_failed_total") == expected
-
-    run(main())
+    async with world(a=[script]) as w:
+        await w.call(stream=True)
+        expected = {f'{{fault="{fault}",model="m"}}': 1.0} if fault else {}
+        assert counts(w, "gw_calls_failed_total") == expected
 
 
 @pytest.mark.parametrize(
     ("how", "begun"),
     [("time", False), ("time", True), ("leave", False), ("leave", True), ("slow reader", True)],
 )
-def test_time_out_is_a_fault_unless_the_client_kept_it_waiting(how: str, begun: bool) -> None:
-    async def main() -> None:
-        script = answer(HELLO, FOR_EVER) if begun else (FOR_EVER,)
-        reads = asyncio.Event() if how == "slow reader" else None
-        async with world(a=[script]) as w:
-            call, writer = w.prepare(stream=True), RecordingWriter(reads=reads)
-            w.begin(call, writer)
-            await eventually(lambda: bool(writer.blocks if begun else w.wire.opening))
-            if how == "leave":
-                writer.leave()
-            else:
-                jump(TIMEOUT_SECONDS + 1)
-            await w.end(call, writer)
-            expected = {'{fault="timeout",model="m"}': 1.0} if how == "time" else {}
-            assert counts(w, "gw_calls_failed_total") == expected
-
-    run(main())
+async def test_time_out_is_a_fault_unless_the_client_kept_it_waiting(how: str, begun: bool) -> None:
+    script = answer(HELLO, FOR_EVER) if begun else (FOR_EVER,)
+    reads = asyncio.Event() if how == "slow reader" else None
+    async with world(a=[script]) as w:
+        call, writer = w.prepare(stream=True), RecordingWriter(reads=reads)
+        w.begin(call, writer)
+        await eventually(lambda: bool(writer.blocks if begun else w.wire.opening))
+        if how == "leave":
+            writer.leave()
+        else:
+            jump(TIMEOUT_SECONDS + 1)
+        await w.end(call, writer)
+        expected = {'{fault="timeout",model="m"}': 1.0} if how == "time" else {}
+        assert counts(w, "gw_calls_failed_total") == expected

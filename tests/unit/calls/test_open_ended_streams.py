@@ -11,7 +11,7 @@ from channels.dialects.dialect import CHAT, MESSAGES, NATIVE, Dialect
 from channels.http.interfaces import UpstreamRequest
 from gw.calls.relay import ENDING_SECONDS
 from gw.calls.speech import Speech
-from tests.support.aio import eventually, jump, run
+from tests.support.aio import eventually, jump
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import FOR_EVER, answer
 from tests.unit.calls.world import world
@@ -31,66 +31,54 @@ def in_native(request: UpstreamRequest) -> Speech:
 ENDED = said("", finishReason="STOP")
 
 
-def test_upstream_that_leaves_a_whole_answer_open_is_not_waited_for_long() -> None:
-    async def main() -> None:
-        usage = {"promptTokenCount": 9, "candidatesTokenCount": 4}
-        late = sse.event({"usageMetadata": usage})
-        async with world(a=[answer(said("Hello"), ENDED, late, FOR_EVER)]) as w:
-            call, writer = w.prepare(stream=True, speech=in_native), RecordingWriter()
-            w.begin(call, writer)
-            await eventually(lambda: [r.pieces_taken for r in w.wire.responses] == [3])
-            assert writer.sent == said("Hello")  # settled first, then the end
-            jump(ENDING_SECONDS)
-            told = await w.end(call, writer)
-            assert told.writer.sent == said("Hello") + ENDED + late
-            assert (told.status, told.tokens) == (("success", None), (9, 4, 0))
-
-    run(main())
+async def test_upstream_that_leaves_a_whole_answer_open_is_not_waited_for_long() -> None:
+    usage = {"promptTokenCount": 9, "candidatesTokenCount": 4}
+    late = sse.event({"usageMetadata": usage})
+    async with world(a=[answer(said("Hello"), ENDED, late, FOR_EVER)]) as w:
+        call, writer = w.prepare(stream=True, speech=in_native), RecordingWriter()
+        w.begin(call, writer)
+        await eventually(lambda: [r.pieces_taken for r in w.wire.responses] == [3])
+        assert writer.sent == said("Hello")  # settled first, then the end
+        jump(ENDING_SECONDS)
+        told = await w.end(call, writer)
+        assert told.writer.sent == said("Hello") + ENDED + late
+        assert (told.status, told.tokens) == (("success", None), (9, 4, 0))
 
 
-def test_candidate_that_begins_after_another_has_ended_comes_after_it() -> None:
-    async def main() -> None:
-        steps = (
-            said("One"),
-            ENDED,
-            said("Two", index=1),
-            said("Three", index=1, finishReason="STOP"),
-        )
-        async with world(a=[answer(*steps)]) as w:
-            told = await w.call(stream=True, speech=in_native)
-            assert told.writer.sent == b"".join(steps)
-            assert told.status == ("success", None)
-
-    run(main())
+async def test_candidate_that_begins_after_another_has_ended_comes_after_it() -> None:
+    steps = (
+        said("One"),
+        ENDED,
+        said("Two", index=1),
+        said("Three", index=1, finishReason="STOP"),
+    )
+    async with world(a=[answer(*steps)]) as w:
+        told = await w.call(stream=True, speech=in_native)
+        assert told.writer.sent == b"".join(steps)
+        assert told.status == ("success", None)
 
 
-def test_candidate_that_goes_on_has_all_the_time_of_the_call() -> None:
-    async def main() -> None:
-        goes_on = asyncio.Event()
-        steps = (said("One"), ENDED, said("Two", index=1), goes_on)
-        last = said("", index=1, finishReason="STOP")
-        async with world(a=[answer(*steps, last)]) as w:
-            call, writer = w.prepare(stream=True, speech=in_native), RecordingWriter()
-            w.begin(call, writer)
-            await eventually(lambda: b"Two" in writer.sent)
-            jump(ENDING_SECONDS)
-            goes_on.set()
-            told = await w.end(call, writer)
-            assert told.writer.sent.endswith(said("Two", index=1) + last)
-            assert told.status == ("success", None)
-
-    run(main())
+async def test_candidate_that_goes_on_has_all_the_time_of_the_call() -> None:
+    goes_on = asyncio.Event()
+    steps = (said("One"), ENDED, said("Two", index=1), goes_on)
+    last = said("", index=1, finishReason="STOP")
+    async with world(a=[answer(*steps, last)]) as w:
+        call, writer = w.prepare(stream=True, speech=in_native), RecordingWriter()
+        w.begin(call, writer)
+        await eventually(lambda: b"Two" in writer.sent)
+        jump(ENDING_SECONDS)
+        goes_on.set()
+        told = await w.end(call, writer)
+        assert told.writer.sent.endswith(said("Two", index=1) + last)
+        assert told.status == ("success", None)
 
 
-def test_candidate_that_never_ends_makes_it_a_cut_stream() -> None:
-    async def main() -> None:
-        steps = (said("One"), said("Two", index=1), ENDED)
-        async with world(a=[answer(*steps)]) as w:
-            told = await w.call(stream=True, speech=in_native)
-            assert told.writer.sent == b"".join(steps)
-            assert told.status == ("error", "upstream_error")
-
-    run(main())
+async def test_candidate_that_never_ends_makes_it_a_cut_stream() -> None:
+    steps = (said("One"), said("Two", index=1), ENDED)
+    async with world(a=[answer(*steps)]) as w:
+        told = await w.call(stream=True, speech=in_native)
+        assert told.writer.sent == b"".join(steps)
+        assert told.status == ("error", "upstream_error")
 
 
 @pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"], ids=["nothing", "a line feed", "a line end"])
@@ -107,13 +95,10 @@ def test_candidate_that_never_ends_makes_it_a_cut_stream() -> None:
     ],
     ids=["chat", "messages", "native"],
 )
-def test_last_event_without_its_blank_line_is_passed_on_as_it_is(
+async def test_last_event_without_its_blank_line_is_passed_on_as_it_is(
     dialect: Dialect, begun: bytes, last: bytes, end: bytes
 ) -> None:
-    async def main() -> None:
-        async with world(a=[answer(begun, last + end)]) as w:
-            told = await w.call(stream=True, speech=lambda request: Speech(request, dialect))
-            assert told.writer.sent == begun + last + end
-            assert told.status == ("success", None)
-
-    run(main())
+    async with world(a=[answer(begun, last + end)]) as w:
+        told = await w.call(stream=True, speech=lambda request: Speech(request, dialect))
+        assert told.writer.sent == begun + last + end
+        assert told.status == ("success", None)

@@ -7,7 +7,6 @@ import json
 import pytest
 
 from gw.web.render import Shape, render
-from tests.support.aio import run
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import Script, answer
 from tests.unit.calls.world import world
@@ -32,79 +31,67 @@ TABLE = [
 
 @pytest.mark.parametrize(("status", "code", "kind"), TABLE)
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-def test_refusal_is_passed_on(status: int, code: str, kind: str, stream: bool) -> None:
-    async def main() -> None:
-        script = answer(sse.error_body("because of this"), status=status)
-        async with world(a=[script], b=[GOOD]) as w:
-            told = await w.call(stream=stream)
-            assert told.error is not None
-            assert told.error.http_status == status
-            assert (told.error.kind.code, told.error.kind.chat_type) == (code, kind)
-            assert told.error.message == "because of this"
-            assert told.status == ("error", code)
-            assert told.row is not None
-            assert told.row["error_message"] == "because of this"
-            assert (told.cost, told.tokens, told.attempts) == (0, (0, 0, 0), [])
-            assert w.wire.tried == ["a"]
-            assert w.verdict("a") == "success"  # the channel works; the request did not
-            assert told.writer.blocks == []
-
-    run(main())
+async def test_refusal_is_passed_on(status: int, code: str, kind: str, stream: bool) -> None:
+    script = answer(sse.error_body("because of this"), status=status)
+    async with world(a=[script], b=[GOOD]) as w:
+        told = await w.call(stream=stream)
+        assert told.error is not None
+        assert told.error.http_status == status
+        assert (told.error.kind.code, told.error.kind.chat_type) == (code, kind)
+        assert told.error.message == "because of this"
+        assert told.status == ("error", code)
+        assert told.row is not None
+        assert told.row["error_message"] == "because of this"
+        assert (told.cost, told.tokens, told.attempts) == (0, (0, 0, 0), [])
+        assert w.wire.tried == ["a"]
+        assert w.verdict("a") == "success"  # the channel works; the request did not
+        assert told.writer.blocks == []
 
 
-def test_retry_after_is_passed_on_with_429_and_with_nothing_else() -> None:
-    async def main() -> None:
-        limited = answer(sse.error_body("slow down"), status=429, retry_after="17")
-        refused = answer(sse.error_body("no"), status=400, retry_after="17")
-        async with world(a=[limited, refused]) as w:
-            told = await w.call()
-            assert told.error is not None
-            assert told.error.headers == {"Retry-After": "17"}
-            told = await w.call()
-            assert told.error is not None
-            assert told.error.headers == {}
-
-    run(main())
+async def test_retry_after_is_passed_on_with_429_and_with_nothing_else() -> None:
+    limited = answer(sse.error_body("slow down"), status=429, retry_after="17")
+    refused = answer(sse.error_body("no"), status=400, retry_after="17")
+    async with world(a=[limited, refused]) as w:
+        told = await w.call()
+        assert told.error is not None
+        assert told.error.headers == {"Retry-After": "17"}
+        told = await w.call()
+        assert told.error is not None
+        assert told.error.headers == {}
 
 
 RETRY = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34s"}
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_details_and_param_of_an_upstream_are_passed_on_redacted(status: int) -> None:
+async def test_details_and_param_of_an_upstream_are_passed_on_redacted(status: int) -> None:
     """Client libraries act on them (contract §7: Upstream error members)."""
 
-    async def main() -> None:
-        stated = {
-            "message": "slow down",
-            "param": f"key {KEY_OF_A}",
-            "details": [RETRY, {"key": KEY_OF_A, "depth": [{"n": 1.5}]}],
-        }
-        script = answer(json.dumps({"error": stated}).encode(), status=status)
-        async with world(a=[script]) as w:
-            error = (await w.call()).error
-            assert error is not None
-            details = [RETRY, {"key": "[redacted]", "depth": [{"n": 1.5}]}]
-            shown = {shape: json.loads(render(shape, error))["error"] for shape in SHAPES}
-            assert shown["messages"]["details"] == shown["native"]["details"] == details
-            assert shown["chat"]["param"] == "key [redacted]"
-            assert "details" not in shown["chat"]
-            assert "param" not in shown["messages"]
-
-    run(main())
+    stated = {
+        "message": "slow down",
+        "param": f"key {KEY_OF_A}",
+        "details": [RETRY, {"key": KEY_OF_A, "depth": [{"n": 1.5}]}],
+    }
+    script = answer(json.dumps({"error": stated}).encode(), status=status)
+    async with world(a=[script]) as w:
+        error = (await w.call()).error
+        assert error is not None
+        details = [RETRY, {"key": "[redacted]", "depth": [{"n": 1.5}]}]
+        shown = {shape: json.loads(render(shape, error))["error"] for shape in SHAPES}
+        assert shown["messages"]["details"] == shown["native"]["details"] == details
+        assert shown["chat"]["param"] == "key [redacted]"
+        assert "details" not in shown["chat"]
+        assert "param" not in shown["messages"]
 
 
-def test_429_without_retry_after_has_no_headers() -> None:
+async def test_429_without_retry_after_has_no_headers() -> None:
     """So that it can be told from a limit of the account (spec: Errors, rule 2)."""
 
-    async def main() -> None:
-        limited = answer(sse.error_body("slow down"), status=429, x_ratelimit_limit_requests="5")
-        async with world(a=[limited]) as w:
-            told = await w.call()
-            assert told.error is not None
-            assert told.error.headers == {}
-
-    run(main())
+    limited = answer(sse.error_body("slow down"), status=429, x_ratelimit_limit_requests="5")
+    async with world(a=[limited]) as w:
+        told = await w.call()
+        assert told.error is not None
+        assert told.error.headers == {}
 
 
 BODIES: dict[str, tuple[Script, str]] = {
@@ -124,53 +111,41 @@ BODIES: dict[str, tuple[Script, str]] = {
 
 
 @pytest.mark.parametrize(("script", "message"), BODIES.values(), ids=BODIES.keys())
-def test_message_is_unwrapped(script: Script, message: str) -> None:
-    async def main() -> None:
-        async with world(a=[script]) as w:
-            told = await w.call()
-            assert told.error is not None
-            assert (told.error.http_status, told.error.message) == (400, message)
-
-    run(main())
+async def test_message_is_unwrapped(script: Script, message: str) -> None:
+    async with world(a=[script]) as w:
+        told = await w.call()
+        assert told.error is not None
+        assert (told.error.http_status, told.error.message) == (400, message)
 
 
-def test_message_gives_nothing_away() -> None:
-    async def main() -> None:
-        leak = "key api-key-of-a is wrong, see http://a.example/keys"
-        async with world(a=[answer(sse.error_body(leak), status=401)]) as w:
-            told = await w.call()
-            assert told.error is not None
-            for shown in (told.error.message, str(told.row)):
-                assert "api-key-of-a" not in shown
-                assert "a.example" not in shown
-
-    run(main())
+async def test_message_gives_nothing_away() -> None:
+    leak = "key api-key-of-a is wrong, see http://a.example/keys"
+    async with world(a=[answer(sse.error_body(leak), status=401)]) as w:
+        told = await w.call()
+        assert told.error is not None
+        for shown in (told.error.message, str(told.row)):
+            assert "api-key-of-a" not in shown
+            assert "a.example" not in shown
 
 
-def test_redirect_is_no_answer() -> None:
-    async def main() -> None:
-        script = answer(status=302, location="http://elsewhere.example")
-        async with world(a=[script], b=[GOOD]) as w:
-            told = await w.call()
-            assert told.error is not None
-            assert (told.error.http_status, told.error.kind.code) == (502, "upstream_error")
-            assert told.error.headers == {}
-            assert (told.cost, w.wire.tried) == (0, ["a"])
-
-    run(main())
+async def test_redirect_is_no_answer() -> None:
+    script = answer(status=302, location="http://elsewhere.example")
+    async with world(a=[script], b=[GOOD]) as w:
+        told = await w.call()
+        assert told.error is not None
+        assert (told.error.http_status, told.error.kind.code) == (502, "upstream_error")
+        assert told.error.headers == {}
+        assert (told.cost, w.wire.tried) == (0, ["a"])
 
 
-def test_refusal_after_a_failure_keeps_the_failure_in_its_row() -> None:
-    async def main() -> None:
-        scripts = {
-            "a": [answer(status=500)],
-            "b": [answer(sse.error_body("no"), status=400)],
-            "c": [GOOD],
-        }
-        async with world(scripts) as w:
-            told = await w.call()
-            assert told.status == ("error", "invalid_request")
-            assert told.attempts == ["upstream_500"]
-            assert w.wire.tried == ["a", "b"]
-
-    run(main())
+async def test_refusal_after_a_failure_keeps_the_failure_in_its_row() -> None:
+    scripts = {
+        "a": [answer(status=500)],
+        "b": [answer(sse.error_body("no"), status=400)],
+        "c": [GOOD],
+    }
+    async with world(scripts) as w:
+        told = await w.call()
+        assert told.status == ("error", "invalid_request")
+        assert told.attempts == ["upstream_500"]
+        assert w.wire.tried == ["a", "b"]

@@ -9,7 +9,6 @@ import pytest
 
 from actors.channel import Lease
 from channels.errors import UpstreamCut, UpstreamMalformed, UpstreamUnreachable
-from tests.support.aio import run
 from tests.support.specs import make_channel, make_model
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import Head, Script, answer
@@ -43,23 +42,20 @@ FAILURES: dict[str, tuple[Script, str]] = {
 
 
 @pytest.mark.parametrize(("script", "code"), FAILURES.values(), ids=FAILURES.keys())
-def test_next_channel_answers_for_one_that_fails(script: Script, code: str) -> None:
-    async def main() -> None:
-        async with world(a=[script], b=[GOOD]) as w:
-            told = await w.call()
-            assert told.writer.sent == GOOD[1]
-            assert told.status == ("success", None)
-            assert told.attempts == [code]
-            assert told.cost == 10 * 1000 + 10_000  # the failed one is not billed
-            assert (w.verdict("a"), w.verdict("b")) == ("failure", "success")
-            assert told.row is not None
-            tried = told.row["detail"]["tried"]
-            assert [(attempt[0], attempt[3] == "ok") for attempt in tried] == [
-                ("a", False),
-                ("b", True),
-            ]
-
-    run(main())
+async def test_next_channel_answers_for_one_that_fails(script: Script, code: str) -> None:
+    async with world(a=[script], b=[GOOD]) as w:
+        told = await w.call()
+        assert told.writer.sent == GOOD[1]
+        assert told.status == ("success", None)
+        assert told.attempts == [code]
+        assert told.cost == 10 * 1000 + 10_000  # the failed one is not billed
+        assert (w.verdict("a"), w.verdict("b")) == ("failure", "success")
+        assert told.row is not None
+        tried = told.row["detail"]["tried"]
+        assert [(attempt[0], attempt[3] == "ok") for attempt in tried] == [
+            ("a", False),
+            ("b", True),
+        ]
 
 
 SILENT: dict[str, Script] = {
@@ -74,40 +70,31 @@ SILENT: dict[str, Script] = {
 
 
 @pytest.mark.parametrize("script", SILENT.values(), ids=SILENT.keys())
-def test_stream_that_fails_before_its_first_event_is_begun_elsewhere(script: Script) -> None:
-    async def main() -> None:
-        async with world(a=[script], b=[GOOD_STREAM]) as w:
-            told = await w.call(stream=True)
-            assert told.writer.sent == sse.delta("Hi") + sse.DONE
-            assert told.status == ("success", None)
-            assert len(told.attempts) == 1
-            assert told.tokens == (10, 1, 0)
-            assert (w.verdict("a"), w.verdict("b")) == ("failure", "success")
-
-    run(main())
+async def test_stream_that_fails_before_its_first_event_is_begun_elsewhere(script: Script) -> None:
+    async with world(a=[script], b=[GOOD_STREAM]) as w:
+        told = await w.call(stream=True)
+        assert told.writer.sent == sse.delta("Hi") + sse.DONE
+        assert told.status == ("success", None)
+        assert len(told.attempts) == 1
+        assert told.tokens == (10, 1, 0)
+        assert (w.verdict("a"), w.verdict("b")) == ("failure", "success")
 
 
-def test_comments_wait_for_the_first_event_and_are_not_lost() -> None:
-    async def main() -> None:
-        steps = (sse.KEEP_ALIVE, 2, sse.KEEP_ALIVE, sse.delta("Hi"), sse.KEEP_ALIVE, sse.DONE)
-        async with world(a=[answer(*steps)]) as w:
-            told = await w.call(stream=True)
-            assert told.writer.blocks[0] == sse.KEEP_ALIVE * 2 + sse.delta("Hi")
-            assert told.writer.sent == b"".join(step for step in steps if isinstance(step, bytes))
-
-    run(main())
+async def test_comments_wait_for_the_first_event_and_are_not_lost() -> None:
+    steps = (sse.KEEP_ALIVE, 2, sse.KEEP_ALIVE, sse.delta("Hi"), sse.KEEP_ALIVE, sse.DONE)
+    async with world(a=[answer(*steps)]) as w:
+        told = await w.call(stream=True)
+        assert told.writer.blocks[0] == sse.KEEP_ALIVE * 2 + sse.delta("Hi")
+        assert told.writer.sent == b"".join(step for step in steps if isinstance(step, bytes))
 
 
-def test_flood_of_comments_begins_the_stream() -> None:
-    async def main() -> None:
-        comment = b": " + b"x" * 30_000 + b"\n\n"
-        async with world(a=[answer(comment, comment, comment, comment, UpstreamCut())]) as w:
-            told = await w.call(stream=True)
-            assert told.writer.sent == comment * 4
-            assert told.status == ("error", "upstream_error")
-            assert told.cost == 0
-
-    run(main())
+async def test_flood_of_comments_begins_the_stream() -> None:
+    comment = b": " + b"x" * 30_000 + b"\n\n"
+    async with world(a=[answer(comment, comment, comment, comment, UpstreamCut())]) as w:
+        told = await w.call(stream=True)
+        assert told.writer.sent == comment * 4
+        assert told.status == ("error", "upstream_error")
+        assert told.cost == 0
 
 
 # All channels fail -> status, code, and how many were tried.
@@ -141,73 +128,61 @@ HOPELESS: list[tuple[str, dict[str, Script], tuple[int, str], int]] = [
     ("scripts", "told_client", "tries"), [c[1:] for c in HOPELESS], ids=[c[0] for c in HOPELESS]
 )
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-def test_no_channel_answers(
+async def test_no_channel_answers(
     scripts: dict[str, Script], told_client: tuple[int, str], tries: int, stream: bool
 ) -> None:
-    async def main() -> None:
-        async with world({name: [script] for name, script in scripts.items()}) as w:
-            told = await w.call(stream=stream)
-            assert told.error is not None
-            assert (told.error.http_status, told.error.kind.code) == told_client
-            assert w.wire.tried == list(scripts)[:tries]
-            assert len(told.attempts) == tries
-            assert told.status == ("error", told_client[1])
-            assert told.cost == 0
-            assert told.writer.blocks == []
-            assert {w.verdict(name) for name in w.wire.tried} == {"failure"}
-
-    run(main())
+    async with world({name: [script] for name, script in scripts.items()}) as w:
+        told = await w.call(stream=stream)
+        assert told.error is not None
+        assert (told.error.http_status, told.error.kind.code) == told_client
+        assert w.wire.tried == list(scripts)[:tries]
+        assert len(told.attempts) == tries
+        assert told.status == ("error", told_client[1])
+        assert told.cost == 0
+        assert told.writer.blocks == []
+        assert {w.verdict(name) for name in w.wire.tried} == {"failure"}
 
 
-def test_message_of_the_last_5xx_is_passed_on_without_what_it_gives_away() -> None:
-    async def main() -> None:
-        secret = "api-key-of-a at http://a.example/v1 is overloaded"
-        async with world(a=[failed(503, secret)]) as w:
-            told = await w.call()
-            assert told.error is not None
-            assert "overloaded" in told.error.message
-            for shown in (told.error.message, str(told.row)):
-                assert "api-key-of-a" not in shown
-                assert "a.example" not in shown
-
-    run(main())
+async def test_message_of_the_last_5xx_is_passed_on_without_what_it_gives_away() -> None:
+    secret = "api-key-of-a at http://a.example/v1 is overloaded"
+    async with world(a=[failed(503, secret)]) as w:
+        told = await w.call()
+        assert told.error is not None
+        assert "overloaded" in told.error.message
+        for shown in (told.error.message, str(told.row)):
+            assert "api-key-of-a" not in shown
+            assert "a.example" not in shown
 
 
-def test_address_of_an_unreachable_upstream_is_nobodys_business() -> None:
-    async def main() -> None:
-        async with world(a=[REFUSED]) as w:
-            told = await w.call()
-            assert told.error is not None
-            assert "10.0.0.7" not in told.error.message
-            assert "10.0.0.7" not in str(told.row)
-
-    run(main())
+async def test_address_of_an_unreachable_upstream_is_nobodys_business() -> None:
+    async with world(a=[REFUSED]) as w:
+        told = await w.call()
+        assert told.error is not None
+        assert "10.0.0.7" not in told.error.message
+        assert "10.0.0.7" not in str(told.row)
 
 
-def test_attempts_in_the_row_say_when_and_how_long() -> None:
-    async def main() -> None:
-        gate = asyncio.Event()
-        async with world(a=[(gate, *failed(500, "boom"))], b=[GOOD]) as w:
-            call, writer = w.prepare(), RecordingWriter()
-            began = w.clock.now()
-            w.begin(call, writer)
-            while not w.wire.opening:
-                await asyncio.sleep(0)
-            w.clock.advance(0.75)
-            gate.set()
-            told = await w.end(call, writer)
-            assert told.row is not None
-            assert told.row["attempts"] == [
-                {
-                    "seq": 1,
-                    "created_at": began,
-                    "latency_ms": 750,
-                    "error_code": "upstream_500",
-                    "error_message": "boom",
-                }
-            ]
-
-    run(main())
+async def test_attempts_in_the_row_say_when_and_how_long() -> None:
+    gate = asyncio.Event()
+    async with world(a=[(gate, *failed(500, "boom"))], b=[GOOD]) as w:
+        call, writer = w.prepare(), RecordingWriter()
+        began = w.clock.now()
+        w.begin(call, writer)
+        while not w.wire.opening:
+            await asyncio.sleep(0)
+        w.clock.advance(0.75)
+        gate.set()
+        told = await w.end(call, writer)
+        assert told.row is not None
+        assert told.row["attempts"] == [
+            {
+                "seq": 1,
+                "created_at": began,
+                "latency_ms": 750,
+                "error_code": "upstream_500",
+                "error_message": "boom",
+            }
+        ]
 
 
 async def fill(w: World, *names: str) -> list[Lease]:
@@ -221,44 +196,38 @@ async def fill(w: World, *names: str) -> list[Lease]:
     return leases
 
 
-def test_full_channel_is_passed_over_and_is_no_try() -> None:
-    async def main() -> None:
-        scripts = {"a": [GOOD], "b": [failed(500)], "c": [failed(500)], "d": [GOOD]}
-        async with world(scripts) as w:
-            leases = await fill(w, "a")
-            told = await w.call()
-            assert w.wire.tried == ["b", "c", "d"]
-            assert told.status == ("success", None)
-            assert told.row is not None
-            assert told.row["detail"]["passed_over"] == {"a": "full"}
-            for lease in leases:
-                lease.release("abandoned")
-
-    run(main())
+async def test_full_channel_is_passed_over_and_is_no_try() -> None:
+    scripts = {"a": [GOOD], "b": [failed(500)], "c": [failed(500)], "d": [GOOD]}
+    async with world(scripts) as w:
+        leases = await fill(w, "a")
+        told = await w.call()
+        assert w.wire.tried == ["b", "c", "d"]
+        assert told.status == ("success", None)
+        assert told.row is not None
+        assert told.row["detail"]["passed_over"] == {"a": "full"}
+        for lease in leases:
+            lease.release("abandoned")
 
 
 @pytest.mark.parametrize("why", ["full", "open"])
-def test_no_channel_to_be_had_is_503_at_no_cost(why: str, expect_log: Any) -> None:
+async def test_no_channel_to_be_had_is_503_at_no_cost(why: str, expect_log: Any) -> None:
     expect_log("channel_opened", required=why == "open")
 
-    async def main() -> None:
-        async with world(a=[GOOD], b=[GOOD]) as w:
-            leases = await fill(w, "a", "b")
-            for lease in leases:
-                if why == "open":
-                    lease.release("failure")
-            await w.settled()
-            told = await w.call()
-            assert told.error is not None
-            assert (told.error.http_status, told.error.kind.code) == (503, "no_channel_available")
-            assert told.status == ("rejected", "no_channel_available")
-            assert ("busy" in told.error.message) == (why == "full")
-            assert told.error.headers == {"Retry-After": "1" if why == "full" else "10"}
-            assert (told.cost, told.attempts, w.wire.tried) == (0, [], [])
-            for lease in leases:
-                lease.release("abandoned")
-
-    run(main())
+    async with world(a=[GOOD], b=[GOOD]) as w:
+        leases = await fill(w, "a", "b")
+        for lease in leases:
+            if why == "open":
+                lease.release("failure")
+        await w.settled()
+        told = await w.call()
+        assert told.error is not None
+        assert (told.error.http_status, told.error.kind.code) == (503, "no_channel_available")
+        assert told.status == ("rejected", "no_channel_available")
+        assert ("busy" in told.error.message) == (why == "full")
+        assert told.error.headers == {"Retry-After": "1" if why == "full" else "10"}
+        assert (told.cost, told.attempts, w.wire.tried) == (0, [], [])
+        for lease in leases:
+            lease.release("abandoned")
 
 
 @pytest.mark.parametrize(
@@ -269,41 +238,32 @@ def test_no_channel_to_be_had_is_503_at_no_cost(why: str, expect_log: Any) -> No
     ],
     ids=["media model", "bound to a channel that is gone"],
 )
-def test_model_without_a_channel_on_this_protocol_is_503(model: Any) -> None:
-    async def main() -> None:
-        async with world(a=[GOOD], model=model) as w:
-            told = await w.call()
-            assert told.error is not None
-            assert (told.error.http_status, told.error.kind.code) == (503, "no_channel_available")
-            assert told.status == ("rejected", "no_channel_available")
-            assert w.wire.tried == []
-
-    run(main())
+async def test_model_without_a_channel_on_this_protocol_is_503(model: Any) -> None:
+    async with world(a=[GOOD], model=model) as w:
+        told = await w.call()
+        assert told.error is not None
+        assert (told.error.http_status, told.error.kind.code) == (503, "no_channel_available")
+        assert told.status == ("rejected", "no_channel_available")
+        assert w.wire.tried == []
 
 
-def test_channel_removed_in_the_meantime_is_passed_over() -> None:
-    async def main() -> None:
-        gate = asyncio.Event()
-        async with world(a=[(gate, *failed(500))], b=[GOOD], c=[GOOD]) as w:
-            call, writer = w.prepare(), RecordingWriter()
-            w.begin(call, writer)
-            while not w.wire.opening:
-                await asyncio.sleep(0)
-            w.channels.configure({"c": make_channel("c")})
-            gate.set()
-            told = await w.end(call, writer)
-            assert w.wire.tried == ["a", "c"]
-            assert told.status == ("success", None)
-            assert told.row is not None
-            assert told.row["detail"]["passed_over"] == {"b": "removed"}
-
-    run(main())
+async def test_channel_removed_in_the_meantime_is_passed_over() -> None:
+    gate = asyncio.Event()
+    async with world(a=[(gate, *failed(500))], b=[GOOD], c=[GOOD]) as w:
+        call, writer = w.prepare(), RecordingWriter()
+        w.begin(call, writer)
+        while not w.wire.opening:
+            await asyncio.sleep(0)
+        w.channels.configure({"c": make_channel("c")})
+        gate.set()
+        told = await w.end(call, writer)
+        assert w.wire.tried == ["a", "c"]
+        assert told.status == ("success", None)
+        assert told.row is not None
+        assert told.row["detail"]["passed_over"] == {"b": "removed"}
 
 
-def test_head_alone_commits_to_nothing() -> None:
-    async def main() -> None:
-        async with world(a=[(Head(), 5, UpstreamCut())], b=[GOOD_STREAM]) as w:
-            told = await w.call(stream=True)
-            assert told.writer.sent == sse.delta("Hi") + sse.DONE
-
-    run(main())
+async def test_head_alone_commits_to_nothing() -> None:
+    async with world(a=[(Head(), 5, UpstreamCut())], b=[GOOD_STREAM]) as w:
+        told = await w.call(stream=True)
+        assert told.writer.sent == sse.delta("Hi") + sse.DONE

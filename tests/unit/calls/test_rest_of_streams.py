@@ -15,7 +15,7 @@ from channels.translation.session import TranslatedCall
 from gw.calls.relay import REST_SECONDS
 from gw.calls.running import LET_GO_SECONDS
 from gw.calls.speech import Speech
-from tests.support.aio import eventually, jump, run
+from tests.support.aio import eventually, jump
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import FOR_EVER, Script, Step, answer
 from tests.unit.calls.relaying import ASKED
@@ -58,37 +58,31 @@ def over_chat(request: UpstreamRequest) -> Speech:
 @pytest.mark.parametrize("rest", RESTS.values(), ids=RESTS.keys())
 @pytest.mark.parametrize("comes", ["in one read", "with the terminator", "later"])
 @pytest.mark.parametrize("protocol", STREAMS)
-def test_rest_is_passed_on_and_changes_nothing(
+async def test_rest_is_passed_on_and_changes_nothing(
     protocol: str, comes: str, rest: list[bytes]
 ) -> None:
-    async def main() -> None:
-        text, end = STREAMS[protocol]
-        steps: dict[str, list[Step]] = {
-            "in one read": [b"".join((text, end, *rest))],
-            "with the terminator": [text, b"".join((end, *rest))],
-            "later": [text, end, 3, *rest],
-        }
-        async with world(a=[answer(text, end), answer(*steps[comes])]) as w:
-            without = await w.call(stream=True, speech=natively(protocol))
-            told = await w.call(stream=True, speech=natively(protocol))
-            assert told.writer.sent == b"".join((text, end, *rest))
-            assert told.status == ("success", None)
-            assert (told.tokens, told.cost) == (without.tokens, without.cost)
-            assert w.wire.responses[1].has_ended  # and its connection may carry another request
-
-    run(main())
+    text, end = STREAMS[protocol]
+    steps: dict[str, list[Step]] = {
+        "in one read": [b"".join((text, end, *rest))],
+        "with the terminator": [text, b"".join((end, *rest))],
+        "later": [text, end, 3, *rest],
+    }
+    async with world(a=[answer(text, end), answer(*steps[comes])]) as w:
+        without = await w.call(stream=True, speech=natively(protocol))
+        told = await w.call(stream=True, speech=natively(protocol))
+        assert told.writer.sent == b"".join((text, end, *rest))
+        assert told.status == ("success", None)
+        assert (told.tokens, told.cost) == (without.tokens, without.cost)
+        assert w.wire.responses[1].has_ended  # and its connection may carry another request
 
 
-def test_rest_of_a_stream_without_a_terminator_is_passed_on_as_well() -> None:
-    async def main() -> None:
-        said = {"content": {"parts": [{"text": "Hi"}]}, "finishReason": "STOP"}
-        steps = (sse.event({"candidates": [said]}), b": bye")
-        async with world(a=[answer(*steps)]) as w:
-            told = await w.call(stream=True, speech=natively("native"))
-            assert told.writer.sent == b"".join(steps)
-            assert told.status == ("success", None)
-
-    run(main())
+async def test_rest_of_a_stream_without_a_terminator_is_passed_on_as_well() -> None:
+    said = {"content": {"parts": [{"text": "Hi"}]}, "finishReason": "STOP"}
+    steps = (sse.event({"candidates": [said]}), b": bye")
+    async with world(a=[answer(*steps)]) as w:
+        told = await w.call(stream=True, speech=natively("native"))
+        assert told.writer.sent == b"".join(steps)
+        assert told.status == ("success", None)
 
 
 async def begun(w: World, writer: RecordingWriter) -> asyncio.Task[None]:
@@ -105,90 +99,72 @@ async def begun(w: World, writer: RecordingWriter) -> asyncio.Task[None]:
 @pytest.mark.parametrize(
     "steps", [(FOR_EVER,), (COMMENT, 2) * 50 + (FOR_EVER,)], ids=["silent", "and goes on"]
 )
-def test_upstream_that_does_not_end_is_let_go_in_the_end(steps: Script) -> None:
-    async def main() -> None:
-        async with world(a=[answer(HELLO, sse.DONE, *steps)]) as w:
-            writer = RecordingWriter()
-            task = await begun(w, writer)
-            comments = steps.count(COMMENT)
-            await eventually(lambda: writer.sent.count(COMMENT) == comments)
-            jump(REST_SECONDS)
-            await task
-            assert writer.has_ended
-            (response,) = w.wire.responses
-            assert (response.has_ended, response.is_closed) == (False, True)
-
-    run(main())
+async def test_upstream_that_does_not_end_is_let_go_in_the_end(steps: Script) -> None:
+    async with world(a=[answer(HELLO, sse.DONE, *steps)]) as w:
+        writer = RecordingWriter()
+        task = await begun(w, writer)
+        comments = steps.count(COMMENT)
+        await eventually(lambda: writer.sent.count(COMMENT) == comments)
+        jump(REST_SECONDS)
+        await task
+        assert writer.has_ended
+        (response,) = w.wire.responses
+        assert (response.has_ended, response.is_closed) == (False, True)
 
 
-def test_client_that_does_not_read_the_rest_is_not_waited_for_either() -> None:
-    async def main() -> None:
-        reads, goes_on = asyncio.Event(), asyncio.Event()
+async def test_client_that_does_not_read_the_rest_is_not_waited_for_either() -> None:
+    reads, goes_on = asyncio.Event(), asyncio.Event()
+    reads.set()
+    async with world(a=[answer(HELLO, sse.DONE, goes_on, COMMENT, COMMENT)]) as w:
+        writer = RecordingWriter(reads=reads)
+        task = await begun(w, writer)
+        reads.clear()
+        goes_on.set()
+        await eventually(lambda: writer.waiting == 1)
+        jump(REST_SECONDS)
+        await task
+        assert writer.has_ended
         reads.set()
-        async with world(a=[answer(HELLO, sse.DONE, goes_on, COMMENT, COMMENT)]) as w:
-            writer = RecordingWriter(reads=reads)
-            task = await begun(w, writer)
-            reads.clear()
-            goes_on.set()
-            await eventually(lambda: writer.waiting == 1)
-            jump(REST_SECONDS)
-            await task
-            assert writer.has_ended
-            reads.set()
-
-    run(main())
 
 
 @pytest.mark.parametrize("leaves", [True, False], ids=["by closing", "found at a write"])
-def test_client_that_leaves_behind_the_terminator_has_had_its_answer(leaves: bool) -> None:
-    async def main() -> None:
-        async with world(a=[answer(HELLO, sse.DONE, COMMENT, FOR_EVER)]) as w:
-            call, writer = (
-                w.prepare(stream=True),
-                RecordingWriter(leaves_after=None if leaves else 2),
-            )
-            w.begin(call, writer)
-            await eventually(lambda: sse.DONE in writer.sent)
-            if leaves:
-                writer.leave()
-            told = await w.end(call, writer)
-            assert told.status == ("success", None)
-            assert w.wire.responses[0].is_closed
-
-    run(main())
+async def test_client_that_leaves_behind_the_terminator_has_had_its_answer(leaves: bool) -> None:
+    async with world(a=[answer(HELLO, sse.DONE, COMMENT, FOR_EVER)]) as w:
+        call, writer = (
+            w.prepare(stream=True),
+            RecordingWriter(leaves_after=None if leaves else 2),
+        )
+        w.begin(call, writer)
+        await eventually(lambda: sse.DONE in writer.sent)
+        if leaves:
+            writer.leave()
+        told = await w.end(call, writer)
+        assert told.status == ("success", None)
+        assert w.wire.responses[0].is_closed
 
 
-def test_connection_lost_behind_the_terminator_ends_the_answer() -> None:
-    async def main() -> None:
-        async with world(a=[answer(HELLO, sse.DONE, COMMENT, UpstreamCut())]) as w:
-            told = await w.call(stream=True)
-            assert (told.writer.sent, told.writer.has_ended) == (HELLO + sse.DONE + COMMENT, True)
-            assert told.status == ("success", None)
-
-    run(main())
+async def test_connection_lost_behind_the_terminator_ends_the_answer() -> None:
+    async with world(a=[answer(HELLO, sse.DONE, COMMENT, UpstreamCut())]) as w:
+        told = await w.call(stream=True)
+        assert (told.writer.sent, told.writer.has_ended) == (HELLO + sse.DONE + COMMENT, True)
+        assert told.status == ("success", None)
 
 
-def test_key_of_the_channel_is_masked_in_the_rest() -> None:
-    async def main() -> None:
-        rest = b": api-key-of-a at http://a.example\n\n"
-        masked = b": [redacted] at http://[host]\n\n"
-        async with world(a=[answer(HELLO, sse.DONE + rest, rest)]) as w:
-            told = await w.call(stream=True)
-            assert told.writer.sent == HELLO + sse.DONE + masked + masked
-
-    run(main())
+async def test_key_of_the_channel_is_masked_in_the_rest() -> None:
+    rest = b": api-key-of-a at http://a.example\n\n"
+    masked = b": [redacted] at http://[host]\n\n"
+    async with world(a=[answer(HELLO, sse.DONE + rest, rest)]) as w:
+        told = await w.call(stream=True)
+        assert told.writer.sent == HELLO + sse.DONE + masked + masked
 
 
-def test_translated_stream_ends_with_its_terminator() -> None:
-    async def main() -> None:
-        async with world(a=[answer(HELLO, sse.DONE + sse.DONE, sse.delta("late"), FOR_EVER)]) as w:
-            call, writer = w.prepare(stream=True, speech=over_chat), RecordingWriter()
-            w.begin(call, writer)
-            await eventually(lambda: writer.has_ended)  # nobody waits for the upstream's end
-            jump(LET_GO_SECONDS)
-            told = await w.end(call, writer)
-            assert told.status == ("success", None)
-            assert b"late" not in told.writer.sent
-            assert told.writer.sent.count(b"message_stop") == 2  # the event's name, and its type
-
-    run(main())
+async def test_translated_stream_ends_with_its_terminator() -> None:
+    async with world(a=[answer(HELLO, sse.DONE + sse.DONE, sse.delta("late"), FOR_EVER)]) as w:
+        call, writer = w.prepare(stream=True, speech=over_chat), RecordingWriter()
+        w.begin(call, writer)
+        await eventually(lambda: writer.has_ended)  # nobody waits for the upstream's end
+        jump(LET_GO_SECONDS)
+        told = await w.end(call, writer)
+        assert told.status == ("success", None)
+        assert b"late" not in told.writer.sent
+        assert told.writer.sent.count(b"message_stop") == 2  # the event's name, and its type

@@ -108,30 +108,27 @@ def test_name_is_looked_up_once_a_minute_and_again_after_a_failure() -> None:
     run(scenario(), timeout_seconds=300)
 
 
-def test_idle_connection_is_closed_after_its_time() -> None:
-    async def scenario() -> None:
-        gone: list[int] = []
+async def test_idle_connection_is_closed_after_its_time() -> None:
+    gone: list[int] = []
 
-        async def script(peer: Peer) -> None:
-            while not peer.reader.at_eof():
-                try:
-                    await peer.request()
-                except asyncio.IncompleteReadError:
-                    break
-                await peer.send(OK)
-            gone.append(peer.number)
+    async def script(peer: Peer) -> None:
+        while not peer.reader.at_eof():
+            try:
+                await peer.request()
+            except asyncio.IncompleteReadError:
+                break
+            await peer.send(OK)
+        gone.append(peer.number)
 
-        async with RawServer(script) as server, new_wire() as wire:
-            await asyncio.gather(*(wire.open(server.request()) for _ in range(2)))
-            assert "2 connections, 2 idle" in repr(wire)
-            jump(IDLE_SECONDS / 2)
-            await (await wire.open(server.request())).read(10)  # on the one used last
-            jump(IDLE_SECONDS / 2 + 1)
-            await eventually(lambda: gone == [1], what="the end of the first connection")
-            assert "1 connections, 1 idle" in repr(wire)
-            assert server.connections == 2
-
-    run(scenario())
+    async with RawServer(script) as server, new_wire() as wire:
+        await asyncio.gather(*(wire.open(server.request()) for _ in range(2)))
+        assert "2 connections, 2 idle" in repr(wire)
+        jump(IDLE_SECONDS / 2)
+        await (await wire.open(server.request())).read(10)  # on the one used last
+        jump(IDLE_SECONDS / 2 + 1)
+        await eventually(lambda: gone == [1], what="the end of the first connection")
+        assert "1 connections, 1 idle" in repr(wire)
+        assert server.connections == 2
 
 
 def test_connection_that_the_upstream_closes_while_idle_is_not_used_again() -> None:
@@ -191,23 +188,20 @@ def test_header_that_would_break_the_head_is_refused_without_its_value(
     assert header[1] not in caught.value.detail.removeprefix("header ")[len(header[0]) :]
 
 
-def test_request_without_a_body_says_so_unless_it_is_a_get() -> None:
-    async def scenario() -> None:
-        heads: list[bytes] = []
+async def test_request_without_a_body_says_so_unless_it_is_a_get() -> None:
+    heads: list[bytes] = []
 
-        async def script(peer: Peer) -> None:
-            while True:
-                head, _ = await peer.request()
-                heads.append(head)
-                await peer.send(OK)
+    async def script(peer: Peer) -> None:
+        while True:
+            head, _ = await peer.request()
+            heads.append(head)
+            await peer.send(OK)
 
-        async with RawServer(script) as server, new_wire() as wire:
-            for method in ("GET", "POST"):
-                await (await wire.open(server.request(b"", method))).read(10)
-        assert b"Content-Length" not in heads[0]
-        assert b"\r\nContent-Length: 0\r\n" in heads[1]
-
-    run(scenario())
+    async with RawServer(script) as server, new_wire() as wire:
+        for method in ("GET", "POST"):
+            await (await wire.open(server.request(b"", method))).read(10)
+    assert b"Content-Length" not in heads[0]
+    assert b"\r\nContent-Length: 0\r\n" in heads[1]
 
 
 def test_wire_closed_while_it_connects_is_unreachable() -> None:

@@ -73,22 +73,19 @@ def test_answer_that_is_read_takes_no_more_than_one_and_a_half_of_its_size(
     assert peak <= 1.5 * BODY_BYTES
 
 
-def test_what_waits_of_an_answer_is_a_few_pieces_however_it_came() -> None:
-    async def scene() -> None:
-        loop = asyncio.get_running_loop()
-        connection = UpstreamConnection(OriginPool(loop), loop)
-        line = SlowLine()
-        connection.connection_made(line)
-        answer = connection.exchange(b"GET / HTTP/1.1\r\n\r\n", b"")
-        connection.data_received(SIZED)
-        sent_bytes = 0
-        while line.is_read:
-            connection.data_received(b"xy")
-            sent_bytes += 2
-            assert len(answer.pieces) <= PIECES_MAX
-            assert answer.waiting_bytes == sent_bytes <= WAITING_BYTES_MAX + 2
-        assert b"".join(answer.pieces) == b"xy" * (sent_bytes // 2)
-        connection.abort()
-        connection.connection_lost(None)
-
-    run(scene())
+async def test_what_waits_of_an_answer_is_a_few_pieces_however_it_came() -> None:
+    loop = asyncio.get_running_loop()
+    connection = UpstreamConnection(OriginPool(loop), loop)
+    line = SlowLine()
+    connection.connection_made(line)
+    answer = connection.exchange(b"GET / HTTP/1.1\r\n\r\n", b"")
+    connection.data_received(SIZED)
+    sent_bytes = 0
+    while line.is_read:
+        connection.data_received(b"xy")
+        sent_bytes += 2
+        assert len(answer.pieces) <= PIECES_MAX
+        assert answer.waiting_bytes == sent_bytes <= WAITING_BYTES_MAX + 2
+    assert b"".join(answer.pieces) == b"xy" * (sent_bytes // 2)
+    connection.abort()
+    connection.connection_lost(None)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from channels.errors import UpstreamUnreachable
-from tests.support.aio import eventually, jump, run
+from tests.support.aio import eventually, jump
 from tests.unit.calls.fake_wire import FOR_EVER, Script, answer
 from tests.unit.calls.world import ACCOUNT, Told
 from tests.unit.calls.writer import RecordingWriter
@@ -32,59 +32,47 @@ def row_of(told: Told) -> dict[str, Any]:
     return told.row
 
 
-def test_images_that_came_are_charged_and_the_body_goes_out_as_it_is() -> None:
-    async def main() -> None:
-        body = b' {"data" : [{"url":"https://p.example/1?Expires=1"},{"b64_json":"aGk="}],"x":1}\n'
-        async with stage(a=[answer(body)]) as w:
-            told = await generate(w, n=2)
-            assert (told.writer.sent, told.writer.http_status) == (body, 200)
-            assert told.writer.content_type == "application/json"
-            assert (told.status, told.cost) == (("success", None), 2 * EACH)
-            row = row_of(told)
-            assert (row["unit_count"], row["unit_type"]) == (2, "image")
-            assert row["result_urls"] == ["https://p.example/1?Expires=1"]
-            assert row["result_expires_at"] is not None
-            assert w.ledger.balances[ACCOUNT] == 10**9 - 2 * EACH
-
-    run(main())
+async def test_images_that_came_are_charged_and_the_body_goes_out_as_it_is() -> None:
+    body = b' {"data" : [{"url":"https://p.example/1?Expires=1"},{"b64_json":"aGk="}],"x":1}\n'
+    async with stage(a=[answer(body)]) as w:
+        told = await generate(w, n=2)
+        assert (told.writer.sent, told.writer.http_status) == (body, 200)
+        assert told.writer.content_type == "application/json"
+        assert (told.status, told.cost) == (("success", None), 2 * EACH)
+        row = row_of(told)
+        assert (row["unit_count"], row["unit_type"]) == (2, "image")
+        assert row["result_urls"] == ["https://p.example/1?Expires=1"]
+        assert row["result_expires_at"] is not None
+        assert w.ledger.balances[ACCOUNT] == 10**9 - 2 * EACH
 
 
 @pytest.mark.parametrize(("asked", "came"), [(3, 1), (3, 0), (1, 4)])
-def test_what_is_charged_is_what_came_whatever_was_asked(asked: int, came: int) -> None:
-    async def main() -> None:
-        async with stage(a=[answer(made(came, usage={"generated_images": asked}))]) as w:
-            told = await generate(w, n=asked)
-            assert (told.cost, row_of(told)["unit_count"]) == (came * EACH, came)
-            assert told.status == ("success", None)
-            assert row_of(told)["detail"]["hold"] == asked * EACH
-
-    run(main())
+async def test_what_is_charged_is_what_came_whatever_was_asked(asked: int, came: int) -> None:
+    async with stage(a=[answer(made(came, usage={"generated_images": asked}))]) as w:
+        told = await generate(w, n=asked)
+        assert (told.cost, row_of(told)["unit_count"]) == (came * EACH, came)
+        assert told.status == ("success", None)
+        assert row_of(told)["detail"]["hold"] == asked * EACH
 
 
 @pytest.mark.parametrize("count", [1, 10])
-def test_hold_is_the_price_of_all_that_is_asked_for(count: int) -> None:
-    async def main() -> None:
-        async with stage(a=[answer(made(count))], balance=count * EACH) as w:
-            assert (await generate(w, n=count)).cost == count * EACH
-        async with stage(a=[answer(made(count))], balance=count * EACH - 1) as w:
-            told = await generate(w, n=count)
-            assert told.error is not None
-            assert (told.error.http_status, told.error.kind.code) == (402, "quota_exceeded")
-            assert "fewer images" in told.error.message
-            assert (w.wire.tried, w.ledger.balances[ACCOUNT]) == ([], count * EACH - 1)
-
-    run(main())
+async def test_hold_is_the_price_of_all_that_is_asked_for(count: int) -> None:
+    async with stage(a=[answer(made(count))], balance=count * EACH) as w:
+        assert (await generate(w, n=count)).cost == count * EACH
+    async with stage(a=[answer(made(count))], balance=count * EACH - 1) as w:
+        told = await generate(w, n=count)
+        assert told.error is not None
+        assert (told.error.http_status, told.error.kind.code) == (402, "quota_exceeded")
+        assert "fewer images" in told.error.message
+        assert (w.wire.tried, w.ledger.balances[ACCOUNT]) == ([], count * EACH - 1)
 
 
-def test_spend_cap_of_the_key_holds_for_images_too() -> None:
-    async def main() -> None:
-        async with stage(a=[answer(made(1))]) as w:
-            told = await generate(w, cap=EACH - 1)
-            assert told.error is not None
-            assert told.error.http_status == 402
-            assert "spend cap" in told.error.message
-
-    run(main())
+async def test_spend_cap_of_the_key_holds_for_images_too() -> None:
+    async with stage(a=[answer(made(1))]) as w:
+        told = await generate(w, cap=EACH - 1)
+        assert told.error is not None
+        assert told.error.http_status == 402
+        assert "spend cap" in told.error.message
 
 
 @pytest.mark.parametrize(
@@ -101,270 +89,217 @@ def test_spend_cap_of_the_key_holds_for_images_too() -> None:
         ({"size": "4096x4096", "n": 2, "image": ["https://a.example/1"]}, ["4096x4096"] * 2, 165),
     ],
 )
-def test_area_and_references_are_priced(asked: dict[str, Any], sizes: list[str], cost: int) -> None:
-    async def main() -> None:
-        data = [{"url": "https://p.example/1", "size": size} for size in sizes]
-        async with stage(price=AREA, a=[answer(json.dumps({"data": data}).encode())]) as w:
-            assert (await generate(w, **asked)).cost == cost * 1_000_000
-        async with stage(
-            price=AREA, multiplier="0.3", a=[answer(json.dumps({"data": data}).encode())]
-        ) as w:
-            assert (await generate(w, **asked)).cost == cost * 300_000
-
-    run(main())
+async def test_area_and_references_are_priced(
+    asked: dict[str, Any], sizes: list[str], cost: int
+) -> None:
+    data = [{"url": "https://p.example/1", "size": size} for size in sizes]
+    async with stage(price=AREA, a=[answer(json.dumps({"data": data}).encode())]) as w:
+        assert (await generate(w, **asked)).cost == cost * 1_000_000
+    async with stage(
+        price=AREA, multiplier="0.3", a=[answer(json.dumps({"data": data}).encode())]
+    ) as w:
+        assert (await generate(w, **asked)).cost == cost * 300_000
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 422, 429])
-def test_refusal_goes_out_unchanged_and_costs_nothing(status: int) -> None:
-    async def main() -> None:
-        scripts = [answer(ODD_ERROR, status=status, content_type="application/problem+json")]
-        async with stage(a=scripts, b=[answer(made(1))]) as w:
-            told = await generate(w)
-            assert (told.writer.http_status, told.writer.sent) == (status, ODD_ERROR)
-            assert told.writer.content_type == "application/problem+json"
-            assert (told.row is not None and told.status[0], told.cost) == ("error", 0)
-            assert row_of(told)["error_message"] == "no such size"
-            assert row_of(told)["unit_count"] == 0
-            assert (w.wire.tried, w.verdict("a")) == (["a"], "success")
-
-    run(main())
+async def test_refusal_goes_out_unchanged_and_costs_nothing(status: int) -> None:
+    scripts = [answer(ODD_ERROR, status=status, content_type="application/problem+json")]
+    async with stage(a=scripts, b=[answer(made(1))]) as w:
+        told = await generate(w)
+        assert (told.writer.http_status, told.writer.sent) == (status, ODD_ERROR)
+        assert told.writer.content_type == "application/problem+json"
+        assert (told.row is not None and told.status[0], told.cost) == ("error", 0)
+        assert row_of(told)["error_message"] == "no such size"
+        assert row_of(told)["unit_count"] == 0
+        assert (w.wire.tried, w.verdict("a")) == (["a"], "success")
 
 
-def test_retry_after_of_a_refusal_is_passed_on() -> None:
-    async def main() -> None:
-        async with stage(a=[answer(ODD_ERROR, status=429, retry_after="7")]) as w:
-            assert (await generate(w)).writer.headers == {"Retry-After": "7"}
-
-    run(main())
+async def test_retry_after_of_a_refusal_is_passed_on() -> None:
+    async with stage(a=[answer(ODD_ERROR, status=429, retry_after="7")]) as w:
+        assert (await generate(w)).writer.headers == {"Retry-After": "7"}
 
 
-def test_next_channel_makes_what_the_first_could_not() -> None:
+async def test_next_channel_makes_what_the_first_could_not() -> None:
     failing: list[Script] = [answer(ODD_ERROR, status=503), (UpstreamUnreachable(),)]
 
-    async def main() -> None:
-        for script in failing:
-            async with stage(a=[script], b=[answer(made(1))]) as w:
-                told = await generate(w)
-                assert (told.status, told.cost) == (("success", None), EACH)
-                assert (w.wire.tried, len(told.attempts)) == (["a", "b"], 1)
-
-    run(main())
-
-
-def test_three_channels_are_tried_and_the_last_5xx_goes_out_unchanged() -> None:
-    async def main() -> None:
-        first, last = answer(b"{}", status=500), answer(ODD_ERROR, status=529)
-        async with stage(a=[first], b=[first], c=[last], d=[answer(made(1))]) as w:
+    for script in failing:
+        async with stage(a=[script], b=[answer(made(1))]) as w:
             told = await generate(w)
-            assert (told.writer.http_status, told.writer.sent) == (529, ODD_ERROR)
-            assert (told.status, told.cost) == (("error", "upstream_error"), 0)
-            assert w.wire.tried == ["a", "b", "c"]
-
-    run(main())
+            assert (told.status, told.cost) == (("success", None), EACH)
+            assert (w.wire.tried, len(told.attempts)) == (["a", "b"], 1)
 
 
-def test_5xx_and_then_nobody_there_is_502() -> None:
-    async def main() -> None:
-        async with stage(a=[answer(ODD_ERROR, status=500)], b=[(UpstreamUnreachable(),)]) as w:
-            told = await generate(w)
-            assert told.error is not None
-            assert (told.error.http_status, told.error.kind.code) == (502, "upstream_unreachable")
-            assert told.status == ("error", "upstream_unreachable")
+async def test_three_channels_are_tried_and_the_last_5xx_goes_out_unchanged() -> None:
+    first, last = answer(b"{}", status=500), answer(ODD_ERROR, status=529)
+    async with stage(a=[first], b=[first], c=[last], d=[answer(made(1))]) as w:
+        told = await generate(w)
+        assert (told.writer.http_status, told.writer.sent) == (529, ODD_ERROR)
+        assert (told.status, told.cost) == (("error", "upstream_error"), 0)
+        assert w.wire.tried == ["a", "b", "c"]
 
-    run(main())
+
+async def test_5xx_and_then_nobody_there_is_502() -> None:
+    async with stage(a=[answer(ODD_ERROR, status=500)], b=[(UpstreamUnreachable(),)]) as w:
+        told = await generate(w)
+        assert told.error is not None
+        assert (told.error.http_status, told.error.kind.code) == (502, "upstream_unreachable")
+        assert told.status == ("error", "upstream_unreachable")
 
 
 @pytest.mark.parametrize("body", [b"", b" \n", b"x" * 2_000_000])
-def test_error_without_a_body_to_pass_on_gets_ours(body: bytes) -> None:
-    async def main() -> None:
-        async with stage(a=[answer(body, status=400)]) as w:
-            told = await generate(w)
-            assert told.error is not None
-            assert (told.error.http_status, told.error.kind.code) == (400, "invalid_request")
-
-    run(main())
+async def test_error_without_a_body_to_pass_on_gets_ours(body: bytes) -> None:
+    async with stage(a=[answer(body, status=400)]) as w:
+        told = await generate(w)
+        assert told.error is not None
+        assert (told.error.http_status, told.error.kind.code) == (400, "invalid_request")
 
 
-def test_error_that_is_compressed_gets_ours() -> None:
-    async def main() -> None:
-        packed = answer(b"\x1f\x8b\x08\x00", status=422, content_encoding="gzip")
-        async with stage(a=[packed]) as w:
-            told = await generate(w)
-            assert told.error is not None
-            assert (told.error.http_status, told.writer.blocks) == (422, [])
-
-    run(main())
+async def test_error_that_is_compressed_gets_ours() -> None:
+    packed = answer(b"\x1f\x8b\x08\x00", status=422, content_encoding="gzip")
+    async with stage(a=[packed]) as w:
+        told = await generate(w)
+        assert told.error is not None
+        assert (told.error.http_status, told.writer.blocks) == (422, [])
 
 
-def test_key_and_host_of_the_channel_never_leave_with_an_error() -> None:
-    async def main() -> None:
-        body = b'{"error":{"message":"key api-key-of-a is no good at http://a.example/v1"}}'
-        async with stage(a=[answer(body, status=401)]) as w:
-            told = await generate(w)
-            assert told.writer.sent == (
-                b'{"error":{"message":"key [redacted] is no good at http://[host]/v1"}}'
-            )
-            assert "a.example" not in row_of(told)["error_message"]
-
-    run(main())
+async def test_key_and_host_of_the_channel_never_leave_with_an_error() -> None:
+    body = b'{"error":{"message":"key api-key-of-a is no good at http://a.example/v1"}}'
+    async with stage(a=[answer(body, status=401)]) as w:
+        told = await generate(w)
+        assert told.writer.sent == (
+            b'{"error":{"message":"key [redacted] is no good at http://[host]/v1"}}'
+        )
+        assert "a.example" not in row_of(told)["error_message"]
 
 
-def test_answer_that_says_it_failed_is_an_error_unbilled_and_not_tried_elsewhere() -> None:
-    async def main() -> None:
-        body = b'{"error": {"message": "content policy"}}'
-        async with stage(a=[answer(body)], b=[answer(made(1))]) as w:
-            told = await generate(w)
-            assert told.error is not None
-            assert (told.error.http_status, told.error.message) == (502, "content policy")
-            assert (told.status, told.cost) == (("error", "upstream_error"), 0)
-            assert row_of(told)["error_message"] == "content policy"
-            assert (w.wire.tried, w.verdict("a")) == (["a"], "success")
-
-    run(main())
+async def test_answer_that_says_it_failed_is_an_error_unbilled_and_not_tried_elsewhere() -> None:
+    body = b'{"error": {"message": "content policy"}}'
+    async with stage(a=[answer(body)], b=[answer(made(1))]) as w:
+        told = await generate(w)
+        assert told.error is not None
+        assert (told.error.http_status, told.error.message) == (502, "content policy")
+        assert (told.status, told.cost) == (("error", "upstream_error"), 0)
+        assert row_of(told)["error_message"] == "content policy"
+        assert (w.wire.tried, w.verdict("a")) == (["a"], "success")
 
 
-def test_answer_beyond_the_bound_is_not_read_to_its_end(expect_log: Any) -> None:
+async def test_answer_beyond_the_bound_is_not_read_to_its_end(expect_log: Any) -> None:
     expect_log("answer_unusable")
 
-    async def main() -> None:
-        async with stage(a=[answer(made(1, padding="x" * 1_000_000))]) as w:
-            told = await generate(w)
-            assert told.error is not None
-            assert told.error.http_status == 502
-
-    run(main())
+    async with stage(a=[answer(made(1, padding="x" * 1_000_000))]) as w:
+        told = await generate(w)
+        assert told.error is not None
+        assert told.error.http_status == 502
 
 
 @pytest.mark.parametrize("where", [(FOR_EVER,), answer(b'{"data"', FOR_EVER)])
-def test_attempt_that_takes_too_long_is_504_and_no_retry(where: Script) -> None:
-    async def main() -> None:
-        async with stage(a=[where], b=[answer(made(1))]) as w:
-            call, writer = prepare(w), RecordingWriter()
-            w.begin(call, writer)
-            await eventually(lambda: w.wire.tried == ["a"])
-            jump(ATTEMPT_SECONDS + 1)
-            told = await w.end(call, writer)
-            assert told.error is not None
-            assert (told.error.http_status, told.error.kind.code) == (504, "upstream_timeout")
-            assert (told.status, told.cost) == (("interrupted", "upstream_timeout"), 0)
-            assert w.wire.tried == ["a"]
-
-    run(main())
+async def test_attempt_that_takes_too_long_is_504_and_no_retry(where: Script) -> None:
+    async with stage(a=[where], b=[answer(made(1))]) as w:
+        call, writer = prepare(w), RecordingWriter()
+        w.begin(call, writer)
+        await eventually(lambda: w.wire.tried == ["a"])
+        jump(ATTEMPT_SECONDS + 1)
+        told = await w.end(call, writer)
+        assert told.error is not None
+        assert (told.error.http_status, told.error.kind.code) == (504, "upstream_timeout")
+        assert (told.status, told.cost) == (("interrupted", "upstream_timeout"), 0)
+        assert w.wire.tried == ["a"]
 
 
-def test_time_of_one_attempt_is_not_that_of_the_next() -> None:
+async def test_time_of_one_attempt_is_not_that_of_the_next() -> None:
     """Two attempts, together longer than one may take."""
 
-    async def main() -> None:
-        refuses, answers = asyncio.Event(), asyncio.Event()
-        refused: Script = (refuses, UpstreamUnreachable())
-        async with stage(a=[refused], b=[(answers, *answer(made(1)))]) as w:
-            call, writer = prepare(w), RecordingWriter()
-            w.begin(call, writer)
-            half = (ATTEMPT_SECONDS + TOTAL_SECONDS) / 4
-            await eventually(lambda: w.wire.tried == ["a"])
-            jump(half)
-            refuses.set()
-            await eventually(lambda: w.wire.tried == ["a", "b"])
-            jump(half)
-            for _ in range(3):
-                await asyncio.sleep(0)  # a time-out that is due would come now
-            answers.set()
-            told = await w.end(call, writer)
-            assert (told.error, told.cost) == (None, EACH)
-
-    run(main())
+    refuses, answers = asyncio.Event(), asyncio.Event()
+    refused: Script = (refuses, UpstreamUnreachable())
+    async with stage(a=[refused], b=[(answers, *answer(made(1)))]) as w:
+        call, writer = prepare(w), RecordingWriter()
+        w.begin(call, writer)
+        half = (ATTEMPT_SECONDS + TOTAL_SECONDS) / 4
+        await eventually(lambda: w.wire.tried == ["a"])
+        jump(half)
+        refuses.set()
+        await eventually(lambda: w.wire.tried == ["a", "b"])
+        jump(half)
+        for _ in range(3):
+            await asyncio.sleep(0)  # a time-out that is due would come now
+        answers.set()
+        told = await w.end(call, writer)
+        assert (told.error, told.cost) == (None, EACH)
 
 
-def test_all_attempts_together_have_their_own_bound() -> None:
-    async def main() -> None:
-        gate = asyncio.Event()
-        refused: Script = (gate, UpstreamUnreachable())
-        async with stage(a=[refused], b=[(FOR_EVER,)], c=[answer(made(1))]) as w:
-            call, writer = prepare(w), RecordingWriter()
-            w.begin(call, writer)
-            await eventually(lambda: w.wire.tried == ["a"])
-            jump(ATTEMPT_SECONDS - 1)
-            gate.set()
-            await eventually(lambda: w.wire.tried == ["a", "b"])
-            jump(TOTAL_SECONDS - ATTEMPT_SECONDS + 2)
-            told = await w.end(call, writer)
-            assert told.error is not None
-            assert told.error.http_status == 504
-
-    run(main())
+async def test_all_attempts_together_have_their_own_bound() -> None:
+    gate = asyncio.Event()
+    refused: Script = (gate, UpstreamUnreachable())
+    async with stage(a=[refused], b=[(FOR_EVER,)], c=[answer(made(1))]) as w:
+        call, writer = prepare(w), RecordingWriter()
+        w.begin(call, writer)
+        await eventually(lambda: w.wire.tried == ["a"])
+        jump(ATTEMPT_SECONDS - 1)
+        gate.set()
+        await eventually(lambda: w.wire.tried == ["a", "b"])
+        jump(TOTAL_SECONDS - ATTEMPT_SECONDS + 2)
+        told = await w.end(call, writer)
+        assert told.error is not None
+        assert told.error.http_status == 504
 
 
 @pytest.mark.parametrize("where", [(FOR_EVER,), answer(made(1)[:20], FOR_EVER)])
-def test_client_that_leaves_pays_nothing_and_the_upstream_is_let_go_at_once(where: Script) -> None:
-    async def main() -> None:
-        async with stage(a=[where]) as w:
-            call, writer = prepare(w), RecordingWriter()
-            w.begin(call, writer)
-            await eventually(lambda: bool(w.wire.opening or w.wire.responses))
-            writer.leave()
-            told = await w.end(call, writer)
-            assert (told.status, told.cost) == (("interrupted", "client_disconnected"), 0)
-            assert (row_of(told)["unit_count"], row_of(told)["unit_type"]) == (0, "image")
-            assert w.ledger.balances[ACCOUNT] == 10**9
-
-    run(main())
-
-
-def test_stopping_gateway_interrupts_unbilled() -> None:
-    async def main() -> None:
-        async with stage(a=[(FOR_EVER,)]) as w:
-            call, writer = prepare(w), RecordingWriter()
-            w.begin(call, writer)
-            await eventually(lambda: w.wire.tried == ["a"])
-            writer.cut()
-            told = await w.end(call, writer)
-            assert (told.status, told.cost) == (("interrupted", "gateway_stopping"), 0)
-
-    run(main())
+async def test_client_that_leaves_pays_nothing_and_the_upstream_is_let_go_at_once(
+    where: Script,
+) -> None:
+    async with stage(a=[where]) as w:
+        call, writer = prepare(w), RecordingWriter()
+        w.begin(call, writer)
+        await eventually(lambda: bool(w.wire.opening or w.wire.responses))
+        writer.leave()
+        told = await w.end(call, writer)
+        assert (told.status, told.cost) == (("interrupted", "client_disconnected"), 0)
+        assert (row_of(told)["unit_count"], row_of(told)["unit_type"]) == (0, "image")
+        assert w.ledger.balances[ACCOUNT] == 10**9
 
 
-def test_no_channel_with_images_is_503() -> None:
-    async def main() -> None:
-        async with stage() as w:
-            told = await generate(w)
-            assert told.error is not None
-            assert (told.error.http_status, told.error.kind.code) == (503, "no_channel_available")
-            assert (told.status, told.cost) == (("rejected", "no_channel_available"), 0)
-
-    run(main())
-
-
-def test_row_keeps_the_price_and_the_pieces() -> None:
-    async def main() -> None:
-        body = json.dumps({"data": [{"url": "https://p.example/1"}], "model": "v/p"}).encode()
-        async with stage(price=AREA, multiplier="0.6", a=[answer(body)]) as w:
-            detail = row_of(await generate(w, image=["https://a.example/1"]))["detail"]
-            assert detail["price"] == {
-                "per_image": "0.04",
-                "per_image_large": "0.08",
-                "area_threshold_mp": "2.36",
-                "per_reference": "0.005",
-                "multiplier": "0.6",
-            }
-            assert detail["units"] == {"large": 1, "references": 1}
-            assert detail["hold"] == 51_000_000
-            assert detail["order"] == [["a", "images"]]
-            assert detail["upstream"]["model"] == "v/p"
-
-    run(main())
+async def test_stopping_gateway_interrupts_unbilled() -> None:
+    async with stage(a=[(FOR_EVER,)]) as w:
+        call, writer = prepare(w), RecordingWriter()
+        w.begin(call, writer)
+        await eventually(lambda: w.wire.tried == ["a"])
+        writer.cut()
+        told = await w.end(call, writer)
+        assert (told.status, told.cost) == (("interrupted", "gateway_stopping"), 0)
 
 
-def test_request_on_the_wire_has_the_channels_key_and_nothing_of_the_clients() -> None:
-    async def main() -> None:
-        async with stage(a=[answer(made(1))]) as w:
-            await generate(w)
-            (request,) = w.wire.requests
-            assert request.url == "http://a.example/v1/images/generations"
-            assert dict(request.headers) == {
-                "Authorization": "Bearer api-key-of-a",
-                "Content-Type": "application/json",
-                "Accept": "application/json",
-            }
+async def test_no_channel_with_images_is_503() -> None:
+    async with stage() as w:
+        told = await generate(w)
+        assert told.error is not None
+        assert (told.error.http_status, told.error.kind.code) == (503, "no_channel_available")
+        assert (told.status, told.cost) == (("rejected", "no_channel_available"), 0)
 
-    run(main())
+
+async def test_row_keeps_the_price_and_the_pieces() -> None:
+    body = json.dumps({"data": [{"url": "https://p.example/1"}], "model": "v/p"}).encode()
+    async with stage(price=AREA, multiplier="0.6", a=[answer(body)]) as w:
+        detail = row_of(await generate(w, image=["https://a.example/1"]))["detail"]
+        assert detail["price"] == {
+            "per_image": "0.04",
+            "per_image_large": "0.08",
+            "area_threshold_mp": "2.36",
+            "per_reference": "0.005",
+            "multiplier": "0.6",
+        }
+        assert detail["units"] == {"large": 1, "references": 1}
+        assert detail["hold"] == 51_000_000
+        assert detail["order"] == [["a", "images"]]
+        assert detail["upstream"]["model"] == "v/p"
+
+
+async def test_request_on_the_wire_has_the_channels_key_and_nothing_of_the_clients() -> None:
+    async with stage(a=[answer(made(1))]) as w:
+        await generate(w)
+        (request,) = w.wire.requests
+        assert request.url == "http://a.example/v1/images/generations"
+        assert dict(request.headers) == {
+            "Authorization": "Bearer api-key-of-a",
+            "Content-Type": "application/json",
+            "Accept": "application/json",
+        }

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from channels.errors import UpstreamCut, UpstreamMalformed, UpstreamUnreachable
-from tests.support.aio import run
 from tests.unit.calls.fake_wire import Script, answer
 from tests.unit.images.stage import EACH, generate, made, stage
 
@@ -31,22 +30,19 @@ BEGUN: dict[str, tuple[Script, str]] = {
 
 
 @pytest.mark.parametrize(("script", "code"), BEGUN.values(), ids=BEGUN.keys())
-def test_answer_that_cannot_be_used_is_an_error_for_nothing_and_nobody_else_is_asked(
+async def test_answer_that_cannot_be_used_is_an_error_for_nothing_and_nobody_else_is_asked(
     script: Script, code: str, log_watch: Any
 ) -> None:
     log_watch.expect("answer_unusable")
 
-    async def main() -> None:
-        async with stage(a=[script], b=[answer(made(1))]) as w:
-            told = await generate(w)
-            assert told.error is not None
-            assert (told.error.http_status, told.error.kind.code) == (502, "upstream_error")
-            assert told.error.headers == {}
-            assert (told.status, told.cost) == (("error", "upstream_error"), 0)
-            assert (w.wire.tried, told.attempts) == (["a"], [code])
-            assert w.verdict("a") == "failure"
-
-    run(main())
+    async with stage(a=[script], b=[answer(made(1))]) as w:
+        told = await generate(w)
+        assert told.error is not None
+        assert (told.error.http_status, told.error.kind.code) == (502, "upstream_error")
+        assert told.error.headers == {}
+        assert (told.status, told.cost) == (("error", "upstream_error"), 0)
+        assert (w.wire.tried, told.attempts) == (["a"], [code])
+        assert w.verdict("a") == "failure"
 
 
 @pytest.mark.parametrize(
@@ -59,11 +55,8 @@ def test_answer_that_cannot_be_used_is_an_error_for_nothing_and_nobody_else_is_a
     ],
     ids=["unreachable", "500", "502 that breaks off", "529"],
 )
-def test_upstream_that_says_it_made_nothing_is_followed_by_the_next(script: Script) -> None:
-    async def main() -> None:
-        async with stage(a=[script], b=[answer(made(1))]) as w:
-            told = await generate(w)
-            assert (told.status, told.cost) == (("success", None), EACH)
-            assert w.wire.tried == ["a", "b"]
-
-    run(main())
+async def test_upstream_that_says_it_made_nothing_is_followed_by_the_next(script: Script) -> None:
+    async with stage(a=[script], b=[answer(made(1))]) as w:
+        told = await generate(w)
+        assert (told.status, told.cost) == (("success", None), EACH)
+        assert w.wire.tried == ["a", "b"]

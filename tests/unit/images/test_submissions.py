@@ -11,7 +11,7 @@ import pytest
 from actors.wallet.wallets import KeyTaken
 from channels.errors import UpstreamUnreachable
 from gw.calls.running import DURABLE_SECONDS
-from tests.support.aio import eventually, jump, run
+from tests.support.aio import eventually, jump
 from tests.support.fake_claims import ClaimRow
 from tests.unit.calls.fake_wire import FOR_EVER, Script, Step, answer
 from tests.unit.calls.world import ACCOUNT, World
@@ -48,28 +48,22 @@ async def answered_and_unsettled(
         assert w.ledger.balances[ACCOUNT] == 10**9 - cost
 
 
-def test_answer_is_kept_as_it_went_out() -> None:
-    async def main() -> None:
-        async with stage(a=[answer(made(1))]) as w:
-            told = await generate(w, key="k")
-            row = row_of(w)
-            assert (row.state, row.status, row.body) == ("stored", 200, told.writer.sent)
-            assert row.headers == [["Content-Type", "application/json"]]
-            with pytest.raises(KeyTaken) as taken:
-                await generate(w, key="k")
-            assert taken.value.standing == "stored"
-            assert w.ledger.balances[ACCOUNT] == 10**9 - EACH
-
-    run(main())
+async def test_answer_is_kept_as_it_went_out() -> None:
+    async with stage(a=[answer(made(1))]) as w:
+        told = await generate(w, key="k")
+        row = row_of(w)
+        assert (row.state, row.status, row.body) == ("stored", 200, told.writer.sent)
+        assert row.headers == [["Content-Type", "application/json"]]
+        with pytest.raises(KeyTaken) as taken:
+            await generate(w, key="k")
+        assert taken.value.standing == "stored"
+        assert w.ledger.balances[ACCOUNT] == 10**9 - EACH
 
 
-def test_answer_with_a_key_is_seen_only_when_it_is_kept() -> None:
-    async def main() -> None:
-        async with answered_and_unsettled("k") as (w, client):
-            assert (client.has_ended, claims(w)) == (False, ["executing"])
-        assert (client.has_ended, claims(w)) == (True, ["stored"])
-
-    run(main())
+async def test_answer_with_a_key_is_seen_only_when_it_is_kept() -> None:
+    async with answered_and_unsettled("k") as (w, client):
+        assert (client.has_ended, claims(w)) == (False, ["executing"])
+    assert (client.has_ended, claims(w)) == (True, ["stored"])
 
 
 ERRORS: dict[str, Script] = {
@@ -79,43 +73,31 @@ ERRORS: dict[str, Script] = {
 
 
 @pytest.mark.parametrize("upstream", ERRORS.values(), ids=ERRORS.keys())
-def test_error_is_told_only_when_the_key_is_free(upstream: Script) -> None:
-    async def main() -> None:
-        async with answered_and_unsettled("k", *upstream, cost=0) as (w, client):
-            assert client.task is not None
-            assert (client.task.done(), client.has_ended) == (False, False)
-            assert claims(w) == ["executing"]
-        assert claims(w) == []
-
-    run(main())
+async def test_error_is_told_only_when_the_key_is_free(upstream: Script) -> None:
+    async with answered_and_unsettled("k", *upstream, cost=0) as (w, client):
+        assert client.task is not None
+        assert (client.task.done(), client.has_ended) == (False, False)
+        assert claims(w) == ["executing"]
+    assert claims(w) == []
 
 
-def test_answer_without_a_key_waits_for_nothing() -> None:
-    async def main() -> None:
-        async with answered_and_unsettled(None) as (_, client):
-            assert client.has_ended
-
-    run(main())
+async def test_answer_without_a_key_waits_for_nothing() -> None:
+    async with answered_and_unsettled(None) as (_, client):
+        assert client.has_ended
 
 
-def test_ledger_that_hangs_does_not_keep_an_answer_for_ever() -> None:
-    async def main() -> None:
-        async with answered_and_unsettled("k") as (w, client):
-            jump(DURABLE_SECONDS + 1)
-            await eventually(lambda: client.has_ended, what="the answer")
-            assert claims(w) == ["executing"]
-        assert claims(w) == ["stored"]
-
-    run(main())
+async def test_ledger_that_hangs_does_not_keep_an_answer_for_ever() -> None:
+    async with answered_and_unsettled("k") as (w, client):
+        jump(DURABLE_SECONDS + 1)
+        await eventually(lambda: client.has_ended, what="the answer")
+        assert claims(w) == ["executing"]
+    assert claims(w) == ["stored"]
 
 
-def test_client_that_leaves_while_its_answer_is_being_kept_may_ask_again() -> None:
-    async def main() -> None:
-        async with answered_and_unsettled("k") as (w, client):
-            client.leave()
-        assert claims(w) == ["stored"]
-
-    run(main())
+async def test_client_that_leaves_while_its_answer_is_being_kept_may_ask_again() -> None:
+    async with answered_and_unsettled("k") as (w, client):
+        client.leave()
+    assert claims(w) == ["stored"]
 
 
 ENDINGS: dict[str, tuple[Callable[[RecordingWriter], None], list[str]]] = {
@@ -126,33 +108,27 @@ ENDINGS: dict[str, tuple[Callable[[RecordingWriter], None], list[str]]] = {
 
 
 @pytest.mark.parametrize(("end", "left"), ENDINGS.values(), ids=ENDINGS.keys())
-def test_unanswered_call_leaves_its_key_free_unless_its_client_left(
+async def test_unanswered_call_leaves_its_key_free_unless_its_client_left(
     end: Callable[[RecordingWriter], None], left: list[str]
 ) -> None:
-    async def main() -> None:
-        async with stage(a=[(FOR_EVER,)]) as w:
-            call, client = prepare(w, key="k"), RecordingWriter()
-            w.begin(call, client)
-            await eventually(lambda: w.wire.tried == ["a"], what="the attempt")
-            assert claims(w) == ["executing"]
-            end(client)
-            await w.end(call, client)
-            assert claims(w) == left
-
-    run(main())
+    async with stage(a=[(FOR_EVER,)]) as w:
+        call, client = prepare(w, key="k"), RecordingWriter()
+        w.begin(call, client)
+        await eventually(lambda: w.wire.tried == ["a"], what="the attempt")
+        assert claims(w) == ["executing"]
+        end(client)
+        await w.end(call, client)
+        assert claims(w) == left
 
 
-def test_client_that_leaves_before_its_hold_leaves_its_key_free() -> None:
-    async def main() -> None:
-        async with stage(a=[answer(made(1))]) as w:
-            gate = w.ledger.gate = asyncio.Event()
-            call, client = prepare(w, key="k"), RecordingWriter()
-            w.begin(call, client)
-            await eventually(lambda: not w.writer.is_idle, what="the hold under way")
-            client.leave()
-            gate.set()
-            told = await w.end(call, client)
-            assert claims(w) == []
-            assert told.status == ("interrupted", "client_disconnected")
-
-    run(main())
+async def test_client_that_leaves_before_its_hold_leaves_its_key_free() -> None:
+    async with stage(a=[answer(made(1))]) as w:
+        gate = w.ledger.gate = asyncio.Event()
+        call, client = prepare(w, key="k"), RecordingWriter()
+        w.begin(call, client)
+        await eventually(lambda: not w.writer.is_idle, what="the hold under way")
+        client.leave()
+        gate.set()
+        told = await w.end(call, client)
+        assert claims(w) == []
+        assert told.status == ("interrupted", "client_disconnected")

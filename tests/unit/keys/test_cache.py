@@ -11,7 +11,7 @@ import pytest
 from gw.keys.cache import KeyRefused
 from gw.keys.key_text import new_key_text
 from gw.keys.principal import MESSAGES
-from tests.support.aio import eventually, run
+from tests.support.aio import eventually
 from tests.unit.keys.fakes import Row
 from tests.unit.keys.world import KEY, OTHER, World, in_world
 
@@ -133,17 +133,14 @@ async def test_key_made_after_it_was_asked_for_works_at_once(world: World) -> No
         ({"is_enabled": False, "expires_at": datetime(2020, 1, 1, tzinfo=UTC)}, "disabled"),
     ],
 )
-def test_bad_key_is_refused_with_its_reason_and_remembered(
+async def test_bad_key_is_refused_with_its_reason_and_remembered(
     change: dict[str, Any], reason: str
 ) -> None:
-    async def main() -> None:
-        world = World(Row("key_1", KEY, **change))
-        for _ in range(3):
-            assert await world.reason_of() == reason
-        assert world.table.reads == 1
-        assert world.cache.touched() == {}
-
-    run(main())
+    world = World(Row("key_1", KEY, **change))
+    for _ in range(3):
+        assert await world.reason_of() == reason
+    assert world.table.reads == 1
+    assert world.cache.touched() == {}
 
 
 def test_every_reason_has_a_message_of_its_own() -> None:
@@ -241,16 +238,13 @@ async def test_guesses_do_not_push_good_keys_out(world: World) -> None:
     assert repr(world.cache) == "<KeyCache 1/2 keys 50 unknown 0 loading>"
 
 
-def test_memory_of_unknown_keys_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_memory_of_unknown_keys_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gw.keys.cache.UNKNOWN_CAPACITY", 10)
 
-    async def main() -> None:
-        world = World()
-        for _ in range(25):
-            assert await world.reason_of(new_key_text()) == "unknown"
-        assert "10 unknown" in repr(world.cache)
-
-    run(main())
+    world = World()
+    for _ in range(25):
+        assert await world.reason_of(new_key_text()) == "unknown"
+    assert "10 unknown" in repr(world.cache)
 
 
 @in_world(Row("key_1", KEY), Row("key_2", OTHER))

@@ -90,26 +90,23 @@ async def test_failed_read_fails_all_who_wait(world: World) -> None:
 
 
 @pytest.mark.parametrize("payload", ["key:key_1", "account:acct_1", None])
-def test_read_that_a_change_overtook_is_made_again(payload: str | None) -> None:
-    async def main() -> None:
-        world = World()
-        world.table.holds_reads = True
-        asked = world.begin()
-        await held_at_answer(world)
-        world.row.is_revoked = True
-        if payload is None:
-            world.cache.clear()
-        else:
-            world.cache.invalidate(payload)
-        late = world.begin()
-        world.table.holds_reads = False
-        world.table.held[0].release()
-        for task in (asked, late):
-            with pytest.raises(KeyRefused, match="revoked"):
-                await task
-        assert world.table.reads == 2
-
-    run(main())
+async def test_read_that_a_change_overtook_is_made_again(payload: str | None) -> None:
+    world = World()
+    world.table.holds_reads = True
+    asked = world.begin()
+    await held_at_answer(world)
+    world.row.is_revoked = True
+    if payload is None:
+        world.cache.clear()
+    else:
+        world.cache.invalidate(payload)
+    late = world.begin()
+    world.table.holds_reads = False
+    world.table.held[0].release()
+    for task in (asked, late):
+        with pytest.raises(KeyRefused, match="revoked"):
+            await task
+    assert world.table.reads == 2
 
 
 @in_world()

@@ -9,7 +9,7 @@ import pytest
 from actors.store.errors import StoreUnavailable
 from gw.keys.cache import GRACE_SECONDS, REREAD_SECONDS, RETRY_SECONDS
 from gw.keys.key_text import new_key_text
-from tests.support.aio import eventually, run
+from tests.support.aio import eventually
 from tests.unit.keys.fakes import Row
 from tests.unit.keys.world import KEY, OTHER, World, in_world
 
@@ -155,17 +155,14 @@ async def test_entry_that_an_outage_may_still_need_stays(world: World) -> None:
         passed += 0.5
 
 
-def test_entries_leave_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_entries_leave_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gw.keys.cache.FORGET_MAX", 3)
 
-    async def main() -> None:
-        rows = [Row(f"key_{number}", new_key_text()) for number in range(5)]
-        world = World(*rows)
-        for row in rows:
-            await world.name_of(row.text)
-        world.clock.advance(1_000)
-        for left in (2, 0, 0):
-            world.cache.forget_idle()
-            assert f"<KeyCache {left}/100000 keys" in repr(world.cache)
-
-    run(main())
+    rows = [Row(f"key_{number}", new_key_text()) for number in range(5)]
+    world = World(*rows)
+    for row in rows:
+        await world.name_of(row.text)
+    world.clock.advance(1_000)
+    for left in (2, 0, 0):
+        world.cache.forget_idle()
+        assert f"<KeyCache {left}/100000 keys" in repr(world.cache)

@@ -44,84 +44,69 @@ class Reader:
         await eventually(lambda: len(self.rounds) == count)
 
 
-def test_what_is_asked_meanwhile_is_one_read_afterwards() -> None:
-    async def main() -> None:
-        reader = Reader()
-        asked = [reader.ask(number) for number in (1, 2, 1)]
-        await reader.begun(1)
-        asked += [reader.ask(number) for number in (3, 1, 4, 3)]
-        await asyncio.sleep(0)
-        assert repr(reader.reads) == "<SharedReads 2 under way 2 waiting>"
-        reader.let_go[0].set_result(False)
-        await reader.begun(2)
-        reader.let_go[1].set_result(False)
-        assert await asyncio.gather(*asked) == [
-            (1, 0), (2, 0), (1, 0), (3, 1), (1, 0), (4, 1), (3, 1)
-        ]  # fmt: skip
-        assert reader.rounds == [[b"1", b"2"], [b"3", b"4"]]
-        await eventually(lambda: repr(reader.reads) == "<SharedReads 0 under way 0 waiting>")
-
-    run(main())
+async def test_what_is_asked_meanwhile_is_one_read_afterwards() -> None:
+    reader = Reader()
+    asked = [reader.ask(number) for number in (1, 2, 1)]
+    await reader.begun(1)
+    asked += [reader.ask(number) for number in (3, 1, 4, 3)]
+    await asyncio.sleep(0)
+    assert repr(reader.reads) == "<SharedReads 2 under way 2 waiting>"
+    reader.let_go[0].set_result(False)
+    await reader.begun(2)
+    reader.let_go[1].set_result(False)
+    assert await asyncio.gather(*asked) == [
+        (1, 0), (2, 0), (1, 0), (3, 1), (1, 0), (4, 1), (3, 1)
+    ]  # fmt: skip
+    assert reader.rounds == [[b"1", b"2"], [b"3", b"4"]]
+    await eventually(lambda: repr(reader.reads) == "<SharedReads 0 under way 0 waiting>")
 
 
-def test_read_has_a_largest_size() -> None:
-    async def main() -> None:
-        reader = Reader()
-        asked = [reader.ask(number) for number in range(READ_MAX + 3)]
-        for number in range(2):
-            await reader.begun(number + 1)
-            reader.let_go[number].set_result(False)
-        await asyncio.gather(*asked)
-        assert [len(names) for names in reader.rounds] == [READ_MAX, 3]
-
-    run(main())
+async def test_read_has_a_largest_size() -> None:
+    reader = Reader()
+    asked = [reader.ask(number) for number in range(READ_MAX + 3)]
+    for number in range(2):
+        await reader.begun(number + 1)
+        reader.let_go[number].set_result(False)
+    await asyncio.gather(*asked)
+    assert [len(names) for names in reader.rounds] == [READ_MAX, 3]
 
 
-def test_only_what_a_change_overtook_is_read_again() -> None:
-    async def main() -> None:
-        reader = Reader()
-        asked = [reader.ask(number) for number in (1, 2, 3)]
-        await reader.begun(1)
-        reader.reads.note("2")
-        reader.let_go[0].set_result(False)
-        await reader.begun(2)
-        assert asked[0].done()
-        reader.let_go[1].set_result(False)
-        assert await asyncio.gather(*asked) == [(1, 0), (2, 1), (3, 0)]
-        assert reader.rounds[1] == [b"2"]
-
-    run(main())
+async def test_only_what_a_change_overtook_is_read_again() -> None:
+    reader = Reader()
+    asked = [reader.ask(number) for number in (1, 2, 3)]
+    await reader.begun(1)
+    reader.reads.note("2")
+    reader.let_go[0].set_result(False)
+    await reader.begun(2)
+    assert asked[0].done()
+    reader.let_go[1].set_result(False)
+    assert await asyncio.gather(*asked) == [(1, 0), (2, 1), (3, 0)]
+    assert reader.rounds[1] == [b"2"]
 
 
-def test_change_before_the_read_costs_nothing() -> None:
-    async def main() -> None:
-        reader = Reader()
-        asked = reader.ask(1)
-        await asyncio.sleep(0)
-        reader.reads.note("1")
-        reader.reads.note(None)
-        await reader.begun(1)
-        reader.let_go[0].set_result(False)
-        assert await asked == (1, 0)
-
-    run(main())
+async def test_change_before_the_read_costs_nothing() -> None:
+    reader = Reader()
+    asked = reader.ask(1)
+    await asyncio.sleep(0)
+    reader.reads.note("1")
+    reader.reads.note(None)
+    await reader.begun(1)
+    reader.let_go[0].set_result(False)
+    assert await asked == (1, 0)
 
 
-def test_failed_read_is_for_all_of_it_and_no_other() -> None:
-    async def main() -> None:
-        reader = Reader()
-        first = [reader.ask(number) for number in (1, 2, 1)]
-        await reader.begun(1)
-        later = reader.ask(3)
-        await asyncio.sleep(0)
-        reader.let_go[0].set_result(True)
-        outcomes = await asyncio.gather(*first, return_exceptions=True)
-        assert [type(outcome) for outcome in outcomes] == [Broken] * 3
-        await reader.begun(2)
-        reader.let_go[1].set_result(False)
-        assert await later == (3, 1)
-
-    run(main())
+async def test_failed_read_is_for_all_of_it_and_no_other() -> None:
+    reader = Reader()
+    first = [reader.ask(number) for number in (1, 2, 1)]
+    await reader.begun(1)
+    later = reader.ask(3)
+    await asyncio.sleep(0)
+    reader.let_go[0].set_result(True)
+    outcomes = await asyncio.gather(*first, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [Broken] * 3
+    await reader.begun(2)
+    reader.let_go[1].set_result(False)
+    assert await later == (3, 1)
 
 
 def test_nobody_is_left_waiting_when_the_loop_ends() -> None:
@@ -199,16 +184,13 @@ def test_everyone_gets_the_answer_to_their_own_question(
     run(main())
 
 
-def test_error_of_one_answer_is_its_askers_alone() -> None:
+async def test_error_of_one_answer_is_its_askers_alone() -> None:
     async def read(texts: Mapping[bytes, int], _heard: Heard) -> Answers[int]:
         return {name: Broken() if text == 2 else text for name, text in texts.items()}
 
-    async def main() -> None:
-        reads = SharedReads(read)
-        asked = [reads.ask(b"%d" % number, number) for number in (1, 2, 2, 3)]
-        outcomes = await asyncio.gather(*asked, return_exceptions=True)
-        assert [type(outcome) for outcome in outcomes] == [int, Broken, Broken, int]
-        with pytest.raises(Broken):
-            await reads.ask(b"2", 2)
-
-    run(main())
+    reads = SharedReads(read)
+    asked = [reads.ask(b"%d" % number, number) for number in (1, 2, 2, 3)]
+    outcomes = await asyncio.gather(*asked, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [int, Broken, Broken, int]
+    with pytest.raises(Broken):
+        await reads.ask(b"2", 2)

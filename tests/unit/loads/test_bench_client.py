@@ -74,39 +74,33 @@ def test_what_is_not_a_whole_good_answer_is_a_failure() -> None:
     assert tally.faults == {"too few events": 1}
 
 
-def test_a_connection_that_is_cut_or_speaks_unasked_is_a_failure() -> None:
-    async def scenario() -> None:
-        tally, idle, wire = Tally(), list[Connection](), Wire()
-        transport: Any = wire
-        cut = Connection(lambda: tally, idle.append, events=0)
-        cut.connection_made(transport)
-        cut.ask(b"request", 0.0)
-        cut.connection_lost(None)
-        talking = Connection(lambda: tally, idle.append, events=0)
-        talking.connection_made(transport)
-        talking.data_received(b"hello")
-        talking.connection_lost(None)
-        assert tally.faults == {"cut": 1, "bytes that nobody asked for": 1}
-        assert wire.is_closed
-
-    run(scenario())
+async def test_a_connection_that_is_cut_or_speaks_unasked_is_a_failure() -> None:
+    tally, idle, wire = Tally(), list[Connection](), Wire()
+    transport: Any = wire
+    cut = Connection(lambda: tally, idle.append, events=0)
+    cut.connection_made(transport)
+    cut.ask(b"request", 0.0)
+    cut.connection_lost(None)
+    talking = Connection(lambda: tally, idle.append, events=0)
+    talking.connection_made(transport)
+    talking.data_received(b"hello")
+    talking.connection_lost(None)
+    assert tally.faults == {"cut": 1, "bytes that nobody asked for": 1}
+    assert wire.is_closed
 
 
-def test_arrivals_wait_for_a_free_connection_in_their_order() -> None:
-    async def scenario() -> None:
-        sent: list[tuple[Connection, float]] = []
-        arrivals = Arrivals(lambda connection, at: sent.append((connection, at)))
-        one = Connection(Tally, arrivals.idle, events=0)
-        arrivals.arrive(1.0)
-        arrivals.arrive(2.0)
-        assert (sent, len(arrivals)) == ([], 2)
-        arrivals.idle(one)
-        arrivals.idle(one)
-        arrivals.idle(one)
-        arrivals.arrive(3.0)
-        assert sent == [(one, 1.0), (one, 2.0), (one, 3.0)]
-
-    run(scenario())
+async def test_arrivals_wait_for_a_free_connection_in_their_order() -> None:
+    sent: list[tuple[Connection, float]] = []
+    arrivals = Arrivals(lambda connection, at: sent.append((connection, at)))
+    one = Connection(Tally, arrivals.idle, events=0)
+    arrivals.arrive(1.0)
+    arrivals.arrive(2.0)
+    assert (sent, len(arrivals)) == ([], 2)
+    arrivals.idle(one)
+    arrivals.idle(one)
+    arrivals.idle(one)
+    arrivals.arrive(3.0)
+    assert sent == [(one, 1.0), (one, 2.0), (one, 3.0)]
 
 
 def test_load_processes_share_a_plan_without_loss() -> None:
@@ -134,15 +128,12 @@ def test_load_is_a_megabyte_when_a_picture_is_inside() -> None:
     assert 1_000_000 < len(chat_body("bench-7x0", image_bytes=750_000)) < 1_010_000
 
 
-def test_idle_connections_that_close_on_request_are_no_failure() -> None:
-    async def scenario() -> None:
-        tally, wire = Tally(), Wire()
-        transport: Any = wire
-        connection = Connection(lambda: tally, lambda one: None, events=0)
-        connection.connection_made(transport)
-        connection.close()
-        connection.connection_lost(None)
-        await asyncio.wait_for(connection.closed, 1)
-        assert (wire.is_closed, tally.failures) == (True, 0)
-
-    run(scenario())
+async def test_idle_connections_that_close_on_request_are_no_failure() -> None:
+    tally, wire = Tally(), Wire()
+    transport: Any = wire
+    connection = Connection(lambda: tally, lambda one: None, events=0)
+    connection.connection_made(transport)
+    connection.close()
+    connection.connection_lost(None)
+    await asyncio.wait_for(connection.closed, 1)
+    assert (wire.is_closed, tally.failures) == (True, 0)

@@ -8,7 +8,7 @@ import pytest
 
 from loadtests.attacks.overload import closed_loop, open_loop, quantile
 from loadtests.bench.rig import Target
-from tests.support.aio import eventually, run
+from tests.support.aio import eventually
 
 
 async def answer_by_turns(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -30,32 +30,29 @@ async def answer_by_turns(reader: asyncio.StreamReader, writer: asyncio.StreamWr
 
 
 @pytest.mark.parametrize("keeps", [True, False], ids=["kept", "a new one each"])
-def test_every_request_is_counted_once(keeps: bool) -> None:
-    async def main() -> None:
-        serving: set[asyncio.StreamWriter] = set()
+async def test_every_request_is_counted_once(keeps: bool) -> None:
+    serving: set[asyncio.StreamWriter] = set()
 
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            serving.add(writer)
-            await answer_by_turns(reader, writer)
-            serving.discard(writer)
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        serving.add(writer)
+        await answer_by_turns(reader, writer)
+        serving.discard(writer)
 
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        url = f"http://127.0.0.1:{port}"
-        target = Target("a server", "127.0.0.1", port, 1, ["one", "two"], admin_url=url)
-        if keeps:
-            assert await closed_loop(target, 0.1) > 0
-        seen = await open_loop(target, "open", 500, 0.3, keeps=keeps)
-        assert seen.sent >= 100
-        assert (seen.unsent, seen.other) == (0, {})
-        assert len(seen.admin) >= 2
-        assert bool(seen.refused) == keeps
-        assert 0 < len(seen.served) <= seen.sent - len(seen.refused)
-        server.close()
-        await eventually(lambda: not serving)
-        await asyncio.sleep(0)  # the last of them ends
-
-    run(main())
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    target = Target("a server", "127.0.0.1", port, 1, ["one", "two"], admin_url=url)
+    if keeps:
+        assert await closed_loop(target, 0.1) > 0
+    seen = await open_loop(target, "open", 500, 0.3, keeps=keeps)
+    assert seen.sent >= 100
+    assert (seen.unsent, seen.other) == (0, {})
+    assert len(seen.admin) >= 2
+    assert bool(seen.refused) == keeps
+    assert 0 < len(seen.served) <= seen.sent - len(seen.refused)
+    server.close()
+    await eventually(lambda: not serving)
+    await asyncio.sleep(0)  # the last of them ends
 
 
 def test_quantiles_are_in_milliseconds() -> None:

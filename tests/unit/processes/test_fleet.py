@@ -10,7 +10,7 @@ from typing import cast
 from gw.processes.fleet import Fleet
 from gw.processes.worker import Worker
 from metrics.fleet import FleetMetrics
-from tests.support.aio import eventually, run
+from tests.support.aio import eventually
 from tests.support.clock import FakeClock
 
 
@@ -75,39 +75,33 @@ class World:
         return self.started[2]
 
 
-def test_reload_reaches_a_worker_that_was_starting(expect_log: Callable[..., None]) -> None:
+async def test_reload_reaches_a_worker_that_was_starting(expect_log: Callable[..., None]) -> None:
     expect_log("process_died")
 
-    async def scenario() -> None:
-        world = World()
-        await world.fleet.start()
-        late = await world.lose_one()
-        assert "gw_processes_running 1.0" in world.metrics.render()
-        assert "gw_processes_configured 2.0" in world.metrics.render()
-        assert await world.fleet.reload("new")
-        assert late.texts == ["old"]
-        world.gate.set()
-        await eventually(lambda: late.texts == ["old", "new"], what="the reload")
-        await eventually(lambda: None not in world.fleet.workers, what="all in their places")
-        assert world.started[1].texts == ["old", "new"]
-        assert "gw_processes_running 2.0" in world.metrics.render()
-        await world.fleet.stop()
-
-    run(scenario())
+    world = World()
+    await world.fleet.start()
+    late = await world.lose_one()
+    assert "gw_processes_running 1.0" in world.metrics.render()
+    assert "gw_processes_configured 2.0" in world.metrics.render()
+    assert await world.fleet.reload("new")
+    assert late.texts == ["old"]
+    world.gate.set()
+    await eventually(lambda: late.texts == ["old", "new"], what="the reload")
+    await eventually(lambda: None not in world.fleet.workers, what="all in their places")
+    assert world.started[1].texts == ["old", "new"]
+    assert "gw_processes_running 2.0" in world.metrics.render()
+    await world.fleet.stop()
 
 
-def test_stop_leaves_nobody_who_starts_another(expect_log: Callable[..., None]) -> None:
+async def test_stop_leaves_nobody_who_starts_another(expect_log: Callable[..., None]) -> None:
     expect_log("process_died")
 
-    async def scenario() -> None:
-        world = World()
-        await world.fleet.start()
-        await world.lose_one()
-        stopping = asyncio.create_task(world.fleet.stop())
-        await eventually(world.started[1].end.is_set, what="the other one told to end")
-        world.gate.set()
-        await stopping
-        assert world.fleet.workers[0] is None
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    run(scenario())
+    world = World()
+    await world.fleet.start()
+    await world.lose_one()
+    stopping = asyncio.create_task(world.fleet.stop())
+    await eventually(world.started[1].end.is_set, what="the other one told to end")
+    world.gate.set()
+    await stopping
+    assert world.fleet.workers[0] is None
+    assert asyncio.all_tasks() == {asyncio.current_task()}

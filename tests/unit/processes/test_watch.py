@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from gw.processes.watch import Watch, beat_seconds
 from metrics.fleet import FleetMetrics
-from tests.support.aio import run
 from tests.support.clock import FakeClock
 
 ExpectLog = Callable[..., None]
@@ -60,45 +59,41 @@ class World:
         return next(line.split(" ")[1] for line in lines if line.startswith(f"{name} "))
 
 
-def test_worker_that_falls_silent_is_killed_once_and_the_other_left(expect_log: ExpectLog) -> None:
-    expect_log("process_hung")
-
-    async def scene() -> None:
-        world = World()
-        await world.live(10, world.second)
-        assert world.first.kills == 0
-        assert float(world.value("gw_process_silent_seconds")) == SILENCE
-        await world.live(5, world.second)
-        assert (world.first.kills, world.second.kills) == (1, 0)
-        assert world.value("gw_processes_hung_total") == "1.0"
-        # One that has ended says nothing any more, and another one in its place is a new one.
-        world.first.is_running = False
-        await world.live(20, world.second)
-        assert (world.first.kills, world.value("gw_processes_hung_total")) == (1, "1.0")
-        world.workers[0] = FakeWorker(3, world.clock.monotonic())
-        await world.live(11, world.second)
-        assert world.value("gw_processes_hung_total") == "2.0"
-        world.task.cancel()
-
-    run(scene())
-
-
-def test_parent_that_was_asleep_believes_only_the_silence_since_it_woke(
+async def test_worker_that_falls_silent_is_killed_once_and_the_other_left(
     expect_log: ExpectLog,
 ) -> None:
     expect_log("process_hung")
 
-    async def scene() -> None:
-        world = World()
-        await world.live(3, world.first, world.second)
-        world.clock.advance(3600.0)
-        await world.live(9, world.first)
-        assert (world.first.kills, world.second.kills) == (0, 0)
-        await world.live(2, world.first)
-        assert (world.first.kills, world.second.kills) == (0, 1)
-        world.task.cancel()
+    world = World()
+    await world.live(10, world.second)
+    assert world.first.kills == 0
+    assert float(world.value("gw_process_silent_seconds")) == SILENCE
+    await world.live(5, world.second)
+    assert (world.first.kills, world.second.kills) == (1, 0)
+    assert world.value("gw_processes_hung_total") == "1.0"
+    # One that has ended says nothing any more, and another one in its place is a new one.
+    world.first.is_running = False
+    await world.live(20, world.second)
+    assert (world.first.kills, world.value("gw_processes_hung_total")) == (1, "1.0")
+    world.workers[0] = FakeWorker(3, world.clock.monotonic())
+    await world.live(11, world.second)
+    assert world.value("gw_processes_hung_total") == "2.0"
+    world.task.cancel()
 
-    run(scene())
+
+async def test_parent_that_was_asleep_believes_only_the_silence_since_it_woke(
+    expect_log: ExpectLog,
+) -> None:
+    expect_log("process_hung")
+
+    world = World()
+    await world.live(3, world.first, world.second)
+    world.clock.advance(3600.0)
+    await world.live(9, world.first)
+    assert (world.first.kills, world.second.kills) == (0, 0)
+    await world.live(2, world.first)
+    assert (world.first.kills, world.second.kills) == (0, 1)
+    world.task.cancel()
 
 
 def test_signs_of_life_come_often_enough_for_any_silence() -> None:

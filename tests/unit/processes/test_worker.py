@@ -10,7 +10,6 @@ from typing import Any, cast
 import pytest
 
 from gw.processes.worker import Worker, WorkerFailed
-from tests.support.aio import run
 
 
 class Pipe:
@@ -23,20 +22,17 @@ class Pipe:
         self.sent += data
 
 
-def test_what_is_no_reply_is_logged_and_passed_over(expect_log: Callable[..., None]) -> None:
+async def test_what_is_no_reply_is_logged_and_passed_over(expect_log: Callable[..., None]) -> None:
     expect_log("process_printed")
 
-    async def scenario() -> None:
-        stdout, stdin = asyncio.StreamReader(), Pipe()
-        process: Any = SimpleNamespace(pid=1, stdout=stdout, stdin=stdin, returncode=None)
-        worker = Worker(cast(asyncio.subprocess.Process, process))
-        reading = asyncio.create_task(worker._read())
-        stdout.feed_data(b'a library greets you\n{"reloaded": false}\n')
-        assert not await worker.reload("models:\n- ö\n")
-        assert stdin.sent == b'{"config": "models:\\n- \\u00f6\\n"}\n'
-        stdout.feed_eof()
-        with pytest.raises(WorkerFailed, match="has ended"):
-            await worker.reload("")
-        await reading
-
-    run(scenario())
+    stdout, stdin = asyncio.StreamReader(), Pipe()
+    process: Any = SimpleNamespace(pid=1, stdout=stdout, stdin=stdin, returncode=None)
+    worker = Worker(cast(asyncio.subprocess.Process, process))
+    reading = asyncio.create_task(worker._read())
+    stdout.feed_data(b'a library greets you\n{"reloaded": false}\n')
+    assert not await worker.reload("models:\n- ö\n")
+    assert stdin.sent == b'{"config": "models:\\n- \\u00f6\\n"}\n'
+    stdout.feed_eof()
+    with pytest.raises(WorkerFailed, match="has ended"):
+        await worker.reload("")
+    await reading

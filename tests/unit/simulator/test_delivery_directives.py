@@ -32,21 +32,16 @@ async def elapsed_ms(simulator: Simulator, client: Client, message: bytes) -> tu
     return (asyncio.get_running_loop().time() - start) * 1000, reply
 
 
-def test_delays_come_before_the_headers_and_between_events() -> None:
-    async def both() -> None:
-        async with Simulator() as simulator, Client(simulator) as client:
-            message = ask_bytes("chat", sim={"delay_headers_ms": 60})
-            spent, reply = await elapsed_ms(simulator, client, message)
-            assert spent >= 60
-            assert reply.status == 200
-            sim = {"delay_event_ms": 20, "events": 2}  # and role, finish, [DONE]
-            spent, reply = await elapsed_ms(
-                simulator, client, ask_bytes("chat", stream=True, sim=sim)
-            )
-            assert spent >= 80
-            assert len(reply.data) == 5
-
-    run(both())
+async def test_delays_come_before_the_headers_and_between_events() -> None:
+    async with Simulator() as simulator, Client(simulator) as client:
+        message = ask_bytes("chat", sim={"delay_headers_ms": 60})
+        spent, reply = await elapsed_ms(simulator, client, message)
+        assert spent >= 60
+        assert reply.status == 200
+        sim = {"delay_event_ms": 20, "events": 2}  # and role, finish, [DONE]
+        spent, reply = await elapsed_ms(simulator, client, ask_bytes("chat", stream=True, sim=sim))
+        assert spent >= 80
+        assert len(reply.data) == 5
 
 
 PAUSES: dict[str, tuple[dict[str, Any], int]] = {
@@ -57,18 +52,15 @@ PAUSES: dict[str, tuple[dict[str, Any], int]] = {
 
 
 @pytest.mark.parametrize(("sim", "events"), PAUSES.values(), ids=PAUSES)
-def test_paused_delivery_goes_on_when_told_to(sim: dict[str, Any], events: int) -> None:
-    async def both() -> None:
-        async with Simulator() as simulator, Client(simulator) as client:
-            client.send(ask_bytes("chat", stream=True, sim={**sim, "events": 3}))
-            await simulator.wait(paused=1, events=events)
-            simulator.stats.resume()
-            whole = await client.reply()
-            assert simulator.stats.paused == 0
-            assert (whole.status, len(whole.data)) == (200, 6)
-            assert simulator.stats.completed == 1
-
-    run(both())
+async def test_paused_delivery_goes_on_when_told_to(sim: dict[str, Any], events: int) -> None:
+    async with Simulator() as simulator, Client(simulator) as client:
+        client.send(ask_bytes("chat", stream=True, sim={**sim, "events": 3}))
+        await simulator.wait(paused=1, events=events)
+        simulator.stats.resume()
+        whole = await client.reply()
+        assert simulator.stats.paused == 0
+        assert (whole.status, len(whole.data)) == (200, 6)
+        assert simulator.stats.completed == 1
 
 
 @pytest.mark.parametrize("how", ["close", "reset"])
@@ -113,19 +105,18 @@ def test_refuse_ends_the_connection_without_a_byte(how: str) -> None:
     ("hang", "stream", "arrives"),
     [("headers", False, b""), ("headers", True, b""), (0, False, b"\r\n\r\n"), (2, True, b"data")],
 )
-def test_hang_waits_until_the_client_leaves(hang: object, stream: bool, arrives: bytes) -> None:
-    async def one() -> None:
-        async with Simulator() as simulator:
-            async with Client(simulator) as client:
-                client.send(ask_bytes("chat", stream=stream, sim={"hang": hang}))
-                await simulator.wait(active=1)
-                if arrives:
-                    assert arrives in await client.read_some()
-                assert simulator.stats.cancelled_by_client == 0
-            await simulator.wait(cancelled=1, active=0)
-            assert simulator.requests()[-1].outcome == "cancelled"
-
-    run(one())
+async def test_hang_waits_until_the_client_leaves(
+    hang: object, stream: bool, arrives: bytes
+) -> None:
+    async with Simulator() as simulator:
+        async with Client(simulator) as client:
+            client.send(ask_bytes("chat", stream=stream, sim={"hang": hang}))
+            await simulator.wait(active=1)
+            if arrives:
+                assert arrives in await client.read_some()
+            assert simulator.stats.cancelled_by_client == 0
+        await simulator.wait(cancelled=1, active=0)
+        assert simulator.requests()[-1].outcome == "cancelled"
 
 
 @pytest.mark.parametrize("protocol", CHATS)
@@ -232,14 +223,11 @@ def test_large_answers_are_delivered_whole() -> None:
     assert reply.data[-1] == "[DONE]"
 
 
-def test_client_leaving_in_the_middle_is_counted_as_cancelled() -> None:
-    async def one() -> None:
-        async with Simulator() as simulator:
-            async with Client(simulator) as client:
-                sim = {"events": 1000, "delay_event_ms": 5}
-                client.send(ask_bytes("chat", stream=True, sim=sim))
-                await client.read_some()
-            await simulator.wait(cancelled=1, active=0)
-            assert 0 < simulator.stats.events_sent < 1000
-
-    run(one())
+async def test_client_leaving_in_the_middle_is_counted_as_cancelled() -> None:
+    async with Simulator() as simulator:
+        async with Client(simulator) as client:
+            sim = {"events": 1000, "delay_event_ms": 5}
+            client.send(ask_bytes("chat", stream=True, sim=sim))
+            await client.read_some()
+        await simulator.wait(cancelled=1, active=0)
+        assert 0 < simulator.stats.events_sent < 1000

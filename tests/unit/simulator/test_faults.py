@@ -17,27 +17,24 @@ async def status(simulator: Simulator, **options: Any) -> int:
     return (await ask(simulator, "chat", **options)).status
 
 
-def test_stronger_layers_win_member_by_member() -> None:
-    async def one() -> None:
-        async with Simulator() as simulator:
-            simulator.put_faults({"status": 500, "message": "from everybody"})
-            simulator.put_faults({"status": 501}, port=simulator.port)
-            assert await status(simulator) == 501
-            simulator.put_faults({"status": 502}, api_key=KEY)
-            assert await status(simulator) == 502
-            assert await status(simulator, key="another") == 501
-            text = 'hello [[sim {"status": 503}]] there'
-            assert await status(simulator, text=text) == 503
-            reply = await ask(simulator, "chat", text=text, sim={"status": 504})
-            assert (reply.status, reply.json["error"]["message"]) == (504, "from everybody")
-            assert await status(simulator, sim={"status": None}) == 200
-            simulator.clear_faults(api_key=KEY)
-            simulator.clear_faults(port=simulator.port)
-            assert await status(simulator) == 500
-            simulator.clear_faults()
-            assert await status(simulator) == 200
-
-    run(one())
+async def test_stronger_layers_win_member_by_member() -> None:
+    async with Simulator() as simulator:
+        simulator.put_faults({"status": 500, "message": "from everybody"})
+        simulator.put_faults({"status": 501}, port=simulator.port)
+        assert await status(simulator) == 501
+        simulator.put_faults({"status": 502}, api_key=KEY)
+        assert await status(simulator) == 502
+        assert await status(simulator, key="another") == 501
+        text = 'hello [[sim {"status": 503}]] there'
+        assert await status(simulator, text=text) == 503
+        reply = await ask(simulator, "chat", text=text, sim={"status": 504})
+        assert (reply.status, reply.json["error"]["message"]) == (504, "from everybody")
+        assert await status(simulator, sim={"status": None}) == 200
+        simulator.clear_faults(api_key=KEY)
+        simulator.clear_faults(port=simulator.port)
+        assert await status(simulator) == 500
+        simulator.clear_faults()
+        assert await status(simulator) == 200
 
 
 def test_directive_in_the_text_is_not_echoed() -> None:
@@ -121,37 +118,31 @@ def test_bad_directive_in_the_text_is_a_400(text: str) -> None:
     assert "sim" in reply.json["error"]["message"]
 
 
-def test_faults_are_set_listed_and_cleared_over_http() -> None:
-    async def one() -> None:
-        async with Simulator() as simulator:
-            put = await call(simulator, "PUT", "/_sim/faults/sk-a%2Fb", {"status": 418})
-            assert put.json == {"default": None, "channels": {"sk-a/b": {"status": 418}}}
-            assert await status(simulator, key="sk-a/b") == 418
-            await call(simulator, "PUT", "/_sim/faults", {"status": 419})
-            assert await status(simulator) == 419
-            bad = await call(simulator, "PUT", "/_sim/faults/x", {"statsu": 1})
-            assert bad.status == 400
-            assert "'statsu'" in bad.json["error"]
-            await call(simulator, "DELETE", "/_sim/faults/sk-a%2Fb")
-            gone = await call(simulator, "DELETE", "/_sim/faults")
-            assert gone.json == {"default": None, "channels": {}}
-            assert await status(simulator, key="sk-a/b") == 200
-
-    run(one())
+async def test_faults_are_set_listed_and_cleared_over_http() -> None:
+    async with Simulator() as simulator:
+        put = await call(simulator, "PUT", "/_sim/faults/sk-a%2Fb", {"status": 418})
+        assert put.json == {"default": None, "channels": {"sk-a/b": {"status": 418}}}
+        assert await status(simulator, key="sk-a/b") == 418
+        await call(simulator, "PUT", "/_sim/faults", {"status": 419})
+        assert await status(simulator) == 419
+        bad = await call(simulator, "PUT", "/_sim/faults/x", {"statsu": 1})
+        assert bad.status == 400
+        assert "'statsu'" in bad.json["error"]
+        await call(simulator, "DELETE", "/_sim/faults/sk-a%2Fb")
+        gone = await call(simulator, "DELETE", "/_sim/faults")
+        assert gone.json == {"default": None, "channels": {}}
+        assert await status(simulator, key="sk-a/b") == 200
 
 
-def test_ports_are_upstreams_of_their_own() -> None:
-    async def one() -> None:
-        async with Simulator() as simulator:
-            other = await simulator.open_port()
-            simulator.put_faults({"status": 500}, port=other)
-            assert await status(simulator) == 200
-            assert await status(simulator, port=other) == 500
-            await simulator.close_port(other)
-            with pytest.raises(ConnectionRefusedError):
-                await status(simulator, port=other)
-
-    run(one())
+async def test_ports_are_upstreams_of_their_own() -> None:
+    async with Simulator() as simulator:
+        other = await simulator.open_port()
+        simulator.put_faults({"status": 500}, port=other)
+        assert await status(simulator) == 200
+        assert await status(simulator, port=other) == 500
+        await simulator.close_port(other)
+        with pytest.raises(ConnectionRefusedError):
+            await status(simulator, port=other)
 
 
 def test_book_refuses_an_unknown_member_and_shows_its_state() -> None:

@@ -57,34 +57,28 @@ def test_signal_ends_it_with_status_zero_whatever_is_under_way(number: signal.Si
     assert run(one()) == 0
 
 
-def test_process_answers_cuts_and_resets_like_the_one_in_a_test() -> None:
-    async def one() -> None:
-        async with process("--seed", "3", "--directive", '{"events": 2}') as (_, address):
+async def test_process_answers_cuts_and_resets_like_the_one_in_a_test() -> None:
+    async with process("--seed", "3", "--directive", '{"events": 2}') as (_, address):
+        async with Client(address) as client:
+            client.send(ask_bytes("chat", stream=True))
+            assert len((await client.reply()).data) == 5
+            client.send(request("GET", "/_sim/stats"))
+            assert (await client.reply()).json["completed"] == 1
+        for how, end in (("reset", "reset"), ("close", "eof")):
             async with Client(address) as client:
-                client.send(ask_bytes("chat", stream=True))
-                assert len((await client.reply()).data) == 5
-                client.send(request("GET", "/_sim/stats"))
-                assert (await client.reply()).json["completed"] == 1
-            for how, end in (("reset", "reset"), ("close", "eof")):
-                async with Client(address) as client:
-                    sim = {"cut_after_events": 3, "cut": how}
-                    client.send(ask_bytes("chat", stream=True, sim=sim))
-                    reply = await client.reply()
-                    assert (len(reply.events), reply.end) == (3, end)
-
-    run(one())
+                sim = {"cut_after_events": 3, "cut": how}
+                client.send(ask_bytes("chat", stream=True, sim=sim))
+                reply = await client.reply()
+                assert (len(reply.events), reply.end) == (3, end)
 
 
-def test_client_leaving_the_process_is_noticed() -> None:
-    async def one() -> None:
-        async with process() as (_, address), Client(address) as watcher:
-            async with Client(address) as client:
-                client.send(ask_bytes("chat", stream=True, sim={"endless": True}))
-                await client.read_some()
-            watcher.send(request("GET", "/_sim/wait?cancelled=1&active=0&timeout=20"))
-            assert (await watcher.reply()).status == 200
-
-    run(one())
+async def test_client_leaving_the_process_is_noticed() -> None:
+    async with process() as (_, address), Client(address) as watcher:
+        async with Client(address) as client:
+            client.send(ask_bytes("chat", stream=True, sim={"endless": True}))
+            await client.read_some()
+        watcher.send(request("GET", "/_sim/wait?cancelled=1&active=0&timeout=20"))
+        assert (await watcher.reply()).status == 200
 
 
 @pytest.mark.parametrize(

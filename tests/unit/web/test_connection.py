@@ -122,33 +122,27 @@ def test_target_that_is_no_path_has_no_endpoint() -> None:
     assert run(scene()) in [(404, "not_found"), (400, "invalid_request")]
 
 
-def test_announced_close_is_kept() -> None:
-    async def scene() -> None:
-        world = World()
-        async with served(make_app(world)) as address, address.client() as client:
-            head = request("POST", "/v1/echo", CHUNKED, key=None)
-            answer = await client.ask(head, b"5\r\nhello\r\n0\r\n\r\n")
-            assert answer.headers["connection"] == "close"
-            assert await client.ended()
-        async with served(make_app(world)) as address, address.client() as client:
-            world.in_flight.begin_drain()
-            answer = await client.ask(request("GET", "/v1/free"))
-            assert (answer.status, answer.headers["connection"]) == (200, "close")
-            assert await client.ended()
-
-    run(scene())
+async def test_announced_close_is_kept() -> None:
+    world = World()
+    async with served(make_app(world)) as address, address.client() as client:
+        head = request("POST", "/v1/echo", CHUNKED, key=None)
+        answer = await client.ask(head, b"5\r\nhello\r\n0\r\n\r\n")
+        assert answer.headers["connection"] == "close"
+        assert await client.ended()
+    async with served(make_app(world)) as address, address.client() as client:
+        world.in_flight.begin_drain()
+        answer = await client.ask(request("GET", "/v1/free"))
+        assert (answer.status, answer.headers["connection"]) == (200, "close")
+        assert await client.ended()
 
 
 @pytest.mark.parametrize("expect", ["100-Continue", "100-CONTINUE"])
-def test_client_that_asks_first_is_told_however_it_spells_that(expect: str) -> None:
-    async def scene() -> None:
-        lines = ("Content-Length: 5", f"Expect: {expect}")
-        async with served(make_app(World())) as address, address.client() as client:
-            assert (await client.ask(request("POST", "/v1/echo", *lines))).status == 100
-            await client.send(b"hello")
-            assert (await client.answer()).status == 200
-
-    run(scene())
+async def test_client_that_asks_first_is_told_however_it_spells_that(expect: str) -> None:
+    lines = ("Content-Length: 5", f"Expect: {expect}")
+    async with served(make_app(World())) as address, address.client() as client:
+        assert (await client.ask(request("POST", "/v1/echo", *lines))).status == 100
+        await client.send(b"hello")
+        assert (await client.answer()).status == 200
 
 
 @pytest.mark.parametrize(

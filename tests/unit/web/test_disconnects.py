@@ -33,30 +33,29 @@ async def begin(client: Client, head: str) -> None:
 
 
 @pytest.mark.parametrize("head", [WORK, STREAM], ids=["before the answer", "in a stream"])
-def test_a_client_that_leaves_cancels_the_work(head: str, caplog: pytest.LogCaptureFixture) -> None:
-    async def scene() -> None:
-        world, script = World(), Script()
-        script.may_end.clear()
-        async with served(make_app(world, script)) as address, address.client() as client:
-            await begin(client, head)
-            await script.begun.wait()
-            assert world.limits.in_flight("acct_1") == 1
-            client.vanish()
-            await eventually(lambda: script.events == ["cancelled gone=True"])
-            assert world.limits.in_flight("acct_1") == 0
-            # It is out of flight only when it has ended well: a drain waits for that.
-            assert len(world.in_flight) == 1
-            script.may_end.set()
-            await eventually(lambda: len(world.in_flight) == 0)
-        assert script.events == ["cancelled gone=True", "ended"]
-        assert [status for _, status in world.metrics.responses] == [499]
-        assert world.refusals == []
-
-    run(scene())
+async def test_a_client_that_leaves_cancels_the_work(
+    head: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    world, script = World(), Script()
+    script.may_end.clear()
+    async with served(make_app(world, script)) as address, address.client() as client:
+        await begin(client, head)
+        await script.begun.wait()
+        assert world.limits.in_flight("acct_1") == 1
+        client.vanish()
+        await eventually(lambda: script.events == ["cancelled gone=True"])
+        assert world.limits.in_flight("acct_1") == 0
+        # It is out of flight only when it has ended well: a drain waits for that.
+        assert len(world.in_flight) == 1
+        script.may_end.set()
+        await eventually(lambda: len(world.in_flight) == 0)
+    assert script.events == ["cancelled gone=True", "ended"]
+    assert [status for _, status in world.metrics.responses] == [499]
+    assert world.refusals == []
 
 
 @pytest.mark.parametrize("others", [0, 1], ids=["there is room", "it is full"])
-def test_a_client_that_leaves_while_its_limits_are_asked_keeps_no_place(others: int) -> None:
+async def test_a_client_that_leaves_while_its_limits_are_asked_keeps_no_place(others: int) -> None:
     """Its connection has ended before there is a place to give back."""
 
     class SlowLimits(AccountLimits):
@@ -72,58 +71,49 @@ def test_a_client_that_leaves_while_its_limits_are_asked_keeps_no_place(others: 
             self.has_answered = True
             return await super().enter(account_id, rpm=rpm, concurrency=concurrency)
 
-    async def scene() -> None:
-        world = World()
-        limiter = Limiter(clock=world.clock)
-        slow = SlowLimits(limiter=limiter, metrics=cast(Any, world.metrics))
-        world.keys.known[KEY] = make_principal(concurrency_limit=1)
-        for _ in range(others):
-            await limiter.enter("acct_1", rpm=None, concurrency=None)
-        world.services = dataclasses.replace(world.services, limits=slow)
-        async with served(make_app(world)) as address, address.client() as client:
-            await client.send(WORK.replace("\n", "\r\n").encode())  # the body is still to come
-            await slow.asked.wait()
-            client.vanish()
-            if FRONT.get() == "httptools":  # hears of it now; Tornado's server with the body
-                await eventually(lambda: len(world.in_flight) == 0)
-            slow.may_answer.set()
-            await eventually(lambda: slow.has_answered and len(world.in_flight) == 0)
-            assert limiter.in_flight("acct_1") == others
-        # Nobody has told Tornado's server when the refusal is written.
-        is_told = others and FRONT.get() == "tornado"
-        assert [status for _, status in world.metrics.responses] == [429 if is_told else 499]
-
-    run(scene())
-
-
-def test_a_client_that_leaves_with_its_last_byte_is_noticed() -> None:
-    async def scene() -> None:
-        world, script = World(), Script()
-        async with served(make_app(world, script)) as address:
-            async with address.client() as client:
-                client.writer.write(WORK.replace("\n", "\r\n").encode() + b"{}")
-                client.writer.close()
-            await eventually(lambda: world.metrics.responses == [("/v1/work", 499)])
+    world = World()
+    limiter = Limiter(clock=world.clock)
+    slow = SlowLimits(limiter=limiter, metrics=cast(Any, world.metrics))
+    world.keys.known[KEY] = make_principal(concurrency_limit=1)
+    for _ in range(others):
+        await limiter.enter("acct_1", rpm=None, concurrency=None)
+    world.services = dataclasses.replace(world.services, limits=slow)
+    async with served(make_app(world)) as address, address.client() as client:
+        await client.send(WORK.replace("\n", "\r\n").encode())  # the body is still to come
+        await slow.asked.wait()
+        client.vanish()
+        if FRONT.get() == "httptools":  # hears of it now; Tornado's server with the body
             await eventually(lambda: len(world.in_flight) == 0)
-        assert script.events in ([], ["cancelled gone=True", "ended"])
+        slow.may_answer.set()
+        await eventually(lambda: slow.has_answered and len(world.in_flight) == 0)
+        assert limiter.in_flight("acct_1") == others
+    # Nobody has told Tornado's server when the refusal is written.
+    is_told = others and FRONT.get() == "tornado"
+    assert [status for _, status in world.metrics.responses] == [429 if is_told else 499]
 
-    run(scene())
+
+async def test_a_client_that_leaves_with_its_last_byte_is_noticed() -> None:
+    world, script = World(), Script()
+    async with served(make_app(world, script)) as address:
+        async with address.client() as client:
+            client.writer.write(WORK.replace("\n", "\r\n").encode() + b"{}")
+            client.writer.close()
+        await eventually(lambda: world.metrics.responses == [("/v1/work", 499)])
+        await eventually(lambda: len(world.in_flight) == 0)
+    assert script.events in ([], ["cancelled gone=True", "ended"])
 
 
-def test_a_write_that_fails_is_a_client_that_left() -> None:
-    async def scene() -> None:
-        world, script = World(), Script()
-        async with served(make_app(world, script)) as address, address.client() as client:
-            # A pipelined byte keeps Tornado from watching the connection: only writing tells.
-            head = request("POST", "/v1/torrent", "Content-Length: 2")
-            await client.send(head.replace("\n", "\r\n").encode() + b"{}" + b"G")
-            await client.reader.readexactly(200_000)
-            client.vanish()
-            await eventually(lambda: world.metrics.responses == [("/v1/torrent", 499)])
-            await eventually(lambda: len(world.in_flight) == 0)
-        assert world.limits.in_flight("acct_1") == 0
-
-    run(scene())
+async def test_a_write_that_fails_is_a_client_that_left() -> None:
+    world, script = World(), Script()
+    async with served(make_app(world, script)) as address, address.client() as client:
+        # A pipelined byte keeps Tornado from watching the connection: only writing tells.
+        head = request("POST", "/v1/torrent", "Content-Length: 2")
+        await client.send(head.replace("\n", "\r\n").encode() + b"{}" + b"G")
+        await client.reader.readexactly(200_000)
+        client.vanish()
+        await eventually(lambda: world.metrics.responses == [("/v1/torrent", 499)])
+        await eventually(lambda: len(world.in_flight) == 0)
+    assert world.limits.in_flight("acct_1") == 0
 
 
 def slow_funds(world: World) -> tuple[asyncio.Event, asyncio.Event]:
@@ -140,77 +130,65 @@ def slow_funds(world: World) -> tuple[asyncio.Event, asyncio.Event]:
     return asked, gate
 
 
-def test_a_client_that_leaves_while_it_is_checked_is_noticed() -> None:
-    async def scene() -> None:
-        world, script = World(), Script()
-        asked, gate = slow_funds(world)
-        async with served(make_app(world, script)) as address, address.client() as client:
-            await begin(client, WORK)
-            await asked.wait()
-            client.vanish()
-            gate.set()
-            await eventually(lambda: world.metrics.responses == [("/v1/work", 499)])
-            await eventually(lambda: len(world.in_flight) == 0)
-        assert world.limits.in_flight("acct_1") == 0
-        assert script.events in ([], ["cancelled gone=True", "ended"])
-
-    run(scene())
+async def test_a_client_that_leaves_while_it_is_checked_is_noticed() -> None:
+    world, script = World(), Script()
+    asked, gate = slow_funds(world)
+    async with served(make_app(world, script)) as address, address.client() as client:
+        await begin(client, WORK)
+        await asked.wait()
+        client.vanish()
+        gate.set()
+        await eventually(lambda: world.metrics.responses == [("/v1/work", 499)])
+        await eventually(lambda: len(world.in_flight) == 0)
+    assert world.limits.in_flight("acct_1") == 0
+    assert script.events in ([], ["cancelled gone=True", "ended"])
 
 
-def test_a_client_without_a_body_that_leaves_while_it_is_checked_is_noticed() -> None:
-    async def scene() -> None:
-        world, script = World(), Script()
-        asked, gate = slow_funds(world)
-        async with served(make_app(world, script)) as address, address.client() as client:
-            await client.send(request("POST", "/v1/work").replace("\n", "\r\n").encode())
-            await asked.wait()
-            client.vanish()
-            # With nothing left to read, Tornado sees the end here and calls nobody back later.
-            (handler,) = world.in_flight._requests
-            assert isinstance(handler, BaseHandler)
-            await eventually(lambda: handler._connection.is_closed)
-            gate.set()
-            await eventually(lambda: world.metrics.responses == [("/v1/work", 499)])
-            await eventually(lambda: len(world.in_flight) == 0)
-        assert world.limits.in_flight("acct_1") == 0
-        assert script.events == []
-
-    run(scene())
+async def test_a_client_without_a_body_that_leaves_while_it_is_checked_is_noticed() -> None:
+    world, script = World(), Script()
+    asked, gate = slow_funds(world)
+    async with served(make_app(world, script)) as address, address.client() as client:
+        await client.send(request("POST", "/v1/work").replace("\n", "\r\n").encode())
+        await asked.wait()
+        client.vanish()
+        # With nothing left to read, Tornado sees the end here and calls nobody back later.
+        (handler,) = world.in_flight._requests
+        assert isinstance(handler, BaseHandler)
+        await eventually(lambda: handler._connection.is_closed)
+        gate.set()
+        await eventually(lambda: world.metrics.responses == [("/v1/work", 499)])
+        await eventually(lambda: len(world.in_flight) == 0)
+    assert world.limits.in_flight("acct_1") == 0
+    assert script.events == []
 
 
 @pytest.mark.parametrize("head", [WORK, STREAM], ids=["before the answer", "in a stream"])
-def test_an_endpoint_that_finds_its_client_gone_says_so_by_raising(head: str) -> None:
-    async def scene() -> None:
-        world, script = World(), Script()
-        script.raises = StreamClosedError
-        script.go_on.set()
-        async with served(make_app(world, script)) as address, address.client() as client:
-            await begin(client, head)
-            await eventually(lambda: len(world.in_flight) == 0 and script.events == ["ended"])
-        assert [status for _, status in world.metrics.responses] == [499]
-        assert world.refusals == []
-
-    run(scene())
+async def test_an_endpoint_that_finds_its_client_gone_says_so_by_raising(head: str) -> None:
+    world, script = World(), Script()
+    script.raises = StreamClosedError
+    script.go_on.set()
+    async with served(make_app(world, script)) as address, address.client() as client:
+        await begin(client, head)
+        await eventually(lambda: len(world.in_flight) == 0 and script.events == ["ended"])
+    assert [status for _, status in world.metrics.responses] == [499]
+    assert world.refusals == []
 
 
-def test_a_client_that_leaves_is_not_cancelled_a_second_time() -> None:
-    async def scene() -> None:
-        world, script = World(), Script()
-        script.may_end.clear()
-        async with served(make_app(world, script)) as address, address.client() as client:
-            await begin(client, WORK)
-            await script.begun.wait()
-            client.vanish()
-            await eventually(lambda: script.events == ["cancelled gone=True"])
-            drained = asyncio.create_task(world.in_flight.drain(seconds=30, clock=world.clock))
-            await eventually(lambda: world.in_flight.is_draining)
-            world.clock.advance(30)
-            await eventually(lambda: world.clock.sleepers == 1 and not drained.done())
-            script.may_end.set()
-            assert await drained == 1
-        assert script.events == ["cancelled gone=True", "ended"]
-
-    run(scene())
+async def test_a_client_that_leaves_is_not_cancelled_a_second_time() -> None:
+    world, script = World(), Script()
+    script.may_end.clear()
+    async with served(make_app(world, script)) as address, address.client() as client:
+        await begin(client, WORK)
+        await script.begun.wait()
+        client.vanish()
+        await eventually(lambda: script.events == ["cancelled gone=True"])
+        drained = asyncio.create_task(world.in_flight.drain(seconds=30, clock=world.clock))
+        await eventually(lambda: world.in_flight.is_draining)
+        world.clock.advance(30)
+        await eventually(lambda: world.clock.sleepers == 1 and not drained.done())
+        script.may_end.set()
+        assert await drained == 1
+    assert script.events == ["cancelled gone=True", "ended"]
 
 
 # --- Faults ---
@@ -299,119 +277,100 @@ def test_a_fault_in_a_stream_ends_it_and_is_logged(expect_log: Callable[..., Non
 # --- The end of the process ---
 
 
-def test_a_drain_waits_for_the_work_and_asks_clients_to_reconnect() -> None:
-    async def scene() -> None:
-        world, script = World(), Script()
-        async with served(make_app(world, script)) as address, address.client() as client:
-            await begin(client, WORK)
-            await script.begun.wait()
-            drained = asyncio.create_task(world.in_flight.drain(seconds=30, clock=world.clock))
-            await eventually(lambda: world.in_flight.is_draining)
-            other = await address.ask(request("GET", "/v1/free"))
-            assert (other.status, other.headers["connection"]) == (200, "close")
-            assert not drained.done()
-            script.go_on.set()
-            assert (await client.answer()).json() == {"worked": True}
-            assert await drained == 0
-
-    run(scene())
+async def test_a_drain_waits_for_the_work_and_asks_clients_to_reconnect() -> None:
+    world, script = World(), Script()
+    async with served(make_app(world, script)) as address, address.client() as client:
+        await begin(client, WORK)
+        await script.begun.wait()
+        drained = asyncio.create_task(world.in_flight.drain(seconds=30, clock=world.clock))
+        await eventually(lambda: world.in_flight.is_draining)
+        other = await address.ask(request("GET", "/v1/free"))
+        assert (other.status, other.headers["connection"]) == (200, "close")
+        assert not drained.done()
+        script.go_on.set()
+        assert (await client.answer()).json() == {"worked": True}
+        assert await drained == 0
 
 
 @pytest.mark.parametrize("head", [WORK, STREAM], ids=["before the answer", "in a stream"])
-def test_work_that_outlasts_the_drain_is_cut(head: str, caplog: pytest.LogCaptureFixture) -> None:
-    async def scene() -> None:
-        world, script = World(), Script()
-        async with served(make_app(world, script)) as address, address.client() as client:
-            await begin(client, head)
-            await script.begun.wait()
-            drained = asyncio.create_task(world.in_flight.drain(seconds=30, clock=world.clock))
-            await eventually(lambda: world.in_flight.is_draining)
-            world.clock.advance(30)
-            answer = await client.answer()
-            if head is WORK:
-                assert (answer.status, answer.json()["error"]["message"]) == (500, ENDING_MESSAGE)
-            else:
-                assert (answer.status, answer.body) == (200, b"data: 1\n\n")
-            assert await drained == 1
-        assert script.events == ["cancelled gone=False", "ended"]
-        assert world.limits.in_flight("acct_1") == 0
-
-    run(scene())
+async def test_work_that_outlasts_the_drain_is_cut(
+    head: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    world, script = World(), Script()
+    async with served(make_app(world, script)) as address, address.client() as client:
+        await begin(client, head)
+        await script.begun.wait()
+        drained = asyncio.create_task(world.in_flight.drain(seconds=30, clock=world.clock))
+        await eventually(lambda: world.in_flight.is_draining)
+        world.clock.advance(30)
+        answer = await client.answer()
+        if head is WORK:
+            assert (answer.status, answer.json()["error"]["message"]) == (500, ENDING_MESSAGE)
+        else:
+            assert (answer.status, answer.body) == (200, b"data: 1\n\n")
+        assert await drained == 1
+    assert script.events == ["cancelled gone=False", "ended"]
+    assert world.limits.in_flight("acct_1") == 0
 
 
 HUGE = request("POST", "/v1/huge", "Content-Length: 2")
 
 
-def test_a_drain_waits_for_an_answer_on_its_way() -> None:
-    async def scene() -> None:
-        world, script = World(), Script()
-        async with served(make_app(world, script)) as address, address.client() as client:
-            await begin(client, HUGE)
-            await eventually(lambda: "ended" in script.events)
-            drained = asyncio.create_task(world.in_flight.drain(seconds=30, clock=world.clock))
-            await eventually(lambda: world.in_flight.is_draining)
-            assert not drained.done()
-            assert len((await client.answer()).body) == HUGE_BYTES
-            assert await drained == 0
-
-    run(scene())
+async def test_a_drain_waits_for_an_answer_on_its_way() -> None:
+    world, script = World(), Script()
+    async with served(make_app(world, script)) as address, address.client() as client:
+        await begin(client, HUGE)
+        await eventually(lambda: "ended" in script.events)
+        drained = asyncio.create_task(world.in_flight.drain(seconds=30, clock=world.clock))
+        await eventually(lambda: world.in_flight.is_draining)
+        assert not drained.done()
+        assert len((await client.answer()).body) == HUGE_BYTES
+        assert await drained == 0
 
 
-def test_an_answer_that_nobody_reads_is_cut_with_the_drain() -> None:
-    async def scene() -> None:
-        world, script = World(), Script()
-        async with served(make_app(world, script)) as address, address.client() as client:
-            await begin(client, HUGE)
-            await eventually(lambda: "ended" in script.events)
-            drained = asyncio.create_task(world.in_flight.drain(seconds=30, clock=world.clock))
-            await eventually(lambda: world.in_flight.is_draining)
-            world.clock.advance(30)
-            assert await drained == 1
-            assert len(world.in_flight) == 0
-
-    run(scene())
+async def test_an_answer_that_nobody_reads_is_cut_with_the_drain() -> None:
+    world, script = World(), Script()
+    async with served(make_app(world, script)) as address, address.client() as client:
+        await begin(client, HUGE)
+        await eventually(lambda: "ended" in script.events)
+        drained = asyncio.create_task(world.in_flight.drain(seconds=30, clock=world.clock))
+        await eventually(lambda: world.in_flight.is_draining)
+        world.clock.advance(30)
+        assert await drained == 1
+        assert len(world.in_flight) == 0
 
 
-def test_a_client_that_leaves_an_answer_unread_is_forgotten() -> None:
-    async def scene() -> None:
-        world, script = World(), Script()
-        async with served(make_app(world, script)) as address, address.client() as client:
-            await begin(client, HUGE)
-            await eventually(lambda: "ended" in script.events)
-            assert len(world.in_flight) == 1
-            client.vanish()
-            await eventually(lambda: len(world.in_flight) == 0)
-        assert world.metrics.responses == [("/v1/huge", 200)]
-
-    run(scene())
+async def test_a_client_that_leaves_an_answer_unread_is_forgotten() -> None:
+    world, script = World(), Script()
+    async with served(make_app(world, script)) as address, address.client() as client:
+        await begin(client, HUGE)
+        await eventually(lambda: "ended" in script.events)
+        assert len(world.in_flight) == 1
+        client.vanish()
+        await eventually(lambda: len(world.in_flight) == 0)
+    assert world.metrics.responses == [("/v1/huge", 200)]
 
 
-def test_a_body_that_outlasts_the_drain_is_cut() -> None:
-    async def scene() -> None:
-        world = World()
-        async with served(make_app(world)) as address, address.client() as client:
-            head = request("POST", "/v1/echo", "Content-Length: 100")
-            await client.send(head.replace("\n", "\r\n").encode() + b"x")
-            await eventually(lambda: len(world.in_flight) == 1)
-            drained = asyncio.create_task(world.in_flight.drain(seconds=30, clock=world.clock))
-            await eventually(lambda: world.in_flight.is_draining)
-            world.clock.advance(30)
-            assert await client.ended()
-            assert await drained == 1
-
-    run(scene())
+async def test_a_body_that_outlasts_the_drain_is_cut() -> None:
+    world = World()
+    async with served(make_app(world)) as address, address.client() as client:
+        head = request("POST", "/v1/echo", "Content-Length: 100")
+        await client.send(head.replace("\n", "\r\n").encode() + b"x")
+        await eventually(lambda: len(world.in_flight) == 1)
+        drained = asyncio.create_task(world.in_flight.drain(seconds=30, clock=world.clock))
+        await eventually(lambda: world.in_flight.is_draining)
+        world.clock.advance(30)
+        assert await client.ended()
+        assert await drained == 1
 
 
-def test_a_refused_body_that_outlasts_the_drain_is_cut() -> None:
-    async def scene() -> None:
-        world = World()
-        async with served(make_app(world)) as address, address.client() as client:
-            head = request("POST", "/v1/echo", "Content-Length: 100", key=None)
-            assert (await client.ask(head, b"x")).status == 401
-            drained = asyncio.create_task(world.in_flight.drain(seconds=20, clock=world.clock))
-            await eventually(lambda: world.in_flight.is_draining)
-            world.clock.advance(20)
-            assert await client.ended()
-            assert await drained == 1
-
-    run(scene())
+async def test_a_refused_body_that_outlasts_the_drain_is_cut() -> None:
+    world = World()
+    async with served(make_app(world)) as address, address.client() as client:
+        head = request("POST", "/v1/echo", "Content-Length: 100", key=None)
+        assert (await client.ask(head, b"x")).status == 401
+        drained = asyncio.create_task(world.in_flight.drain(seconds=20, clock=world.clock))
+        await eventually(lambda: world.in_flight.is_draining)
+        world.clock.advance(20)
+        assert await client.ended()
+        assert await drained == 1

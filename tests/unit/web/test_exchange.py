@@ -26,27 +26,24 @@ def chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-def test_a_body_is_read_whole_however_it_comes() -> None:
-    async def scene() -> None:
-        world = World()
-        async with served(make_app(world)) as address:
-            sized = await address.ask(request("POST", "/v1/echo", "Content-Length: 5"), b"hello")
-            assert (sized.status, sized.json()) == (200, {"bytes": 5, "text": "hello"})
+async def test_a_body_is_read_whole_however_it_comes() -> None:
+    world = World()
+    async with served(make_app(world)) as address:
+        sized = await address.ask(request("POST", "/v1/echo", "Content-Length: 5"), b"hello")
+        assert (sized.status, sized.json()) == (200, {"bytes": 5, "text": "hello"})
 
-            head = request("POST", "/v1/echo", "Transfer-Encoding: chunked")
-            chunked = await address.ask(head, chunk(b"hel") + chunk(b"lo") + b"0\r\n\r\n")
-            assert chunked.json() == {"bytes": 5, "text": "hello"}
+        head = request("POST", "/v1/echo", "Transfer-Encoding: chunked")
+        chunked = await address.ask(head, chunk(b"hel") + chunk(b"lo") + b"0\r\n\r\n")
+        assert chunked.json() == {"bytes": 5, "text": "hello"}
 
-            none = await address.ask(request("POST", "/v1/echo"))
-            assert none.json() == {"bytes": 0, "text": ""}
+        none = await address.ask(request("POST", "/v1/echo"))
+        assert none.json() == {"bytes": 0, "text": ""}
 
-            full = request("POST", "/v1/echo", f"Content-Length: {MAX_BODY_BYTES}")
-            assert (await address.ask(full, b"x" * MAX_BODY_BYTES)).status == 200
-        assert world.metrics.responses == [("/v1/echo", 200)] * 4
-        assert len(world.in_flight) == 0
-        assert world.limits.in_flight("acct_1") == 0
-
-    run(scene())
+        full = request("POST", "/v1/echo", f"Content-Length: {MAX_BODY_BYTES}")
+        assert (await address.ask(full, b"x" * MAX_BODY_BYTES)).status == 200
+    assert world.metrics.responses == [("/v1/echo", 200)] * 4
+    assert len(world.in_flight) == 0
+    assert world.limits.in_flight("acct_1") == 0
 
 
 @pytest.mark.parametrize(
@@ -61,28 +58,25 @@ def test_the_content_type_does_not_matter(content_type: str) -> None:
     assert run(scene()).status == 200
 
 
-def test_every_answer_carries_a_trace_and_names_no_server() -> None:
-    async def scene() -> None:
-        world = World()
-        async with served(make_app(world)) as address:
-            answers = [
-                await address.ask(request("GET", "/v1/free")),
-                await address.ask(request("GET", "/v1/free", key=None)),
-                await address.ask(request("GET", "/nowhere")),
-                await address.ask(request("PUT", "/v1/free")),
-                await address.ask(request("GET", "/v1/named/%ff")),
-                await address.ask(request("POST", "/v1/echo", f"Content-Length: {MB}")),
-            ]
-        assert [answer.status for answer in answers] == [200, 401, 404, 405, 400, 413]
-        traces = {answer.headers["x-gateway-trace"] for answer in answers}
-        assert len(traces) == len(answers)
-        for answer in answers:
-            assert len(answer.headers["x-gateway-trace"]) == 32
-            assert "server" not in answer.headers
-            assert "etag" not in answer.headers
-            assert answer.headers["content-type"] == "application/json"
-
-    run(scene())
+async def test_every_answer_carries_a_trace_and_names_no_server() -> None:
+    world = World()
+    async with served(make_app(world)) as address:
+        answers = [
+            await address.ask(request("GET", "/v1/free")),
+            await address.ask(request("GET", "/v1/free", key=None)),
+            await address.ask(request("GET", "/nowhere")),
+            await address.ask(request("PUT", "/v1/free")),
+            await address.ask(request("GET", "/v1/named/%ff")),
+            await address.ask(request("POST", "/v1/echo", f"Content-Length: {MB}")),
+        ]
+    assert [answer.status for answer in answers] == [200, 401, 404, 405, 400, 413]
+    traces = {answer.headers["x-gateway-trace"] for answer in answers}
+    assert len(traces) == len(answers)
+    for answer in answers:
+        assert len(answer.headers["x-gateway-trace"]) == 32
+        assert "server" not in answer.headers
+        assert "etag" not in answer.headers
+        assert answer.headers["content-type"] == "application/json"
 
 
 def test_a_conditional_request_gets_the_answer_all_the_same() -> None:
@@ -180,84 +174,67 @@ def test_a_client_that_sends_all_first_reads_the_413(size: int) -> None:
     assert world.limits.in_flight("acct_1") == 0
 
 
-def test_a_413_comes_before_the_body() -> None:
-    async def scene() -> None:
-        world = World()
-        async with served(make_app(world)) as address, address.client() as client:
-            answer = await client.ask(request("POST", "/v1/echo", f"Content-Length: {10**12}"))
-            assert answer.status == 413
-            assert world.limits.in_flight("acct_1") == 0  # answered: it takes no place any more
-            await client.send(b"x" * 1000)
-            world.clock.advance(LINGER_SECONDS)
-            assert await client.ended()  # and there was no second answer
-
-    run(scene())
+async def test_a_413_comes_before_the_body() -> None:
+    world = World()
+    async with served(make_app(world)) as address, address.client() as client:
+        answer = await client.ask(request("POST", "/v1/echo", f"Content-Length: {10**12}"))
+        assert answer.status == 413
+        assert world.limits.in_flight("acct_1") == 0  # answered: it takes no place any more
+        await client.send(b"x" * 1000)
+        world.clock.advance(LINGER_SECONDS)
+        assert await client.ended()  # and there was no second answer
 
 
-def test_a_chunked_body_is_refused_when_it_grows_too_long() -> None:
-    async def scene() -> None:
-        world = World()
-        head = request("POST", "/v1/echo", "Transfer-Encoding: chunked")
-        pieces = chunk(b"x" * 50_000) * 6 + b"0\r\n\r\n"
-        async with served(make_app(world)) as address, address.client() as client:
-            answer = await client.ask(head, pieces)
-            assert (answer.status, answer.code) == (413, "request_too_large")
-            assert answer.headers["connection"] == "close"
+async def test_a_chunked_body_is_refused_when_it_grows_too_long() -> None:
+    world = World()
+    head = request("POST", "/v1/echo", "Transfer-Encoding: chunked")
+    pieces = chunk(b"x" * 50_000) * 6 + b"0\r\n\r\n"
+    async with served(make_app(world)) as address, address.client() as client:
+        answer = await client.ask(head, pieces)
+        assert (answer.status, answer.code) == (413, "request_too_large")
+        assert answer.headers["connection"] == "close"
+    await eventually(lambda: len(world.in_flight) == 0)
+    assert world.metrics.responses == [("/v1/echo", 413)]
+    (refusal,) = world.refusals
+    assert (refusal.error_code, refusal.http_status) == ("request_too_large", 413)
+
+
+async def test_a_refused_client_cannot_send_for_ever() -> None:
+    world = World()
+    async with served(make_app(world)) as address, address.client() as client:
+        await client.send(
+            request("POST", "/v1/echo", "Transfer-Encoding: chunked").replace("\n", "\r\n").encode()
+        )
+        with pytest.raises(ConnectionError):
+            await send_for_ever(client)
+    await eventually(lambda: len(world.in_flight) == 0)
+    assert world.metrics.responses == [("/v1/echo", 413)]
+
+
+async def test_a_refused_client_that_stalls_is_closed_after_a_while() -> None:
+    world = World()
+    async with served(make_app(world)) as address, address.client() as client:
+        head = request("POST", "/v1/echo", "Content-Length: 100000", key=None)
+        answer = await client.ask(head, b"x" * 10)
+        assert answer.status == 401
+        assert len(world.in_flight) == 1
+        world.clock.advance(LINGER_SECONDS - 1)
+        await asyncio.sleep(0)
+        assert len(world.in_flight) == 1
+        world.clock.advance(1)
+        assert await client.ended()
+    assert len(world.in_flight) == 0
+    assert world.metrics.responses == [("/v1/echo", 401)]
+
+
+async def test_a_client_that_leaves_after_its_refusal_is_counted_with_it() -> None:
+    world = World()
+    async with served(make_app(world)) as address, address.client() as client:
+        head = request("POST", "/v1/echo", "Content-Length: 100000", key=None)
+        assert (await client.ask(head, b"x" * 10)).status == 401
+        client.vanish()
         await eventually(lambda: len(world.in_flight) == 0)
-        assert world.metrics.responses == [("/v1/echo", 413)]
-        (refusal,) = world.refusals
-        assert (refusal.error_code, refusal.http_status) == ("request_too_large", 413)
-
-    run(scene())
-
-
-def test_a_refused_client_cannot_send_for_ever() -> None:
-    async def scene() -> None:
-        world = World()
-        async with served(make_app(world)) as address, address.client() as client:
-            await client.send(
-                request("POST", "/v1/echo", "Transfer-Encoding: chunked")
-                .replace("\n", "\r\n")
-                .encode()
-            )
-            with pytest.raises(ConnectionError):
-                await send_for_ever(client)
-        await eventually(lambda: len(world.in_flight) == 0)
-        assert world.metrics.responses == [("/v1/echo", 413)]
-
-    run(scene())
-
-
-def test_a_refused_client_that_stalls_is_closed_after_a_while() -> None:
-    async def scene() -> None:
-        world = World()
-        async with served(make_app(world)) as address, address.client() as client:
-            head = request("POST", "/v1/echo", "Content-Length: 100000", key=None)
-            answer = await client.ask(head, b"x" * 10)
-            assert answer.status == 401
-            assert len(world.in_flight) == 1
-            world.clock.advance(LINGER_SECONDS - 1)
-            await asyncio.sleep(0)
-            assert len(world.in_flight) == 1
-            world.clock.advance(1)
-            assert await client.ended()
-        assert len(world.in_flight) == 0
-        assert world.metrics.responses == [("/v1/echo", 401)]
-
-    run(scene())
-
-
-def test_a_client_that_leaves_after_its_refusal_is_counted_with_it() -> None:
-    async def scene() -> None:
-        world = World()
-        async with served(make_app(world)) as address, address.client() as client:
-            head = request("POST", "/v1/echo", "Content-Length: 100000", key=None)
-            assert (await client.ask(head, b"x" * 10)).status == 401
-            client.vanish()
-            await eventually(lambda: len(world.in_flight) == 0)
-        assert world.metrics.responses == [("/v1/echo", 401)]
-
-    run(scene())
+    assert world.metrics.responses == [("/v1/echo", 401)]
 
 
 @pytest.mark.parametrize("size", [70_000, MAX_BODY_BYTES])
@@ -276,36 +253,30 @@ def test_a_401_is_read_by_a_client_that_sends_all_of_a_large_body_first(size: in
     assert answer.headers["connection"] == "close"
 
 
-def test_a_refusal_with_a_small_body_keeps_the_connection() -> None:
-    async def scene() -> None:
-        async with served(make_app(World())) as address, address.client() as client:
-            for _ in range(3):
-                refused = await client.ask(
-                    request("POST", "/v1/echo", "Content-Length: 5", key=None), b"hello"
-                )
-                assert refused.status == 401
-                assert "connection" not in refused.headers
-            good = await client.ask(request("POST", "/v1/echo", "Content-Length: 5"), b"hello")
-            assert good.status == 200
-
-    run(scene())
+async def test_a_refusal_with_a_small_body_keeps_the_connection() -> None:
+    async with served(make_app(World())) as address, address.client() as client:
+        for _ in range(3):
+            refused = await client.ask(
+                request("POST", "/v1/echo", "Content-Length: 5", key=None), b"hello"
+            )
+            assert refused.status == 401
+            assert "connection" not in refused.headers
+        good = await client.ask(request("POST", "/v1/echo", "Content-Length: 5"), b"hello")
+        assert good.status == 200
 
 
-def test_a_client_that_asks_before_sending_is_told_at_once() -> None:
-    async def scene() -> None:
-        lines = ("Content-Length: 100", "Expect: 100-continue")
-        async with served(make_app(World())) as address:
-            async with address.client() as client:
-                refused = await client.ask(request("POST", "/v1/echo", *lines, key=None))
-                assert refused.status == 401
-                assert await client.ended()
-            async with address.client() as client:
-                go_on = await client.ask(request("POST", "/v1/echo", *lines))
-                assert go_on.status == 100
-                await client.send(b"x" * 100)
-                assert (await client.answer()).json()["bytes"] == 100
-
-    run(scene())
+async def test_a_client_that_asks_before_sending_is_told_at_once() -> None:
+    lines = ("Content-Length: 100", "Expect: 100-continue")
+    async with served(make_app(World())) as address:
+        async with address.client() as client:
+            refused = await client.ask(request("POST", "/v1/echo", *lines, key=None))
+            assert refused.status == 401
+            assert await client.ended()
+        async with address.client() as client:
+            go_on = await client.ask(request("POST", "/v1/echo", *lines))
+            assert go_on.status == 100
+            await client.send(b"x" * 100)
+            assert (await client.answer()).json()["bytes"] == 100
 
 
 def test_a_compressed_body_is_refused_with_a_word() -> None:
@@ -329,34 +300,31 @@ def test_an_old_client_is_answered_and_closed() -> None:
     assert is_ended
 
 
-def test_bodies_that_are_too_many_together_are_told_to_come_back() -> None:
+async def test_bodies_that_are_too_many_together_are_told_to_come_back() -> None:
     """Whoever had room is served; what it took is free again once it is answered, or has left."""
 
-    async def scene() -> None:
-        world, script, size = World(), Script(), 100_000
-        world.services.bodies.limit_bytes = size
-        work = request("POST", "/v1/work", f"Content-Length: {size}")
-        echo = request("POST", "/v1/echo", f"Content-Length: {size}")
-        async with served(make_app(world, script)) as address, address.client() as first:
-            asking = asyncio.ensure_future(first.ask(work, b"x" * size))
-            await script.begun.wait()
-            assert world.services.bodies.held_bytes == size
-            refused = await address.ask(echo, b"x" * size)
-            assert (refused.status, refused.code) == (503, "no_channel_available")
-            assert refused.headers["retry-after"] == "1"
-            small = request("POST", "/v1/echo", "Content-Length: 60000")
-            assert (await address.ask(small, b"x" * 60_000)).status == 200
-            script.go_on.set()
-            assert (await asking).status == 200
+    world, script, size = World(), Script(), 100_000
+    world.services.bodies.limit_bytes = size
+    work = request("POST", "/v1/work", f"Content-Length: {size}")
+    echo = request("POST", "/v1/echo", f"Content-Length: {size}")
+    async with served(make_app(world, script)) as address, address.client() as first:
+        asking = asyncio.ensure_future(first.ask(work, b"x" * size))
+        await script.begun.wait()
+        assert world.services.bodies.held_bytes == size
+        refused = await address.ask(echo, b"x" * size)
+        assert (refused.status, refused.code) == (503, "no_channel_available")
+        assert refused.headers["retry-after"] == "1"
+        small = request("POST", "/v1/echo", "Content-Length: 60000")
+        assert (await address.ask(small, b"x" * 60_000)).status == 200
+        script.go_on.set()
+        assert (await asking).status == 200
+        await eventually(lambda: world.services.bodies.held_bytes == 0)
+        async with address.client() as leaves:
+            await leaves.send(echo.replace("\n", "\r\n").encode() + b"x" * (size - 1))
+            await eventually(lambda: world.services.bodies.held_bytes == size)
+            leaves.vanish()
             await eventually(lambda: world.services.bodies.held_bytes == 0)
-            async with address.client() as leaves:
-                await leaves.send(echo.replace("\n", "\r\n").encode() + b"x" * (size - 1))
-                await eventually(lambda: world.services.bodies.held_bytes == size)
-                leaves.vanish()
-                await eventually(lambda: world.services.bodies.held_bytes == 0)
-            assert (await address.ask(echo, b"x" * size)).status == 200
-
-    run(scene())
+        assert (await address.ask(echo, b"x" * size)).status == 200
 
 
 async def half_a_body(client: Client) -> None:
@@ -364,16 +332,13 @@ async def half_a_body(client: Client) -> None:
     await client.send(head.replace("\n", "\r\n").encode() + b"x" * 50)
 
 
-def test_a_client_that_leaves_in_its_body_leaves_only_a_count() -> None:
-    async def scene() -> None:
-        world = World()
-        async with served(make_app(world)) as address, address.client() as client:
-            await half_a_body(client)
-            await eventually(lambda: world.limits.in_flight("acct_1") == 1)
-            client.vanish()
-            await eventually(lambda: world.metrics.responses == [("/v1/echo", 499)])
-        assert world.limits.in_flight("acct_1") == 0
-        assert len(world.in_flight) == 0
-        assert world.refusals == []
-
-    run(scene())
+async def test_a_client_that_leaves_in_its_body_leaves_only_a_count() -> None:
+    world = World()
+    async with served(make_app(world)) as address, address.client() as client:
+        await half_a_body(client)
+        await eventually(lambda: world.limits.in_flight("acct_1") == 1)
+        client.vanish()
+        await eventually(lambda: world.metrics.responses == [("/v1/echo", 499)])
+    assert world.limits.in_flight("acct_1") == 0
+    assert len(world.in_flight) == 0
+    assert world.refusals == []

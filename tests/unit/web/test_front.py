@@ -95,26 +95,20 @@ def test_wish_to_upgrade_is_not_followed_and_its_body_is_no_second_request(
         run(scene(size))
 
 
-def test_trailers_are_read_and_dropped() -> None:
-    async def scene() -> None:
-        async with front(World()) as (_, port), client(port) as one:
-            body = b"5\r\nhello\r\n0\r\nAuthorization: Bearer x\r\n\r\n"
-            await one.send(echo(body, "Transfer-Encoding: chunked") + FREE)
-            assert (await one.answer()).json()["text"] == "hello"
-            assert (await one.answer()).status == 200
-
-    run(scene())
+async def test_trailers_are_read_and_dropped() -> None:
+    async with front(World()) as (_, port), client(port) as one:
+        body = b"5\r\nhello\r\n0\r\nAuthorization: Bearer x\r\n\r\n"
+        await one.send(echo(body, "Transfer-Encoding: chunked") + FREE)
+        assert (await one.answer()).json()["text"] == "hello"
+        assert (await one.answer()).status == 200
 
 
-def test_trailers_without_end_are_refused() -> None:
-    async def scene() -> None:
-        async with front(World()) as (_, port), client(port) as one:
-            body = b"5\r\nhello\r\n0\r\n" + b"X: y\r\n" * 1000
-            await one.send(echo(body, "Transfer-Encoding: chunked"))
-            assert (await one.answer()).status == 400
-            assert await one.ended()
-
-    run(scene())
+async def test_trailers_without_end_are_refused() -> None:
+    async with front(World()) as (_, port), client(port) as one:
+        body = b"5\r\nhello\r\n0\r\n" + b"X: y\r\n" * 1000
+        await one.send(echo(body, "Transfer-Encoding: chunked"))
+        assert (await one.answer()).status == 400
+        assert await one.ended()
 
 
 class Socket(asyncio.Transport):
@@ -168,14 +162,11 @@ async def connected(
             one.connection_lost(None)
 
 
-def test_head_that_begins_behind_a_large_body_is_not_taken_for_large() -> None:
-    async def scene() -> None:
-        async with connected(World()) as (one, socket):
-            one.data_received(echo(b"x" * 2 * HEAD_BYTES_MAX) + FREE[:10])
-            one.data_received(FREE[10:])
-            await eventually(lambda: socket.written.count(b"HTTP/1.1 200 ") == 2)
-
-    run(scene())
+async def test_head_that_begins_behind_a_large_body_is_not_taken_for_large() -> None:
+    async with connected(World()) as (one, socket):
+        one.data_received(echo(b"x" * 2 * HEAD_BYTES_MAX) + FREE[:10])
+        one.data_received(FREE[10:])
+        await eventually(lambda: socket.written.count(b"HTTP/1.1 200 ") == 2)
 
 
 @pytest.mark.parametrize(
@@ -188,38 +179,32 @@ def test_head_that_begins_behind_a_large_body_is_not_taken_for_large() -> None:
     ],
     ids=["target", "field", "trailer", "extension"],
 )
-def test_no_more_is_kept_of_what_has_no_end_than_a_head_may_have(start: bytes) -> None:
-    async def scene() -> None:
-        world = World()
-        async with connected(world) as (one, socket):
-            one.data_received(start)
-            sent_bytes = 0
-            while not socket.written and sent_bytes <= HEAD_BYTES_MAX + READ_BYTES_MAX:
-                one.data_received(b"y" * 1000)
-                sent_bytes += 1000
-                await asyncio.sleep(0)  # where the head is whole, its handler hears of it
-            assert socket.written.startswith(b"HTTP/1.1 400 ")
-            assert b"is larger than 64 KB" in socket.written
-        assert len(world.in_flight) == 0
-
-    run(scene())
+async def test_no_more_is_kept_of_what_has_no_end_than_a_head_may_have(start: bytes) -> None:
+    world = World()
+    async with connected(world) as (one, socket):
+        one.data_received(start)
+        sent_bytes = 0
+        while not socket.written and sent_bytes <= HEAD_BYTES_MAX + READ_BYTES_MAX:
+            one.data_received(b"y" * 1000)
+            sent_bytes += 1000
+            await asyncio.sleep(0)  # where the head is whole, its handler hears of it
+        assert socket.written.startswith(b"HTTP/1.1 400 ")
+        assert b"is larger than 64 KB" in socket.written
+    assert len(world.in_flight) == 0
 
 
-def test_one_connection_too_many_is_told_and_closed() -> None:
-    async def scene() -> None:
-        world = World()
-        async with front(world, connections_max=1) as (_, port), client(port) as one:
-            await one.send(FREE)
-            assert (await one.answer()).status == 200
-            async with client(port) as other:
-                answer = await other.answer()
-                assert (answer.status, answer.code) == (503, "no_channel_available")
-                assert answer.headers["retry-after"] == "1"
-                assert await other.ended()
-            await one.send(FREE)
-            assert (await one.answer()).status == 200
-
-    run(scene())
+async def test_one_connection_too_many_is_told_and_closed() -> None:
+    world = World()
+    async with front(world, connections_max=1) as (_, port), client(port) as one:
+        await one.send(FREE)
+        assert (await one.answer()).status == 200
+        async with client(port) as other:
+            answer = await other.answer()
+            assert (answer.status, answer.code) == (503, "no_channel_available")
+            assert answer.headers["retry-after"] == "1"
+            assert await other.ended()
+        await one.send(FREE)
+        assert (await one.answer()).status == 200
 
 
 @pytest.mark.parametrize(
@@ -230,107 +215,90 @@ def test_one_connection_too_many_is_told_and_closed() -> None:
         ("BODY_SECONDS", echo(b"{", "Content-Length: 9999")),
     ],
 )
-def test_client_that_says_no_more_is_closed(
+async def test_client_that_says_no_more_is_closed(
     monkeypatch: pytest.MonkeyPatch, limit: str, start: bytes
 ) -> None:
     monkeypatch.setattr(connection, limit, PATIENCE_SECONDS)
 
-    async def scene() -> None:
-        world = World()
-        async with front(world) as (_, port), client(port) as one:
-            await one.send(start)
-            assert await silence(one) == b""
-            await eventually(lambda: len(world.in_flight) == 0)
-            assert world.limits.in_flight("acct_1") == 0
-
-    run(scene())
+    world = World()
+    async with front(world) as (_, port), client(port) as one:
+        await one.send(start)
+        assert await silence(one) == b""
+        await eventually(lambda: len(world.in_flight) == 0)
+        assert world.limits.in_flight("acct_1") == 0
 
 
-def test_kept_connection_that_falls_silent_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_kept_connection_that_falls_silent_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "IDLE_SECONDS", PATIENCE_SECONDS)
 
-    async def scene() -> None:
-        async with front(World()) as (_, port), client(port) as one:
-            await one.send(FREE)
-            assert (await one.answer()).status == 200
-            assert await silence(one) == b""
-
-    run(scene())
+    async with front(World()) as (_, port), client(port) as one:
+        await one.send(FREE)
+        assert (await one.answer()).status == 200
+        assert await silence(one) == b""
 
 
-def test_call_is_not_cut_for_the_silence_of_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_call_is_not_cut_for_the_silence_of_its_client(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for limit in ("IDLE_SECONDS", "HEAD_SECONDS", "BODY_SECONDS"):
         monkeypatch.setattr(connection, limit, PATIENCE_SECONDS)
 
-    async def scene() -> None:
-        script = Script()
-        async with front(World(), script) as (_, port), client(port) as one:
-            await one.send(
-                request("POST", "/v1/work", "Content-Length: 0").replace("\n", "\r\n").encode()
-            )
-            async with client(port) as other:  # has come later, and is closed for its silence
-                assert await silence(other) == b""
-            script.go_on.set()
-            assert (await one.answer()).status == 200
-
-    run(scene())
+    script = Script()
+    async with front(World(), script) as (_, port), client(port) as one:
+        await one.send(
+            request("POST", "/v1/work", "Content-Length: 0").replace("\n", "\r\n").encode()
+        )
+        async with client(port) as other:  # has come later, and is closed for its silence
+            assert await silence(other) == b""
+        script.go_on.set()
+        assert (await one.answer()).status == 200
 
 
 @pytest.mark.parametrize("start", [b"", echo(b"1")], ids=["first", "behind another"])
-def test_method_nobody_knows_is_the_endpoints_to_refuse_wherever_it_stands(start: bytes) -> None:
-    async def scene() -> None:
-        world = World()
-        async with front(world) as (_, port), client(port) as one:
-            brewing = request("BREW", "/v1/echo").replace("\n", "\r\n").encode()
-            await one.send(start + brewing + FREE)
-            if start:
-                assert (await one.answer()).json()["text"] == "1"
-            answer = await one.answer()
-            assert (answer.status, answer.code) == (405, "method_not_allowed")
-            assert await one.ended()
-        assert len(world.keys.uses) == bool(start)
+async def test_method_nobody_knows_is_the_endpoints_to_refuse_wherever_it_stands(
+    start: bytes,
+) -> None:
+    world = World()
+    async with front(world) as (_, port), client(port) as one:
+        brewing = request("BREW", "/v1/echo").replace("\n", "\r\n").encode()
+        await one.send(start + brewing + FREE)
+        if start:
+            assert (await one.answer()).json()["text"] == "1"
+        answer = await one.answer()
+        assert (answer.status, answer.code) == (405, "method_not_allowed")
+        assert await one.ended()
+    assert len(world.keys.uses) == bool(start)
 
-    run(scene())
 
-
-def test_bytes_before_a_method_are_not_forgotten() -> None:
-    async def scene() -> None:
-        world = World()
-        async with connected(world) as (one, socket):
-            one.data_received(b"G")
-            one.data_received(FREE)
-            await eventually(lambda: b"HTTP/1.1 405 " in socket.written)
-        assert world.keys.uses == []
-
-    run(scene())
+async def test_bytes_before_a_method_are_not_forgotten() -> None:
+    world = World()
+    async with connected(world) as (one, socket):
+        one.data_received(b"G")
+        one.data_received(FREE)
+        await eventually(lambda: b"HTTP/1.1 405 " in socket.written)
+    assert world.keys.uses == []
 
 
 @pytest.mark.parametrize(("more", "status"), [(0, 200), (1, 400)])
 @pytest.mark.parametrize("size", [1, 1000, 2 * HEAD_BYTES_MAX])
-def test_head_is_measured_as_it_came(more: int, status: int, size: int) -> None:
+async def test_head_is_measured_as_it_came(more: int, status: int, size: int) -> None:
     wire = FREE[:-4] + b"\r\nX: " + b"y" * (HEAD_BYTES_MAX - len(FREE) - 5 + more) + b"\r\n\r\n"
 
-    async def scene() -> None:
-        async with connected(World()) as (one, socket):
-            for start in range(0, len(wire), size):
-                one.data_received(wire[start : start + size])
-            await eventually(lambda: b"HTTP/1.1 %d " % status in socket.written)
-
-    run(scene())
+    async with connected(World()) as (one, socket):
+        for start in range(0, len(wire), size):
+            one.data_received(wire[start : start + size])
+        await eventually(lambda: b"HTTP/1.1 %d " % status in socket.written)
 
 
-def test_listener_that_closes_lets_go_of_everyone() -> None:
-    async def scene() -> None:
-        async with front(World()) as (listener, port), client(port) as one:
-            await one.send(FREE)
-            assert (await one.answer()).status == 200
-            await listener.stop_accepting()
-            with pytest.raises(ConnectionRefusedError):
-                await asyncio.open_connection("127.0.0.1", port)
-            await one.send(FREE)
-            assert (await one.answer()).status == 200
-            await listener.close()
-            assert await one.ended()
-            assert "0 connections" in repr(listener)
-
-    run(scene())
+async def test_listener_that_closes_lets_go_of_everyone() -> None:
+    async with front(World()) as (listener, port), client(port) as one:
+        await one.send(FREE)
+        assert (await one.answer()).status == 200
+        await listener.stop_accepting()
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port)
+        await one.send(FREE)
+        assert (await one.answer()).status == 200
+        await listener.close()
+        assert await one.ended()
+        assert "0 connections" in repr(listener)

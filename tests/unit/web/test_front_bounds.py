@@ -144,107 +144,89 @@ def test_connection_without_a_key_holds_no_more_than_its_bound(
     assert held <= CONNECTION_BYTES_MAX
 
 
-def test_nothing_is_begun_while_answers_wait_for_their_reader() -> None:
-    async def scene() -> None:
-        world = World()
-        async with connected(world) as (one, sock):
-            one.pause_writing()
-            one.data_received(3 * FREE)
+async def test_nothing_is_begun_while_answers_wait_for_their_reader() -> None:
+    world = World()
+    async with connected(world) as (one, sock):
+        one.pause_writing()
+        one.data_received(3 * FREE)
+        await asyncio.sleep(0)
+        assert world.in_flight.entered == 0
+        one.resume_writing()
+        await eventually(lambda: sock.written.count(b"HTTP/1.1 200 ") == 3)
+
+
+async def test_requests_of_one_read_take_turns_with_everybody_else() -> None:
+    world = World()
+    async with connected(world) as (one, _):
+        one.data_received(1000 * KEYLESS)
+        entered = world.in_flight.entered
+        assert entered <= 1
+        while world.in_flight.entered < 1000:
             await asyncio.sleep(0)
-            assert world.in_flight.entered == 0
-            one.resume_writing()
-            await eventually(lambda: sock.written.count(b"HTTP/1.1 200 ") == 3)
-
-    run(scene())
-
-
-def test_requests_of_one_read_take_turns_with_everybody_else() -> None:
-    async def scene() -> None:
-        world = World()
-        async with connected(world) as (one, _):
-            one.data_received(1000 * KEYLESS)
+            assert world.in_flight.entered <= entered + 1
             entered = world.in_flight.entered
-            assert entered <= 1
-            while world.in_flight.entered < 1000:
-                await asyncio.sleep(0)
-                assert world.in_flight.entered <= entered + 1
-                entered = world.in_flight.entered
-
-    run(scene())
 
 
-def test_client_that_takes_nothing_of_its_answers_is_cut() -> None:
-    async def scene() -> None:
-        async with connected(World()) as (one, sock):
-            one.data_received(echo(b"{}"))
-            sock.unsent_bytes = 100_000
-            one.pause_writing()
-            jump(pace.UNREAD_SECONDS - 1)
-            await asyncio.sleep(0)
-            assert not sock.has_ended
-            jump(1)
-            await eventually(lambda: sock.has_ended)
-
-    run(scene())
+async def test_client_that_takes_nothing_of_its_answers_is_cut() -> None:
+    async with connected(World()) as (one, sock):
+        one.data_received(echo(b"{}"))
+        sock.unsent_bytes = 100_000
+        one.pause_writing()
+        jump(pace.UNREAD_SECONDS - 1)
+        await asyncio.sleep(0)
+        assert not sock.has_ended
+        jump(1)
+        await eventually(lambda: sock.has_ended)
 
 
-def test_client_that_takes_some_of_its_answers_is_waited_for(
+async def test_client_that_takes_some_of_its_answers_is_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(pace, "UNREAD_SECONDS", 2.0)
     monkeypatch.setattr(connection, "IDLE_SECONDS", 1.0)
 
-    async def scene() -> None:
-        async with connected(World()) as (one, sock):
-            one.data_received(FREE)
-            await eventually(lambda: b"HTTP/1.1 200 " in sock.written)
-            sock.unsent_bytes = 100_000
-            one.pause_writing()
-            for unsent_bytes in (99_000, 98_000, 97_000):  # more slowly than it may be idle
-                sock.unsent_bytes = unsent_bytes
-                jump(pace.UNREAD_SECONDS)
-                for _ in range(3):
-                    await asyncio.sleep(0.001)
-                assert not sock.has_ended
-            sock.unsent_bytes = 0
-            one.resume_writing()
+    async with connected(World()) as (one, sock):
+        one.data_received(FREE)
+        await eventually(lambda: b"HTTP/1.1 200 " in sock.written)
+        sock.unsent_bytes = 100_000
+        one.pause_writing()
+        for unsent_bytes in (99_000, 98_000, 97_000):  # more slowly than it may be idle
+            sock.unsent_bytes = unsent_bytes
             jump(pace.UNREAD_SECONDS)
-            await eventually(lambda: sock.has_ended)  # now it is idle
-
-    run(scene())
-
-
-def test_client_that_takes_nothing_of_a_stream_is_cut_and_leaves_nothing() -> None:
-    async def scene() -> None:
-        world, script = World(), Script()
-        listener = FrontListener(make_app(world, script), Address("127.0.0.1", 0))
-        await listener.start()
-        try:
-            port = int(listener.url.rpartition(":")[2])
-            async with clients(port, post("/v1/torrent", "Content-Length: 0"), half_closed=False):
-                assert len(world.in_flight) == CLIENTS
-                jump(pace.UNREAD_SECONDS)
-                await eventually(lambda: len(world.in_flight) == 0)
-            assert world.limits.in_flight("acct_1") == 0
-        finally:
-            await listener.close()
-
-    run(scene())
-
-
-def test_refused_client_is_listened_to_for_so_long_only() -> None:
-    async def scene() -> None:
-        async with connected(World()) as (one, sock):
-            one.data_received(b"nonsense\r\n\r\n")
-            assert sock.written.startswith(b"HTTP/1.1 400 ")
-            sock.has_ended = False
-            for _ in range(pace.LINGER_BYTES_MAX // READ_BYTES_MAX):
-                one.data_received(b"x" * READ_BYTES_MAX)
+            for _ in range(3):
+                await asyncio.sleep(0.001)
             assert not sock.has_ended
-            one.data_received(b"x")
-            assert sock.has_ended
+        sock.unsent_bytes = 0
+        one.resume_writing()
+        jump(pace.UNREAD_SECONDS)
+        await eventually(lambda: sock.has_ended)  # now it is idle
 
-    run(scene())
+
+async def test_client_that_takes_nothing_of_a_stream_is_cut_and_leaves_nothing() -> None:
+    world, script = World(), Script()
+    listener = FrontListener(make_app(world, script), Address("127.0.0.1", 0))
+    await listener.start()
+    try:
+        port = int(listener.url.rpartition(":")[2])
+        async with clients(port, post("/v1/torrent", "Content-Length: 0"), half_closed=False):
+            assert len(world.in_flight) == CLIENTS
+            jump(pace.UNREAD_SECONDS)
+            await eventually(lambda: len(world.in_flight) == 0)
+        assert world.limits.in_flight("acct_1") == 0
+    finally:
+        await listener.close()
+
+
+async def test_refused_client_is_listened_to_for_so_long_only() -> None:
+    async with connected(World()) as (one, sock):
+        one.data_received(b"nonsense\r\n\r\n")
+        assert sock.written.startswith(b"HTTP/1.1 400 ")
+        sock.has_ended = False
+        for _ in range(pace.LINGER_BYTES_MAX // READ_BYTES_MAX):
+            one.data_received(b"x" * READ_BYTES_MAX)
+        assert not sock.has_ended
+        one.data_received(b"x")
+        assert sock.has_ended
 
 
 def test_tiny_chunks_of_one_read_reach_the_handler_as_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,19 +124,13 @@ class Stand:
 
 
 @pytest.mark.parametrize("wire", CORPUS, ids=str)
-def test_request_cut_at_any_byte_is_answered_as_when_whole(wire: bytes) -> None:
-    async def scene() -> None:
-        await Stand().check(wire, ((place,) for place in range(1, len(wire))))
-
-    run(scene())
+async def test_request_cut_at_any_byte_is_answered_as_when_whole(wire: bytes) -> None:
+    await Stand().check(wire, ((place,) for place in range(1, len(wire))))
 
 
 @pytest.mark.parametrize("wire", SHORT, ids=str)
-def test_request_cut_at_any_two_bytes_is_answered_as_when_whole(wire: bytes) -> None:
-    async def scene() -> None:
-        await Stand().check(wire, combinations(range(1, len(wire)), 2))
-
-    run(scene())
+async def test_request_cut_at_any_two_bytes_is_answered_as_when_whole(wire: bytes) -> None:
+    await Stand().check(wire, combinations(range(1, len(wire)), 2))
 
 
 @settings(max_examples=200, deadline=None)

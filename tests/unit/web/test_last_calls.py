@@ -12,7 +12,7 @@ import pytest
 from gw.web import accept_queue
 from gw.web.front import FrontListener
 from gw.web.listener import LAST_CALL_SECONDS
-from tests.support.aio import eventually, jump, run, run_on_both_loops
+from tests.support.aio import eventually, jump, run_on_both_loops
 from tests.support.certificates import contexts
 from tests.unit.web.fakes import World
 from tests.unit.web.handlers import Script, make_app
@@ -24,19 +24,16 @@ FREE = request("GET", "/v1/free")
 
 
 @pytest.mark.usefixtures("front")
-def test_answer_whose_head_goes_out_while_draining_ends_its_connection() -> None:
-    async def scene() -> None:
-        world, script = World(), Script()
-        async with served(make_app(world, script)) as address, address.client() as one:
-            asked = asyncio.create_task(one.ask(WORK, b"{}"))
-            await script.begun.wait()
-            world.in_flight.begin_drain()
-            script.go_on.set()
-            answer = await asked
-            assert (answer.status, answer.headers["connection"]) == (200, "close")
-            assert await one.ended()
-
-    run(scene())
+async def test_answer_whose_head_goes_out_while_draining_ends_its_connection() -> None:
+    world, script = World(), Script()
+    async with served(make_app(world, script)) as address, address.client() as one:
+        asked = asyncio.create_task(one.ask(WORK, b"{}"))
+        await script.begun.wait()
+        world.in_flight.begin_drain()
+        script.go_on.set()
+        answer = await asked
+        assert (answer.status, answer.headers["connection"]) == (200, "close")
+        assert await one.ended()
 
 
 @pytest.mark.usefixtures("front")
@@ -48,25 +45,22 @@ def test_answer_whose_head_goes_out_while_draining_ends_its_connection() -> None
         ("/v1beta/native", {"code": 503, "status": "UNAVAILABLE"}),
     ],
 )
-def test_request_that_comes_too_late_is_refused_in_the_shape_of_its_endpoint(
+async def test_request_that_comes_too_late_is_refused_in_the_shape_of_its_endpoint(
     path: str, said: dict[str, object]
 ) -> None:
-    async def scene() -> None:
-        world = World()
-        async with served(make_app(world)) as address, address.client() as one:
-            assert (await one.ask(FREE)).status == 200
-            asked = len(world.keys.uses)
-            world.in_flight.refuse_new()
-            refused = await one.ask(request("POST", path, "Content-Length: 2"), b"{}")
-            assert (refused.status, refused.headers["connection"]) == (503, "close")
-            assert refused.headers["retry-after"] == "1"
-            assert said.items() <= refused.json()["error"].items()
-            assert await one.ended()
-            await eventually(lambda: len(world.in_flight) == 0)
-        assert len(world.keys.uses) == asked  # nobody looked whose key it is
-        assert world.refusals == []
-
-    run(scene())
+    world = World()
+    async with served(make_app(world)) as address, address.client() as one:
+        assert (await one.ask(FREE)).status == 200
+        asked = len(world.keys.uses)
+        world.in_flight.refuse_new()
+        refused = await one.ask(request("POST", path, "Content-Length: 2"), b"{}")
+        assert (refused.status, refused.headers["connection"]) == (503, "close")
+        assert refused.headers["retry-after"] == "1"
+        assert said.items() <= refused.json()["error"].items()
+        assert await one.ended()
+        await eventually(lambda: len(world.in_flight) == 0)
+    assert len(world.keys.uses) == asked  # nobody looked whose key it is
+    assert world.refusals == []
 
 
 @pytest.mark.usefixtures("front")
@@ -126,62 +120,50 @@ async def stream_over(one: Client, script: Script, world: World, listener: Front
     await one.reader.readuntil(b"0\r\n\r\n")
 
 
-def test_client_of_a_stream_that_could_not_know_is_served_once_more() -> None:
-    async def scene() -> None:
-        world, script = World(), Script()
-        async with draining(world, script) as (listener, one):
-            await stream_over(one, script, world, listener)
-            last = await one.ask(FREE)
-            assert (last.status, last.headers["connection"]) == (200, "close")
-            assert await one.ended()
-
-    run(scene())
+async def test_client_of_a_stream_that_could_not_know_is_served_once_more() -> None:
+    world, script = World(), Script()
+    async with draining(world, script) as (listener, one):
+        await stream_over(one, script, world, listener)
+        last = await one.ask(FREE)
+        assert (last.status, last.headers["connection"]) == (200, "close")
+        assert await one.ended()
 
 
-def test_client_of_a_stream_that_ends_late_is_refused_in_words() -> None:
-    async def scene() -> None:
-        world, script = World(), Script()
-        async with draining(world, script) as (listener, one):
-            await stream_over(one, script, world, listener)
-            world.in_flight.refuse_new()
-            assert (await one.ask(FREE)).status == 503
-            assert await one.ended()
-
-    run(scene())
+async def test_client_of_a_stream_that_ends_late_is_refused_in_words() -> None:
+    world, script = World(), Script()
+    async with draining(world, script) as (listener, one):
+        await stream_over(one, script, world, listener)
+        world.in_flight.refuse_new()
+        assert (await one.ask(FREE)).status == 503
+        assert await one.ended()
 
 
 @pytest.mark.parametrize("is_used", [False, True], ids=["new", "kept"])
-def test_silent_connection_is_closed_a_moment_after_the_drain_began(*, is_used: bool) -> None:
-    async def scene() -> None:
-        world = World()
-        async with draining(world) as (listener, one):
-            if is_used:
-                assert (await one.ask(FREE)).status == 200
-            await stop_accepting(world, listener)
-            ended = asyncio.create_task(one.reader.read())
-            jump(LAST_CALL_SECONDS / 2)
-            await asyncio.sleep(0)
-            assert not ended.done()
-            jump(LAST_CALL_SECONDS / 2)
-            assert await ended == b""
-            # What it sends at that moment is answered by the end, not by a reset.
-            await one.send(FREE.replace("\n", "\r\n").encode())
-            await asyncio.sleep(0.01)
-            assert await one.reader.read() == b""
-
-    run(scene())
-
-
-def test_last_calls_end_when_nobody_is_connected() -> None:
-    async def scene() -> None:
-        world = World()
-        async with draining(world) as (listener, one):
+async def test_silent_connection_is_closed_a_moment_after_the_drain_began(*, is_used: bool) -> None:
+    world = World()
+    async with draining(world) as (listener, one):
+        if is_used:
             assert (await one.ask(FREE)).status == 200
-            await stop_accepting(world, listener)
-            waiting = asyncio.create_task(listener.last_calls(1e6))
-            await asyncio.sleep(0)
-            assert not waiting.done()
-            one.writer.close()
-            await waiting
+        await stop_accepting(world, listener)
+        ended = asyncio.create_task(one.reader.read())
+        jump(LAST_CALL_SECONDS / 2)
+        await asyncio.sleep(0)
+        assert not ended.done()
+        jump(LAST_CALL_SECONDS / 2)
+        assert await ended == b""
+        # What it sends at that moment is answered by the end, not by a reset.
+        await one.send(FREE.replace("\n", "\r\n").encode())
+        await asyncio.sleep(0.01)
+        assert await one.reader.read() == b""
 
-    run(scene())
+
+async def test_last_calls_end_when_nobody_is_connected() -> None:
+    world = World()
+    async with draining(world) as (listener, one):
+        assert (await one.ask(FREE)).status == 200
+        await stop_accepting(world, listener)
+        waiting = asyncio.create_task(listener.last_calls(1e6))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        one.writer.close()
+        await waiting

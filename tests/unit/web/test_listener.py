@@ -67,15 +67,12 @@ def test_client_that_trickles_is_closed(
     run(scene())
 
 
-def test_head_without_end_is_closed_when_it_is_far_too_large() -> None:
-    async def scene() -> None:
-        listening = Listener(make_app(World()), Address("127.0.0.1", 0))
-        await listening.start()
-        port = int(listening.url.rpartition(":")[2])
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"GET / HTTP/1.1\r\nX: " + b"x" * HEADER_BYTES_MAX)
-        assert await reader.read() == b""
-        writer.close()
-        await listening.close()
-
-    run(scene())
+async def test_head_without_end_is_closed_when_it_is_far_too_large() -> None:
+    listening = Listener(make_app(World()), Address("127.0.0.1", 0))
+    await listening.start()
+    port = int(listening.url.rpartition(":")[2])
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET / HTTP/1.1\r\nX: " + b"x" * HEADER_BYTES_MAX)
+    assert await reader.read() == b""
+    writer.close()
+    await listening.close()

@@ -9,7 +9,7 @@ from math import inf
 import pytest
 
 from gw.web.overload import LIMIT_FIRST, LIMIT_MIN, Overload
-from tests.support.aio import eventually, run
+from tests.support.aio import eventually
 from tests.unit.web.fakes import KEY, World
 from tests.unit.web.handlers import Script, make_app
 from tests.unit.web.wire import request, served
@@ -149,29 +149,26 @@ def test_without_a_target_nothing_is_refused() -> None:
 
 @pytest.mark.usefixtures("front")
 @pytest.mark.parametrize("how", ["answered", "refused by its key", "left", "failed"])
-def test_call_waits_until_it_is_over_at_the_latest(
+async def test_call_waits_until_it_is_over_at_the_latest(
     how: str, expect_log: Callable[..., None]
 ) -> None:
     expect_log("request_failed", required=how == "failed")
 
-    async def main() -> None:
-        world, script = World(), Script()
-        waiting = world.overload
-        key = "sk-unknown" if how == "refused by its key" else KEY
-        async with served(make_app(world, script)) as address, address.client() as client:
-            head = request("POST", "/v1/work", "Content-Length: 2", key=key)
-            await client.send(head.replace("\n", "\r\n").encode() + b"{}")
-            if key == KEY:
-                await script.begun.wait()
-                assert waiting.waiting == 1
-            if how == "left":
-                client.vanish()
-            else:
-                if how == "failed":
-                    script.raises = lambda: RuntimeError("a defect")
-                script.go_on.set()
-                await client.answer()
-            await eventually(lambda: waiting.waiting == 0)
-        assert waiting.waiting == 0
-
-    run(main())
+    world, script = World(), Script()
+    waiting = world.overload
+    key = "sk-unknown" if how == "refused by its key" else KEY
+    async with served(make_app(world, script)) as address, address.client() as client:
+        head = request("POST", "/v1/work", "Content-Length: 2", key=key)
+        await client.send(head.replace("\n", "\r\n").encode() + b"{}")
+        if key == KEY:
+            await script.begun.wait()
+            assert waiting.waiting == 1
+        if how == "left":
+            client.vanish()
+        else:
+            if how == "failed":
+                script.raises = lambda: RuntimeError("a defect")
+            script.go_on.set()
+            await client.answer()
+        await eventually(lambda: waiting.waiting == 0)
+    assert waiting.waiting == 0

@@ -10,7 +10,7 @@ import pytest
 
 from gw.app import routes
 from gw.web.application import GatewayApplication
-from tests.support.aio import eventually, run
+from tests.support.aio import eventually
 from tests.unit.web.fakes import World
 from tests.unit.web.wire import Answer, request, served
 
@@ -43,18 +43,15 @@ def check(answer: Answer, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", CALLS)
-def test_call_is_refused_in_its_shape_and_keeps_its_connection(path: str) -> None:
-    async def main() -> None:
-        world, application = overloaded()
-        async with served(application) as address, address.client() as client:
-            for _ in range(3):
-                check(await client.ask(request("POST", path, SIZED), BODY), path)
-        assert world.metrics.shed == {path_of(application, path): 3}
-        assert world.refusals == []  # nobody was asked who it is
-        assert world.overload.waiting == 0
-        assert len(world.in_flight) == 0
-
-    run(main())
+async def test_call_is_refused_in_its_shape_and_keeps_its_connection(path: str) -> None:
+    world, application = overloaded()
+    async with served(application) as address, address.client() as client:
+        for _ in range(3):
+            check(await client.ask(request("POST", path, SIZED), BODY), path)
+    assert world.metrics.shed == {path_of(application, path): 3}
+    assert world.refusals == []  # nobody was asked who it is
+    assert world.overload.waiting == 0
+    assert len(world.in_flight) == 0
 
 
 def path_of(application: GatewayApplication, path: str) -> str:
@@ -65,33 +62,27 @@ def path_of(application: GatewayApplication, path: str) -> str:
     "framing",
     ["Content-Length: 9000000", "Transfer-Encoding: chunked", f"{SIZED}\nExpect: 100-continue"],
 )
-def test_long_body_is_not_waited_for(framing: str) -> None:
-    async def main() -> None:
-        _, application = overloaded()
-        path = "/v1/messages"
-        async with served(application) as address, address.client() as client:
-            answer = await client.ask(request("POST", path, *framing.split("\n")))
-            check(answer, path)
-            assert answer.headers["connection"] == "close"
-
-    run(main())
+async def test_long_body_is_not_waited_for(framing: str) -> None:
+    _, application = overloaded()
+    path = "/v1/messages"
+    async with served(application) as address, address.client() as client:
+        answer = await client.ask(request("POST", path, *framing.split("\n")))
+        check(answer, path)
+        assert answer.headers["connection"] == "close"
 
 
-def test_body_that_comes_late_is_dropped_and_the_next_request_is_read() -> None:
-    async def main() -> None:
-        world, application = overloaded()
-        path = "/v1/chat/completions"
-        async with served(application) as address, address.client() as client:
-            head = request("POST", path, SIZED).replace("\n", "\r\n").encode()
-            for piece in (head, BODY[:5], BODY[5:]):
-                await client.send(piece)
-            check(await client.answer(), path)
-            world.overload.limit = inf
-            # Served again: refused for want of a known key, as any other.
-            other = await client.ask(request("POST", path, SIZED, key="sk-unknown"), BODY)
-            assert other.status == 401
-
-    run(main())
+async def test_body_that_comes_late_is_dropped_and_the_next_request_is_read() -> None:
+    world, application = overloaded()
+    path = "/v1/chat/completions"
+    async with served(application) as address, address.client() as client:
+        head = request("POST", path, SIZED).replace("\n", "\r\n").encode()
+        for piece in (head, BODY[:5], BODY[5:]):
+            await client.send(piece)
+        check(await client.answer(), path)
+        world.overload.limit = inf
+        # Served again: refused for want of a known key, as any other.
+        other = await client.ask(request("POST", path, SIZED, key="sk-unknown"), BODY)
+        assert other.status == 401
 
 
 @pytest.mark.parametrize(
@@ -103,25 +94,19 @@ def test_body_that_comes_late_is_dropped_and_the_next_request_is_read() -> None:
         ("POST", "/v1/nothing", 404),
     ],
 )
-def test_what_costs_nothing_is_served(method: str, path: str, status: int) -> None:
-    async def main() -> None:
-        _, application = overloaded()
-        async with served(application) as address:
-            assert (await address.ask(request(method, path))).status == status
-
-    run(main())
+async def test_what_costs_nothing_is_served(method: str, path: str, status: int) -> None:
+    _, application = overloaded()
+    async with served(application) as address:
+        assert (await address.ask(request(method, path))).status == status
 
 
-def test_client_that_leaves_amid_its_refused_body_leaves_nothing_behind() -> None:
-    async def main() -> None:
-        world, application = overloaded()
-        async with served(application) as address:
-            async with address.client() as client:
-                head = request("POST", "/v1/messages", SIZED).replace("\n", "\r\n").encode()
-                await client.send(head + BODY[:3])
-                await eventually(lambda: bool(world.metrics.shed))
-                client.vanish()
-            check(await address.ask(request("POST", "/v1/messages", SIZED), BODY), "/v1/messages")
-        assert len(world.in_flight) == 0
-
-    run(main())
+async def test_client_that_leaves_amid_its_refused_body_leaves_nothing_behind() -> None:
+    world, application = overloaded()
+    async with served(application) as address:
+        async with address.client() as client:
+            head = request("POST", "/v1/messages", SIZED).replace("\n", "\r\n").encode()
+            await client.send(head + BODY[:3])
+            await eventually(lambda: bool(world.metrics.shed))
+            client.vanish()
+        check(await address.ask(request("POST", "/v1/messages", SIZED), BODY), "/v1/messages")
+    assert len(world.in_flight) == 0

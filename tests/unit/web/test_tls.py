@@ -11,7 +11,7 @@ import pytest
 from gw.config.certificate import renew, server_context
 from gw.config.config import Certificate, Config
 from gw.config.faults import ConfigFaults
-from tests.support.aio import eventually, run, run_on_both_loops
+from tests.support.aio import eventually, run_on_both_loops
 from tests.support.certificates import pem_files, trusting
 from tests.unit.config.reading import read
 from tests.unit.web.fakes import MAX_BODY_BYTES, World
@@ -74,7 +74,7 @@ def test_client_that_leaves_is_noticed_and_one_that_is_slow_gets_it_all(tmp_path
     run_on_both_loops(scene)
 
 
-def test_another_certificate_is_shown_from_then_on(tmp_path: Path) -> None:
+async def test_another_certificate_is_shown_from_then_on(tmp_path: Path) -> None:
     config, trust = configured(tmp_path)
     context = server_context(config)
     assert context is not None
@@ -82,22 +82,19 @@ def test_another_certificate_is_shown_from_then_on(tmp_path: Path) -> None:
     async def ask(address: Address, trust: ssl.SSLContext) -> int:
         return (await replace(address, trust=trust).ask(request("GET", "/v1/free"))).status
 
-    async def scene() -> None:
-        async with served(make_app(World()), tls=context, trust=trust) as address:
-            async with address.client() as early:
-                assert (await early.ask(request("GET", "/v1/free"))).status == 200
-                _, newly = configured(tmp_path)
-                renew(context, config)
-                assert await ask(address, newly) == 200
-                with pytest.raises(ssl.SSLCertVerificationError):
-                    await ask(address, trust)
-                assert (await early.ask(request("GET", "/v1/free"))).status == 200
-            (tmp_path / "key.pem").write_bytes(pem_files("gateway")[1])  # of another certificate
-            with pytest.raises(ConfigFaults, match="KEY_VALUES_MISMATCH"):
-                renew(context, config)
+    async with served(make_app(World()), tls=context, trust=trust) as address:
+        async with address.client() as early:
+            assert (await early.ask(request("GET", "/v1/free"))).status == 200
+            _, newly = configured(tmp_path)
+            renew(context, config)
             assert await ask(address, newly) == 200
-
-    run(scene())
+            with pytest.raises(ssl.SSLCertVerificationError):
+                await ask(address, trust)
+            assert (await early.ask(request("GET", "/v1/free"))).status == 200
+        (tmp_path / "key.pem").write_bytes(pem_files("gateway")[1])  # of another certificate
+        with pytest.raises(ConfigFaults, match="KEY_VALUES_MISMATCH"):
+            renew(context, config)
+        assert await ask(address, newly) == 200
 
 
 @pytest.mark.parametrize(
