@@ -262,7 +262,7 @@ def test_drain_takes_no_connections_and_ends_well(life: Life) -> None:
 def test_call_without_a_database_fails_clearly_and_is_found_by_its_trace(life: Life) -> None:
     reply = life.failed
     assert reply is not None
-    assert reply.refusal == (500, "server_error", "internal_error")
+    assert reply.refusal == (503, "server_error", "no_channel_available")
     (line,) = [e for e in life.events if e.get("trace") == reply.trace]
     assert (line["action"], line["level"]) == ("request_failed", "warning")
 
