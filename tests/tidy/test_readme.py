@@ -1,4 +1,4 @@
-"""What the README shows of a command is what the command says."""
+"""What the documents show of a command is what the command says."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ def test_matrix_is_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     families = ROOT / "ops/examples/families.yaml"
     assert main(["matrix", "--config", str(families), "--markdown"]) == 0
     said = capsys.readouterr().out
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert f"\n\n{said}\n" in readme, "put the output of `gw matrix --markdown` into the README"
+    page = (ROOT / "ops/protocols.md").read_text(encoding="utf-8")
+    assert f"\n\n{said}\n" in page, "put the output of `gw matrix --markdown` into the page"
