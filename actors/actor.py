@@ -1,7 +1,12 @@
 """The base of every actor: a coroutine that owns one changing thing and works off its mailbox.
 
-`ask` waits for an answer, `tell` does not. An actor's state is touched by its own coroutine only;
-others see messages and immutable answers. Restarting is the supervisor's business.
+`ask` waits for an answer, `tell` does not. An actor's state is changed by its messages only, one at
+a time, in the order in which they came; others see immutable answers. Restarting is the
+supervisor's business.
+
+A handler never waits. So while the mailbox is empty the next message needs no task to be switched
+to: `try_ask` and `try_tell` handle it in the sender's turn, and say so when it has to wait instead
+(`Mailbox.is_free`). A handler does not send to its own actor that way.
 """
 
 from __future__ import annotations
@@ -32,11 +37,34 @@ class Actor(Generic[M]):
         """Leave a message without waiting. Raises ActorStopped."""
         self.mailbox.put(message)
 
+    def try_tell(self, message: M) -> bool:
+        """Have a message handled now; False when others wait before it, or nobody: then `tell`.
+
+        Raises what the handler raises.
+        """
+        if self.mailbox.is_free:
+            self.handle(message)
+            return True
+        return False
+
     async def ask(self, message: M) -> Any:
         """Leave a message and wait for the answer. Raises MailboxFull or ActorStopped."""
         reply = asyncio.get_running_loop().create_future()
         self.mailbox.put(message, reply)
-        return await reply
+        try:
+            return await reply
+        except asyncio.CancelledError:
+            # Answered and cancelled in the same turn of the loop: the answer never arrived.
+            if reply.done() and not reply.cancelled() and reply.exception() is None:
+                self.take_back(reply.result())
+            raise
+
+    def try_ask(self, message: M) -> Any:
+        """Have a message answered now; None when others wait before it, or nobody: then `ask`.
+
+        Raises what the handler raises.
+        """
+        return self.handle(message) if self.mailbox.is_free else None
 
     async def run(self) -> None:
         """Work until cancelled, and then answer whoever still waits with ActorStopped."""
@@ -53,27 +81,24 @@ class Actor(Generic[M]):
             self.close()
             raise
 
-    def catch_up(self) -> None:
-        """Handle what waits, now: for an actor that answers in its caller's turn of the loop.
-
-        Raises ActorStopped.
-        """
-        waiting = self.mailbox.take()
-        if waiting:
-            self.handle_all(waiting)
-
     def handle_all(self, batch: list[Envelope[M]]) -> None:
         """Handle a batch in order. An error in one message is its asker's, not the others'."""
         for envelope in batch:
             try:
-                self.handle(envelope)
+                answer = self.handle(envelope.message)
             except Exception as error:
                 self.log.error("message_failed", exc_info=True, actor=repr(self))
                 envelope.fail(error)
+            else:
+                if not envelope.answer(answer) and envelope.reply is not None:
+                    self.take_back(answer)
 
-    def handle(self, envelope: Envelope[M]) -> None:
-        """Handle one message; answer it when it was asked."""
+    def handle(self, message: M) -> Any:
+        """Handle one message without waiting, and return its answer: not None if it is asked."""
         raise NotImplementedError
+
+    def take_back(self, answer: Any) -> None:
+        """An answer that did not reach its asker: whatever it gave away is the actor's again."""
 
     def close(self) -> None:
         """Answer every waiting asker with ActorStopped, and take no more messages."""

@@ -1,7 +1,7 @@
 """The actor of one channel: it alone grants its slots and keeps its health.
 
-Asking for a slot and giving it back wait for nothing, so they are handled in the caller's turn of
-the loop, after whatever the mailbox holds: still one message at a time, in order.
+A slot is asked for (`Acquire`) and given back (`Release`) by message; nearly always nothing waits
+before it, and it is handled in the sender's turn (`Actor.try_ask`).
 
 A lease is the right to make one attempt. It is given back once, on every way out, with a verdict;
 giving it back twice is harmless. What the router looks at (`load`, `leases_granted`) is read-only
@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from msgspec import Struct
 
 from actors.actor import Actor
 from actors.clock import Clock
 from actors.health import Health, State, Verdict, finished, leased
-from actors.mailbox import ActorStopped, Envelope
+from actors.mailbox import ActorStopped
 from channels.registry import ChannelSpec
 from metrics.prometheus import Metrics
 
@@ -46,8 +46,10 @@ class Lease:
         """
         if not self._released:
             self._released = True
-            try:  # noqa: SIM105  twice for every call, and `suppress` is three calls of its own
-                self._actor.take_back(verdict, is_probe=self.is_probe)
+            message = _RELEASES[self.is_probe][verdict]
+            try:
+                if not self._actor.try_tell(message):
+                    self._actor.tell(message)
             except ActorStopped:
                 pass  # the process ends; nobody counts slots any more
 
@@ -56,6 +58,22 @@ class Denied(Struct, frozen=True):
     """No lease: every slot is taken, or the breaker is open."""
 
     reason: Literal["full", "open"]
+
+
+class Acquire(Struct, frozen=True):
+    """Ask for a lease; the answer is a `Lease`, or `Denied`."""
+
+
+class Release(Struct, frozen=True):
+    """A lease comes back; only it may say so, once."""
+
+    verdict: Verdict
+    is_probe: bool
+
+
+ACQUIRE = Acquire()
+_VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+_RELEASES = [{word: Release(word, is_probe) for word in _VERDICTS} for is_probe in (False, True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +88,7 @@ class Retire:
     """Leave the metrics; leases that are out still come back."""
 
 
-ChannelMessage = Configure | Retire
+ChannelMessage = Acquire | Release | Configure | Retire
 
 
 class ChannelActor(Actor[ChannelMessage]):
@@ -106,9 +124,33 @@ class ChannelActor(Actor[ChannelMessage]):
             return 0.0
         return max(0.0, self.health.open_until - self.clock.monotonic())
 
-    def acquire(self) -> Lease | Denied:
-        """Ask for a lease. Raises ActorStopped."""
-        self.catch_up()
+    def try_acquire(self) -> Lease | Denied | None:
+        """Ask for a lease now; None when others come first: then `acquire`."""
+        return self.try_ask(ACQUIRE)  # type: ignore[no-any-return]
+
+    async def acquire(self) -> Lease | Denied:
+        """Ask for a lease, in turn. Raises MailboxFull or ActorStopped."""
+        return await self.ask(ACQUIRE)  # type: ignore[no-any-return]
+
+    def handle(self, message: ChannelMessage) -> Lease | Denied | None:
+        if message is ACQUIRE:
+            return self._lease()
+        if isinstance(message, Release):
+            self._release(message)
+        elif isinstance(message, Configure):
+            self.spec = message.spec
+            self._is_retired = False
+            self._publish()
+        else:
+            self._is_retired = True
+            self.metrics.channel_removed(self.spec.id)
+        return None
+
+    def take_back(self, answer: Lease | Denied) -> None:
+        if isinstance(answer, Lease):
+            answer.release("abandoned")
+
+    def _lease(self) -> Lease | Denied:
         now = self.clock.monotonic()
         if not self.health.may_lease(now):
             return Denied("open")
@@ -122,26 +164,20 @@ class ChannelActor(Actor[ChannelMessage]):
         self._publish()
         return Lease(self, self.spec, is_probe=is_probe)
 
-    def take_back(self, verdict: Verdict, *, is_probe: bool) -> None:
-        """A lease comes back; only it may say so, once. Raises ActorStopped."""
-        self.catch_up()
+    def _release(self, message: Release) -> None:
         assert self.in_use > 0, self
         self.in_use -= 1
         now = self.clock.monotonic()
-        health = finished(self.health, verdict, is_probe=is_probe, spec=self.spec.health, now=now)
+        health = finished(
+            self.health,
+            message.verdict,
+            is_probe=message.is_probe,
+            spec=self.spec.health,
+            now=now,
+        )
         if health is not self.health:
             self._become(health)
         self._publish()
-
-    def handle(self, envelope: Envelope[ChannelMessage]) -> None:
-        message = envelope.message
-        if isinstance(message, Configure):
-            self.spec = message.spec
-            self._is_retired = False
-            self._publish()
-        else:
-            self._is_retired = True
-            self.metrics.channel_removed(self.spec.id)
 
     def _become(self, health: Health) -> None:
         before, self.health = self.health, health

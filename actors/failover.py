@@ -93,7 +93,9 @@ async def first_answer(
         if channel is None:  # removed by a reload since the candidates were chosen
             passed_over[candidate.channel_id] = "removed"
             continue
-        lease = channel.acquire()
+        lease = channel.try_acquire()
+        if lease is None:
+            lease = await channel.acquire()
         if isinstance(lease, Denied):
             passed_over[candidate.channel_id] = lease.reason
             cooldowns.append(channel.cooldown_seconds)

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from actors.actor import Actor
-from actors.mailbox import ActorStopped, Envelope, MailboxFull
+from actors.mailbox import ActorStopped, MailboxFull
 from metrics.prometheus import Metrics
 from tests.support.aio import run
 from tests.support.clock import FakeClock
@@ -23,12 +23,16 @@ class Adder(Actor[int]):
     def __init__(self, capacity: int = 10) -> None:
         super().__init__(clock=FakeClock(), metrics=Metrics(), capacity=capacity)
         self.total = 0
+        self.returned: list[int] = []
 
-    def handle(self, envelope: Envelope[int]) -> None:
-        if envelope.message == 13:
+    def handle(self, message: int) -> int:
+        if message == 13:
             raise ValueError("thirteen")
-        self.total += envelope.message
-        envelope.answer(self.total)
+        self.total += message
+        return self.total
+
+    def take_back(self, answer: int) -> None:
+        self.returned.append(answer)
 
 
 @asynccontextmanager
@@ -80,6 +84,40 @@ def test_cancelled_asker_does_not_disturb_the_others() -> None:
     run(main())
 
 
+def test_message_that_nothing_waits_before_is_handled_in_the_senders_turn() -> None:
+    async def main() -> None:
+        async with adder() as (actor, _):
+            assert actor.try_tell(1)
+            assert actor.try_ask(2) == 3
+            actor.tell(4)
+            assert actor.try_ask(8) is None
+            assert not actor.try_tell(8)
+            assert actor.total == 3  # neither was handled, nor left
+            assert await actor.ask(8) == 15
+            assert actor.try_ask(16) == 31
+            with pytest.raises(ValueError, match="thirteen"):
+                actor.try_ask(13)
+
+    run(main())
+
+
+@pytest.mark.parametrize("turns", [1, 2], ids=["before it", "with it"])
+def test_answer_to_an_asker_who_has_gone_is_taken_back(turns: int) -> None:
+    async def main() -> None:
+        async with adder() as (actor, _):
+            await asyncio.sleep(0)
+            asked = asyncio.ensure_future(actor.ask(1))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            assert actor.total == turns - 1
+            asked.cancel()
+            await asyncio.wait([asked])
+            assert await actor.ask(1) == 2
+            assert actor.returned == [1]
+
+    run(main())
+
+
 def test_stopped_actor_answers_those_who_wait() -> None:
     async def main() -> None:
         async with adder() as (actor, task):
@@ -92,6 +130,8 @@ def test_stopped_actor_answers_those_who_wait() -> None:
                 await actor.ask(1)
             with pytest.raises(ActorStopped):
                 actor.tell(1)
+            assert not actor.try_tell(1)
+            assert actor.try_ask(1) is None
 
     run(main())
 

@@ -27,7 +27,7 @@ async def channel(slots: int = 2) -> AsyncIterator[tuple[ChannelActor, FakeClock
 
 
 def lease(actor: ChannelActor) -> Lease:
-    answer = actor.acquire()
+    answer = actor.try_acquire()
     assert isinstance(answer, Lease), answer
     return answer
 
@@ -46,13 +46,13 @@ async def open_breaker(actor: ChannelActor) -> None:
 def test_slots_are_never_exceeded() -> None:
     async def main() -> None:
         async with channel(slots=3) as (actor, _):
-            answers = [actor.acquire() for _ in range(10)]
+            answers = [actor.try_acquire() for _ in range(10)]
             leases = [a for a in answers if isinstance(a, Lease)]
             assert len(leases) == 3
             assert {a for a in answers if isinstance(a, Denied)} == {Denied("full")}
             assert repr(actor) == "<ChannelActor one closed 3/3 slots>"
             await give_back(actor, leases[0], "success")
-            assert isinstance(actor.acquire(), Lease)
+            assert isinstance(actor.try_acquire(), Lease)
 
     run(main())
 
@@ -80,14 +80,14 @@ def test_failures_in_a_row_open_the_channel_until_its_cooldown_is_over(
             await give_back(actor, lease(actor), "success")  # breaks the row
             await open_breaker(actor)
             clock.advance(9.9)
-            assert actor.acquire() == Denied("open")
+            assert actor.try_acquire() == Denied("open")
             clock.advance(0.1)
             probe = lease(actor)
             assert probe.is_probe
-            assert actor.acquire() == Denied("open")  # one probe decides
+            assert actor.try_acquire() == Denied("open")  # one probe decides
             await give_back(actor, probe, "success")
             assert actor.health.state == "closed"
-            assert isinstance(actor.acquire(), Lease)
+            assert isinstance(actor.try_acquire(), Lease)
 
     run(main())
 
@@ -102,7 +102,7 @@ def test_failed_probe_opens_the_channel_for_another_cooldown(expect_log: ExpectL
             await give_back(actor, lease(actor), "failure")
             assert actor.health.state == "open"
             clock.advance(9.9)
-            assert actor.acquire() == Denied("open")
+            assert actor.try_acquire() == Denied("open")
 
     run(main())
 
@@ -149,7 +149,7 @@ def test_full_channel_keeps_its_probe_for_later(expect_log: ExpectLog) -> None:
             await open_breaker(actor)
             actor.tell(Configure(make_channel("one", max_concurrency=1, health=HEALTH)))
             clock.advance(10.0)
-            assert actor.acquire() == Denied("full")
+            assert await actor.acquire() == Denied("full")
             assert actor.health.state == "open"
             await give_back(actor, early[0], "success")
             assert (lease(actor)).is_probe
@@ -165,14 +165,51 @@ def test_configured_channel_uses_its_new_slots_and_health(expect_log: ExpectLog)
             leases = [lease(actor) for _ in range(3)]
             changed = make_channel("one", max_concurrency=1, health=HealthSpec(failures=1))
             actor.tell(Configure(changed))
-            assert actor.acquire() == Denied("full")
+            assert await actor.acquire() == Denied("full")
             assert repr(actor) == "<ChannelActor one closed 3/1 slots>"
             await give_back(actor, leases[0], "success")
             await give_back(actor, leases[1], "success")
-            assert actor.acquire() == Denied("full")  # one of the old ones is still out
+            assert actor.try_acquire() == Denied("full")  # one of the old ones is still out
             await give_back(actor, leases[2], "failure")
             assert (actor.in_use, actor.health.state) == (0, "open")
             assert leases[0].spec.max_concurrency == 3  # what a call has leased stays as it was
+
+    run(main())
+
+
+def test_what_is_sent_behind_a_message_that_waits_waits_too() -> None:
+    async def main() -> None:
+        async with channel(slots=1) as (actor, _):
+            held = lease(actor)
+            actor.tell(Configure(make_channel("one", max_concurrency=2, health=HEALTH)))
+            assert actor.try_acquire() is None
+            asked = [asyncio.ensure_future(actor.acquire()) for _ in range(2)]
+            await asyncio.sleep(0)
+            held.release("success")  # behind them, so one of them finds both slots taken
+            assert actor.in_use == 1
+            first, second = await asyncio.gather(*asked)
+            assert isinstance(first, Lease)
+            assert second == Denied("full")
+            await settle(actor)
+            assert actor.in_use == 1
+
+    run(main())
+
+
+@pytest.mark.parametrize("turns", [1, 2], ids=["before", "with its answer"])
+def test_slot_of_an_asker_who_has_gone_is_free_again(turns: int) -> None:
+    async def main() -> None:
+        async with channel(slots=1) as (actor, _):
+            await asyncio.sleep(0)  # the actor waits for messages
+            asked = asyncio.ensure_future(actor.acquire())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            assert actor.in_use == turns - 1
+            asked.cancel()
+            await asyncio.wait([asked])
+            assert asked.cancelled()
+            await settle(actor)
+            assert (actor.in_use, actor.health.failures) == (0, 0)
 
     run(main())
 
@@ -183,7 +220,8 @@ def test_lease_comes_back_without_error_when_the_process_has_stopped() -> None:
             held = lease(actor)
             await asyncio.sleep(0)  # the actor has begun: it stops when it is told to
         held.release("success")
+        assert actor.try_acquire() is None
         with pytest.raises(ActorStopped):
-            actor.acquire()
+            await actor.acquire()
 
     run(main())

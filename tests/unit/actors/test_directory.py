@@ -14,7 +14,7 @@ ExpectLog = Callable[..., None]
 
 
 def lease(actor: ChannelActor) -> Lease:
-    answer = actor.acquire()
+    answer = actor.try_acquire()
     assert isinstance(answer, Lease)
     return answer
 
@@ -28,7 +28,7 @@ def test_reload_adds_changes_and_removes_channels() -> None:
             assert made.directory["a"] is a
             await settle(a)
             assert a.spec.max_concurrency == 3
-            assert isinstance(made.directory["c"].acquire(), Lease)
+            assert isinstance(made.directory["c"].try_acquire(), Lease)
 
     run(main())
 
@@ -63,8 +63,9 @@ def test_channel_that_comes_back_knows_the_slots_that_are_still_out() -> None:
             made.configure()
             made.configure(make_channel("a", max_concurrency=2))
             back = made.directory["a"]
-            second = lease(back)
-            assert back.acquire() == Denied("full")
+            second = await back.acquire()
+            assert isinstance(second, Lease)
+            assert await back.acquire() == Denied("full")
             held.release("success")
             second.release("success")
             await settle(back)
@@ -83,7 +84,7 @@ def test_channel_that_comes_back_is_as_healthy_as_it_was(expect_log: ExpectLog) 
             await settle(made.directory["a"])
             made.configure()
             made.configure(spec)
-            assert made.directory["a"].acquire() == Denied("open")
+            assert await made.directory["a"].acquire() == Denied("open")
 
     run(main())
 

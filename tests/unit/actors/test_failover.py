@@ -59,7 +59,7 @@ class Scene:
     def open(self, name: str) -> None:
         """Have its breaker open now."""
         for _ in range(10):
-            lease = self.channels.directory[name].acquire()
+            lease = self.channels.directory[name].try_acquire()
             assert isinstance(lease, Lease)
             lease.release("failure")
 
@@ -116,7 +116,7 @@ def test_full_open_and_removed_channels_are_passed_over_and_are_no_tries(
 
     async def main() -> None:
         async with scene(d=UpstreamError(), e=UpstreamError()) as s:
-            held = s.channels.directory["a"].acquire()
+            held = s.channels.directory["a"].try_acquire()
             assert isinstance(held, Lease)
             s.open("b")
             failed, passed_over = await s.no_answer("a", "b", "gone", "d", "e")
@@ -139,13 +139,13 @@ def test_no_answer_says_how_long_all_channels_stay_open(expect_log: Any) -> None
             s.open("b")
             assert (await s.nothing("b")).cooldown_seconds == cooldown
             assert (await s.nothing("a", "b")).cooldown_seconds == cooldown * 3 / 4
-            held = s.channels.directory["c"].acquire()
+            held = s.channels.directory["c"].try_acquire()
             assert isinstance(held, Lease)
             # One that is only full may be free at any moment.
             assert (await s.nothing("a", "b", "c")).cooldown_seconds == 0
             held.release("abandoned")
             s.channels.clock.advance(cooldown * 3 / 4)
-            probe = s.channels.directory["a"].acquire()
+            probe = s.channels.directory["a"].try_acquire()
             assert isinstance(probe, Lease)
             assert (await s.nothing("a", "b")).cooldown_seconds == 0  # nor how long a probe takes
             probe.release("abandoned")
