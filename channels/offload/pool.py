@@ -89,7 +89,12 @@ class OffloadPool:
         # A caller that leaves takes its job out of the queue; one under way comes to its end.
         waiting = self._threads.submit(self._do, job, body, arguments)
         waiting.add_done_callback(lambda _: self._done(size))
-        return await asyncio.wrap_future(waiting)
+        try:
+            return await asyncio.wrap_future(waiting)
+        finally:
+            # An exception knows this frame, and a future its exception: the circle would keep the
+            # body until the collector comes by.
+            del waiting
 
     def close(self) -> None:
         """End all processes; jobs under way fail."""
@@ -131,14 +136,14 @@ class OffloadPool:
                 done = process.do(job, body, arguments, seconds=self._job_seconds_max)
             except ProcessDied as died:
                 self._drop(process)
-                fault = died
+                fault = str(died)
                 continue
             except BaseException:
                 self._give_back(process)
                 raise
             self._give_back(process)
             return done
-        raise OffloadFailed(str(fault)) from fault
+        raise OffloadFailed(fault)
 
     def _take(self) -> WorkerProcess:
         with self._lock:

@@ -67,9 +67,12 @@ class WorkerProcess:
         if received is None:
             raise ProcessDied("it ended")
         (result, raised), answer = received
-        if raised is not None:
+        if raised is None:
+            return result, answer
+        try:
             raise raised
-        return result, answer
+        finally:
+            del raised, received  # an exception knows this frame, which must not know it
 
     def end(self) -> None:
         """End it, whatever it is doing."""

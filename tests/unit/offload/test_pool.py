@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from channels.offload.pool import OffloadFailed, OffloadFull, OffloadPool
+from tests.support.aio import eventually
 from tests.unit.offload import strange_jobs
 
 BODY = b"0123456789" * 100_000
@@ -33,6 +36,20 @@ async def test_what_a_job_raises_is_raised(pool: OffloadPool) -> None:
     with pytest.raises(ValueError, match="1000000 bytes are not to be had"):
         await pool.run(strange_jobs.fails, BODY)
     assert (await pool.run(strange_jobs.size, b"x", 0))[0] == 1
+
+
+async def test_body_of_a_job_that_failed_is_kept_by_nobody(pool: OffloadPool) -> None:
+    """The collector comes by seldom, and large bodies that wait for it add up."""
+    body = bytes(1_000_000)
+    references = sys.getrefcount(body)
+    gc.disable()
+    try:
+        for job in (strange_jobs.fails, strange_jobs.dies):
+            with pytest.raises((ValueError, OffloadFailed)):
+                await pool.run(job, body)
+            await eventually(lambda: sys.getrefcount(body) == references, what="its last reference")
+    finally:
+        gc.enable()
 
 
 async def test_process_that_dies_is_replaced(pool: OffloadPool, tmp_path: Path) -> None:
