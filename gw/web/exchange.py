@@ -19,7 +19,6 @@ from tornado.web import RequestHandler
 from gw.web.answer import AnswerHandler
 from gw.web.body import LINGER_SECONDS, InboundBody, Leftover
 from gw.web.errors import (
-    INTERNAL_ERROR,
     INVALID_REQUEST,
     METHOD_NOT_ALLOWED,
     NO_CHANNEL_AVAILABLE,
@@ -217,7 +216,7 @@ class Exchange(AnswerHandler):
                 self._fail(error)
                 raise
             if not (self.client_gone or self._headers_written):
-                self._fail(GatewayError(INTERNAL_ERROR, ENDING_MESSAGE))
+                self._fail(GatewayError(NO_CHANNEL_AVAILABLE, ENDING_MESSAGE))
         except self.gone_errors:
             self._client_left()
         except Exception as error:  # noqa: BLE001  the top of a request: every fault is told

@@ -120,7 +120,7 @@ async def test_a_ledger_that_does_not_settle_is_a_clear_error(
     monkeypatch.setattr(settled, "SETTLE_SECONDS", 0.01)
     world.money.lag = asyncio.Event()
     code, body = await get(http_client, base_url + BALANCE)
-    assert (code, body["error"]["code"]) == (500, "internal_error")
+    assert (code, body["error"]["code"]) == (503, "no_channel_available")
     assert body["error"]["message"] == STORE_MESSAGE
 
 
@@ -131,7 +131,7 @@ async def test_a_database_that_is_away_is_a_clear_error(
     expect_log("request_failed")
     world.money.is_down = True
     code, body = await get(http_client, base_url + BALANCE)
-    assert (code, body["error"]["message"]) == (500, STORE_MESSAGE)
+    assert (code, body["error"]["message"]) == (503, STORE_MESSAGE)
 
 
 @pytest.mark.gen_test

@@ -305,7 +305,7 @@ async def test_work_that_outlasts_the_drain_is_cut(
         world.clock.advance(30)
         answer = await client.answer()
         if head is WORK:
-            assert (answer.status, answer.json()["error"]["message"]) == (500, ENDING_MESSAGE)
+            assert (answer.status, answer.json()["error"]["message"]) == (503, ENDING_MESSAGE)
         else:
             assert (answer.status, answer.body) == (200, b"data: 1\n\n")
         assert await drained == 1
