@@ -7,6 +7,9 @@ supervisor's business.
 A handler never waits. So while the mailbox is empty the next message needs no task to be switched
 to: `try_ask` and `try_tell` handle it in the sender's turn, and say so when it has to wait instead
 (`Mailbox.is_free`). A handler does not send to its own actor that way.
+
+An actor whose work waits has a `run` of its own, and a mailbox that is never free: the ledger
+writer (`wallet/writer.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ import asyncio
 from typing import Any, ClassVar, Generic, TypeVar
 
 from actors.clock import Clock
-from actors.mailbox import DEFAULT_CAPACITY, Envelope, Mailbox
+from actors.mailbox import Envelope, Mailbox
+from actors.patience import Patience
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
@@ -27,11 +31,15 @@ class Actor(Generic[M]):
 
     kind: ClassVar[str] = "actor"
 
-    def __init__(self, *, clock: Clock, metrics: Metrics, capacity: int = DEFAULT_CAPACITY) -> None:
+    mailbox: Mailbox[M]
+
+    def __init__(
+        self, *, clock: Clock, metrics: Metrics, mailbox: Mailbox[M] | None = None
+    ) -> None:
         self.clock = clock
         self.metrics = metrics
         self.log = EventLog(f"actors.{self.kind}")
-        self.mailbox: Mailbox[M] = Mailbox(clock, capacity=capacity)
+        self.mailbox = mailbox if mailbox is not None else Mailbox(clock)
 
     def tell(self, message: M) -> None:
         """Leave a message without waiting. Raises ActorStopped."""
@@ -47,16 +55,21 @@ class Actor(Generic[M]):
             return True
         return False
 
-    async def ask(self, message: M) -> Any:
-        """Leave a message and wait for the answer. Raises MailboxFull or ActorStopped."""
+    async def ask(self, message: M, *, patience: Patience | None = None) -> Any:
+        """Leave a message and wait for the answer, for as long as `patience` allows.
+
+        Raises MailboxFull, ActorStopped, and what the patience gives up with.
+        """
         reply = asyncio.get_running_loop().create_future()
         self.mailbox.put(message, reply)
+        if patience is not None:
+            patience.watch(reply)
         try:
             return await reply
         except asyncio.CancelledError:
             # Answered and cancelled in the same turn of the loop: the answer never arrived.
             if reply.done() and not reply.cancelled() and reply.exception() is None:
-                self.take_back(reply.result())
+                self.take_back(message, reply.result())
             raise
 
     def try_ask(self, message: M) -> Any:
@@ -91,14 +104,14 @@ class Actor(Generic[M]):
                 envelope.fail(error)
             else:
                 if not envelope.answer(answer) and envelope.reply is not None:
-                    self.take_back(answer)
+                    self.take_back(envelope.message, answer)
 
     def handle(self, message: M) -> Any:
         """Handle one message without waiting, and return its answer: not None if it is asked."""
         raise NotImplementedError
 
-    def take_back(self, answer: Any) -> None:
-        """An answer that did not reach its asker: whatever it gave away is the actor's again."""
+    def take_back(self, message: M, answer: Any) -> None:
+        """The answer did not reach its asker: whatever it gave away is the actor's again."""
 
     def close(self) -> None:
         """Answer every waiting asker with ActorStopped, and take no more messages."""

@@ -146,7 +146,7 @@ class ChannelActor(Actor[ChannelMessage]):
             self.metrics.channel_removed(self.spec.id)
         return None
 
-    def take_back(self, answer: Lease | Denied) -> None:
+    def take_back(self, message: ChannelMessage, answer: Lease | Denied) -> None:
         if isinstance(answer, Lease):
             answer.release("abandoned")
 

@@ -122,10 +122,17 @@ class Record(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Answered when everything said to the wallet before it has been applied."""
+    """Answered when everything said of the account before it has been applied."""
+
+    account_id: str
 
 
 Message = Hold | Settle | Void | Record | Barrier
+
+
+def account_of(message: Message) -> str:
+    """The account whose money a message is about."""
+    return message.account_id if isinstance(message, Barrier) else message.facts.account_id
 
 
 class LedgerUnavailable(Exception):

@@ -7,10 +7,9 @@ writer sees to it that they are applied.
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from actors.clock import Clock
-from actors.mailbox import Envelope
+from actors.mailbox import MailboxFull
 from actors.patience import Patience
 from actors.store.database import Database
 from actors.store.waiting import in_time
@@ -96,7 +95,10 @@ class Wallets:
             raise LedgerUnavailable
         self._waiting += 1
         try:
-            answer = await self._ask(hold.facts.account_id, hold)
+            self._wallet(hold.facts.account_id)
+            answer = await self._writer.ask(hold, patience=self._patience)
+        except MailboxFull:
+            raise LedgerUnavailable from None
         finally:
             self._waiting -= 1
         if isinstance(answer, Refused):
@@ -129,8 +131,7 @@ class Wallets:
     def record(self, facts: CallFacts, outcome: Outcome) -> None:
         """Write the row of a call that holds nothing. Under overload it is dropped and logged."""
         assert outcome.cost_nano_usd == 0
-        wallet = self._wallet(facts.account_id)
-        if len(wallet.waiting) >= WAITING_MAX:
+        if self._writer.mailbox.length_of(facts.account_id) >= WAITING_MAX:
             self._log.error("row_dropped", call=facts.call_id.hex, code=outcome.error_code)
             return
         self._tell(facts.account_id, Record(facts=facts, outcome=outcome))
@@ -169,9 +170,12 @@ class Wallets:
 
     async def settled(self, account_id: str) -> None:
         """Wait until everything said to this account's wallet so far has been applied."""
-        wallet = self._wallets.get(account_id)
-        if wallet is not None:
-            await self._ask(account_id, Barrier())
+        if account_id in self._wallets:
+            self._wallet(account_id)
+            try:
+                await self._writer.ask(Barrier(account_id))
+            except MailboxFull:
+                raise LedgerUnavailable from None
 
     async def spending(self, key_id: str, account_id: str) -> Spending:
         """An account's money and one key's part in it, read fresh. Raises StoreUnavailable."""
@@ -180,35 +184,15 @@ class Wallets:
     def forget_idle(self) -> None:
         """Drop some of the wallets that nobody has used for a while; to be called every second."""
         limit = self._clock.monotonic() - IDLE_SECONDS
-        self._sweep.round(lambda wallet: wallet.is_idle and wallet.last_used < limit)
-
-    async def _ask(self, account_id: str, message: Message) -> Any:
-        reply = asyncio.get_running_loop().create_future()
-        if isinstance(message, Hold):
-            self._patience.watch(reply)
-        self._writer.submit(
-            self._wallet(account_id), Envelope(message, self._clock.monotonic(), reply)
-        )
-        try:
-            return await reply
-        except asyncio.CancelledError:
-            if (
-                isinstance(message, Hold)
-                and reply.done()
-                and not reply.cancelled()
-                and reply.exception() is None
-                and isinstance(reply.result(), Granted)
-            ):
-                # Granted and cancelled in the same turn of the loop: it never reached anyone.
-                self.void(message.facts, has_claim=message.claim is not None)
-            raise
+        length_of = self._writer.mailbox.length_of
+        self._sweep.round(lambda w: w.last_used < limit and not length_of(w.account_id))
 
     def _tell(self, account_id: str, message: Message) -> None:
-        self._writer.submit(
-            self._wallet(account_id), Envelope(message, self._clock.monotonic(), None)
-        )
+        self._wallet(account_id)
+        self._writer.tell(message)
 
     def _wallet(self, account_id: str) -> Wallet:
+        """The wallet of an account that is in use now: its balance is worth knowing."""
         wallet = self._wallets.get(account_id)
         if wallet is None:
             wallet = self._wallets[account_id] = Wallet(account_id)

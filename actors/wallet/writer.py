@@ -1,4 +1,7 @@
-"""The ledger writer of a process: one connection, one transaction at a time, many wallets in each.
+"""The ledger writer of a process: one connection, one transaction at a time, many accounts in it.
+
+It is the actor of all wallets. What is said of an account waits in a lane of its own of its mailbox
+(`lanes.py`): each account's holds and settlements keep their order, none keeps the others waiting.
 
 While a transaction is under way the next batch gathers, and under load for a moment longer, so the
 cost of a call falls as load rises (group commit). What nobody waits for rides along with what
@@ -18,16 +21,18 @@ says what its client was told, whichever of the two was quicker (`ledger_apply`)
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
 from collections.abc import Callable
+from itertools import chain
+from typing import ClassVar
 from uuid import UUID
 
 from msgspec.structs import replace
 
+from actors.actor import Actor
 from actors.clock import Clock
 from actors.identity import ProcessIdentity, sign_on_again
-from actors.mailbox import Envelope
+from actors.lanes import Lanes
+from actors.mailbox import DEFAULT_CAPACITY, Envelope
 from actors.store.database import Database, Session, StoreUnavailable
 from actors.wallet.claims import Keep, KeepNothing
 from actors.wallet.ledger import Applied, Batch, apply, take_over
@@ -42,8 +47,8 @@ from actors.wallet.messages import (
     Settle,
     Taken,
     Void,
+    account_of,
 )
-from actors.wallet.wallet import Wallet
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
@@ -58,14 +63,19 @@ GATHER_MAX_SECONDS = 0.003
 COMPANY_SECONDS = 0.002
 # Answers to be kept under idempotency keys make a batch heavy: past this, the next takes the rest.
 ANSWER_BYTES_MAX = 2 * 1024 * 1024
+# What nobody waits for is owed and is taken above this too; who asks is counted by `Wallets`.
+CAPACITY = DEFAULT_CAPACITY
 BACKOFF_FIRST_SECONDS = 0.05
 BACKOFF_MAX_SECONDS = 1.0
 
-Work = tuple[Wallet, Envelope[Message]]
+Work = Envelope[Message]
 
 
-class LedgerWriter:
-    """Applies what wallets have waiting, in batches, until stopped."""
+class LedgerWriter(Actor[Message]):
+    """Applies what is said of accounts, in batches; each account's messages in their order."""
+
+    kind: ClassVar[str] = "ledger"
+    mailbox: Lanes[Message]
 
     def __init__(
         self,
@@ -76,16 +86,15 @@ class LedgerWriter:
         metrics: Metrics,
         patience_seconds: float = 5.0,
     ) -> None:
+        mailbox = Lanes(
+            clock, capacity=CAPACITY, lane_of=account_of, company_seconds=COMPANY_SECONDS
+        )
+        super().__init__(clock=clock, metrics=metrics, mailbox=mailbox)
+        self.log = EventLog("actors.wallet.writer")
         self._database = database
         self._identity = identity
-        self._clock = clock
-        self._metrics = metrics
         self._patience_seconds = patience_seconds
-        self._log = EventLog("actors.wallet.writer")
-        self._ready: deque[Wallet] = deque()
         self._batch: list[Work] = []  # under way
-        self._wake = asyncio.Event()  # something shall be applied now
-        self._departure: asyncio.TimerHandle | None = None  # of what waits for company
         self._session: Session | None = None
         # How long the oldest hold or settlement has waited that the last batch had no room for.
         self.backlog_seconds = 0.0
@@ -93,37 +102,17 @@ class LedgerWriter:
 
     def __repr__(self) -> str:
         state = "connected" if self._session is not None else "unconnected"
-        return (
-            f"<LedgerWriter {state} {len(self._batch)} under way {len(self._ready)} wallets ready>"
-        )
-
-    def submit(self, wallet: Wallet, envelope: Envelope[Message]) -> None:
-        """Put a message in a wallet's mailbox and the wallet in line."""
-        wallet.waiting.append(envelope)
-        if not wallet.is_ready:
-            wallet.is_ready = True
-            self._ready.append(wallet)
-        if envelope.reply is not None:
-            self._wake.set()
-        elif self._departure is None and not self._wake.is_set():
-            loop = asyncio.get_running_loop()
-            self._departure = loop.call_later(COMPANY_SECONDS, self._depart)
-
-    def _depart(self) -> None:
-        self._departure = None
-        if self._ready:
-            self._wake.set()
+        return f"<LedgerWriter {state} {len(self._batch)} under way {len(self.mailbox)} waiting>"
 
     @property
     def is_idle(self) -> bool:
         """Nothing waits and nothing is under way."""
-        return not self._ready and not self._batch
+        return not self.mailbox and not self._batch
 
     def unsettled(self) -> set[UUID]:
         """Ids of calls whose hold or settlement is waiting or under way."""
-        waiting = [e for wallet in self._ready for e in wallet.waiting]
-        waiting += [e for _, e in self._batch]
-        return {e.message.facts.call_id for e in waiting if not isinstance(e.message, Barrier)}
+        messages = (e.message for e in chain(self.mailbox, self._batch))
+        return {m.facts.call_id for m in messages if not isinstance(m, Barrier)}
 
     async def run(self) -> None:
         """Apply batches until cancelled."""
@@ -133,32 +122,29 @@ class LedgerWriter:
                     await self._finish(self._batch)
                     size, self._batch = len(self._batch), []
                     if size >= CROWD:
-                        await self._clock.sleep(min(size * GATHER_PER_MESSAGE, GATHER_MAX_SECONDS))
-                await self._wake.wait()
+                        await self.clock.sleep(min(size * GATHER_PER_MESSAGE, GATHER_MAX_SECONDS))
+                await self.mailbox.ready()
                 self._batch = self._gather()
-                if not self._ready:
-                    self._wake.clear()
         finally:
+            # The mailbox stays open: nobody who waits may be told that no money was moved, and what
+            # is still said of calls that end is recovery's to find.
             await self._drop_session()
 
     def _gather(self) -> list[Work]:
-        """Take one message of each ready wallet in turn: no account can keep the others waiting."""
+        """Take what waits, an account after the other, as far as one transaction goes."""
         taken: list[Work] = []
         answer_bytes = 0
-        while self._ready and len(taken) < BATCH_MAX and answer_bytes < ANSWER_BYTES_MAX:
-            wallet = self._ready.popleft()
-            envelope = wallet.waiting.popleft()
+        while len(taken) < BATCH_MAX and answer_bytes < ANSWER_BYTES_MAX:
+            envelope = self.mailbox.take_next()
+            if envelope is None:
+                break
             if not _is_given_up(envelope):  # else nobody would take the money, and others want it
-                taken.append((wallet, envelope))
+                taken.append(envelope)
             kept = _kept(envelope.message)
             if kept is not None:
                 answer_bytes += len(kept.body)
-            if wallet.waiting:
-                self._ready.append(wallet)
-            else:
-                wallet.is_ready = False
-        left = self._ready[0].waiting[0].put_at if self._ready else None
-        self.backlog_seconds = 0.0 if left is None else self._clock.monotonic() - left
+        left = self.mailbox.next()
+        self.backlog_seconds = 0.0 if left is None else self.clock.monotonic() - left.put_at
         return taken
 
     async def _finish(self, work: list[Work]) -> None:
@@ -172,24 +158,23 @@ class LedgerWriter:
                     return
             except StoreUnavailable as error:
                 await self._drop_session()
-                self._metrics.ledger_retry()
-                self._log.warning("ledger_unreachable", error=str(error), waiting=len(work))
+                self.metrics.ledger_retry()
+                self.log.warning("ledger_unreachable", error=str(error), waiting=len(work))
                 self._give_up_holds(work)
                 is_repeat = True
-                await self._clock.sleep(backoff)
+                await self.clock.sleep(backoff)
                 backoff = min(2 * backoff, BACKOFF_MAX_SECONDS)
-            except Exception as error:  # noqa: BLE001 - one bad message must not stop the others
+            except Exception as error:  # one bad message must not stop the others
                 await self._drop_session()
-                self._log.error(
+                self.log.error(
                     "ledger_batch_failed", exc_info=True, error=repr(error), size=len(work)
                 )
                 if len(work) == 1:
-                    wallet, envelope = work[0]
-                    if _kept(envelope.message) is None:
+                    if _kept(work[0].message) is None:
                         self._set_aside(work[0])
                         return
                     # Better to forget the answer than to leave the call unsettled.
-                    work = [(wallet, _without_answer(envelope))]
+                    work = [_without_answer(work[0])]
                     continue
                 for one in work:
                     await self._finish([one])
@@ -197,12 +182,12 @@ class LedgerWriter:
 
     async def _apply(self, work: list[Work], *, is_repeat: bool) -> list[Work]:
         """Apply `work` in one transaction; return what is to be applied in another."""
-        holds = [(wallet, e, e.message) for wallet, e in work if isinstance(e.message, Hold)]
-        settlements = [e.message for _, e in work if isinstance(e.message, Settle | Void)]
+        holds = [(e, e.message) for e in work if isinstance(e.message, Hold)]
+        settlements = [e.message for e in work if isinstance(e.message, Settle | Void)]
         batch = Batch(
             settlements=settlements,
-            holds=[message for _, _, message in holds],
-            records=[e.message for _, e in work if isinstance(e.message, Record)],
+            holds=[message for _, message in holds],
+            records=[e.message for e in work if isinstance(e.message, Record)],
         )
         left: list[Work] = []
         if len(batch):
@@ -210,48 +195,52 @@ class LedgerWriter:
                 session = await self._database.session()
                 self._session = session
                 await take_over(session, self._identity.first_id)
-            started = self._clock.monotonic()
+            started = self.clock.monotonic()
             signed = self._identity.id
             applied = await apply(self._session, signed, batch)
-            self._metrics.ledger_batch(size=len(batch), seconds=self._clock.monotonic() - started)
+            self.metrics.ledger_batch(size=len(batch), seconds=self.clock.monotonic() - started)
             for account_id, (balance, held) in applied.balances.items():
                 self.on_balance(account_id, balance - held)
             self._look_for_late(batch, applied, is_repeat=is_repeat)
             if applied.is_buried:
-                await sign_on_again(self._session, self._identity, signed, self._metrics)
-                left = [(wallet, e) for wallet, e, _ in holds if not _is_given_up(e)]
-                work = [one for one in work if not isinstance(one[1].message, Hold)]
+                await sign_on_again(self._session, self._identity, signed, self.metrics)
+                left = [e for e, _ in holds if not _is_given_up(e)]
+                work = [e for e in work if not isinstance(e.message, Hold)]
             else:
                 self._answer_holds(holds, applied)
         if work:
             self._report(work)
-        for _, envelope in work:
+        for envelope in work:
             if isinstance(envelope.message, Barrier):
                 envelope.answer(None)
         return left
 
-    def _answer_holds(
-        self, holds: list[tuple[Wallet, Envelope[Message], Hold]], applied: Applied
-    ) -> None:
-        for seq, (wallet, envelope, hold) in enumerate(holds):
+    def _answer_holds(self, holds: list[tuple[Work, Hold]], applied: Applied) -> None:
+        for seq, (envelope, hold) in enumerate(holds):
             reason = applied.refused.get(seq)
             if reason is not None:
-                self._metrics.hold_refused(reason)
+                self.metrics.hold_refused(reason)
                 envelope.answer(Refused(reason=reason))
             elif seq in applied.taken:
                 envelope.answer(Taken(applied.taken[seq]))
-            elif not envelope.answer(Granted(amount_nano_usd=hold.amount_nano_usd)):
-                # The client left while the hold was being made: what nobody accepted goes back.
-                self._void(wallet, hold)
+            else:
+                granted = Granted(amount_nano_usd=hold.amount_nano_usd)
+                if not envelope.answer(granted):  # the client left while the hold was being made
+                    self.take_back(hold, granted)
+
+    def take_back(self, message: Message, answer: object) -> None:
+        """A hold that was granted and that nobody accepted goes back."""
+        if isinstance(message, Hold) and isinstance(answer, Granted):
+            self.tell(_void_of(message))
 
     def _report(self, work: list[Work]) -> None:
-        now = self._clock.monotonic()
-        for _, envelope in work:
+        now = self.clock.monotonic()
+        for envelope in work:
             if isinstance(envelope.message, Hold):
-                self._metrics.hold_latency(now - envelope.put_at)
+                self.metrics.hold_latency(now - envelope.put_at)
             elif isinstance(envelope.message, Settle):
-                self._metrics.settle_latency(now - envelope.put_at)
-        self._metrics.mailbox(actor="ledger", depth=len(work), wait_seconds=now - work[0][1].put_at)
+                self.metrics.settle_latency(now - envelope.put_at)
+        self.metrics.mailbox(actor="ledger", depth=len(work), wait_seconds=now - work[0].put_at)
 
     def _look_for_late(self, batch: Batch, applied: Applied, *, is_repeat: bool) -> None:
         """Say which calls recovery had settled, by mistake, and which somebody else had."""
@@ -260,35 +249,30 @@ class LedgerWriter:
             if call_id in applied.settled or isinstance(settlement, Void) or settlement.is_recovery:
                 continue
             if call_id in applied.corrected:
-                self._metrics.settlement_corrected()
-                self._log.warning("recovery_corrected", call=call_id.hex)
+                self.metrics.settlement_corrected()
+                self.log.warning("recovery_corrected", call=call_id.hex)
             elif not is_repeat:  # else it may have been this batch that settled it
-                self._metrics.settle_noop()
-                self._log.warning("settled_already", call=call_id.hex)
+                self.metrics.settle_noop()
+                self.log.warning("settled_already", call=call_id.hex)
 
     def _give_up_holds(self, work: list[Work]) -> None:
         """Tell holds that have waited too long; a hold already sent may stand, so it is voided."""
-        limit = self._clock.monotonic() - self._patience_seconds
-        for place, (wallet, envelope) in enumerate(work):
+        limit = self.clock.monotonic() - self._patience_seconds
+        for place, envelope in enumerate(work):
             message = envelope.message
             if isinstance(message, Hold) and (envelope.put_at <= limit or _is_given_up(envelope)):
                 envelope.fail(LedgerUnavailable())
-                work[place] = (wallet, Envelope(_void_of(message), envelope.put_at, None))
+                work[place] = Envelope(_void_of(message), envelope.put_at, None)
             elif isinstance(message, Barrier) and envelope.put_at <= limit:
                 envelope.fail(LedgerUnavailable())
-        for wallet in self._ready:
-            for envelope in wallet.waiting:
-                if isinstance(envelope.message, Hold | Barrier) and envelope.put_at <= limit:
-                    envelope.fail(LedgerUnavailable())
-
-    def _void(self, wallet: Wallet, hold: Hold) -> None:
-        self.submit(wallet, Envelope(_void_of(hold), self._clock.monotonic(), None))
+        for envelope in self.mailbox:
+            if isinstance(envelope.message, Hold | Barrier) and envelope.put_at <= limit:
+                envelope.fail(LedgerUnavailable())
 
     def _set_aside(self, work: Work) -> None:
         """Give up on one message that the database refuses for what it says."""
-        message = work[1].message
-        self._log.error("ledger_message_refused", ledger_message=repr(message))
-        work[1].fail(LedgerUnavailable())
+        self.log.error("ledger_message_refused", ledger_message=repr(work.message))
+        work.fail(LedgerUnavailable())
 
     async def _drop_session(self) -> None:
         session, self._session = self._session, None

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from actors.actor import Actor
-from actors.mailbox import ActorStopped, MailboxFull
+from actors.mailbox import ActorStopped, Mailbox, MailboxFull
 from metrics.prometheus import Metrics
 from tests.support.aio import run
 from tests.support.clock import FakeClock
@@ -21,7 +21,8 @@ class Adder(Actor[int]):
     kind = "adder"
 
     def __init__(self, capacity: int = 10) -> None:
-        super().__init__(clock=FakeClock(), metrics=Metrics(), capacity=capacity)
+        clock = FakeClock()
+        super().__init__(clock=clock, metrics=Metrics(), mailbox=Mailbox(clock, capacity=capacity))
         self.total = 0
         self.returned: list[int] = []
 
@@ -31,7 +32,7 @@ class Adder(Actor[int]):
         self.total += message
         return self.total
 
-    def take_back(self, answer: int) -> None:
+    def take_back(self, message: int, answer: int) -> None:
         self.returned.append(answer)
 
 

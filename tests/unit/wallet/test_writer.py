@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 
 from actors.store.database import StatementRefused
+from actors.wallet import writer
 from actors.wallet.messages import LedgerUnavailable
 from actors.wallet.wallets import HOLD_SECONDS, HoldRefused
 from actors.wallet.writer import CROWD, GATHER_MAX_SECONDS
@@ -43,6 +44,25 @@ def test_messages_that_wait_share_a_transaction() -> None:
             b.ledger.gate.set()
             await asyncio.gather(*waiting)
             assert len(b.ledger.batches) <= 2
+
+    run(main())
+
+
+def test_more_askers_than_the_mailbox_takes_are_told_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(writer, "CAPACITY", 2)
+
+    async def main() -> None:
+        async with bank(balance=10_000) as b:
+            b.wallets.note_balance(ACCOUNT, 10_000)
+            waiting = [asyncio.ensure_future(b.wallets.hold(hold(n))) for n in range(2)]
+            await asyncio.sleep(0)
+            for refused in (b.wallets.hold(hold(2)), b.wallets.settled(ACCOUNT)):
+                with pytest.raises(LedgerUnavailable):
+                    await refused
+            await asyncio.gather(*waiting)
+            await b.wallets.hold(hold(3))
 
     run(main())
 
@@ -352,7 +372,7 @@ def test_corrected_calls_are_counted_and_said(expect_log: Callable[..., None]) -
             await b.wallets.settled(ACCOUNT)
             assert b.ledger.balances == {ACCOUNT: 750}
             assert await b.wallets.available(ACCOUNT) == 750
-            page = b.writer._metrics.render("text/plain")[0].decode()
+            page = b.writer.metrics.render("text/plain")[0].decode()
             assert "gw_recoveries_corrected_total 1.0" in page
             assert "gw_settle_noops_total 0.0" in page
             assert b.ledger.faults() == []
