@@ -18,8 +18,8 @@ import asyncio
 from typing import Any, ClassVar, Generic, TypeVar
 
 from actors.clock import Clock
+from actors.deadlines import Patience
 from actors.mailbox import Envelope, Mailbox
-from actors.patience import Patience
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
@@ -63,7 +63,7 @@ class Actor(Generic[M]):
         reply = asyncio.get_running_loop().create_future()
         self.mailbox.put(message, reply)
         if patience is not None:
-            patience.watch(reply)
+            patience.begin(reply)
         try:
             return await reply
         except asyncio.CancelledError:
@@ -71,6 +71,9 @@ class Actor(Generic[M]):
             if reply.done() and not reply.cancelled() and reply.exception() is None:
                 self.take_back(message, reply.result())
             raise
+        finally:
+            if patience is not None:
+                patience.end(reply)
 
     def try_ask(self, message: M) -> Any:
         """Have a message answered now; None when others wait before it, or nobody: then `ask`.

@@ -17,7 +17,7 @@ import aiopg
 import psycopg2
 from psycopg2 import extensions
 
-from actors.patience import Patience
+from actors.deadlines import Patience
 from actors.store.dsn import connection_parameters
 from actors.store.errors import StoreError, StoreUnavailable, from_psycopg
 
@@ -47,7 +47,7 @@ class _Aiopg(aiopg.Connection):
         tell from a real cancellation. Here it stays psycopg2's QueryCanceledError.
         """
         self._ready(self._weakref)
-        self._patience.watch(waiter)
+        self._patience.begin(waiter)
         try:
             await waiter
         except (asyncio.CancelledError, TimeoutError):
@@ -55,6 +55,7 @@ class _Aiopg(aiopg.Connection):
             raise
         finally:
             self._waiter = None
+            self._patience.end(waiter)
 
     @staticmethod
     def _ready(weak_self: ref[Any]) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 
 from actors.clock import Clock
+from actors.deadlines import Patience
 from actors.mailbox import MailboxFull
-from actors.patience import Patience
 from actors.store.database import Database
 from actors.store.waiting import in_time
 from actors.sweep import Sweep

@@ -13,6 +13,7 @@ from typing import Any
 
 from actors.channel import Lease
 from actors.clock import Clock
+from actors.deadlines import TimeLimit
 from actors.router import Candidate
 from channels.dialects.dialect import Meter
 from channels.dialects.error_body import ErrorMembers, error_members
@@ -43,7 +44,6 @@ from gw.calls.blocks import EventBlocks
 from gw.calls.call import ChatCall
 from gw.calls.running import Running
 from gw.calls.speech import Speech, TranslatedFraming
-from gw.calls.time_limit import TimeLimit
 from gw.calls.tokens import TokenBill
 from gw.calls.unreadable import unreadable
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from actors.clock import Clock
+from actors.deadlines import TimeLimits
 from actors.directory import ChannelDirectory
 from actors.failover import NoAnswer
 from actors.health import Verdict
@@ -28,7 +29,6 @@ from gw.calls.ending import SUCCESS, Ending, ending_of_failure, ending_of_refusa
 from gw.calls.estimate import estimate
 from gw.calls.relay import Relay
 from gw.calls.running import Running
-from gw.calls.time_limit import TimeLimits
 from gw.calls.tokens import TokenBill
 from gw.calls.tools import channels_for
 from gw.config.config import Precharge

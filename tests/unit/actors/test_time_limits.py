@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gw.calls.time_limit import TimeLimit, TimeLimits
+from actors.deadlines import TimeLimit, TimeLimits
 from tests.support.aio import jump
 
 
