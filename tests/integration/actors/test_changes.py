@@ -10,7 +10,7 @@ from actors.changes import HEARD_CHANNEL, ChangeFeed, heard_by_all
 from actors.identity import ProcessIdentity, sign_on
 from actors.store.database import Database
 from gw.accounts import store
-from tests.support.aio import eventually, run
+from tests.support.aio import eventually
 from tests.support.clock import FakeClock
 
 
@@ -49,76 +49,63 @@ async def gateway(
             await asyncio.wait([answering])
 
 
-def test_nobody_is_waited_for_where_nobody_lives(database_url: str) -> None:
-    async def main() -> None:
-        async with Database(database_url) as database:
-            assert await heard_by_all(database, token="t", patience_seconds=30)
-
-    run(main())
+async def test_nobody_is_waited_for_where_nobody_lives(database_url: str) -> None:
+    async with Database(database_url) as database:
+        assert await heard_by_all(database, token="t", patience_seconds=30)
 
 
-def test_answer_comes_after_the_change_has_been_heard(database_url: str) -> None:
-    async def main() -> None:
-        async with (
-            Database(database_url) as database,
-            gateway(database_url, "proc_a") as a,
-            gateway(database_url, "proc_b") as b,
-        ):
-            account = await store.create(database, "tests")
-            for number in range(20):
-                await store.set_enabled(database, account.id, enabled=number % 2 == 0)
-                assert await heard_by_all(database, token=f"t{number}", patience_seconds=30)
-                expected = [f"account:{account.id}"] * (number + 2)  # its making was the first
-                assert a == b == expected
-
-    run(main())
+async def test_answer_comes_after_the_change_has_been_heard(database_url: str) -> None:
+    async with (
+        Database(database_url) as database,
+        gateway(database_url, "proc_a") as a,
+        gateway(database_url, "proc_b") as b,
+    ):
+        account = await store.create(database, "tests")
+        for number in range(20):
+            await store.set_enabled(database, account.id, enabled=number % 2 == 0)
+            assert await heard_by_all(database, token=f"t{number}", patience_seconds=30)
+            expected = [f"account:{account.id}"] * (number + 2)  # its making was the first
+            assert a == b == expected
 
 
-def test_echo_comes_back_to_its_process_alone_after_the_changes_before(database_url: str) -> None:
-    async def main() -> None:
-        feeds: list[ChangeFeed] = []
-        async with (
-            Database(database_url) as database,
-            gateway(database_url, "proc_a", feeds=feeds) as a,
-            gateway(database_url, "proc_b", feeds=feeds) as b,
-        ):
-            account = await store.create(database, "tests")
-            said_at = FakeClock().monotonic()
-            for feed in feeds:
-                await feed.say()
-            expected = [f"account:{account.id}", f"heard {said_at}"]
-            await eventually(lambda: a == b == expected)
-
-    run(main())
-
-
-def test_process_that_dies_meanwhile_is_waited_for_no_longer(database_url: str) -> None:
-    async def main() -> None:
-        async with Database(database_url) as database, gateway(database_url, "proc_a"):
-            await beat(database, "proc_that_dies")
-            answered = asyncio.Event()
-            listener = await database.listen(HEARD_CHANNEL, lambda _: answered.set(), lambda: None)
-            asked = asyncio.create_task(heard_by_all(database, token="t"))
-            await answered.wait()  # by the other
-            await database.execute(
-                "UPDATE processes SET heartbeat_at = now() - interval '1 minute'"
-                " WHERE id = 'proc_that_dies'"
-            )
-            assert await asked
-            await listener.close()
-
-    run(main())
+async def test_echo_comes_back_to_its_process_alone_after_the_changes_before(
+    database_url: str,
+) -> None:
+    feeds: list[ChangeFeed] = []
+    async with (
+        Database(database_url) as database,
+        gateway(database_url, "proc_a", feeds=feeds) as a,
+        gateway(database_url, "proc_b", feeds=feeds) as b,
+    ):
+        account = await store.create(database, "tests")
+        said_at = FakeClock().monotonic()
+        for feed in feeds:
+            await feed.say()
+        expected = [f"account:{account.id}", f"heard {said_at}"]
+        await eventually(lambda: a == b == expected)
 
 
-def test_silent_process_is_not_waited_for_without_end(database_url: str) -> None:
-    async def main() -> None:
-        async with Database(database_url) as database, gateway(database_url, "proc_a"):
-            await beat(database, "proc_that_hangs")
-            assert not await heard_by_all(database, token="t", patience_seconds=0.1)
-            await database.execute(
-                "UPDATE processes SET heartbeat_at = now() - interval '1 minute'"
-                " WHERE id = 'proc_that_hangs'"
-            )
-            assert await heard_by_all(database, token="u", patience_seconds=30)
+async def test_process_that_dies_meanwhile_is_waited_for_no_longer(database_url: str) -> None:
+    async with Database(database_url) as database, gateway(database_url, "proc_a"):
+        await beat(database, "proc_that_dies")
+        answered = asyncio.Event()
+        listener = await database.listen(HEARD_CHANNEL, lambda _: answered.set(), lambda: None)
+        asked = asyncio.create_task(heard_by_all(database, token="t"))
+        await answered.wait()  # by the other
+        await database.execute(
+            "UPDATE processes SET heartbeat_at = now() - interval '1 minute'"
+            " WHERE id = 'proc_that_dies'"
+        )
+        assert await asked
+        await listener.close()
 
-    run(main())
+
+async def test_silent_process_is_not_waited_for_without_end(database_url: str) -> None:
+    async with Database(database_url) as database, gateway(database_url, "proc_a"):
+        await beat(database, "proc_that_hangs")
+        assert not await heard_by_all(database, token="t", patience_seconds=0.1)
+        await database.execute(
+            "UPDATE processes SET heartbeat_at = now() - interval '1 minute'"
+            " WHERE id = 'proc_that_hangs'"
+        )
+        assert await heard_by_all(database, token="u", patience_seconds=30)

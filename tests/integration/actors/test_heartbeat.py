@@ -6,45 +6,40 @@ from actors.store.database import Database
 from actors.wallet.verify import verify
 from tests.integration.actors.process import process
 from tests.integration.money import ACCOUNT, open_account
-from tests.support.aio import run
 
 
-def test_hold_that_is_being_settled_is_left_alone_and_the_others_are_reported(
+async def test_hold_that_is_being_settled_is_left_alone_and_the_others_are_reported(
     database_url: str,
 ) -> None:
-    async def main() -> None:
-        async with Database(database_url) as database, process(database_url) as mine:
-            await open_account(database, 1000)
-            calls = [await mine.hold(100) for _ in range(3)]
-            for facts in calls:
-                mine.lives(facts, 7)
-            ending = str(calls[1].call_id)
-            async with database.transaction() as settlement:
-                await settlement.execute("DELETE FROM holds WHERE call_id = %s", (ending,))
-                await mine.heartbeat.beat()  # would wait for the row above, and that one for ours
-                said = await mine.database.fetch_all(
-                    "SELECT delivered::json ->> 'cost' FROM holds ORDER BY created_at"
-                )
-                assert [cost for (cost,) in said] == ["7", None, "7"]
-                await settlement.execute("ROLLBACK")
-                await settlement.execute("BEGIN")
-            for facts in calls:
-                mine.settle(facts, 7)
-            await mine.wallets.settled(ACCOUNT)
-            assert (await verify(database)).faults == []
-
-    run(main())
-
-
-def test_process_is_signed_on_with_its_age_by_the_clock_of_the_database(database_url: str) -> None:
-    async def main() -> None:
-        async with Database(database_url) as database, process(database_url, pid=77) as mine:
-            await mine.heartbeat.beat()
-            row = await database.fetch_one(
-                "SELECT host, boot_id, pid, now() - heartbeat_at < interval '5 minutes'"
-                " FROM processes WHERE id = %s",
-                (mine.identity.id,),
+    async with Database(database_url) as database, process(database_url) as mine:
+        await open_account(database, 1000)
+        calls = [await mine.hold(100) for _ in range(3)]
+        for facts in calls:
+            mine.lives(facts, 7)
+        ending = str(calls[1].call_id)
+        async with database.transaction() as settlement:
+            await settlement.execute("DELETE FROM holds WHERE call_id = %s", (ending,))
+            await mine.heartbeat.beat()  # would wait for the row above, and that one for ours
+            said = await mine.database.fetch_all(
+                "SELECT delivered::json ->> 'cost' FROM holds ORDER BY created_at"
             )
-            assert row == ("here", "boot", 77, True)
+            assert [cost for (cost,) in said] == ["7", None, "7"]
+            await settlement.execute("ROLLBACK")
+            await settlement.execute("BEGIN")
+        for facts in calls:
+            mine.settle(facts, 7)
+        await mine.wallets.settled(ACCOUNT)
+        assert (await verify(database)).faults == []
 
-    run(main())
+
+async def test_process_is_signed_on_with_its_age_by_the_clock_of_the_database(
+    database_url: str,
+) -> None:
+    async with Database(database_url) as database, process(database_url, pid=77) as mine:
+        await mine.heartbeat.beat()
+        row = await database.fetch_one(
+            "SELECT host, boot_id, pid, now() - heartbeat_at < interval '5 minutes'"
+            " FROM processes WHERE id = %s",
+            (mine.identity.id,),
+        )
+        assert row == ("here", "boot", 77, True)

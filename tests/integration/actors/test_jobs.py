@@ -27,7 +27,6 @@ from tests.integration.actors.process import (
     silence,
 )
 from tests.integration.money import ACCOUNT, PROCESS, open_account
-from tests.support.aio import run
 
 ExpectLog = Callable[..., None]
 JOB = "job_1"
@@ -50,155 +49,134 @@ async def begin(process: Process, job_id: str = JOB, claim: Claim | None = None)
     return facts
 
 
-def test_job_outlives_its_process_and_is_ended_by_another_once(
+async def test_job_outlives_its_process_and_is_ended_by_another_once(
     database_url: str, expect_log: ExpectLog
 ) -> None:
     expect_log("settled_already")
 
-    async def main() -> None:
-        async with ledger_of(database_url) as database:
-            async with process(database_url, "proc_dead", pid=GONE) as dead:
-                facts = await begin(dead)
-            await silence(database, "proc_dead", 3600.0)
-            await age_holds(database, 3600.0)
-            gone = frozenset({GONE})
-            async with (
-                process(database_url, gone_pids=gone) as judge,
-                process(database_url, "proc_other", gone_pids=gone) as other,
-            ):
-                assert await judge.recovery.sweep() == 0
-                assert "proc_dead" not in await process_ids(database)
-                assert (await verify(database)).faults == []
-                assert await read_balance(database, ACCOUNT) == (10_000, 100)
+    async with ledger_of(database_url) as database:
+        async with process(database_url, "proc_dead", pid=GONE) as dead:
+            facts = await begin(dead)
+        await silence(database, "proc_dead", 3600.0)
+        await age_holds(database, 3600.0)
+        gone = frozenset({GONE})
+        async with (
+            process(database_url, gone_pids=gone) as judge,
+            process(database_url, "proc_other", gone_pids=gone) as other,
+        ):
+            assert await judge.recovery.sweep() == 0
+            assert "proc_dead" not in await process_ids(database)
+            assert (await verify(database)).faults == []
+            assert await read_balance(database, ACCOUNT) == (10_000, 100)
 
-                for ended_by, cost in ((other, 130), (judge, 70)):
-                    found = await ended_by.wallets.open_job(JOB)
-                    assert (found is None) == (ended_by is judge)
-                    ended_by.settle(facts if found is None else found.facts, cost)
-                    await ended_by.wallets.settled(ACCOUNT)
-            assert await rows_of(database, facts.call_id) == [("success", None, 130)]
-            assert await read_balance(database, ACCOUNT) == (10_000 - 130, 0)
-            assert not await jobs.hand_over(database, facts.call_id)
-
-    run(main())
+            for ended_by, cost in ((other, 130), (judge, 70)):
+                found = await ended_by.wallets.open_job(JOB)
+                assert (found is None) == (ended_by is judge)
+                ended_by.settle(facts if found is None else found.facts, cost)
+                await ended_by.wallets.settled(ACCOUNT)
+        assert await rows_of(database, facts.call_id) == [("success", None, 130)]
+        assert await read_balance(database, ACCOUNT) == (10_000 - 130, 0)
+        assert not await jobs.hand_over(database, facts.call_id)
 
 
-def test_process_that_is_killed_leaves_its_jobs_and_not_what_it_was_submitting(
+async def test_process_that_is_killed_leaves_its_jobs_and_not_what_it_was_submitting(
     database_url: str, expect_log: ExpectLog
 ) -> None:
     expect_log("calls_recovered")
     holder = [sys.executable, "-m", "tests.integration.actors.job_holder", database_url]
 
-    async def main() -> None:
-        async with ledger_of(database_url) as database:
-            with subprocess.Popen(holder, stdout=subprocess.PIPE) as child:  # noqa: ASYNC220
-                try:
-                    assert child.stdout is not None
-                    assert await asyncio.to_thread(child.stdout.readline) == b"ready\n"
-                finally:
-                    child.kill()
-            async with process(database_url, gone_pids=frozenset({child.pid})) as judge:
-                assert await judge.recovery.sweep() == 1
-                assert await jobs.read_open_job(database, "job_submitting") is None
-                found = await jobs.read_open_job(database, "job_begun")
-                assert found is not None
-                assert (await verify(database)).faults == []
-                judge.wallets.void(found.facts)
-                await judge.wallets.settled(ACCOUNT)
-            assert await open_holds(database) == 0
-            assert await read_balance(database, ACCOUNT) == (10_000, 0)
-
-    run(main())
+    async with ledger_of(database_url) as database:
+        with subprocess.Popen(holder, stdout=subprocess.PIPE) as child:  # noqa: ASYNC220
+            try:
+                assert child.stdout is not None
+                assert await asyncio.to_thread(child.stdout.readline) == b"ready\n"
+            finally:
+                child.kill()
+        async with process(database_url, gone_pids=frozenset({child.pid})) as judge:
+            assert await judge.recovery.sweep() == 1
+            assert await jobs.read_open_job(database, "job_submitting") is None
+            found = await jobs.read_open_job(database, "job_begun")
+            assert found is not None
+            assert (await verify(database)).faults == []
+            judge.wallets.void(found.facts)
+            await judge.wallets.settled(ACCOUNT)
+        assert await open_holds(database) == 0
+        assert await read_balance(database, ACCOUNT) == (10_000, 0)
 
 
-def test_living_process_neither_ends_its_jobs_as_leaks_nor_waits_for_them(
+async def test_living_process_neither_ends_its_jobs_as_leaks_nor_waits_for_them(
     database_url: str,
 ) -> None:
-    async def main() -> None:
-        async with ledger_of(database_url) as database, process(database_url) as mine:
-            await begin(mine)
-            await age_holds(database, 3600.0)
-            await mine.recovery.sweep()
-            assert await open_holds(database) == 1
-            assert await mine.heartbeat.open_holds() == 0
-            assert await ledger.read_holds_summary(database) == (1, 0.0)
-
-    run(main())
+    async with ledger_of(database_url) as database, process(database_url) as mine:
+        await begin(mine)
+        await age_holds(database, 3600.0)
+        await mine.recovery.sweep()
+        assert await open_holds(database) == 1
+        assert await mine.heartbeat.open_holds() == 0
+        assert await ledger.read_holds_summary(database) == (1, 0.0)
 
 
-def test_recovery_that_meets_a_job_taking_over_leaves_its_hold_alone(database_url: str) -> None:
-    async def main() -> None:
-        async with ledger_of(database_url) as database, process(database_url) as mine:
-            facts = await mine.hold(100, job_id=JOB)
-            outcome = Outcome(status="interrupted", cost_nano_usd=0, created_at=2.0, latency_ms=1)
-            recovered = Settle(facts=facts, outcome=outcome, is_recovery=True)
-            session = await database.session()
-            try:
-                async with session.transaction():
-                    assert await jobs.hand_over(session, facts.call_id)
-                    late = asyncio.ensure_future(
-                        ledger.apply(database, PROCESS, Batch(settlements=[recovered]))
-                    )
-                    waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-                    while await mine.database.fetch_one(waits) == (0,):
-                        await asyncio.sleep(0.01)
-            finally:
-                await session.close()
-            applied = await late
-            assert (applied.settled, applied.corrected) == (frozenset(), frozenset())
-            assert await jobs.read_open_job(database, JOB) is not None
-            assert await rows_of(database, facts.call_id) == []
+async def test_recovery_that_meets_a_job_taking_over_leaves_its_hold_alone(
+    database_url: str,
+) -> None:
+    async with ledger_of(database_url) as database, process(database_url) as mine:
+        facts = await mine.hold(100, job_id=JOB)
+        outcome = Outcome(status="interrupted", cost_nano_usd=0, created_at=2.0, latency_ms=1)
+        recovered = Settle(facts=facts, outcome=outcome, is_recovery=True)
+        session = await database.session()
+        try:
+            async with session.transaction():
+                assert await jobs.hand_over(session, facts.call_id)
+                late = asyncio.ensure_future(
+                    ledger.apply(database, PROCESS, Batch(settlements=[recovered]))
+                )
+                waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+                while await mine.database.fetch_one(waits) == (0,):
+                    await asyncio.sleep(0.01)
+        finally:
+            await session.close()
+        applied = await late
+        assert (applied.settled, applied.corrected) == (frozenset(), frozenset())
+        assert await jobs.read_open_job(database, JOB) is not None
+        assert await rows_of(database, facts.call_id) == []
 
-    run(main())
 
-
-def test_open_job_counts_for_its_keys_spend_cap(database_url: str) -> None:
-    async def main() -> None:
-        async with ledger_of(database_url), process(database_url) as mine:
-            facts = await begin(mine)
-            with pytest.raises(HoldRefused, match="spend_cap"):
-                await mine.hold(100, cap=150)
-            mine.settle(facts, 20)
+async def test_open_job_counts_for_its_keys_spend_cap(database_url: str) -> None:
+    async with ledger_of(database_url), process(database_url) as mine:
+        facts = await begin(mine)
+        with pytest.raises(HoldRefused, match="spend_cap"):
             await mine.hold(100, cap=150)
-
-    run(main())
+        mine.settle(facts, 20)
+        await mine.hold(100, cap=150)
 
 
 ANSWER = Keep(status=200, headers=(("Content-Type", "application/json"),), body=b"{}")
 
 
 @pytest.mark.parametrize(("answer", "found"), [(None, "in_flight"), (ANSWER, "stored")])
-def test_key_of_an_open_job_stays_taken(answer: Keep | None, found: str, database_url: str) -> None:
+async def test_key_of_an_open_job_stays_taken(
+    answer: Keep | None, found: str, database_url: str
+) -> None:
     claim = Claim(key="k", fingerprint=b"f")
 
-    async def main() -> None:
-        async with ledger_of(database_url) as database, process(database_url) as mine:
-            facts = await mine.hold(100, job_id=JOB, claim=claim)
-            assert await mine.wallets.hand_over(facts, claim_end=answer)
-            await database.execute(
-                "UPDATE idempotency SET expires_at = expires_at - '1 h'::interval"
-            )
-            with pytest.raises(KeyTaken, match=found):
-                await mine.hold(100, claim=claim)
-
-    run(main())
+    async with ledger_of(database_url) as database, process(database_url) as mine:
+        facts = await mine.hold(100, job_id=JOB, claim=claim)
+        assert await mine.wallets.hand_over(facts, claim_end=answer)
+        await database.execute("UPDATE idempotency SET expires_at = expires_at - '1 h'::interval")
+        with pytest.raises(KeyTaken, match=found):
+            await mine.hold(100, claim=claim)
 
 
-def test_hold_without_a_process_or_a_job_is_found(database_url: str) -> None:
-    async def main() -> None:
-        async with ledger_of(database_url) as database, process(database_url) as mine:
-            facts = await begin(mine)
-            await database.execute("UPDATE holds SET job_id = 'job_none'")
-            (fault,) = (await verify(database)).faults
-            assert (fault["invariant"], fault["call"]) == (
-                "hold_has_a_live_call",
-                str(facts.call_id),
-            )
-            await database.execute("UPDATE holds SET job_id = NULL")
-            assert [f["invariant"] for f in (await verify(database)).faults] == [
-                "hold_has_a_live_call"
-            ]
-            mine.settle(facts, 1)
-            await mine.wallets.settled(ACCOUNT)
-
-    run(main())
+async def test_hold_without_a_process_or_a_job_is_found(database_url: str) -> None:
+    async with ledger_of(database_url) as database, process(database_url) as mine:
+        facts = await begin(mine)
+        await database.execute("UPDATE holds SET job_id = 'job_none'")
+        (fault,) = (await verify(database)).faults
+        assert (fault["invariant"], fault["call"]) == (
+            "hold_has_a_live_call",
+            str(facts.call_id),
+        )
+        await database.execute("UPDATE holds SET job_id = NULL")
+        assert [f["invariant"] for f in (await verify(database)).faults] == ["hold_has_a_live_call"]
+        mine.settle(facts, 1)
+        await mine.wallets.settled(ACCOUNT)

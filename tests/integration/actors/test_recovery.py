@@ -23,7 +23,7 @@ from tests.integration.actors.process import (
     silence,
 )
 from tests.integration.money import ACCOUNT, KEY, open_account
-from tests.support.aio import eventually, run
+from tests.support.aio import eventually
 
 ExpectLog = Callable[..., None]
 PLACE = "SELECT id, created_at FROM call_logs WHERE request_id = %s"  # of a row in the log
@@ -49,144 +49,126 @@ async def die_with_a_call(url: str, *costs: int, name: str = "proc_dead", **who:
     return facts
 
 
-def test_process_whose_pid_is_gone_is_recovered_at_once(
+async def test_process_whose_pid_is_gone_is_recovered_at_once(
     database_url: str, expect_log: ExpectLog
 ) -> None:
     expect_log("calls_recovered")
 
-    async def main() -> None:
-        async with ledger(database_url) as database:
-            facts = await die_with_a_call(database_url)
-            async with process(database_url, gone_pids=frozenset({GONE})) as judge:
-                assert await judge.recovery.sweep() == 1
-                assert await rows_of(database, facts.call_id) == [
-                    ("interrupted", "gateway_restarted", 0)
-                ]
-                assert await read_balance(database, ACCOUNT) == (10_000, 0)
-                assert "proc_dead" not in await process_ids(database)
-                assert await judge.recovery.sweep() == 0
-
-    run(main())
+    async with ledger(database_url) as database:
+        facts = await die_with_a_call(database_url)
+        async with process(database_url, gone_pids=frozenset({GONE})) as judge:
+            assert await judge.recovery.sweep() == 1
+            assert await rows_of(database, facts.call_id) == [
+                ("interrupted", "gateway_restarted", 0)
+            ]
+            assert await read_balance(database, ACCOUNT) == (10_000, 0)
+            assert "proc_dead" not in await process_ids(database)
+            assert await judge.recovery.sweep() == 0
 
 
-def test_what_was_last_reported_is_what_is_charged(
+async def test_what_was_last_reported_is_what_is_charged(
     database_url: str, expect_log: ExpectLog
 ) -> None:
     expect_log("calls_recovered")
 
-    async def main() -> None:
-        async with ledger(database_url) as database:
-            facts = await die_with_a_call(database_url, 30, 70, 250)
-            async with process(database_url, gone_pids=frozenset({GONE})) as judge:
-                assert await judge.recovery.sweep() == 1
-            assert await read_balance(database, ACCOUNT) == (10_000 - 250, 0)
-            row = await database.fetch_one(
-                "SELECT cost_nano_usd, input_tokens, output_tokens, cached_tokens, protocol, model"
-                " FROM call_logs WHERE request_id = %s",
-                (str(facts.call_id),),
-            )
-            assert row == (250, 250, 250, 1, "chat", "m")
-
-    run(main())
+    async with ledger(database_url) as database:
+        facts = await die_with_a_call(database_url, 30, 70, 250)
+        async with process(database_url, gone_pids=frozenset({GONE})) as judge:
+            assert await judge.recovery.sweep() == 1
+        assert await read_balance(database, ACCOUNT) == (10_000 - 250, 0)
+        row = await database.fetch_one(
+            "SELECT cost_nano_usd, input_tokens, output_tokens, cached_tokens, protocol, model"
+            " FROM call_logs WHERE request_id = %s",
+            (str(facts.call_id),),
+        )
+        assert row == (250, 250, 250, 1, "chat", "m")
 
 
 @pytest.mark.parametrize(
     "who", [{"host": "elsewhere"}, {"boot_id": "another"}, {"boot_id": ""}], ids=str
 )
-def test_stranger_is_recovered_after_ten_seconds_of_silence(
+async def test_stranger_is_recovered_after_ten_seconds_of_silence(
     who: dict[str, str], database_url: str, expect_log: ExpectLog
 ) -> None:
     expect_log("calls_recovered")
 
-    async def main() -> None:
-        async with ledger(database_url) as database:
-            await die_with_a_call(database_url, **who)
-            async with process(database_url, gone_pids=frozenset({GONE})) as judge:
-                await silence(database, "proc_dead", 3600.0)  # by a clock that we do not ask
-                await judge.beat_for(30)
-                assert await judge.recovery.sweep() == 0  # seen for the first time
-                await judge.beat_for(10)
-                assert await judge.recovery.sweep() == 0
-                await judge.beat_for(1)
-                assert await judge.recovery.sweep() == 1
-            assert await open_holds(database) == 0
-
-    run(main())
+    async with ledger(database_url) as database:
+        await die_with_a_call(database_url, **who)
+        async with process(database_url, gone_pids=frozenset({GONE})) as judge:
+            await silence(database, "proc_dead", 3600.0)  # by a clock that we do not ask
+            await judge.beat_for(30)
+            assert await judge.recovery.sweep() == 0  # seen for the first time
+            await judge.beat_for(10)
+            assert await judge.recovery.sweep() == 0
+            await judge.beat_for(1)
+            assert await judge.recovery.sweep() == 1
+        assert await open_holds(database) == 0
 
 
-def test_judge_whose_own_heart_has_not_beaten_for_ten_seconds_waits(
+async def test_judge_whose_own_heart_has_not_beaten_for_ten_seconds_waits(
     database_url: str, expect_log: ExpectLog
 ) -> None:
     expect_log("calls_recovered")
 
-    async def main() -> None:
-        async with ledger(database_url) as database:
-            await die_with_a_call(database_url, host="elsewhere")
-            await silence(database, "proc_dead", 3600.0)
-            async with process(database_url) as judge:
-                assert await judge.recovery.sweep() == 0
-                judge.clock.advance(30.0)  # of which it knows nothing: it has not beaten
-                await judge.beat_for(9)
-                assert await judge.recovery.sweep() == 0
-                await judge.beat_for(2)
-                assert await judge.recovery.sweep() == 1
-
-    run(main())
+    async with ledger(database_url) as database:
+        await die_with_a_call(database_url, host="elsewhere")
+        await silence(database, "proc_dead", 3600.0)
+        async with process(database_url) as judge:
+            assert await judge.recovery.sweep() == 0
+            judge.clock.advance(30.0)  # of which it knows nothing: it has not beaten
+            await judge.beat_for(9)
+            assert await judge.recovery.sweep() == 0
+            await judge.beat_for(2)
+            assert await judge.recovery.sweep() == 1
 
 
-def test_nobody_is_buried_after_an_outage(database_url: str, expect_log: ExpectLog) -> None:
+async def test_nobody_is_buried_after_an_outage(database_url: str, expect_log: ExpectLog) -> None:
     expect_log("heartbeat_missed")
     expect_log("database_lost", required=False)
 
-    async def main() -> None:
-        async with (
-            ledger(database_url) as database,
-            process(database_url) as judge,
-            process(database_url, "proc_other", host="elsewhere") as other,
-        ):
-            await judge.beat_for(60)
-            facts = await other.hold(100)
-            judge.heartbeat._database = Database("host=127.0.0.1 port=1")  # nobody listens there
-            await judge.beat_for(3)
-            judge.heartbeat._database = judge.database
-            await silence(database, "proc_other", 60.0)
-            await silence(database, "proc_judge", 60.0)
-            await judge.heartbeat.beat()  # the database is back, and we were quicker
-            for _ in range(9):
-                assert await judge.recovery.sweep() == 0
-                await judge.beat_for(1)
-            await other.heartbeat.beat()
-            await judge.beat_for(60)
+    async with (
+        ledger(database_url) as database,
+        process(database_url) as judge,
+        process(database_url, "proc_other", host="elsewhere") as other,
+    ):
+        await judge.beat_for(60)
+        facts = await other.hold(100)
+        judge.heartbeat._database = Database("host=127.0.0.1 port=1")  # nobody listens there
+        await judge.beat_for(3)
+        judge.heartbeat._database = judge.database
+        await silence(database, "proc_other", 60.0)
+        await silence(database, "proc_judge", 60.0)
+        await judge.heartbeat.beat()  # the database is back, and we were quicker
+        for _ in range(9):
             assert await judge.recovery.sweep() == 0
-            other.settle(facts, 5)
-            await other.wallets.settled(ACCOUNT)
-            assert await rows_of(database, facts.call_id) == [("success", None, 5)]
+            await judge.beat_for(1)
+        await other.heartbeat.beat()
+        await judge.beat_for(60)
+        assert await judge.recovery.sweep() == 0
+        other.settle(facts, 5)
+        await other.wallets.settled(ACCOUNT)
+        assert await rows_of(database, facts.call_id) == [("success", None, 5)]
 
-    run(main())
 
-
-def test_two_judges_at_once_settle_every_call_once(
+async def test_two_judges_at_once_settle_every_call_once(
     database_url: str, expect_log: ExpectLog
 ) -> None:
     expect_log("calls_recovered")
     expect_log("settled_already", required=False)
 
-    async def main() -> None:
-        gone = frozenset({GONE})
-        async with ledger(database_url) as database:
-            for number in range(10):
-                await die_with_a_call(database_url, 7, name=f"proc_dead_{number}")
-            async with (
-                process(database_url, "proc_b", gone_pids=gone) as b,
-                process(database_url, "proc_c", gone_pids=gone) as c,
-            ):
-                await asyncio.gather(b.recovery.sweep(), c.recovery.sweep())
-            assert await read_balance(database, ACCOUNT) == (10_000 - 70, 0)
-            assert await process_ids(database) == {"proc_test", "proc_b", "proc_c"}
-            (counted,) = await database.fetch_all("SELECT count(*) FROM call_logs")
-            assert counted == (10,)
-
-    run(main())
+    gone = frozenset({GONE})
+    async with ledger(database_url) as database:
+        for number in range(10):
+            await die_with_a_call(database_url, 7, name=f"proc_dead_{number}")
+        async with (
+            process(database_url, "proc_b", gone_pids=gone) as b,
+            process(database_url, "proc_c", gone_pids=gone) as c,
+        ):
+            await asyncio.gather(b.recovery.sweep(), c.recovery.sweep())
+        assert await read_balance(database, ACCOUNT) == (10_000 - 70, 0)
+        assert await process_ids(database) == {"proc_test", "proc_b", "proc_c"}
+        (counted,) = await database.fetch_all("SELECT count(*) FROM call_logs")
+        assert counted == (10,)
 
 
 async def take_for_dead(judge: Process) -> None:
@@ -196,96 +178,85 @@ async def take_for_dead(judge: Process) -> None:
     assert await judge.recovery.sweep() > 0
 
 
-def test_answered_call_costs_what_it_costs_though_others_had_settled_it(
+async def test_answered_call_costs_what_it_costs_though_others_had_settled_it(
     database_url: str, expect_log: ExpectLog
 ) -> None:
     expect_log("calls_recovered", "taken_for_dead", "recovery_corrected", "settled_already")
 
-    async def main() -> None:
-        async with (
-            ledger(database_url) as database,
-            process(database_url) as judge,
-            process(database_url, "proc_stalled", host="elsewhere") as stalled,
-        ):
-            more, less, cut = [await stalled.hold(100) for _ in range(3)]
-            for facts in (more, less, cut):
-                stalled.lives(facts, 20)
-            await stalled.heartbeat.beat()
-            await take_for_dead(judge)
-            assert await read_balance(database, ACCOUNT) == (10_000 - 60, 0)
-            (before,) = await database.fetch_all(PLACE, (str(more.call_id),))
+    async with (
+        ledger(database_url) as database,
+        process(database_url) as judge,
+        process(database_url, "proc_stalled", host="elsewhere") as stalled,
+    ):
+        more, less, cut = [await stalled.hold(100) for _ in range(3)]
+        for facts in (more, less, cut):
+            stalled.lives(facts, 20)
+        await stalled.heartbeat.beat()
+        await take_for_dead(judge)
+        assert await read_balance(database, ACCOUNT) == (10_000 - 60, 0)
+        (before,) = await database.fetch_all(PLACE, (str(more.call_id),))
 
-            again = await stalled.hold(100)  # under another id, which it learns of by this
-            assert stalled.identity.id == "proc_stalled.2"
-            stalled.settle(more, 500)
-            stalled.settle(less, 5)
-            await stalled.wallets.settled(ACCOUNT)
-            stalled.settle(more, 700)  # a third settlement: nothing
-            await stalled.wallets.settled(ACCOUNT)
-            assert await rows_of(database, more.call_id) == [("success", None, 500)]
-            assert await rows_of(database, less.call_id) == [("success", None, 5)]
-            assert await rows_of(database, cut.call_id) == [
-                ("interrupted", "gateway_restarted", 20)
-            ]
-            assert await database.fetch_all(PLACE, (str(more.call_id),)) == [before]
-            assert await database.fetch_all(
-                "SELECT cause, corrected_by, row_before ->> 'status', cost_before_nano_usd,"
-                " cost_after_nano_usd, booked_nano_usd FROM call_log_corrections ORDER BY id"
-            ) == [
-                ("settled_after_recovery", "proc_stalled.2", "interrupted", 20, 500, -480),
-                ("settled_after_recovery", "proc_stalled.2", "interrupted", 20, 5, 15),
-            ]
-            await stalled.heartbeat.beat()
+        again = await stalled.hold(100)  # under another id, which it learns of by this
+        assert stalled.identity.id == "proc_stalled.2"
+        stalled.settle(more, 500)
+        stalled.settle(less, 5)
+        await stalled.wallets.settled(ACCOUNT)
+        stalled.settle(more, 700)  # a third settlement: nothing
+        await stalled.wallets.settled(ACCOUNT)
+        assert await rows_of(database, more.call_id) == [("success", None, 500)]
+        assert await rows_of(database, less.call_id) == [("success", None, 5)]
+        assert await rows_of(database, cut.call_id) == [("interrupted", "gateway_restarted", 20)]
+        assert await database.fetch_all(PLACE, (str(more.call_id),)) == [before]
+        assert await database.fetch_all(
+            "SELECT cause, corrected_by, row_before ->> 'status', cost_before_nano_usd,"
+            " cost_after_nano_usd, booked_nano_usd FROM call_log_corrections ORDER BY id"
+        ) == [
+            ("settled_after_recovery", "proc_stalled.2", "interrupted", 20, 500, -480),
+            ("settled_after_recovery", "proc_stalled.2", "interrupted", 20, 5, 15),
+        ]
+        await stalled.heartbeat.beat()
+        assert await judge.recovery.sweep() == 0
+        stalled.settle(again, 5)
+        await stalled.wallets.settled(ACCOUNT)
+        assert await read_balance(database, ACCOUNT) == (10_000 - 530, 0)
+
+
+async def test_living_neighbour_that_stands_still_is_left_alone(database_url: str) -> None:
+    async with (
+        ledger(database_url),
+        process(database_url) as judge,
+        process(database_url, "proc_still", pid=2) as still,
+    ):
+        facts = await still.hold(100)
+        for _ in range(3):
             assert await judge.recovery.sweep() == 0
-            stalled.settle(again, 5)
-            await stalled.wallets.settled(ACCOUNT)
-            assert await read_balance(database, ACCOUNT) == (10_000 - 530, 0)
-
-    run(main())
+            await judge.beat_for(60)
+        still.settle(facts, 5)
+        await still.wallets.settled(ACCOUNT)
 
 
-def test_living_neighbour_that_stands_still_is_left_alone(database_url: str) -> None:
-    async def main() -> None:
-        async with (
-            ledger(database_url),
-            process(database_url) as judge,
-            process(database_url, "proc_still", pid=2) as still,
-        ):
-            facts = await still.hold(100)
-            for _ in range(3):
-                assert await judge.recovery.sweep() == 0
-                await judge.beat_for(60)
-            still.settle(facts, 5)
-            await still.wallets.settled(ACCOUNT)
-
-    run(main())
-
-
-def test_batch_under_way_ends_before_its_process_is_buried(
+async def test_batch_under_way_ends_before_its_process_is_buried(
     database_url: str, expect_log: ExpectLog
 ) -> None:
     """Its holds are seen and settled: none is left behind by a burial that was quicker."""
     expect_log("calls_recovered")
 
-    async def main() -> None:
-        async with (
-            ledger(database_url) as database,
-            process(database_url) as judge,
-            process(database_url, "proc_far", host="elsewhere") as far,
-        ):
-            assert await judge.recovery.sweep() == 0
-            await judge.beat_for(11)
-            async with database.transaction() as other:
-                await other.execute("SELECT FROM accounts FOR UPDATE")
-                holding = asyncio.ensure_future(far.hold(100))
-                await waits_for_lock(database, "ledger_apply")
-                sweeping = asyncio.ensure_future(judge.recovery.sweep())
-                await waits_for_lock(database, "process_bury")
-            await holding
-            assert await sweeping == 1
-            assert await open_holds(database) == 0
-
-    run(main())
+    async with (
+        ledger(database_url) as database,
+        process(database_url) as judge,
+        process(database_url, "proc_far", host="elsewhere") as far,
+    ):
+        assert await judge.recovery.sweep() == 0
+        await judge.beat_for(11)
+        async with database.transaction() as other:
+            await other.execute("SELECT FROM accounts FOR UPDATE")
+            holding = asyncio.ensure_future(far.hold(100))
+            await waits_for_lock(database, "ledger_apply")
+            sweeping = asyncio.ensure_future(judge.recovery.sweep())
+            await waits_for_lock(database, "process_bury")
+        await holding
+        assert await sweeping == 1
+        assert await open_holds(database) == 0
 
 
 async def waits_for_lock(database: Database, what: str) -> None:
@@ -298,106 +269,87 @@ async def waits_for_lock(database: Database, what: str) -> None:
         await asyncio.sleep(0.01)
 
 
-def test_call_that_was_refused_while_its_hold_was_granted_has_one_row(
+async def test_call_that_was_refused_while_its_hold_was_granted_has_one_row(
     database_url: str, expect_log: ExpectLog
 ) -> None:
     """Its asker was told that there is no hold; the one there is was settled by others."""
     expect_log("calls_recovered")
 
-    async def main() -> None:
-        async with (
-            ledger(database_url) as database,
-            process(database_url) as judge,
-            process(database_url, "proc_far", host="elsewhere") as far,
-        ):
-            quicker, slower = await far.hold(100), await far.hold(100)
-            far.refuse(ACCOUNT, KEY, facts=slower)
-            await far.wallets.settled(ACCOUNT)
-            await take_for_dead(judge)
-            assert await rows_of(database, quicker.call_id) == [
-                ("interrupted", "gateway_restarted", 0)
-            ]
-            far.refuse(ACCOUNT, KEY, facts=quicker)
-            for facts in (quicker, slower):
-                far.wallets.void(facts)
-            await far.wallets.settled(ACCOUNT)
-            for facts in (quicker, slower):
-                assert await rows_of(database, facts.call_id) == [("rejected", None, 0)]
-            assert await read_balance(database, ACCOUNT) == (10_000, 0)
-            assert await database.fetch_all("SELECT call_id, cause FROM call_log_corrections") == [
-                (str(quicker.call_id), "refused_after_recovery")
-            ]
-
-    run(main())
+    async with (
+        ledger(database_url) as database,
+        process(database_url) as judge,
+        process(database_url, "proc_far", host="elsewhere") as far,
+    ):
+        quicker, slower = await far.hold(100), await far.hold(100)
+        far.refuse(ACCOUNT, KEY, facts=slower)
+        await far.wallets.settled(ACCOUNT)
+        await take_for_dead(judge)
+        assert await rows_of(database, quicker.call_id) == [("interrupted", "gateway_restarted", 0)]
+        far.refuse(ACCOUNT, KEY, facts=quicker)
+        for facts in (quicker, slower):
+            far.wallets.void(facts)
+        await far.wallets.settled(ACCOUNT)
+        for facts in (quicker, slower):
+            assert await rows_of(database, facts.call_id) == [("rejected", None, 0)]
+        assert await read_balance(database, ACCOUNT) == (10_000, 0)
+        assert await database.fetch_all("SELECT call_id, cause FROM call_log_corrections") == [
+            (str(quicker.call_id), "refused_after_recovery")
+        ]
 
 
-def test_hold_of_a_process_that_left_no_row_is_settled_once_it_is_old(
+async def test_hold_of_a_process_that_left_no_row_is_settled_once_it_is_old(
     database_url: str, expect_log: ExpectLog
 ) -> None:
     expect_log("calls_recovered")
 
-    async def main() -> None:
-        async with ledger(database_url) as database, process(database_url) as judge:
-            await die_with_a_call(database_url)
-            await database.execute("DELETE FROM processes WHERE id = 'proc_dead'")
-            await judge.beat_for(11)
-            assert await judge.recovery.sweep() == 0
-            await age_holds(database, 11.0)
-            assert await judge.recovery.sweep() == 1
-
-    run(main())
+    async with ledger(database_url) as database, process(database_url) as judge:
+        await die_with_a_call(database_url)
+        await database.execute("DELETE FROM processes WHERE id = 'proc_dead'")
+        await judge.beat_for(11)
+        assert await judge.recovery.sweep() == 0
+        await age_holds(database, 11.0)
+        assert await judge.recovery.sweep() == 1
 
 
-def test_leaked_hold_of_our_own_is_settled_and_said(
+async def test_leaked_hold_of_our_own_is_settled_and_said(
     database_url: str, expect_log: ExpectLog
 ) -> None:
     expect_log("hold_leaked")
 
-    async def main() -> None:
-        async with ledger(database_url) as database, process(database_url) as mine:
-            leaked, living = await mine.hold(100), await mine.hold(100)
-            mine.lives(living, 5)
-            await age_holds(database, 59.0)
-            await mine.recovery.sweep()
-            assert await open_holds(database) == 2
-            await age_holds(database, 61.0)
-            await mine.recovery.sweep()
-            await mine.wallets.settled(ACCOUNT)
-            assert await rows_of(database, leaked.call_id) == [
-                ("interrupted", "gateway_restarted", 0)
-            ]
-            assert await open_holds(database) == 1
-            mine.settle(living, 5)
-            await mine.wallets.settled(ACCOUNT)
-
-    run(main())
+    async with ledger(database_url) as database, process(database_url) as mine:
+        leaked, living = await mine.hold(100), await mine.hold(100)
+        mine.lives(living, 5)
+        await age_holds(database, 59.0)
+        await mine.recovery.sweep()
+        assert await open_holds(database) == 2
+        await age_holds(database, 61.0)
+        await mine.recovery.sweep()
+        await mine.wallets.settled(ACCOUNT)
+        assert await rows_of(database, leaked.call_id) == [("interrupted", "gateway_restarted", 0)]
+        assert await open_holds(database) == 1
+        mine.settle(living, 5)
+        await mine.wallets.settled(ACCOUNT)
 
 
-def test_process_that_stops_in_good_order_is_forgotten(database_url: str) -> None:
-    async def main() -> None:
-        async with ledger(database_url) as database, process(database_url) as mine:
-            facts = await mine.hold(100)
-            await mine.heartbeat.leave()
-            assert "proc_judge" in await process_ids(database)  # it still holds money
-            mine.settle(facts, 1)
-            await eventually(lambda: mine.writer.is_idle)
-            await mine.heartbeat.leave()
-            assert "proc_judge" not in await process_ids(database)
-
-    run(main())
+async def test_process_that_stops_in_good_order_is_forgotten(database_url: str) -> None:
+    async with ledger(database_url) as database, process(database_url) as mine:
+        facts = await mine.hold(100)
+        await mine.heartbeat.leave()
+        assert "proc_judge" in await process_ids(database)  # it still holds money
+        mine.settle(facts, 1)
+        await eventually(lambda: mine.writer.is_idle)
+        await mine.heartbeat.leave()
+        assert "proc_judge" not in await process_ids(database)
 
 
-def test_more_calls_than_one_read_takes_are_all_recovered(
+async def test_more_calls_than_one_read_takes_are_all_recovered(
     database_url: str, expect_log: ExpectLog
 ) -> None:
     expect_log("calls_recovered")
 
-    async def main() -> None:
-        async with ledger(database_url) as database:
-            async with process(database_url, "proc_dead", pid=GONE) as dead:
-                await asyncio.gather(*(dead.hold(1) for _ in range(1200)))
-            async with process(database_url, gone_pids=frozenset({GONE})) as judge:
-                assert await judge.recovery.sweep() == 1200
-            assert await open_holds(database) == 0
-
-    run(main())
+    async with ledger(database_url) as database:
+        async with process(database_url, "proc_dead", pid=GONE) as dead:
+            await asyncio.gather(*(dead.hold(1) for _ in range(1200)))
+        async with process(database_url, gone_pids=frozenset({GONE})) as judge:
+            assert await judge.recovery.sweep() == 1200
+        assert await open_holds(database) == 0

@@ -21,7 +21,7 @@ from actors.store.database import (
     StatementTimedOut,
     StoreUnavailable,
 )
-from tests.support.aio import eventually, run
+from tests.support.aio import eventually
 
 MAKE = (
     "CREATE TABLE things ("
@@ -29,81 +29,66 @@ MAKE = (
 )
 
 
-def test_values_come_back_as_python_values(empty_url: str) -> None:
-    async def main() -> None:
-        async with Database(empty_url) as database:
-            row = await database.fetch_one(
-                "SELECT 9223372036854775807, 1.50::numeric, 'a', array['b', 'c'], NULL, true, "
-                "timestamptz '2026-01-02 03:04:05+05', '{\"a\": [1]}'::jsonb, '\\x00ff'::bytea, "
-                "'0190a0b0-0000-7000-8000-000000000001'::uuid"
-            )
-        assert row is not None
-        *plain, blob, identifier = row
-        assert plain == [
-            2**63 - 1,
-            Decimal("1.50"),
-            "a",
-            ["b", "c"],
-            None,
-            True,
-            datetime(2026, 1, 1, 22, 4, 5, tzinfo=UTC),
-            {"a": [1]},
-        ]
-        assert bytes(blob) == b"\x00\xff"
-        assert identifier == "0190a0b0-0000-7000-8000-000000000001"
-
-    run(main())
+async def test_values_come_back_as_python_values(empty_url: str) -> None:
+    async with Database(empty_url) as database:
+        row = await database.fetch_one(
+            "SELECT 9223372036854775807, 1.50::numeric, 'a', array['b', 'c'], NULL, true, "
+            "timestamptz '2026-01-02 03:04:05+05', '{\"a\": [1]}'::jsonb, '\\x00ff'::bytea, "
+            "'0190a0b0-0000-7000-8000-000000000001'::uuid"
+        )
+    assert row is not None
+    *plain, blob, identifier = row
+    assert plain == [
+        2**63 - 1,
+        Decimal("1.50"),
+        "a",
+        ["b", "c"],
+        None,
+        True,
+        datetime(2026, 1, 1, 22, 4, 5, tzinfo=UTC),
+        {"a": [1]},
+    ]
+    assert bytes(blob) == b"\x00\xff"
+    assert identifier == "0190a0b0-0000-7000-8000-000000000001"
 
 
-def test_parameters_are_taken_by_name_and_by_place(empty_url: str) -> None:
-    async def main() -> None:
-        async with Database(empty_url) as database:
-            assert await database.fetch_one("SELECT %s || %s", ("a", "%'b")) == ("a%'b",)
-            assert await database.fetch_one("SELECT %(x)s::int * 2", {"x": 21}) == (42,)
-            assert await database.fetch_one("SELECT '100%'") == ("100%",)
-            assert await database.fetch_one("SELECT 1 WHERE false") is None
-
-    run(main())
+async def test_parameters_are_taken_by_name_and_by_place(empty_url: str) -> None:
+    async with Database(empty_url) as database:
+        assert await database.fetch_one("SELECT %s || %s", ("a", "%'b")) == ("a%'b",)
+        assert await database.fetch_one("SELECT %(x)s::int * 2", {"x": 21}) == (42,)
+        assert await database.fetch_one("SELECT '100%'") == ("100%",)
+        assert await database.fetch_one("SELECT 1 WHERE false") is None
 
 
-def test_execute_tells_how_many_rows_it_touched(empty_url: str) -> None:
-    async def main() -> None:
-        async with Database(empty_url) as database:
-            await database.execute(MAKE)
-            insert = "INSERT INTO things SELECT g, g FROM generate_series(1, %s) g"
-            assert await database.execute(insert, (3,)) == 3
-            assert await database.execute("DELETE FROM things WHERE id = %s", (2,)) == 1
-            assert await database.fetch_all("INSERT INTO things VALUES (7, 7)") == []
-
-    run(main())
+async def test_execute_tells_how_many_rows_it_touched(empty_url: str) -> None:
+    async with Database(empty_url) as database:
+        await database.execute(MAKE)
+        insert = "INSERT INTO things SELECT g, g FROM generate_series(1, %s) g"
+        assert await database.execute(insert, (3,)) == 3
+        assert await database.execute("DELETE FROM things WHERE id = %s", (2,)) == 1
+        assert await database.fetch_all("INSERT INTO things VALUES (7, 7)") == []
 
 
-def test_violated_constraint_comes_with_its_name(empty_url: str) -> None:
-    async def main() -> None:
-        async with Database(empty_url, size=1) as database:
-            await database.execute(MAKE)
-            await database.execute("INSERT INTO things VALUES (1, 1)")
-            for values, name in (("1, 1", "things_pkey"), ("2, 9", "small"), ("3, NULL", "n")):
-                with pytest.raises(ConstraintViolated) as caught:
-                    await database.execute(f"INSERT INTO things VALUES ({values})")
-                assert caught.value.constraint_name == name
-                assert "DETAIL" not in str(caught.value)
-
-    run(main())
+async def test_violated_constraint_comes_with_its_name(empty_url: str) -> None:
+    async with Database(empty_url, size=1) as database:
+        await database.execute(MAKE)
+        await database.execute("INSERT INTO things VALUES (1, 1)")
+        for values, name in (("1, 1", "things_pkey"), ("2, 9", "small"), ("3, NULL", "n")):
+            with pytest.raises(ConstraintViolated) as caught:
+                await database.execute(f"INSERT INTO things VALUES ({values})")
+            assert caught.value.constraint_name == name
+            assert "DETAIL" not in str(caught.value)
 
 
-def test_refused_statement_comes_with_its_code_and_leaves_the_connection_usable(
+async def test_refused_statement_comes_with_its_code_and_leaves_the_connection_usable(
     empty_url: str,
 ) -> None:
-    async def main() -> None:
-        async with Database(empty_url, size=1) as database:
-            backend = await database.fetch_one("SELECT pg_backend_pid()")
-            with pytest.raises(StatementRefused) as caught:
-                await database.execute("SELECT * FROM nowhere")
-            assert caught.value.sqlstate == "42P01"
-            assert await database.fetch_one("SELECT pg_backend_pid()") == backend
-
-    run(main())
+    async with Database(empty_url, size=1) as database:
+        backend = await database.fetch_one("SELECT pg_backend_pid()")
+        with pytest.raises(StatementRefused) as caught:
+            await database.execute("SELECT * FROM nowhere")
+        assert caught.value.sqlstate == "42P01"
+        assert await database.fetch_one("SELECT pg_backend_pid()") == backend
 
 
 def cut_everyone(url: str) -> int:
@@ -121,145 +106,111 @@ def cut_everyone(url: str) -> int:
 
 
 @pytest.mark.parametrize("is_noticed", [False, True])
-def test_idle_connections_cut_by_the_server_are_not_handed_out(
+async def test_idle_connections_cut_by_the_server_are_not_handed_out(
     empty_url: str, is_noticed: bool
 ) -> None:
-    async def main() -> None:
-        async with Database(empty_url) as database:
-            await asyncio.gather(*(database.fetch_one("SELECT pg_sleep(0.05)") for _ in range(4)))
-            assert cut_everyone(empty_url) == 4
-            if is_noticed:
-                await asyncio.sleep(0.01)
-            for _ in range(8):
-                assert await database.fetch_one("SELECT 1") == (1,)
-
-    run(main())
-
-
-def test_connection_cut_during_a_statement_is_unavailable(empty_url: str) -> None:
-    async def main() -> None:
-        async with Database(empty_url) as database:
-            with pytest.raises(StoreUnavailable):
-                await database.execute("SELECT pg_terminate_backend(pg_backend_pid(), 0)")
+    async with Database(empty_url) as database:
+        await asyncio.gather(*(database.fetch_one("SELECT pg_sleep(0.05)") for _ in range(4)))
+        assert cut_everyone(empty_url) == 4
+        if is_noticed:
+            await asyncio.sleep(0.01)
+        for _ in range(8):
             assert await database.fetch_one("SELECT 1") == (1,)
 
-    run(main())
 
-
-def test_server_time_out_is_an_error_and_no_cancellation(empty_url: str) -> None:
-    async def main() -> None:
-        async with Database(empty_url, size=1, statement_seconds=0.5) as database:
-            backend = await database.fetch_one("SELECT pg_backend_pid()")
-            with pytest.raises(StatementTimedOut):
-                await database.execute("SELECT pg_sleep(30)")
-            assert await database.fetch_one("SELECT pg_backend_pid()") == backend
-
-    run(main())
-
-
-def test_server_that_falls_silent_is_given_up(empty_url: str) -> None:
-    async def main() -> None:
-        async with Database(empty_url, size=1, statement_seconds=0.5) as database:
-            (backend,) = await database.fetch_one("SELECT pg_backend_pid()") or (0,)
-            os.kill(backend, signal.SIGSTOP)
-            try:
-                with pytest.raises(StoreUnavailable, match="did not answer the statement in time"):
-                    await database.execute("SELECT 1")
-            finally:
-                os.kill(backend, signal.SIGCONT)
-            assert await database.fetch_one("SELECT 1") == (1,)
-
-    run(main())
-
-
-def test_cancelled_statement_closes_its_connection_and_frees_the_slot(empty_url: str) -> None:
-    async def main() -> None:
-        async with Database(empty_url, size=1) as database:
-            backend = await database.fetch_one("SELECT pg_backend_pid()")
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.05):
-                    await database.execute("SELECT pg_sleep(30)")
-            assert await database.fetch_one("SELECT pg_backend_pid()") != backend
-
-    run(main())
-
-
-def test_user_who_waits_in_vain_for_a_connection_is_told(empty_url: str) -> None:
-    async def main() -> None:
-        async with Database(empty_url, size=1, wait_seconds=0.05) as database:
-            async with database.transaction():
-                with pytest.raises(StoreUnavailable, match="all 1 connections were busy"):
-                    await database.fetch_one("SELECT 1")
-            assert await database.fetch_one("SELECT 1") == (1,)
-
-    run(main())
-
-
-def test_many_users_share_few_connections(empty_url: str) -> None:
-    async def main() -> None:
-        async with Database(empty_url, size=3) as database:
-            backends = await asyncio.gather(
-                *(
-                    database.fetch_one("SELECT pg_backend_pid() FROM pg_sleep(0.001)")
-                    for _ in range(90)
-                )
-            )
-            assert len(set(backends)) == 3
-            assert repr(database) == "<Database up 3 open 3 idle>"
-
-    run(main())
-
-
-def test_unfinished_transaction_never_returns_to_the_pool(empty_url: str) -> None:
-    async def main() -> None:
-        async with Database(empty_url, size=1) as database:
-            await database.execute("BEGIN")
-            assert repr(database) == "<Database up 0 open 0 idle>"
-            assert await database.fetch_one("SELECT now() = statement_timestamp()") is not None
-
-    run(main())
-
-
-def test_closed_database_refuses_and_cuts_its_users(empty_url: str) -> None:
-    async def main() -> None:
-        database = Database(empty_url)
-        running = asyncio.create_task(database.execute("SELECT pg_sleep(30)"))
-        await eventually(lambda: "1 open" in repr(database))
-        await asyncio.sleep(0)
-        await database.close()
+async def test_connection_cut_during_a_statement_is_unavailable(empty_url: str) -> None:
+    async with Database(empty_url) as database:
         with pytest.raises(StoreUnavailable):
-            await running
-        with pytest.raises(StoreUnavailable, match="closed by this process"):
-            await database.fetch_one("SELECT 1")
-
-    run(main())
+            await database.execute("SELECT pg_terminate_backend(pg_backend_pid(), 0)")
+        assert await database.fetch_one("SELECT 1") == (1,)
 
 
-def test_server_that_is_not_there_is_unavailable_at_once(expect_log: Callable[..., None]) -> None:
+async def test_server_time_out_is_an_error_and_no_cancellation(empty_url: str) -> None:
+    async with Database(empty_url, size=1, statement_seconds=0.5) as database:
+        backend = await database.fetch_one("SELECT pg_backend_pid()")
+        with pytest.raises(StatementTimedOut):
+            await database.execute("SELECT pg_sleep(30)")
+        assert await database.fetch_one("SELECT pg_backend_pid()") == backend
+
+
+async def test_server_that_falls_silent_is_given_up(empty_url: str) -> None:
+    async with Database(empty_url, size=1, statement_seconds=0.5) as database:
+        (backend,) = await database.fetch_one("SELECT pg_backend_pid()") or (0,)
+        os.kill(backend, signal.SIGSTOP)
+        try:
+            with pytest.raises(StoreUnavailable, match="did not answer the statement in time"):
+                await database.execute("SELECT 1")
+        finally:
+            os.kill(backend, signal.SIGCONT)
+        assert await database.fetch_one("SELECT 1") == (1,)
+
+
+async def test_cancelled_statement_closes_its_connection_and_frees_the_slot(empty_url: str) -> None:
+    async with Database(empty_url, size=1) as database:
+        backend = await database.fetch_one("SELECT pg_backend_pid()")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await database.execute("SELECT pg_sleep(30)")
+        assert await database.fetch_one("SELECT pg_backend_pid()") != backend
+
+
+async def test_user_who_waits_in_vain_for_a_connection_is_told(empty_url: str) -> None:
+    async with Database(empty_url, size=1, wait_seconds=0.05) as database:
+        async with database.transaction():
+            with pytest.raises(StoreUnavailable, match="all 1 connections were busy"):
+                await database.fetch_one("SELECT 1")
+        assert await database.fetch_one("SELECT 1") == (1,)
+
+
+async def test_many_users_share_few_connections(empty_url: str) -> None:
+    async with Database(empty_url, size=3) as database:
+        backends = await asyncio.gather(
+            *(database.fetch_one("SELECT pg_backend_pid() FROM pg_sleep(0.001)") for _ in range(90))
+        )
+        assert len(set(backends)) == 3
+        assert repr(database) == "<Database up 3 open 3 idle>"
+
+
+async def test_unfinished_transaction_never_returns_to_the_pool(empty_url: str) -> None:
+    async with Database(empty_url, size=1) as database:
+        await database.execute("BEGIN")
+        assert repr(database) == "<Database up 0 open 0 idle>"
+        assert await database.fetch_one("SELECT now() = statement_timestamp()") is not None
+
+
+async def test_closed_database_refuses_and_cuts_its_users(empty_url: str) -> None:
+    database = Database(empty_url)
+    running = asyncio.create_task(database.execute("SELECT pg_sleep(30)"))
+    await eventually(lambda: "1 open" in repr(database))
+    await asyncio.sleep(0)
+    await database.close()
+    with pytest.raises(StoreUnavailable):
+        await running
+    with pytest.raises(StoreUnavailable, match="closed by this process"):
+        await database.fetch_one("SELECT 1")
+
+
+async def test_server_that_is_not_there_is_unavailable_at_once(
+    expect_log: Callable[..., None],
+) -> None:
     expect_log("database_lost")
 
-    async def main() -> None:
-        database = Database("postgresql://me@/db?host=%2Fnowhere")
-        for _ in range(3):
-            with pytest.raises(StoreUnavailable):
-                await database.open()
-        assert not database.is_up
-        assert repr(database) == "<Database down 0 open 0 idle>"
-
-    run(main())
+    database = Database("postgresql://me@/db?host=%2Fnowhere")
+    for _ in range(3):
+        with pytest.raises(StoreUnavailable):
+            await database.open()
+    assert not database.is_up
+    assert repr(database) == "<Database down 0 open 0 idle>"
 
 
-def test_unknown_database_and_user_are_unavailable(
+async def test_unknown_database_and_user_are_unavailable(
     empty_url: str, expect_log: Callable[..., None]
 ) -> None:
     expect_log("database_lost")
 
-    async def main() -> None:
-        database = Database(empty_url.replace("@/test_", "@/no_such_"))
-        with pytest.raises(StoreUnavailable, match="does not exist"):
-            await database.open()
-
-    run(main())
+    database = Database(empty_url.replace("@/test_", "@/no_such_"))
+    with pytest.raises(StoreUnavailable, match="does not exist"):
+        await database.open()
 
 
 @pytest.fixture
@@ -269,18 +220,15 @@ def silent_port() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-def test_silent_server_is_unavailable_after_the_connect_time_out(
+async def test_silent_server_is_unavailable_after_the_connect_time_out(
     silent_port: int, expect_log: Callable[..., None]
 ) -> None:
     expect_log("database_lost")
 
-    async def main() -> None:
-        database = Database(f"postgresql://me@127.0.0.1:{silent_port}/db", connect_seconds=0.1)
-        with pytest.raises(StoreUnavailable, match=r"within 0\.1 s"):
-            await database.open()
-        await database.close()
-
-    run(main())
+    database = Database(f"postgresql://me@127.0.0.1:{silent_port}/db", connect_seconds=0.1)
+    with pytest.raises(StoreUnavailable, match=r"within 0\.1 s"):
+        await database.open()
+    await database.close()
 
 
 @pytest.fixture
@@ -299,18 +247,15 @@ def many_descriptors() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("many_descriptors")
-def test_errors_arrive_on_descriptors_beyond_select(empty_url: str) -> None:
-    async def main() -> None:
-        async with Database(empty_url, size=1) as database:
-            await database.execute(MAKE)
-            with pytest.raises(ConstraintViolated):
-                await database.execute("INSERT INTO things VALUES (1, 9)")
-            assert await database.fetch_one("SELECT 1") == (1,)
-            with pytest.raises(StoreUnavailable):
-                await database.execute("SELECT pg_terminate_backend(pg_backend_pid(), 0)")
-            assert await database.fetch_one("SELECT 1") == (1,)
-            assert cut_everyone(empty_url) == 1
-            await asyncio.sleep(0.01)  # the loss of an idle connection is noticed by the loop
-            assert await database.fetch_one("SELECT 1") == (1,)
-
-    run(main())
+async def test_errors_arrive_on_descriptors_beyond_select(empty_url: str) -> None:
+    async with Database(empty_url, size=1) as database:
+        await database.execute(MAKE)
+        with pytest.raises(ConstraintViolated):
+            await database.execute("INSERT INTO things VALUES (1, 9)")
+        assert await database.fetch_one("SELECT 1") == (1,)
+        with pytest.raises(StoreUnavailable):
+            await database.execute("SELECT pg_terminate_backend(pg_backend_pid(), 0)")
+        assert await database.fetch_one("SELECT 1") == (1,)
+        assert cut_everyone(empty_url) == 1
+        await asyncio.sleep(0.01)  # the loss of an idle connection is noticed by the loop
+        assert await database.fetch_one("SELECT 1") == (1,)

@@ -21,7 +21,6 @@ from actors.store.embedded import EmbeddedFault, EmbeddedPostgres, binaries
 from actors.store.embedded.access import PASSWORD_FILE, ROLE, SUPERUSER
 from actors.store.embedded.identity import Identity
 from actors.store.migrations import migrate
-from tests.support.aio import run
 from tests.support.servers import is_running, server_of
 
 IS_ROOT = os.geteuid() == 0
@@ -107,168 +106,143 @@ async def one(url: str, query: str) -> tuple[Any, ...] | None:
         return await database.fetch_one(query)
 
 
-def test_only_the_gateway_gets_in(data_dir: Path) -> None:
-    async def main() -> None:
-        embedded = EmbeddedPostgres(data_dir)
-        url = await embedded.start()
-        assert attack(data_dir) == []
-        # Whoever may pass through the socket's folder needs the password all the same.
-        assert attack(data_dir, uid=os.geteuid()) == []
-        assert (data_dir / PASSWORD_FILE).stat().st_mode & 0o777 == 0o600
-        assert await one(url, "SELECT current_user::text") == (ROLE,)
-        await embedded.stop()
-
-    run(main())
+async def test_only_the_gateway_gets_in(data_dir: Path) -> None:
+    embedded = EmbeddedPostgres(data_dir)
+    url = await embedded.start()
+    assert attack(data_dir) == []
+    # Whoever may pass through the socket's folder needs the password all the same.
+    assert attack(data_dir, uid=os.geteuid()) == []
+    assert (data_dir / PASSWORD_FILE).stat().st_mode & 0o777 == 0o600
+    assert await one(url, "SELECT current_user::text") == (ROLE,)
+    await embedded.stop()
 
 
-def test_role_of_the_gateway_owns_the_database_and_nothing_else(data_dir: Path) -> None:
-    async def main() -> None:
-        embedded = EmbeddedPostgres(data_dir)
-        url = await embedded.start()
-        async with Database(url) as database:
-            await migrate(database)
-            rights = await database.fetch_one(
-                "SELECT rolsuper, rolcreaterole, rolcreatedb, rolreplication, rolbypassrls, "
-                "pg_has_role('pg_read_server_files', 'member'), "
-                "pg_has_role('pg_execute_server_program', 'member') "
-                "FROM pg_roles WHERE rolname = current_user"
-            )
-            assert rights == (False,) * 7
-        await embedded.stop()
-
-    run(main())
+async def test_role_of_the_gateway_owns_the_database_and_nothing_else(data_dir: Path) -> None:
+    embedded = EmbeddedPostgres(data_dir)
+    url = await embedded.start()
+    async with Database(url) as database:
+        await migrate(database)
+        rights = await database.fetch_one(
+            "SELECT rolsuper, rolcreaterole, rolcreatedb, rolreplication, rolbypassrls, "
+            "pg_has_role('pg_read_server_files', 'member'), "
+            "pg_has_role('pg_execute_server_program', 'member') "
+            "FROM pg_roles WHERE rolname = current_user"
+        )
+        assert rights == (False,) * 7
+    await embedded.stop()
 
 
-def test_open_cluster_of_an_earlier_version_is_closed_and_keeps_everything(data_dir: Path) -> None:
+async def test_open_cluster_of_an_earlier_version_is_closed_and_keeps_everything(
+    data_dir: Path,
+) -> None:
     folder = open_cluster(data_dir)
     old_url = start_as_before(folder)
     assert "gateway" in attack(data_dir)  # what is to end
 
-    async def main() -> None:
-        async with Database(old_url) as database:
-            await migrate(database)
-            await database.execute("CREATE TABLE kept (n serial PRIMARY KEY, t text)")
-            await database.execute("INSERT INTO kept (t) VALUES ('paid')")
-        embedded = EmbeddedPostgres(data_dir)
-        url = await embedded.start()
-        assert attack(data_dir) == []
-        async with Database(url) as database:
-            assert await migrate(database) == []
-            assert await database.fetch_one("SELECT t FROM kept") == ("paid",)
-            # Later migrations and months change what the superuser has made.
-            await database.execute("ALTER TABLE call_logs ADD COLUMN later integer")
-            await database.execute("ALTER TABLE kept ADD COLUMN later integer")
-            others = await database.fetch_all(
-                "SELECT relname::text FROM pg_class WHERE relowner <> 'gw'::regrole "
-                "AND relnamespace = 'public'::regnamespace UNION ALL "
-                "SELECT proname::text FROM pg_proc WHERE proowner <> 'gw'::regrole "
-                "AND pronamespace = 'public'::regnamespace UNION ALL "
-                "SELECT typname::text FROM pg_type WHERE typowner <> 'gw'::regrole "
-                "AND typnamespace = 'public'::regnamespace"
-            )
-            assert others == []
-        if IS_ROOT:
-            assert all(path.lstat().st_uid != NOBODY for path in folder.rglob("*"))
-        await embedded.stop()
-        assert not is_running(data_dir)
-        assert await one(await embedded.start(), "SELECT t FROM kept") == ("paid",)
-        await embedded.stop()
-
-    run(main())
+    async with Database(old_url) as database:
+        await migrate(database)
+        await database.execute("CREATE TABLE kept (n serial PRIMARY KEY, t text)")
+        await database.execute("INSERT INTO kept (t) VALUES ('paid')")
+    embedded = EmbeddedPostgres(data_dir)
+    url = await embedded.start()
+    assert attack(data_dir) == []
+    async with Database(url) as database:
+        assert await migrate(database) == []
+        assert await database.fetch_one("SELECT t FROM kept") == ("paid",)
+        # Later migrations and months change what the superuser has made.
+        await database.execute("ALTER TABLE call_logs ADD COLUMN later integer")
+        await database.execute("ALTER TABLE kept ADD COLUMN later integer")
+        others = await database.fetch_all(
+            "SELECT relname::text FROM pg_class WHERE relowner <> 'gw'::regrole "
+            "AND relnamespace = 'public'::regnamespace UNION ALL "
+            "SELECT proname::text FROM pg_proc WHERE proowner <> 'gw'::regrole "
+            "AND pronamespace = 'public'::regnamespace UNION ALL "
+            "SELECT typname::text FROM pg_type WHERE typowner <> 'gw'::regrole "
+            "AND typnamespace = 'public'::regnamespace"
+        )
+        assert others == []
+    if IS_ROOT:
+        assert all(path.lstat().st_uid != NOBODY for path in folder.rglob("*"))
+    await embedded.stop()
+    assert not is_running(data_dir)
+    assert await one(await embedded.start(), "SELECT t FROM kept") == ("paid",)
+    await embedded.stop()
 
 
-def test_rules_that_another_user_could_write_are_not_believed(data_dir: Path) -> None:
+async def test_rules_that_another_user_could_write_are_not_believed(data_dir: Path) -> None:
     rules = open_cluster(data_dir) / "data" / "pg_hba.conf"
     rules.write_text(f"local all all trust\nlocal all {ROLE} scram-sha-256\n")
 
-    async def main() -> None:
-        embedded = EmbeddedPostgres(data_dir)
-        await embedded.start()
-        assert attack(data_dir, uid=os.geteuid()) == []
-        await embedded.stop()
-
-    run(main())
+    embedded = EmbeddedPostgres(data_dir)
+    await embedded.start()
+    assert attack(data_dir, uid=os.geteuid()) == []
+    await embedded.stop()
 
 
-def test_rule_that_an_operator_adds_stays(data_dir: Path) -> None:
-    async def main() -> None:
-        embedded = EmbeddedPostgres(data_dir)
-        await embedded.start()
-        with (data_dir / "postgres" / "data" / "pg_hba.conf").open("a") as rules:
-            rules.write("local all backup scram-sha-256\n")
-        another = EmbeddedPostgres(data_dir)
-        assert await one(await another.start(), "SELECT current_user::text") == (ROLE,)
-        await another.stop()
-        await embedded.stop()
-        await embedded.start()
-        assert "backup" in (data_dir / "postgres" / "data" / "pg_hba.conf").read_text()
-        await embedded.stop()
-
-    run(main())
+async def test_rule_that_an_operator_adds_stays(data_dir: Path) -> None:
+    embedded = EmbeddedPostgres(data_dir)
+    await embedded.start()
+    with (data_dir / "postgres" / "data" / "pg_hba.conf").open("a") as rules:
+        rules.write("local all backup scram-sha-256\n")
+    another = EmbeddedPostgres(data_dir)
+    assert await one(await another.start(), "SELECT current_user::text") == (ROLE,)
+    await another.stop()
+    await embedded.stop()
+    await embedded.start()
+    assert "backup" in (data_dir / "postgres" / "data" / "pg_hba.conf").read_text()
+    await embedded.stop()
 
 
-def test_server_that_an_earlier_version_still_uses_is_closed_when_it_has_left(
+async def test_server_that_an_earlier_version_still_uses_is_closed_when_it_has_left(
     data_dir: Path, expect_log: Callable[..., None]
 ) -> None:
     expect_log("postgres_without_password")
     old_url = start_as_before(open_cluster(data_dir))
 
-    async def main() -> None:
-        old, new = EmbeddedPostgres(data_dir), EmbeddedPostgres(data_dir)
-        with old._users.alone():
-            old._users.join()  # as a process of that version has
-        url = await new.start()
-        assert await one(url, "SELECT 1") == await one(old_url, "SELECT 1") == (1,)
-        await new.stop()
-        with old._users.alone():
-            old._users.leave()
-        await new.start()
-        assert attack(data_dir) == []
-        await new.stop()
-
-    run(main())
+    old, new = EmbeddedPostgres(data_dir), EmbeddedPostgres(data_dir)
+    with old._users.alone():
+        old._users.join()  # as a process of that version has
+    url = await new.start()
+    assert await one(url, "SELECT 1") == await one(old_url, "SELECT 1") == (1,)
+    await new.stop()
+    with old._users.alone():
+        old._users.leave()
+    await new.start()
+    assert attack(data_dir) == []
+    await new.stop()
 
 
-def test_interrupted_closing_is_done_again(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        killed, embedded = EmbeddedPostgres(data_dir), EmbeddedPostgres(data_dir)
-        with monkeypatch.context() as patch:
-            patch.setattr("actors.store.embedded.cluster.Cluster._close", lambda *_: None)
-            assert SUPERUSER in await killed.start()
-        with killed._users.alone():
-            killed._users.leave()  # as the lock of a dead process
+async def test_interrupted_closing_is_done_again(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed, embedded = EmbeddedPostgres(data_dir), EmbeddedPostgres(data_dir)
+    with monkeypatch.context() as patch:
+        patch.setattr("actors.store.embedded.cluster.Cluster._close", lambda *_: None)
+        assert SUPERUSER in await killed.start()
+    with killed._users.alone():
+        killed._users.leave()  # as the lock of a dead process
+    await embedded.start()
+    assert attack(data_dir, uid=os.geteuid()) == []
+    await embedded.stop()
+
+
+async def test_lost_password_is_made_anew_at_the_next_start(data_dir: Path) -> None:
+    embedded = EmbeddedPostgres(data_dir)
+    await one(await embedded.start(), "CREATE TABLE kept AS SELECT 1 AS n; SELECT 1")
+    (data_dir / PASSWORD_FILE).unlink()
+    with pytest.raises(EmbeddedFault, match=r"postgres\.password is missing: stop every process"):
+        await EmbeddedPostgres(data_dir).start()
+    await embedded.stop()
+    assert await one(await embedded.start(), "SELECT n FROM kept") == (1,)
+    assert attack(data_dir) == []
+    await embedded.stop()
+
+
+async def test_password_of_another_cluster_is_a_clear_fault(data_dir: Path) -> None:
+    embedded = EmbeddedPostgres(data_dir)
+    await embedded.start()
+    await embedded.stop()
+    (data_dir / PASSWORD_FILE).write_text("another\n")
+    with pytest.raises(EmbeddedFault, match="not of this cluster: put the right one back"):
         await embedded.start()
-        assert attack(data_dir, uid=os.geteuid()) == []
-        await embedded.stop()
-
-    run(main())
-
-
-def test_lost_password_is_made_anew_at_the_next_start(data_dir: Path) -> None:
-    async def main() -> None:
-        embedded = EmbeddedPostgres(data_dir)
-        await one(await embedded.start(), "CREATE TABLE kept AS SELECT 1 AS n; SELECT 1")
-        (data_dir / PASSWORD_FILE).unlink()
-        with pytest.raises(
-            EmbeddedFault, match=r"postgres\.password is missing: stop every process"
-        ):
-            await EmbeddedPostgres(data_dir).start()
-        await embedded.stop()
-        assert await one(await embedded.start(), "SELECT n FROM kept") == (1,)
-        assert attack(data_dir) == []
-        await embedded.stop()
-
-    run(main())
-
-
-def test_password_of_another_cluster_is_a_clear_fault(data_dir: Path) -> None:
-    async def main() -> None:
-        embedded = EmbeddedPostgres(data_dir)
-        await embedded.start()
-        await embedded.stop()
-        (data_dir / PASSWORD_FILE).write_text("another\n")
-        with pytest.raises(EmbeddedFault, match="not of this cluster: put the right one back"):
-            await embedded.start()
-        assert not is_running(data_dir)
-
-    run(main())
+    assert not is_running(data_dir)

@@ -20,7 +20,6 @@ from actors.wallet.ledger import Applied, Batch
 from actors.wallet.messages import CallFacts, Hold, Outcome, Settle, Void
 from actors.wallet.verify import verify
 from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
-from tests.support.aio import run
 
 BODY = bytes(range(256))
 KEPT = Keep(status=201, headers=(("Content-Type", "audio/mpeg"), ("x-a", "é")), body=BODY)
@@ -93,197 +92,169 @@ async def book(url: str) -> AsyncIterator[Book]:
         assert (await verify(database)).faults == []
 
 
-def test_key_is_in_flight_until_settled_and_then_stored_for_seven_days(database_url: str) -> None:
-    async def main() -> None:
-        async with book(database_url) as b:
-            first = b.hold()
-            assert await b.ask(first) == ["granted"]
-            assert await b.ask(b.hold()) == ["in_flight"]
-            assert await b.ask(b.hold(body=b"two")) == ["in_flight"]
-            await b.settle(first, KEPT)
-            assert await b.ask(b.hold(), b.hold(body=b"two")) == ["stored", "reuse"]
-            (row,) = await b.database.fetch_all(
-                "SELECT call_id::text, status, headers, body FROM idempotency"
-            )
-            assert row[:3] == (
-                str(first.facts.call_id),
-                201,
-                [["Content-Type", "audio/mpeg"], ["x-a", "é"]],
-            )
-            assert bytes(row[3]) == BODY
-            await b.age(mins=7 * 24 * 60 - 1)
-            assert await b.ask(b.hold()) == ["stored"]
-            await b.age(mins=1)
-            assert await b.ask(b.hold()) == ["granted"]
-            (row,) = await b.database.fetch_all("SELECT state, body FROM idempotency")
-            assert row == ("executing", None)
-
-    run(main())
-
-
-def test_answer_too_large_is_remembered_without_its_body(database_url: str) -> None:
-    async def main() -> None:
-        async with book(database_url) as b:
-            first = b.hold()
-            await b.ask(first)
-            await b.settle(first, KeepNothing())
-            assert await b.ask(b.hold(), b.hold(body=b"two")) == ["too_large", "reuse"]
-            await b.age(days=7)
-            assert await b.ask(b.hold()) == ["granted"]
-
-    run(main())
+async def test_key_is_in_flight_until_settled_and_then_stored_for_seven_days(
+    database_url: str,
+) -> None:
+    async with book(database_url) as b:
+        first = b.hold()
+        assert await b.ask(first) == ["granted"]
+        assert await b.ask(b.hold()) == ["in_flight"]
+        assert await b.ask(b.hold(body=b"two")) == ["in_flight"]
+        await b.settle(first, KEPT)
+        assert await b.ask(b.hold(), b.hold(body=b"two")) == ["stored", "reuse"]
+        (row,) = await b.database.fetch_all(
+            "SELECT call_id::text, status, headers, body FROM idempotency"
+        )
+        assert row[:3] == (
+            str(first.facts.call_id),
+            201,
+            [["Content-Type", "audio/mpeg"], ["x-a", "é"]],
+        )
+        assert bytes(row[3]) == BODY
+        await b.age(mins=7 * 24 * 60 - 1)
+        assert await b.ask(b.hold()) == ["stored"]
+        await b.age(mins=1)
+        assert await b.ask(b.hold()) == ["granted"]
+        (row,) = await b.database.fetch_all("SELECT state, body FROM idempotency")
+        assert row == ("executing", None)
 
 
-def test_failed_call_frees_its_key_with_the_settlement(database_url: str) -> None:
-    async def main() -> None:
-        async with book(database_url) as b:
-            first, second = b.hold(), b.hold(body=b"two")
-            await b.ask(first)
-            outcome = Outcome(
-                status="error", cost_nano_usd=0, created_at=1_790_000_001.0, latency_ms=1
-            )
-            settled = Settle(facts=first.facts, outcome=outcome, claim_end=Free())
-            applied = await b.apply(settlements=[settled], holds=[second])
-            assert (applied.taken, applied.refused) == ({}, {})
-            assert await b.ask(b.hold()) == ["in_flight"]
-            await b.apply(settlements=[Void(facts=second.facts, has_claim=True)])
-            assert await b.ask(b.hold()) == ["granted"]
-
-    run(main())
+async def test_answer_too_large_is_remembered_without_its_body(database_url: str) -> None:
+    async with book(database_url) as b:
+        first = b.hold()
+        await b.ask(first)
+        await b.settle(first, KeepNothing())
+        assert await b.ask(b.hold(), b.hold(body=b"two")) == ["too_large", "reuse"]
+        await b.age(days=7)
+        assert await b.ask(b.hold()) == ["granted"]
 
 
-def test_key_of_a_call_that_was_cut_off_frees_itself_after_ten_minutes(database_url: str) -> None:
-    async def main() -> None:
-        async with book(database_url) as b:
-            first = b.hold()
-            await b.ask(first)
-            await b.settle(first, None, cost=0)
-            await b.age(secs=590)
-            assert await b.ask(b.hold()) == ["in_flight"]
-            await b.age(secs=10)
-            assert await b.ask(b.hold()) == ["granted"]
-
-    run(main())
-
-
-def test_call_under_way_keeps_its_key_however_long_it_takes(database_url: str) -> None:
-    async def main() -> None:
-        async with book(database_url) as b:
-            first = b.hold()
-            await b.ask(first)
-            await b.age(mins=30)
-            assert await b.ask(b.hold(), b.hold(body=b"two")) == ["in_flight"] * 2
-            await b.settle(first, KEPT)
-            assert await b.ask(b.hold()) == ["stored"]
-
-    run(main())
+async def test_failed_call_frees_its_key_with_the_settlement(database_url: str) -> None:
+    async with book(database_url) as b:
+        first, second = b.hold(), b.hold(body=b"two")
+        await b.ask(first)
+        outcome = Outcome(status="error", cost_nano_usd=0, created_at=1_790_000_001.0, latency_ms=1)
+        settled = Settle(facts=first.facts, outcome=outcome, claim_end=Free())
+        applied = await b.apply(settlements=[settled], holds=[second])
+        assert (applied.taken, applied.refused) == ({}, {})
+        assert await b.ask(b.hold()) == ["in_flight"]
+        await b.apply(settlements=[Void(facts=second.facts, has_claim=True)])
+        assert await b.ask(b.hold()) == ["granted"]
 
 
-def test_first_in_a_batch_gets_the_key_and_only_with_the_money(database_url: str) -> None:
-    async def main() -> None:
-        async with book(database_url) as b:
-            rich = b.hold()
-            poor = Hold(facts=b.hold().facts, amount_nano_usd=5000, claim=rich.claim)
-            stranger = b.hold(account="acct_b")  # another account's keys are its own
-            asked = [poor, stranger, rich, b.hold(), b.hold(body=b"two"), b.hold("other")]
-            granted = ["insufficient_funds", "granted", "granted"]
-            assert await b.ask(*asked) == [*granted, "in_flight", "in_flight", "granted"]
-
-    run(main())
-
-
-def test_replay_needs_no_funds(database_url: str) -> None:
-    async def main() -> None:
-        async with book(database_url) as b:
-            first = b.hold()
-            await b.ask(first)
-            await b.settle(first, KEPT, cost=1000)
-            assert await b.ask(b.hold(), b.hold("other")) == ["stored", "insufficient_funds"]
-
-    run(main())
+async def test_key_of_a_call_that_was_cut_off_frees_itself_after_ten_minutes(
+    database_url: str,
+) -> None:
+    async with book(database_url) as b:
+        first = b.hold()
+        await b.ask(first)
+        await b.settle(first, None, cost=0)
+        await b.age(secs=590)
+        assert await b.ask(b.hold()) == ["in_flight"]
+        await b.age(secs=10)
+        assert await b.ask(b.hold()) == ["granted"]
 
 
-def test_batch_sent_again_finds_its_own_claim(database_url: str) -> None:
-    async def main() -> None:
-        async with book(database_url) as b:
-            holds = [b.hold(), b.hold()]
-            assert await b.ask(*holds) == ["granted", "in_flight"]
-            assert await b.ask(*holds) == ["granted", "in_flight"]
-            await b.settle(holds[0], KEPT)
-            again = await b.settle(holds[0], Free())
-            assert again.settled == frozenset()
-            assert await b.ask(b.hold()) == ["stored"]
+async def test_call_under_way_keeps_its_key_however_long_it_takes(database_url: str) -> None:
+    async with book(database_url) as b:
+        first = b.hold()
+        await b.ask(first)
+        await b.age(mins=30)
+        assert await b.ask(b.hold(), b.hold(body=b"two")) == ["in_flight"] * 2
+        await b.settle(first, KEPT)
+        assert await b.ask(b.hold()) == ["stored"]
 
-    run(main())
+
+async def test_first_in_a_batch_gets_the_key_and_only_with_the_money(database_url: str) -> None:
+    async with book(database_url) as b:
+        rich = b.hold()
+        poor = Hold(facts=b.hold().facts, amount_nano_usd=5000, claim=rich.claim)
+        stranger = b.hold(account="acct_b")  # another account's keys are its own
+        asked = [poor, stranger, rich, b.hold(), b.hold(body=b"two"), b.hold("other")]
+        granted = ["insufficient_funds", "granted", "granted"]
+        assert await b.ask(*asked) == [*granted, "in_flight", "in_flight", "granted"]
+
+
+async def test_replay_needs_no_funds(database_url: str) -> None:
+    async with book(database_url) as b:
+        first = b.hold()
+        await b.ask(first)
+        await b.settle(first, KEPT, cost=1000)
+        assert await b.ask(b.hold(), b.hold("other")) == ["stored", "insufficient_funds"]
+
+
+async def test_batch_sent_again_finds_its_own_claim(database_url: str) -> None:
+    async with book(database_url) as b:
+        holds = [b.hold(), b.hold()]
+        assert await b.ask(*holds) == ["granted", "in_flight"]
+        assert await b.ask(*holds) == ["granted", "in_flight"]
+        await b.settle(holds[0], KEPT)
+        again = await b.settle(holds[0], Free())
+        assert again.settled == frozenset()
+        assert await b.ask(b.hold()) == ["stored"]
 
 
 @pytest.mark.parametrize(
     ("end", "cost", "then"), [(KEPT, 40, "stored"), (Free(), 0, "granted"), (None, 0, "in_flight")]
 )
-def test_true_settlement_of_a_recovered_call_ends_its_claim(
+async def test_true_settlement_of_a_recovered_call_ends_its_claim(
     end: ClaimEnd, cost: int, then: str, database_url: str
 ) -> None:
-    async def main() -> None:
-        async with book(database_url) as b:
-            first = b.hold()
-            await b.ask(first)
-            await b.recover(first)
-            assert await b.ask(b.hold()) == ["in_flight"]
-            await b.settle(first, end, cost=cost)
-            await b.settle(first, KeepNothing())  # a third one changes nothing
-            assert await b.ask(b.hold()) == [then]
-
-    run(main())
+    async with book(database_url) as b:
+        first = b.hold()
+        await b.ask(first)
+        await b.recover(first)
+        assert await b.ask(b.hold()) == ["in_flight"]
+        await b.settle(first, end, cost=cost)
+        await b.settle(first, KeepNothing())  # a third one changes nothing
+        assert await b.ask(b.hold()) == [then]
 
 
-def test_key_of_a_call_that_was_given_up_after_its_recovery_is_free(database_url: str) -> None:
-    async def main() -> None:
-        async with book(database_url) as b:
-            first = b.hold()
-            await b.ask(first)
-            await b.recover(first)
-            await b.apply(settlements=[Void(facts=first.facts, has_claim=True)])
-            assert await b.ask(b.hold()) == ["granted"]
+async def test_key_of_a_call_that_was_given_up_after_its_recovery_is_free(
+    database_url: str,
+) -> None:
+    async with book(database_url) as b:
+        first = b.hold()
+        await b.ask(first)
+        await b.recover(first)
+        await b.apply(settlements=[Void(facts=first.facts, has_claim=True)])
+        assert await b.ask(b.hold()) == ["granted"]
 
-    run(main())
 
-
-def test_key_that_ran_out_and_was_claimed_anew_is_not_the_late_calls(database_url: str) -> None:
-    async def main() -> None:
-        async with book(database_url) as b:
-            first, second = b.hold(), b.hold()
-            await b.ask(first)
-            await b.recover(first)
-            await b.age(mins=10)
-            assert await b.ask(second) == ["granted"]
-            await b.settle(first, KEPT)  # charged, as it was answered; its key has another answer
-            assert await b.ask(b.hold()) == ["in_flight"]
-            await b.settle(second, KEPT)
-            assert await b.ask(b.hold()) == ["stored"]
-
-    run(main())
+async def test_key_that_ran_out_and_was_claimed_anew_is_not_the_late_calls(
+    database_url: str,
+) -> None:
+    async with book(database_url) as b:
+        first, second = b.hold(), b.hold()
+        await b.ask(first)
+        await b.recover(first)
+        await b.age(mins=10)
+        assert await b.ask(second) == ["granted"]
+        await b.settle(first, KEPT)  # charged, as it was answered; its key has another answer
+        assert await b.ask(b.hold()) == ["in_flight"]
+        await b.settle(second, KEPT)
+        assert await b.ask(b.hold()) == ["stored"]
 
 
 @pytest.mark.parametrize("processes", [8])
-def test_claims_from_many_processes_at_once_grant_one(database_url: str, processes: int) -> None:
-    async def main() -> None:
-        async with book(database_url) as b:
-            batches = [[b.hold(), b.hold(), b.hold("mine")] for _ in range(processes)]
-            databases = [Database(database_url, size=1) for _ in batches]
-            for seq in range(processes):
-                await sign_on(b.database, ProcessIdentity(f"p{seq}", "h", "", seq))
-            applied = await asyncio.gather(
-                *(
-                    ledger.apply(database, f"p{seq}", Batch(holds=holds))
-                    for seq, (database, holds) in enumerate(zip(databases, batches, strict=True))
-                )
+async def test_claims_from_many_processes_at_once_grant_one(
+    database_url: str, processes: int
+) -> None:
+    async with book(database_url) as b:
+        batches = [[b.hold(), b.hold(), b.hold("mine")] for _ in range(processes)]
+        databases = [Database(database_url, size=1) for _ in batches]
+        for seq in range(processes):
+            await sign_on(b.database, ProcessIdentity(f"p{seq}", "h", "", seq))
+        applied = await asyncio.gather(
+            *(
+                ledger.apply(database, f"p{seq}", Batch(holds=holds))
+                for seq, (database, holds) in enumerate(zip(databases, batches, strict=True))
             )
-            for database in databases:
-                await database.close()
-            taken = [one.taken for one in applied]
-            assert sum(0 not in one for one in taken) == 1
-            assert sum(1 not in one for one in taken) == 0
-            assert sum(2 not in one for one in taken) == 1
-            assert {standing for one in taken for standing in one.values()} == {"in_flight"}
-
-    run(main())
+        )
+        for database in databases:
+            await database.close()
+        taken = [one.taken for one in applied]
+        assert sum(0 not in one for one in taken) == 1
+        assert sum(1 not in one for one in taken) == 0
+        assert sum(2 not in one for one in taken) == 1
+        assert {standing for one in taken for standing in one.values()} == {"in_flight"}

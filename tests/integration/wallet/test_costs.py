@@ -20,7 +20,6 @@ from actors.wallet.verify import verify
 from channels.registry import PriceSpec
 from channels.usage import Usage
 from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
-from tests.support.aio import run
 
 CALLS = 400
 
@@ -102,18 +101,15 @@ async def settle(database: Database, calls: Sequence[tuple[str, int, Mapping[str
     await ledger.apply(database, PROCESS, Batch(settlements=settlements))
 
 
-def test_every_cost_is_worked_out_alike(database_url: str) -> None:
-    async def main() -> None:
-        async with Database(database_url) as database:
-            random = Random(4711)
-            made = [priced(random) for _ in range(CALLS)]
-            calls = [call for call in made if call[1] < 10**15]  # together no more than there is
-            assert len({kind for kind, _, _ in calls}) == 2
-            assert len(calls) > CALLS / 2
-            await settle(database, calls)
-            assert (await verify(database, with_costs=True)).faults == []
-
-    run(main())
+async def test_every_cost_is_worked_out_alike(database_url: str) -> None:
+    async with Database(database_url) as database:
+        random = Random(4711)
+        made = [priced(random) for _ in range(CALLS)]
+        calls = [call for call in made if call[1] < 10**15]  # together no more than there is
+        assert len({kind for kind, _, _ in calls}) == 2
+        assert len(calls) > CALLS / 2
+        await settle(database, calls)
+        assert (await verify(database, with_costs=True)).faults == []
 
 
 WRONG = {
@@ -127,16 +123,15 @@ WRONG = {
 
 
 @pytest.mark.parametrize("assignment", WRONG.values(), ids=WRONG)
-def test_cost_that_is_not_price_times_counts_is_found(database_url: str, assignment: str) -> None:
+async def test_cost_that_is_not_price_times_counts_is_found(
+    database_url: str, assignment: str
+) -> None:
     price = {"input": "1", "output": "10", "cached_input": "0.1", "multiplier": "0.5"}
     row = {"detail": {"price": price}, "input_tokens": 10, "output_tokens": 4, "cached_tokens": 5}
 
-    async def main() -> None:
-        async with Database(database_url) as database:
-            await settle(database, [("chat", 22_750, row)])
-            assert (await verify(database, with_costs=True)).faults == []
-            await database.execute(f"UPDATE call_logs SET {assignment}")
-            faults = (await verify(database, with_costs=True)).faults
-            assert "cost_is_price_times_counts" in {fault["invariant"] for fault in faults}
-
-    run(main())
+    async with Database(database_url) as database:
+        await settle(database, [("chat", 22_750, row)])
+        assert (await verify(database, with_costs=True)).faults == []
+        await database.execute(f"UPDATE call_logs SET {assignment}")
+        faults = (await verify(database, with_costs=True)).faults
+        assert "cost_is_price_times_counts" in {fault["invariant"] for fault in faults}

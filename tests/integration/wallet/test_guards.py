@@ -12,7 +12,6 @@ from actors.wallet.ledger import Batch
 from actors.wallet.messages import CallFacts, Hold, Outcome, Settle
 from actors.wallet.verify import verify
 from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
-from tests.support.aio import run
 
 
 def facts(number: int) -> CallFacts:
@@ -44,24 +43,21 @@ REFUSED = {
 }
 
 
-def test_values_that_can_never_be_are_refused(database_url: str) -> None:
-    async def main() -> None:
-        async with Database(database_url) as database:
-            await open_account(database, 1000)
-            await ledger.apply(database, PROCESS, holds(1))
-            for statement in REFUSED.values():
-                with pytest.raises(ConstraintViolated):
-                    await database.execute(statement)
-            for batch in (
-                holds(2, amount=-1),
-                Batch(settlements=[settled(1, status="odd")]),
-            ):
-                with pytest.raises(ConstraintViolated):
-                    await ledger.apply(database, PROCESS, batch)
-            assert (await ledger.read_balance(database, ACCOUNT)) == (1000, 100)
-            assert (await verify(database)).faults == []
-
-    run(main())
+async def test_values_that_can_never_be_are_refused(database_url: str) -> None:
+    async with Database(database_url) as database:
+        await open_account(database, 1000)
+        await ledger.apply(database, PROCESS, holds(1))
+        for statement in REFUSED.values():
+            with pytest.raises(ConstraintViolated):
+                await database.execute(statement)
+        for batch in (
+            holds(2, amount=-1),
+            Batch(settlements=[settled(1, status="odd")]),
+        ):
+            with pytest.raises(ConstraintViolated):
+                await ledger.apply(database, PROCESS, batch)
+        assert (await ledger.read_balance(database, ACCOUNT)) == (1000, 100)
+        assert (await verify(database)).faults == []
 
 
 WRONG_ENTRIES = {
@@ -75,35 +71,29 @@ WRONG_ENTRIES = {
 }
 
 
-def test_entries_and_rows_that_can_never_be_are_found(database_url: str) -> None:
-    async def main() -> None:
-        async with Database(database_url) as database:
-            await open_account(database, 1000)
-            await ledger.apply(database, PROCESS, holds(1))
-            await ledger.apply(database, PROCESS, Batch(settlements=[settled(1)]))
-            for number, (effects, call) in enumerate(WRONG_ENTRIES.values(), start=1):
-                await database.execute(
-                    "INSERT INTO entries"
-                    " (account_id, kind, amount_nano_usd, held_nano_usd, call_id)"
-                    f" VALUES ('{ACCOUNT}', {effects}, {call})"
-                )
-                found = [f["invariant"] for f in (await verify(database)).faults]
-                assert found.count("entry_is_sound") == number
-            for status in ("rejected", "odd"):
-                await database.execute("UPDATE call_logs SET status = %s", (status,))
-                found = [f["invariant"] for f in (await verify(database)).faults]
-                assert found.count("row_is_sound") == 1
-
-    run(main())
-
-
-def test_what_every_call_writes_has_no_check_of_its_own(database_url: str) -> None:
-    async def main() -> None:
-        async with Database(database_url) as database:
-            checked = await database.fetch_all(
-                "SELECT DISTINCT relname FROM pg_constraint JOIN pg_class c ON c.oid = conrelid"
-                " WHERE contype = 'c' AND relname ~ '^(entries|holds|accounts|key_spend|call_log)'"
+async def test_entries_and_rows_that_can_never_be_are_found(database_url: str) -> None:
+    async with Database(database_url) as database:
+        await open_account(database, 1000)
+        await ledger.apply(database, PROCESS, holds(1))
+        await ledger.apply(database, PROCESS, Batch(settlements=[settled(1)]))
+        for number, (effects, call) in enumerate(WRONG_ENTRIES.values(), start=1):
+            await database.execute(
+                "INSERT INTO entries"
+                " (account_id, kind, amount_nano_usd, held_nano_usd, call_id)"
+                f" VALUES ('{ACCOUNT}', {effects}, {call})"
             )
-            assert checked == []
+            found = [f["invariant"] for f in (await verify(database)).faults]
+            assert found.count("entry_is_sound") == number
+        for status in ("rejected", "odd"):
+            await database.execute("UPDATE call_logs SET status = %s", (status,))
+            found = [f["invariant"] for f in (await verify(database)).faults]
+            assert found.count("row_is_sound") == 1
 
-    run(main())
+
+async def test_what_every_call_writes_has_no_check_of_its_own(database_url: str) -> None:
+    async with Database(database_url) as database:
+        checked = await database.fetch_all(
+            "SELECT DISTINCT relname FROM pg_constraint JOIN pg_class c ON c.oid = conrelid"
+            " WHERE contype = 'c' AND relname ~ '^(entries|holds|accounts|key_spend|call_log)'"
+        )
+        assert checked == []

@@ -15,7 +15,6 @@ from actors.wallet.ledger import Batch
 from actors.wallet.messages import CallFacts, Hold, Outcome, Settle, Void
 from actors.wallet.verify import verify
 from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
-from tests.support.aio import run
 
 
 def facts(number: int) -> CallFacts:
@@ -60,34 +59,30 @@ ODD: dict[str, Mapping[str, Any]] = {
 
 
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD.keys())
-def test_odd_text_never_keeps_a_call_from_being_settled(
+async def test_odd_text_never_keeps_a_call_from_being_settled(
     odd: Mapping[str, Any], database_url: str
 ) -> None:
-    async def main() -> None:
-        async with held(database_url, 1, 2) as database:
-            settlements = [
-                Settle(facts=facts(1), outcome=outcome(10, **odd)),
-                Settle(facts=facts(2), outcome=outcome(20)),
-            ]
-            applied = await ledger.apply(database, PROCESS, Batch(settlements=settlements))
-            assert applied.settled == {UUID(int=1), UUID(int=2)}
-            assert applied.balances == {ACCOUNT: (970, 0)}
-
-    run(main())
+    async with held(database_url, 1, 2) as database:
+        settlements = [
+            Settle(facts=facts(1), outcome=outcome(10, **odd)),
+            Settle(facts=facts(2), outcome=outcome(20)),
+        ]
+        applied = await ledger.apply(database, PROCESS, Batch(settlements=settlements))
+        assert applied.settled == {UUID(int=1), UUID(int=2)}
+        assert applied.balances == {ACCOUNT: (970, 0)}
 
 
-def test_call_settled_twice_in_one_batch_is_settled_once_by_the_first(database_url: str) -> None:
-    async def main() -> None:
-        async with held(database_url, 1, 2) as database:
-            settlements: list[Settle | Void] = [
-                Settle(facts=facts(1), outcome=outcome(10)),
-                Settle(facts=facts(1), outcome=outcome(50)),
-                Void(facts=facts(2)),
-                Settle(facts=facts(2), outcome=outcome(50)),
-            ]
-            applied = await ledger.apply(database, PROCESS, Batch(settlements=settlements))
-            assert applied.balances == {ACCOUNT: (990, 0)}
-            rows = await database.fetch_all("SELECT request_id::text, cost_nano_usd FROM call_logs")
-            assert rows == [(str(UUID(int=1)), 10)]
-
-    run(main())
+async def test_call_settled_twice_in_one_batch_is_settled_once_by_the_first(
+    database_url: str,
+) -> None:
+    async with held(database_url, 1, 2) as database:
+        settlements: list[Settle | Void] = [
+            Settle(facts=facts(1), outcome=outcome(10)),
+            Settle(facts=facts(1), outcome=outcome(50)),
+            Void(facts=facts(2)),
+            Settle(facts=facts(2), outcome=outcome(50)),
+        ]
+        applied = await ledger.apply(database, PROCESS, Batch(settlements=settlements))
+        assert applied.balances == {ACCOUNT: (990, 0)}
+        rows = await database.fetch_all("SELECT request_id::text, cost_nano_usd FROM call_logs")
+        assert rows == [(str(UUID(int=1)), 10)]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from actors.identity import ProcessIdentity, sign_on
 from actors.store.database import Database
 from actors.wallet.neighbours import PATIENCE_SECONDS, Neighbours
-from tests.support.aio import eventually, jump, run
+from tests.support.aio import eventually, jump
 
 
 @dataclass
@@ -42,51 +42,42 @@ async def process(url: str, process_id: str, *, answers: bool = True) -> AsyncIt
             await asyncio.wait([answering])
 
 
-def test_every_process_is_waited_for(database_url: str) -> None:
-    async def main() -> None:
-        async with (
-            process(database_url, "proc_a") as a,
-            process(database_url, "proc_b") as b,
-            process(database_url, "proc_c") as c,
-        ):
-            a.written.set()
-            waiting = [
-                asyncio.create_task(a.neighbours.settled(name)) for name in ("one", "two", "one")
-            ]
-            await eventually(lambda: bool(b.asked and c.asked), what="both asked")
-            c.written.set()
-            await eventually(lambda: set(c.asked) == {"one", "two"}, what="all asked")
-            assert not any(task.done() for task in waiting)
-            b.written.set()
-            await asyncio.gather(*waiting)
-            assert sorted(a.asked) == ["one", "one", "two"]  # for itself; nobody asks itself
-
-    run(main())
+async def test_every_process_is_waited_for(database_url: str) -> None:
+    async with (
+        process(database_url, "proc_a") as a,
+        process(database_url, "proc_b") as b,
+        process(database_url, "proc_c") as c,
+    ):
+        a.written.set()
+        waiting = [
+            asyncio.create_task(a.neighbours.settled(name)) for name in ("one", "two", "one")
+        ]
+        await eventually(lambda: bool(b.asked and c.asked), what="both asked")
+        c.written.set()
+        await eventually(lambda: set(c.asked) == {"one", "two"}, what="all asked")
+        assert not any(task.done() for task in waiting)
+        b.written.set()
+        await asyncio.gather(*waiting)
+        assert sorted(a.asked) == ["one", "one", "two"]  # for itself; nobody asks itself
 
 
-def test_one_process_alone_waits_for_itself_only(database_url: str) -> None:
-    async def main() -> None:
-        async with process(database_url, "proc_a") as a:
-            waiting = asyncio.create_task(a.neighbours.settled("one"))
-            await eventually(lambda: a.asked == ["one"], what="its own")
-            assert not waiting.done()
-            a.written.set()
-            await waiting
-
-    run(main())
+async def test_one_process_alone_waits_for_itself_only(database_url: str) -> None:
+    async with process(database_url, "proc_a") as a:
+        waiting = asyncio.create_task(a.neighbours.settled("one"))
+        await eventually(lambda: a.asked == ["one"], what="its own")
+        assert not waiting.done()
+        a.written.set()
+        await waiting
 
 
-def test_one_that_has_just_died_is_waited_for_a_moment(database_url: str) -> None:
-    async def main() -> None:
-        async with (
-            process(database_url, "proc_a") as a,
-            process(database_url, "proc_b", answers=False),
-        ):
-            a.written.set()
-            waiting = asyncio.create_task(a.neighbours.settled("one"))
-            await eventually(lambda: "1 asked" in repr(a.neighbours), what="the question")
-            jump(PATIENCE_SECONDS)
-            await waiting
-            assert "0 asked" in repr(a.neighbours)
-
-    run(main())
+async def test_one_that_has_just_died_is_waited_for_a_moment(database_url: str) -> None:
+    async with (
+        process(database_url, "proc_a") as a,
+        process(database_url, "proc_b", answers=False),
+    ):
+        a.written.set()
+        waiting = asyncio.create_task(a.neighbours.settled("one"))
+        await eventually(lambda: "1 asked" in repr(a.neighbours), what="the question")
+        jump(PATIENCE_SECONDS)
+        await waiting
+        assert "0 asked" in repr(a.neighbours)

@@ -13,7 +13,6 @@ from actors.wallet.ledger import Batch
 from actors.wallet.messages import CallFacts, Hold, Outcome, Record, Settle
 from actors.wallet.verify import verify
 from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
-from tests.support.aio import run
 
 MIDNIGHT = datetime(2026, 3, 1, tzinfo=UTC).timestamp()
 
@@ -58,71 +57,63 @@ async def buckets(database: Database) -> list[tuple[int, str, str, str, int, int
     return [tuple(row) for row in found]
 
 
-def test_a_batch_is_counted_by_hour_and_day_of_utc(database_url: str) -> None:
-    async def main() -> None:
-        async with Database(database_url) as database:
-            await open_account(database, 10_000)
-            await database.execute("SET TIME ZONE 'Asia/Kolkata'")
-            holds = [Hold(facts=facts(n), amount_nano_usd=9) for n in (1, 2, 3)]
-            await ledger.apply(database, PROCESS, Batch(holds=holds))
-            batch = Batch(
-                settlements=[
-                    settled(1, MIDNIGHT - 0.000001),
-                    settled(2, MIDNIGHT),
-                    settled(3, MIDNIGHT + 3599.999),
-                ],
-                records=[refused(4, MIDNIGHT + 3600, "a"), refused(5, MIDNIGHT + 3600, "b")],
-            )
-            await ledger.apply(database, PROCESS, batch)
-            expected = [
-                (1, "02-28 23", "success", "", 1, 5, 12),
-                (1, "03-01 00", "success", "", 2, 10, 24),
-                (1, "03-01 01", "rejected", "a", 1, 0, 0),
-                (1, "03-01 01", "rejected", "b", 1, 0, 0),
-                (24, "02-28 00", "success", "", 1, 5, 12),
-                (24, "03-01 00", "rejected", "a", 1, 0, 0),
-                (24, "03-01 00", "rejected", "b", 1, 0, 0),
-                (24, "03-01 00", "success", "", 2, 10, 24),
-            ]
-            assert await buckets(database) == expected
-            await ledger.apply(database, PROCESS, batch)  # sent again after a lost connection
-            assert await buckets(database) == expected
-            assert (await verify(database)).faults == []
-
-    run(main())
+async def test_a_batch_is_counted_by_hour_and_day_of_utc(database_url: str) -> None:
+    async with Database(database_url) as database:
+        await open_account(database, 10_000)
+        await database.execute("SET TIME ZONE 'Asia/Kolkata'")
+        holds = [Hold(facts=facts(n), amount_nano_usd=9) for n in (1, 2, 3)]
+        await ledger.apply(database, PROCESS, Batch(holds=holds))
+        batch = Batch(
+            settlements=[
+                settled(1, MIDNIGHT - 0.000001),
+                settled(2, MIDNIGHT),
+                settled(3, MIDNIGHT + 3599.999),
+            ],
+            records=[refused(4, MIDNIGHT + 3600, "a"), refused(5, MIDNIGHT + 3600, "b")],
+        )
+        await ledger.apply(database, PROCESS, batch)
+        expected = [
+            (1, "02-28 23", "success", "", 1, 5, 12),
+            (1, "03-01 00", "success", "", 2, 10, 24),
+            (1, "03-01 01", "rejected", "a", 1, 0, 0),
+            (1, "03-01 01", "rejected", "b", 1, 0, 0),
+            (24, "02-28 00", "success", "", 1, 5, 12),
+            (24, "03-01 00", "rejected", "a", 1, 0, 0),
+            (24, "03-01 00", "rejected", "b", 1, 0, 0),
+            (24, "03-01 00", "success", "", 2, 10, 24),
+        ]
+        assert await buckets(database) == expected
+        await ledger.apply(database, PROCESS, batch)  # sent again after a lost connection
+        assert await buckets(database) == expected
+        assert (await verify(database)).faults == []
 
 
-def test_rows_that_are_corrected_or_taken_out_leave_the_sums(database_url: str) -> None:
-    async def main() -> None:
-        async with Database(database_url) as database:
-            await open_account(database, 10_000)
-            holds = [Hold(facts=facts(n), amount_nano_usd=9) for n in (1, 2)]
-            await ledger.apply(database, PROCESS, Batch(holds=holds))
-            recovered = Outcome(
-                status="interrupted",
-                cost_nano_usd=1,
-                created_at=MIDNIGHT + 20,
-                latency_ms=1,
-                error_code="gateway_restarted",
-            )
-            late = Settle(facts=facts(1), outcome=recovered, is_recovery=True)
-            batch = Batch(settlements=[late, settled(2, MIDNIGHT + 30)])
-            await ledger.apply(database, PROCESS, batch)
-            # In another month by its own instant, where it would have had another row.
-            await ledger.apply(database, PROCESS, Batch(settlements=[settled(1, MIDNIGHT - 9e6)]))
-            assert await buckets(database) == [
-                (1, "03-01 00", "success", "", 2, 10, 24),
-                (24, "03-01 00", "success", "", 2, 10, 24),
-            ]
-            assert (await verify(database)).faults == []
-            await database.execute(
-                "DELETE FROM call_logs WHERE request_id = %s", (str(UUID(int=1)),)
-            )
-            assert [row[4:] for row in await buckets(database)] == [(1, 5, 12), (1, 5, 12)]
-            await database.execute("DELETE FROM call_logs")
-            assert await buckets(database) == []
-
-    run(main())
+async def test_rows_that_are_corrected_or_taken_out_leave_the_sums(database_url: str) -> None:
+    async with Database(database_url) as database:
+        await open_account(database, 10_000)
+        holds = [Hold(facts=facts(n), amount_nano_usd=9) for n in (1, 2)]
+        await ledger.apply(database, PROCESS, Batch(holds=holds))
+        recovered = Outcome(
+            status="interrupted",
+            cost_nano_usd=1,
+            created_at=MIDNIGHT + 20,
+            latency_ms=1,
+            error_code="gateway_restarted",
+        )
+        late = Settle(facts=facts(1), outcome=recovered, is_recovery=True)
+        batch = Batch(settlements=[late, settled(2, MIDNIGHT + 30)])
+        await ledger.apply(database, PROCESS, batch)
+        # In another month by its own instant, where it would have had another row.
+        await ledger.apply(database, PROCESS, Batch(settlements=[settled(1, MIDNIGHT - 9e6)]))
+        assert await buckets(database) == [
+            (1, "03-01 00", "success", "", 2, 10, 24),
+            (24, "03-01 00", "success", "", 2, 10, 24),
+        ]
+        assert (await verify(database)).faults == []
+        await database.execute("DELETE FROM call_logs WHERE request_id = %s", (str(UUID(int=1)),))
+        assert [row[4:] for row in await buckets(database)] == [(1, 5, 12), (1, 5, 12)]
+        await database.execute("DELETE FROM call_logs")
+        assert await buckets(database) == []
 
 
 CORRECTION_LIES = {
@@ -138,26 +129,25 @@ CORRECTION_LIES = {
 
 
 @pytest.mark.parametrize("lie", CORRECTION_LIES.values(), ids=CORRECTION_LIES)
-def test_a_correction_that_is_not_what_was_booked_is_found(database_url: str, lie: str) -> None:
-    async def main() -> None:
-        async with Database(database_url) as database:
-            await open_account(database, 10_000)
-            hold = Hold(facts=facts(1), amount_nano_usd=9)
-            await ledger.apply(database, PROCESS, Batch(holds=[hold]))
-            recovered = Outcome(
-                status="interrupted", cost_nano_usd=1, created_at=MIDNIGHT, latency_ms=1
-            )
-            for settle in (
-                Settle(facts=facts(1), outcome=recovered, is_recovery=True),
-                settled(1, MIDNIGHT),
-            ):
-                await ledger.apply(database, PROCESS, Batch(settlements=[settle]))
-            assert (await verify(database)).faults == []
-            await database.execute(lie)
-            found = {fault["invariant"] for fault in (await verify(database)).faults}
-            assert found == {"correction_has_its_record"}
-
-    run(main())
+async def test_a_correction_that_is_not_what_was_booked_is_found(
+    database_url: str, lie: str
+) -> None:
+    async with Database(database_url) as database:
+        await open_account(database, 10_000)
+        hold = Hold(facts=facts(1), amount_nano_usd=9)
+        await ledger.apply(database, PROCESS, Batch(holds=[hold]))
+        recovered = Outcome(
+            status="interrupted", cost_nano_usd=1, created_at=MIDNIGHT, latency_ms=1
+        )
+        for settle in (
+            Settle(facts=facts(1), outcome=recovered, is_recovery=True),
+            settled(1, MIDNIGHT),
+        ):
+            await ledger.apply(database, PROCESS, Batch(settlements=[settle]))
+        assert (await verify(database)).faults == []
+        await database.execute(lie)
+        found = {fault["invariant"] for fault in (await verify(database)).faults}
+        assert found == {"correction_has_its_record"}
 
 
 @pytest.mark.parametrize(
@@ -170,34 +160,28 @@ def test_a_correction_that_is_not_what_was_booked_is_found(database_url: str, li
         " unit_type, error_code, 1, 0, 0, 0, 0 FROM call_log_rollups WHERE hours = 24",
     ],
 )
-def test_a_sum_that_is_not_the_rows_is_found(database_url: str, lie: str) -> None:
-    async def main() -> None:
-        async with Database(database_url) as database:
-            await open_account(database, 10_000)
-            await ledger.apply(
-                database, PROCESS, Batch(holds=[Hold(facts=facts(1), amount_nano_usd=9)])
-            )
-            await ledger.apply(database, PROCESS, Batch(settlements=[settled(1, MIDNIGHT)]))
-            assert (await verify(database)).faults == []
-            await database.execute(lie)
-            faults = (await verify(database)).faults
-            assert {fault["invariant"] for fault in faults} == {"rollup_is_sum_of_rows"}
-            assert len(faults) == 1
-
-    run(main())
+async def test_a_sum_that_is_not_the_rows_is_found(database_url: str, lie: str) -> None:
+    async with Database(database_url) as database:
+        await open_account(database, 10_000)
+        await ledger.apply(
+            database, PROCESS, Batch(holds=[Hold(facts=facts(1), amount_nano_usd=9)])
+        )
+        await ledger.apply(database, PROCESS, Batch(settlements=[settled(1, MIDNIGHT)]))
+        assert (await verify(database)).faults == []
+        await database.execute(lie)
+        faults = (await verify(database)).faults
+        assert {fault["invariant"] for fault in faults} == {"rollup_is_sum_of_rows"}
+        assert len(faults) == 1
 
 
-def test_rows_of_refused_calls_hold_the_lock_of_their_account(database_url: str) -> None:
+async def test_rows_of_refused_calls_hold_the_lock_of_their_account(database_url: str) -> None:
     """Or two writers could wait for each other's sums, each holding an account the other wants."""
 
     free = "SELECT id FROM accounts FOR NO KEY UPDATE SKIP LOCKED"
 
-    async def main() -> None:
-        async with Database(database_url) as database:
-            await open_account(database, 10_000)
-            async with database.transaction() as session:
-                await ledger.apply(session, PROCESS, Batch(records=[refused(1, MIDNIGHT, "a")]))
-                assert await database.fetch_all(free) == []
-            assert await database.fetch_all(free) == [(ACCOUNT,)]
-
-    run(main())
+    async with Database(database_url) as database:
+        await open_account(database, 10_000)
+        async with database.transaction() as session:
+            await ledger.apply(session, PROCESS, Batch(records=[refused(1, MIDNIGHT, "a")]))
+            assert await database.fetch_all(free) == []
+        assert await database.fetch_all(free) == [(ACCOUNT,)]

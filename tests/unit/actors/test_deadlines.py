@@ -7,33 +7,30 @@ import asyncio
 import pytest
 
 from actors.deadlines import Deadlines, Patience
-from tests.support.aio import eventually, jump, run
+from tests.support.aio import eventually, jump
 
 
 class TooLate(Exception):
     pass
 
 
-def test_each_is_given_up_on_in_its_time_unless_it_was_answered() -> None:
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        patience = Patience(100.0, TooLate)
-        answered, first, second = (loop.create_future() for _ in range(3))
-        patience.begin(answered)
-        patience.begin(first)
-        answered.set_result(1)
-        jump(60.0)
-        patience.begin(second)
-        jump(50.0)
-        with pytest.raises(TooLate):
-            await first
-        assert (answered.result(), second.done()) == (1, False)
-        jump(60.0)
-        with pytest.raises(TooLate):
-            await second
-        assert repr(patience) == "<Patience 100.0 s 0 open>"
-
-    run(main())
+async def test_each_is_given_up_on_in_its_time_unless_it_was_answered() -> None:
+    loop = asyncio.get_running_loop()
+    patience = Patience(100.0, TooLate)
+    answered, first, second = (loop.create_future() for _ in range(3))
+    patience.begin(answered)
+    patience.begin(first)
+    answered.set_result(1)
+    jump(60.0)
+    patience.begin(second)
+    jump(50.0)
+    with pytest.raises(TooLate):
+        await first
+    assert (answered.result(), second.done()) == (1, False)
+    jump(60.0)
+    with pytest.raises(TooLate):
+        await second
+    assert repr(patience) == "<Patience 100.0 s 0 open>"
 
 
 async def test_what_has_ended_does_not_expire() -> None:

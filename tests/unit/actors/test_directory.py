@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from actors.channel import ChannelActor, Denied, Lease
 from channels.registry import HealthSpec
-from tests.support.aio import run
 from tests.support.specs import make_channel
 from tests.unit.actors.channels import channels, settle
 
@@ -19,99 +18,78 @@ def lease(actor: ChannelActor) -> Lease:
     return answer
 
 
-def test_reload_adds_changes_and_removes_channels() -> None:
-    async def main() -> None:
-        async with channels(make_channel("a"), make_channel("b")) as made:
-            a = made.directory["a"]
-            made.configure(make_channel("a", max_concurrency=3), make_channel("c"))
-            assert list(made.directory) == ["a", "c"]
-            assert made.directory["a"] is a
-            await settle(a)
-            assert a.spec.max_concurrency == 3
-            assert isinstance(made.directory["c"].try_acquire(), Lease)
-
-    run(main())
+async def test_reload_adds_changes_and_removes_channels() -> None:
+    async with channels(make_channel("a"), make_channel("b")) as made:
+        a = made.directory["a"]
+        made.configure(make_channel("a", max_concurrency=3), make_channel("c"))
+        assert list(made.directory) == ["a", "c"]
+        assert made.directory["a"] is a
+        await settle(a)
+        assert a.spec.max_concurrency == 3
+        assert isinstance(made.directory["c"].try_acquire(), Lease)
 
 
-def test_unchanged_channel_is_left_alone() -> None:
-    async def main() -> None:
-        async with channels(make_channel("a")) as made:
-            made.configure(make_channel("a"))
-            assert len(made.directory["a"].mailbox) == 0
-
-    run(main())
+async def test_unchanged_channel_is_left_alone() -> None:
+    async with channels(make_channel("a")) as made:
+        made.configure(make_channel("a"))
+        assert len(made.directory["a"].mailbox) == 0
 
 
-def test_removed_channel_takes_back_the_leases_that_are_out() -> None:
-    async def main() -> None:
-        async with channels(make_channel("a"), make_channel("b")) as made:
-            a = made.directory["a"]
-            held = lease(a)
-            made.configure(make_channel("b"))
-            assert "a" not in made.directory
-            held.release("success")
-            await settle(a)
-            assert a.in_use == 0
-
-    run(main())
+async def test_removed_channel_takes_back_the_leases_that_are_out() -> None:
+    async with channels(make_channel("a"), make_channel("b")) as made:
+        a = made.directory["a"]
+        held = lease(a)
+        made.configure(make_channel("b"))
+        assert "a" not in made.directory
+        held.release("success")
+        await settle(a)
+        assert a.in_use == 0
 
 
-def test_channel_that_comes_back_knows_the_slots_that_are_still_out() -> None:
-    async def main() -> None:
-        async with channels(make_channel("a", max_concurrency=1)) as made:
-            held = lease(made.directory["a"])
-            made.configure()
-            made.configure(make_channel("a", max_concurrency=2))
-            back = made.directory["a"]
-            second = await back.acquire()
-            assert isinstance(second, Lease)
-            assert await back.acquire() == Denied("full")
-            held.release("success")
-            second.release("success")
-            await settle(back)
-            assert back.in_use == 0
-
-    run(main())
+async def test_channel_that_comes_back_knows_the_slots_that_are_still_out() -> None:
+    async with channels(make_channel("a", max_concurrency=1)) as made:
+        held = lease(made.directory["a"])
+        made.configure()
+        made.configure(make_channel("a", max_concurrency=2))
+        back = made.directory["a"]
+        second = await back.acquire()
+        assert isinstance(second, Lease)
+        assert await back.acquire() == Denied("full")
+        held.release("success")
+        second.release("success")
+        await settle(back)
+        assert back.in_use == 0
 
 
-def test_channel_that_comes_back_is_as_healthy_as_it_was(expect_log: ExpectLog) -> None:
+async def test_channel_that_comes_back_is_as_healthy_as_it_was(expect_log: ExpectLog) -> None:
     expect_log("channel_opened")
 
-    async def main() -> None:
-        spec = make_channel("a", health=HealthSpec(failures=1))
-        async with channels(spec) as made:
-            (lease(made.directory["a"])).release("failure")
-            await settle(made.directory["a"])
-            made.configure()
-            made.configure(spec)
-            assert await made.directory["a"].acquire() == Denied("open")
-
-    run(main())
+    spec = make_channel("a", health=HealthSpec(failures=1))
+    async with channels(spec) as made:
+        (lease(made.directory["a"])).release("failure")
+        await settle(made.directory["a"])
+        made.configure()
+        made.configure(spec)
+        assert await made.directory["a"].acquire() == Denied("open")
 
 
-def test_removed_channel_leaves_the_metrics_whatever_its_mailbox_still_holds() -> None:
-    async def main() -> None:
-        async with channels(make_channel("a")) as made:
-            a = made.directory["a"]
-            held, other = lease(a), lease(a)
-            assert made.samples("gw_channel_slots_in_use", "a")
-            held.release("success")  # still in the mailbox when the channel is removed
-            made.configure()
-            await settle(a)
-            other.release("success")
-            await settle(a)
-            assert made.samples("gw_channel", "a") == {}
-
-    run(main())
+async def test_removed_channel_leaves_the_metrics_whatever_its_mailbox_still_holds() -> None:
+    async with channels(make_channel("a")) as made:
+        a = made.directory["a"]
+        held, other = lease(a), lease(a)
+        assert made.samples("gw_channel_slots_in_use", "a")
+        held.release("success")  # still in the mailbox when the channel is removed
+        made.configure()
+        await settle(a)
+        other.release("success")
+        await settle(a)
+        assert made.samples("gw_channel", "a") == {}
 
 
-def test_channel_that_comes_back_is_in_the_metrics_again() -> None:
-    async def main() -> None:
-        async with channels(make_channel("a")) as made:
-            made.configure()
-            made.configure(make_channel("a"))
-            await settle(made.directory["a"])
-            assert list(made.samples("gw_channel_slots_limit", "a").values()) == [10.0]
-            assert sum(made.samples("gw_channel_state", "a").values()) == 1.0
-
-    run(main())
+async def test_channel_that_comes_back_is_in_the_metrics_again() -> None:
+    async with channels(make_channel("a")) as made:
+        made.configure()
+        made.configure(make_channel("a"))
+        await settle(made.directory["a"])
+        assert list(made.samples("gw_channel_slots_limit", "a").values()) == [10.0]
+        assert sum(made.samples("gw_channel_state", "a").values()) == 1.0

@@ -15,7 +15,6 @@ from actors.failover import Answered, FailedAttempt, NoAnswer, first_answer
 from actors.router import Candidate
 from channels.errors import UpstreamError, UpstreamTimedOut, UpstreamUnreachable
 from channels.registry import HealthSpec
-from tests.support.aio import run
 from tests.support.specs import make_channel
 from tests.unit.actors.channels import Channels, channels, settle
 
@@ -81,130 +80,105 @@ async def scene(**does: Any) -> AsyncIterator[Scene]:
         yield Scene(made, does)
 
 
-def test_first_candidate_that_answers_ends_it_with_its_lease_held() -> None:
-    async def main() -> None:
-        async with scene(a=UpstreamUnreachable("refused")) as s:
-            answered = await s.run("a", "b", "c")
-            assert (answered.answer, answered.candidate.channel_id) == ("answer of m-1", "b")
-            assert s.tried == ["a", "b"]
-            assert repr(answered.lease) == "<Lease b held>"
-            (failed,) = answered.failed
-            assert (failed.seq, failed.channel_id, failed.seconds) == (1, "a", 1.5)
-            assert answered.started_at == failed.started_at + 1.5
-            answered.lease.release("success")
-            assert await s.failures() == {"a": 1}
-
-    run(main())
+async def test_first_candidate_that_answers_ends_it_with_its_lease_held() -> None:
+    async with scene(a=UpstreamUnreachable("refused")) as s:
+        answered = await s.run("a", "b", "c")
+        assert (answered.answer, answered.candidate.channel_id) == ("answer of m-1", "b")
+        assert s.tried == ["a", "b"]
+        assert repr(answered.lease) == "<Lease b held>"
+        (failed,) = answered.failed
+        assert (failed.seq, failed.channel_id, failed.seconds) == (1, "a", 1.5)
+        assert answered.started_at == failed.started_at + 1.5
+        answered.lease.release("success")
+        assert await s.failures() == {"a": 1}
 
 
-def test_three_channels_are_tried_and_no_more() -> None:
-    async def main() -> None:
-        async with scene(**{name: UpstreamError(name) for name in NAMES}) as s:
-            failed, passed_over = await s.no_answer(*NAMES)
-            assert s.tried == ["a", "b", "c"]
-            assert [attempt.seq for attempt in failed] == [1, 2, 3]
-            assert passed_over == {}
-            assert await s.failures() == {"a": 1, "b": 1, "c": 1}
-
-    run(main())
+async def test_three_channels_are_tried_and_no_more() -> None:
+    async with scene(**{name: UpstreamError(name) for name in NAMES}) as s:
+        failed, passed_over = await s.no_answer(*NAMES)
+        assert s.tried == ["a", "b", "c"]
+        assert [attempt.seq for attempt in failed] == [1, 2, 3]
+        assert passed_over == {}
+        assert await s.failures() == {"a": 1, "b": 1, "c": 1}
 
 
-def test_full_open_and_removed_channels_are_passed_over_and_are_no_tries(
+async def test_full_open_and_removed_channels_are_passed_over_and_are_no_tries(
     expect_log: Any,
 ) -> None:
     expect_log("channel_opened")
 
-    async def main() -> None:
-        async with scene(d=UpstreamError(), e=UpstreamError()) as s:
-            held = s.channels.directory["a"].try_acquire()
-            assert isinstance(held, Lease)
-            s.open("b")
-            failed, passed_over = await s.no_answer("a", "b", "gone", "d", "e")
-            assert passed_over == {"a": "full", "b": "open", "gone": "removed"}
-            assert [attempt.channel_id for attempt in failed] == ["d", "e"]
-            held.release("abandoned")
-
-    run(main())
+    async with scene(d=UpstreamError(), e=UpstreamError()) as s:
+        held = s.channels.directory["a"].try_acquire()
+        assert isinstance(held, Lease)
+        s.open("b")
+        failed, passed_over = await s.no_answer("a", "b", "gone", "d", "e")
+        assert passed_over == {"a": "full", "b": "open", "gone": "removed"}
+        assert [attempt.channel_id for attempt in failed] == ["d", "e"]
+        held.release("abandoned")
 
 
-def test_no_answer_says_how_long_all_channels_stay_open(expect_log: Any) -> None:
+async def test_no_answer_says_how_long_all_channels_stay_open(expect_log: Any) -> None:
     expect_log("channel_opened")
     expect_log("channel_half_opened")
 
-    async def main() -> None:
-        async with scene() as s:
-            cooldown = HealthSpec(10).cooldown_seconds
-            s.open("a")
-            s.channels.clock.advance(cooldown / 4)
-            s.open("b")
-            assert (await s.nothing("b")).cooldown_seconds == cooldown
-            assert (await s.nothing("a", "b")).cooldown_seconds == cooldown * 3 / 4
-            held = s.channels.directory["c"].try_acquire()
-            assert isinstance(held, Lease)
-            # One that is only full may be free at any moment.
-            assert (await s.nothing("a", "b", "c")).cooldown_seconds == 0
-            held.release("abandoned")
-            s.channels.clock.advance(cooldown * 3 / 4)
-            probe = s.channels.directory["a"].try_acquire()
-            assert isinstance(probe, Lease)
-            assert (await s.nothing("a", "b")).cooldown_seconds == 0  # nor how long a probe takes
-            probe.release("abandoned")
-            assert (await s.nothing()).cooldown_seconds == 0
-
-    run(main())
+    async with scene() as s:
+        cooldown = HealthSpec(10).cooldown_seconds
+        s.open("a")
+        s.channels.clock.advance(cooldown / 4)
+        s.open("b")
+        assert (await s.nothing("b")).cooldown_seconds == cooldown
+        assert (await s.nothing("a", "b")).cooldown_seconds == cooldown * 3 / 4
+        held = s.channels.directory["c"].try_acquire()
+        assert isinstance(held, Lease)
+        # One that is only full may be free at any moment.
+        assert (await s.nothing("a", "b", "c")).cooldown_seconds == 0
+        held.release("abandoned")
+        s.channels.clock.advance(cooldown * 3 / 4)
+        probe = s.channels.directory["a"].try_acquire()
+        assert isinstance(probe, Lease)
+        assert (await s.nothing("a", "b")).cooldown_seconds == 0  # nor how long a probe takes
+        probe.release("abandoned")
+        assert (await s.nothing()).cooldown_seconds == 0
 
 
-def test_no_candidates_is_no_answer() -> None:
-    async def main() -> None:
-        async with scene() as s:
-            assert await s.no_answer() == ([], {})
-
-    run(main())
+async def test_no_candidates_is_no_answer() -> None:
+    async with scene() as s:
+        assert await s.no_answer() == ([], {})
 
 
-def test_time_out_ends_the_call_and_counts_against_the_channel() -> None:
-    async def main() -> None:
-        async with scene(a=UpstreamError(), b=UpstreamTimedOut()) as s:
-            failed, _ = await s.no_answer(*NAMES)
-            assert s.tried == ["a", "b"]
-            assert isinstance(failed[-1].error, UpstreamTimedOut)
-            assert await s.failures() == {"a": 1, "b": 1}
-
-    run(main())
+async def test_time_out_ends_the_call_and_counts_against_the_channel() -> None:
+    async with scene(a=UpstreamError(), b=UpstreamTimedOut()) as s:
+        failed, _ = await s.no_answer(*NAMES)
+        assert s.tried == ["a", "b"]
+        assert isinstance(failed[-1].error, UpstreamTimedOut)
+        assert await s.failures() == {"a": 1, "b": 1}
 
 
-def test_channel_is_visited_once_however_often_it_is_bound() -> None:
-    async def main() -> None:
-        async with scene(a=UpstreamError()) as s:
-            failed, _ = await s.no_answer("a", "a", "a")
-            assert len(failed) == 1
-            assert s.tried == ["a"]
-
-    run(main())
+async def test_channel_is_visited_once_however_often_it_is_bound() -> None:
+    async with scene(a=UpstreamError()) as s:
+        failed, _ = await s.no_answer("a", "a", "a")
+        assert len(failed) == 1
+        assert s.tried == ["a"]
 
 
-def test_defect_in_an_attempt_gives_the_lease_back_and_goes_up() -> None:
-    async def main() -> None:
-        async with scene(a=ValueError("a defect of ours")) as s:
-            with pytest.raises(ValueError, match="defect"):
-                await s.run("a", "b")
-            assert s.tried == ["a"]
-            assert await s.failures() == {}
-
-    run(main())
+async def test_defect_in_an_attempt_gives_the_lease_back_and_goes_up() -> None:
+    async with scene(a=ValueError("a defect of ours")) as s:
+        with pytest.raises(ValueError, match="defect"):
+            await s.run("a", "b")
+        assert s.tried == ["a"]
+        assert await s.failures() == {}
 
 
 @pytest.mark.parametrize("turns", range(8))
-def test_cancelled_call_gives_its_lease_back_and_says_nothing_of_the_channel(turns: int) -> None:
-    async def main() -> None:
-        async with scene(a=UpstreamError(), b=asyncio.Event()) as s:
-            call = asyncio.ensure_future(s.run("a", "b", "c"))
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            call.cancel()
-            await asyncio.wait([call])
-            assert call.cancelled()
-            assert set(await s.failures()) <= {"a"}
-            assert "c" not in s.tried
-
-    run(main())
+async def test_cancelled_call_gives_its_lease_back_and_says_nothing_of_the_channel(
+    turns: int,
+) -> None:
+    async with scene(a=UpstreamError(), b=asyncio.Event()) as s:
+        call = asyncio.ensure_future(s.run("a", "b", "c"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.wait([call])
+        assert call.cancelled()
+        assert set(await s.failures()) <= {"a"}
+        assert "c" not in s.tried

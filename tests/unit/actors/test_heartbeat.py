@@ -14,210 +14,182 @@ from uuid import UUID
 from actors.heartbeat import BREAK_SECONDS, Heartbeat
 from actors.identity import ProcessIdentity, is_process_alive
 from actors.live import Delivered
-from tests.support.aio import eventually, run
+from tests.support.aio import eventually
 from tests.unit.actors.fake_store import make_store, process
 
 ExpectLog = Callable[..., None]
 
 
-def test_beat_says_who_lives_and_goes_on_every_second() -> None:
-    async def main() -> None:
-        store = make_store()
-        async with process(store, pid=77) as p:
-            beating = asyncio.ensure_future(p.heartbeat.run())
-            for beats in range(3):
-                await eventually(lambda: store.clock.sleepers > 0)
-                assert store.processes["proc_judge"] == ("here", "boot", 77, 5, 1000.0 + beats)
-                store.clock.advance(1.0)
-            beating.cancel()
-            await asyncio.wait([beating])
-
-    run(main())
+async def test_beat_says_who_lives_and_goes_on_every_second() -> None:
+    store = make_store()
+    async with process(store, pid=77) as p:
+        beating = asyncio.ensure_future(p.heartbeat.run())
+        for beats in range(3):
+            await eventually(lambda: store.clock.sleepers > 0)
+            assert store.processes["proc_judge"] == ("here", "boot", 77, 5, 1000.0 + beats)
+            store.clock.advance(1.0)
+        beating.cancel()
+        await asyncio.wait([beating])
 
 
-def test_beat_reports_what_calls_have_delivered() -> None:
-    async def main() -> None:
-        store = make_store()
-        async with process(store) as p:
-            one, two = await p.hold(1), await p.hold(2)
-            p.live.enter(one.call_id, lambda: Delivered(7, 3, 2, 1))
-            p.live.enter(two.call_id, lambda: None)
-            await p.heartbeat.beat()
-            assert store.holds[one.call_id]["delivered"] == {
-                "cost": 7,
-                "input": 3,
-                "output": 2,
-                "cached": 1,
-                "cache_write": 0,
-                "basis": "stated",
-            }
-            assert "delivered" not in store.holds[two.call_id]
-
-    run(main())
+async def test_beat_reports_what_calls_have_delivered() -> None:
+    store = make_store()
+    async with process(store) as p:
+        one, two = await p.hold(1), await p.hold(2)
+        p.live.enter(one.call_id, lambda: Delivered(7, 3, 2, 1))
+        p.live.enter(two.call_id, lambda: None)
+        await p.heartbeat.beat()
+        assert store.holds[one.call_id]["delivered"] == {
+            "cost": 7,
+            "input": 3,
+            "output": 2,
+            "cached": 1,
+            "cache_write": 0,
+            "basis": "stated",
+        }
+        assert "delivered" not in store.holds[two.call_id]
 
 
-def test_missed_beat_is_said_once_and_reports_are_made_again(expect_log: ExpectLog) -> None:
+async def test_missed_beat_is_said_once_and_reports_are_made_again(expect_log: ExpectLog) -> None:
     expect_log("heartbeat_missed")
 
-    async def main() -> None:
-        store = make_store()
-        async with process(store) as p:
-            await p.heartbeat.beat()
-            call = await p.hold(1)
-            p.live.enter(call.call_id, lambda: Delivered(7, 3, 2))
-            store.is_away = True
-            await p.heartbeat.beat()
-            await p.heartbeat.beat()
-            assert p.heartbeat.connected_since is None
-            assert p.heartbeat.steady_seconds == 0.0
-            store.is_away, store.lost = False, "delivered"
-            await p.heartbeat.beat()
-            assert "delivered" not in store.holds[call.call_id]
-            store.lost = None
-            await p.heartbeat.beat()
-            assert store.holds[call.call_id]["delivered"]["cost"] == 7
-
-    run(main())
+    store = make_store()
+    async with process(store) as p:
+        await p.heartbeat.beat()
+        call = await p.hold(1)
+        p.live.enter(call.call_id, lambda: Delivered(7, 3, 2))
+        store.is_away = True
+        await p.heartbeat.beat()
+        await p.heartbeat.beat()
+        assert p.heartbeat.connected_since is None
+        assert p.heartbeat.steady_seconds == 0.0
+        store.is_away, store.lost = False, "delivered"
+        await p.heartbeat.beat()
+        assert "delivered" not in store.holds[call.call_id]
+        store.lost = None
+        await p.heartbeat.beat()
+        assert store.holds[call.call_id]["delivered"]["cost"] == 7
 
 
-def test_steadiness_counts_from_the_first_beat_after_an_outage() -> None:
-    async def main() -> None:
-        store = make_store()
-        async with process(store) as p:
-            assert p.heartbeat.steady_seconds == 0.0
-            await p.heartbeat.beat()
-            await p.beat_for(12)
-            assert p.heartbeat.steady_seconds == 12.0
-
-    run(main())
+async def test_steadiness_counts_from_the_first_beat_after_an_outage() -> None:
+    store = make_store()
+    async with process(store) as p:
+        assert p.heartbeat.steady_seconds == 0.0
+        await p.heartbeat.beat()
+        await p.beat_for(12)
+        assert p.heartbeat.steady_seconds == 12.0
 
 
-def test_beat_that_hung_breaks_the_steadiness_though_it_succeeds_in_the_end() -> None:
-    async def main() -> None:
-        store = make_store()
-        async with process(store) as p:
-            await p.heartbeat.beat()
-            await p.beat_for(20)
-            store.frozen = asyncio.Event()
-            beating = asyncio.ensure_future(p.heartbeat.beat())
-            await asyncio.sleep(0)
-            store.clock.advance(15.0)
-            assert p.heartbeat.steady_seconds == 0.0  # already while it hangs
-            store.frozen.set()
-            await beating
-            assert p.heartbeat.steady_seconds == 0.0
-            await p.beat_for(3)
-            assert p.heartbeat.steady_seconds == 3.0
-
-    run(main())
+async def test_beat_that_hung_breaks_the_steadiness_though_it_succeeds_in_the_end() -> None:
+    store = make_store()
+    async with process(store) as p:
+        await p.heartbeat.beat()
+        await p.beat_for(20)
+        store.frozen = asyncio.Event()
+        beating = asyncio.ensure_future(p.heartbeat.beat())
+        await asyncio.sleep(0)
+        store.clock.advance(15.0)
+        assert p.heartbeat.steady_seconds == 0.0  # already while it hangs
+        store.frozen.set()
+        await beating
+        assert p.heartbeat.steady_seconds == 0.0
+        await p.beat_for(3)
+        assert p.heartbeat.steady_seconds == 3.0
 
 
-def test_silent_database_is_told_of_while_a_beat_hangs_in_it(expect_log: ExpectLog) -> None:
+async def test_silent_database_is_told_of_while_a_beat_hangs_in_it(expect_log: ExpectLog) -> None:
     expect_log("heartbeat_missed")
 
-    async def main() -> None:
-        store = make_store()
-        async with process(store) as p:
-            await p.heartbeat.beat()
-            store.frozen = asyncio.Event()
-            beating = asyncio.ensure_future(p.heartbeat.beat())
-            watching = asyncio.ensure_future(p.heartbeat.watch())
-            for seconds in range(1, 8):
-                await eventually(lambda: store.clock.sleepers > 0)
-                store.clock.advance(1.0)
-                await eventually(lambda: store.clock.sleepers > 0)
-                assert is_told_up(p) == (seconds <= BREAK_SECONDS)
-            assert p.heartbeat.connected_since is None
-            store.frozen.set()
-            await beating
-            assert is_told_up(p)
-            watching.cancel()
-            await asyncio.wait([watching])
-
-    run(main())
-
-
-def test_process_that_was_paused_says_nothing_of_the_database() -> None:
-    async def main() -> None:
-        store = make_store()
-        async with process(store) as p:
-            await p.heartbeat.beat()
-            watching = asyncio.ensure_future(p.heartbeat.watch())
+    store = make_store()
+    async with process(store) as p:
+        await p.heartbeat.beat()
+        store.frozen = asyncio.Event()
+        beating = asyncio.ensure_future(p.heartbeat.beat())
+        watching = asyncio.ensure_future(p.heartbeat.watch())
+        for seconds in range(1, 8):
             await eventually(lambda: store.clock.sleepers > 0)
-            store.clock.advance(30.0)
+            store.clock.advance(1.0)
             await eventually(lambda: store.clock.sleepers > 0)
-            assert is_told_up(p)
-            watching.cancel()
-            await asyncio.wait([watching])
+            assert is_told_up(p) == (seconds <= BREAK_SECONDS)
+        assert p.heartbeat.connected_since is None
+        store.frozen.set()
+        await beating
+        assert is_told_up(p)
+        watching.cancel()
+        await asyncio.wait([watching])
 
-    run(main())
+
+async def test_process_that_was_paused_says_nothing_of_the_database() -> None:
+    store = make_store()
+    async with process(store) as p:
+        await p.heartbeat.beat()
+        watching = asyncio.ensure_future(p.heartbeat.watch())
+        await eventually(lambda: store.clock.sleepers > 0)
+        store.clock.advance(30.0)
+        await eventually(lambda: store.clock.sleepers > 0)
+        assert is_told_up(p)
+        watching.cancel()
+        await asyncio.wait([watching])
 
 
 def is_told_up(p: Any) -> bool:
     return b"gw_database_up 1.0" in p.heartbeat._metrics.render("")[0]
 
 
-def test_chores_are_done_with_each_beat(expect_log: ExpectLog) -> None:
+async def test_chores_are_done_with_each_beat(expect_log: ExpectLog) -> None:
     expect_log("heartbeat_missed")
 
-    async def main() -> None:
-        done: list[int] = []
+    done: list[int] = []
 
-        async def chore() -> None:
-            done.append(1)
+    async def chore() -> None:
+        done.append(1)
 
-        store = make_store()
-        async with process(store) as p:
-            heartbeat = Heartbeat(
-                identity=p.identity,
-                database=p.heartbeat._database,
-                live=p.live,
-                clock=store.clock,
-                metrics=p.heartbeat._metrics,
-                chores=(chore, chore),
-            )
-            await heartbeat.beat()
-            store.is_away = True
-            await heartbeat.beat()
-            assert len(done) == 2
-
-    run(main())
+    store = make_store()
+    async with process(store) as p:
+        heartbeat = Heartbeat(
+            identity=p.identity,
+            database=p.heartbeat._database,
+            live=p.live,
+            clock=store.clock,
+            metrics=p.heartbeat._metrics,
+            chores=(chore, chore),
+        )
+        await heartbeat.beat()
+        store.is_away = True
+        await heartbeat.beat()
+        assert len(done) == 2
 
 
-def test_process_that_leaves_is_forgotten_unless_it_holds_money() -> None:
-    async def main() -> None:
-        store = make_store()
-        async with process(store) as p:
-            await p.heartbeat.beat()
-            await p.hold(1)
-            await p.heartbeat.leave()
-            assert "proc_judge" in store.processes
-            store.holds.pop(UUID(int=1))
-            await p.heartbeat.leave()
-            assert store.processes == {}
-
-    run(main())
+async def test_process_that_leaves_is_forgotten_unless_it_holds_money() -> None:
+    store = make_store()
+    async with process(store) as p:
+        await p.heartbeat.beat()
+        await p.hold(1)
+        await p.heartbeat.leave()
+        assert "proc_judge" in store.processes
+        store.holds.pop(UUID(int=1))
+        await p.heartbeat.leave()
+        assert store.processes == {}
 
 
-def test_process_that_was_taken_for_dead_goes_on_under_another_id(expect_log: ExpectLog) -> None:
+async def test_process_that_was_taken_for_dead_goes_on_under_another_id(
+    expect_log: ExpectLog,
+) -> None:
     expect_log("taken_for_dead")
 
-    async def main() -> None:
-        store = make_store()
-        async with process(store) as p:
-            await p.heartbeat.beat()
-            store.bury("proc_judge", None)
-            await p.heartbeat.beat()
-            await p.heartbeat.beat()
-            assert p.identity.id == "proc_judge.2"
-            assert store.processes.keys() == {"proc_judge", "proc_judge.2"}
-            del store.processes["proc_judge.2"]  # not even a row is left
-            await p.heartbeat.beat()
-            assert p.identity.id == "proc_judge.3"
-            metric = p.heartbeat._metrics.render("text/plain")[0].decode()
-            assert "gw_taken_for_dead_total 2.0" in metric
-
-    run(main())
+    store = make_store()
+    async with process(store) as p:
+        await p.heartbeat.beat()
+        store.bury("proc_judge", None)
+        await p.heartbeat.beat()
+        await p.heartbeat.beat()
+        assert p.identity.id == "proc_judge.2"
+        assert store.processes.keys() == {"proc_judge", "proc_judge.2"}
+        del store.processes["proc_judge.2"]  # not even a row is left
+        await p.heartbeat.beat()
+        assert p.identity.id == "proc_judge.3"
+        metric = p.heartbeat._metrics.render("text/plain")[0].decode()
+        assert "gw_taken_for_dead_total 2.0" in metric
 
 
 def test_identity_tells_this_kernel_from_others() -> None:

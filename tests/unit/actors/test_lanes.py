@@ -9,7 +9,6 @@ import pytest
 
 from actors.lanes import Lanes
 from actors.mailbox import ActorStopped, MailboxFull
-from tests.support.aio import run
 from tests.support.clock import FakeClock
 
 COMPANY_SECONDS = 0.01
@@ -29,91 +28,73 @@ def reply() -> asyncio.Future[Any]:
     return asyncio.get_running_loop().create_future()
 
 
-def test_lanes_take_turns_and_each_keeps_its_order() -> None:
-    async def main() -> None:
-        box = lanes()
-        for message in ("a1", "a2", "a3", "b1", "c1", "b2"):
-            box.put(message, reply())
-        assert (len(box), box.length_of("a"), box.length_of("z")) == (6, 3, 0)
-        assert sorted(e.message for e in box) == ["a1", "a2", "a3", "b1", "b2", "c1"]
-        first = box.next()
-        assert first is not None
-        assert box.take_next() is first
-        box.put("a4", reply())  # behind what waits in its lane, which is the last in turn now
-        taken = [e.message for e in await box.take_all()]
-        assert [first.message, *taken] == ["a1", "b1", "c1", "a2", "b2", "a3", "a4"]
-        assert (len(box), box.next(), box.take_next()) == (0, None, None)
-
-    run(main())
+async def test_lanes_take_turns_and_each_keeps_its_order() -> None:
+    box = lanes()
+    for message in ("a1", "a2", "a3", "b1", "c1", "b2"):
+        box.put(message, reply())
+    assert (len(box), box.length_of("a"), box.length_of("z")) == (6, 3, 0)
+    assert sorted(e.message for e in box) == ["a1", "a2", "a3", "b1", "b2", "c1"]
+    first = box.next()
+    assert first is not None
+    assert box.take_next() is first
+    box.put("a4", reply())  # behind what waits in its lane, which is the last in turn now
+    taken = [e.message for e in await box.take_all()]
+    assert [first.message, *taken] == ["a1", "b1", "c1", "a2", "b2", "a3", "a4"]
+    assert (len(box), box.next(), box.take_next()) == (0, None, None)
 
 
-def test_what_is_told_goes_along_with_what_is_asked_or_by_itself_after_a_moment() -> None:
-    async def main() -> None:
-        box = lanes()
-        box.put("a1")
-        reading = asyncio.ensure_future(box.take_all())
-        await asyncio.sleep(0)
-        assert not reading.done()
-        assert [e.message for e in await reading] == ["a1"]
-        reading = asyncio.ensure_future(box.take_all())
-        box.put("a2")
-        box.put("b1", reply())
-        assert [e.message for e in await reading] == ["a2", "b1"]
-
-    run(main())
+async def test_what_is_told_goes_along_with_what_is_asked_or_by_itself_after_a_moment() -> None:
+    box = lanes()
+    box.put("a1")
+    reading = asyncio.ensure_future(box.take_all())
+    await asyncio.sleep(0)
+    assert not reading.done()
+    assert [e.message for e in await reading] == ["a1"]
+    reading = asyncio.ensure_future(box.take_all())
+    box.put("a2")
+    box.put("b1", reply())
+    assert [e.message for e in await reading] == ["a2", "b1"]
 
 
-def test_reader_that_left_some_is_woken_at_once() -> None:
-    async def main() -> None:
-        box = lanes()
-        box.put("a1", reply())
-        box.put("a2")
-        await box.ready()
-        assert box.take_next() is not None
-        await box.ready()
-        assert box.take_next() is not None
-        waiting = asyncio.ensure_future(box.ready())
-        await asyncio.sleep(0)
-        assert not waiting.done()
-        waiting.cancel()
-
-    run(main())
+async def test_reader_that_left_some_is_woken_at_once() -> None:
+    box = lanes()
+    box.put("a1", reply())
+    box.put("a2")
+    await box.ready()
+    assert box.take_next() is not None
+    await box.ready()
+    assert box.take_next() is not None
+    waiting = asyncio.ensure_future(box.ready())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    waiting.cancel()
 
 
-def test_nothing_is_handled_in_the_senders_turn() -> None:
-    async def main() -> None:
-        box = lanes()
-        assert not box.is_free
-        box.put("a1", reply())
-        await box.take_all()
-        assert not box.is_free
-
-    run(main())
+async def test_nothing_is_handled_in_the_senders_turn() -> None:
+    box = lanes()
+    assert not box.is_free
+    box.put("a1", reply())
+    await box.take_all()
+    assert not box.is_free
 
 
-def test_full_mailbox_refuses_askers_but_takes_what_is_owed() -> None:
-    async def main() -> None:
-        box = lanes(capacity=2)
-        box.put("a1")
-        box.put("b1", reply())
-        with pytest.raises(MailboxFull):
-            box.put("c1", reply())
+async def test_full_mailbox_refuses_askers_but_takes_what_is_owed() -> None:
+    box = lanes(capacity=2)
+    box.put("a1")
+    box.put("b1", reply())
+    with pytest.raises(MailboxFull):
+        box.put("c1", reply())
+    box.put("c1")
+    assert len(box) == 3
+
+
+async def test_closed_mailbox_answers_those_who_wait_and_takes_no_more() -> None:
+    box = lanes()
+    asked = reply()
+    box.put("a1", asked)
+    box.put("b1")
+    box.close()
+    assert isinstance(asked.exception(), ActorStopped)
+    assert len(box) == 0
+    with pytest.raises(ActorStopped):
         box.put("c1")
-        assert len(box) == 3
-
-    run(main())
-
-
-def test_closed_mailbox_answers_those_who_wait_and_takes_no_more() -> None:
-    async def main() -> None:
-        box = lanes()
-        asked = reply()
-        box.put("a1", asked)
-        box.put("b1")
-        box.close()
-        assert isinstance(asked.exception(), ActorStopped)
-        assert len(box) == 0
-        with pytest.raises(ActorStopped):
-            box.put("c1")
-
-    run(main())

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from actors.live import Delivered
 from actors.store.database import StatementRefused
-from tests.support.aio import eventually, run
+from tests.support.aio import eventually
 from tests.unit.actors.fake_store import ACCOUNT, FakeStore, make_store, process
 
 ExpectLog = Callable[..., None]
@@ -24,375 +24,327 @@ async def die_with_a_call(store: FakeStore, number: int = 1, **who: Any) -> None
         await dead.heartbeat.beat()
 
 
-def test_neighbour_whose_pid_is_gone_is_dead_at_once(expect_log: ExpectLog) -> None:
+async def test_neighbour_whose_pid_is_gone_is_dead_at_once(expect_log: ExpectLog) -> None:
     expect_log("calls_recovered")
 
-    async def main() -> None:
-        store = make_store()
-        await die_with_a_call(store, pid=4711)
-        async with process(store, gone_pids=frozenset({4711})) as judge:
-            await judge.heartbeat.beat()
-            store.clock.advance(2.5)
-            assert await judge.recovery.sweep() == 1
-            row = store.rows[UUID(int=1)]
-            assert (row["status"], row["error_code"]) == ("interrupted", "gateway_restarted")
-            assert (row["cost"], row["latency_ms"]) == (30, 2500)
-            assert (row["input_tokens"], row["output_tokens"], row["cached_tokens"]) == (20, 10, 5)
-            assert store.balances[ACCOUNT] == 10_000 - 30
-            assert "proc_dead" not in store.processes
-            assert await judge.recovery.sweep() == 0
-        assert store.faults() == []
-
-    run(main())
+    store = make_store()
+    await die_with_a_call(store, pid=4711)
+    async with process(store, gone_pids=frozenset({4711})) as judge:
+        await judge.heartbeat.beat()
+        store.clock.advance(2.5)
+        assert await judge.recovery.sweep() == 1
+        row = store.rows[UUID(int=1)]
+        assert (row["status"], row["error_code"]) == ("interrupted", "gateway_restarted")
+        assert (row["cost"], row["latency_ms"]) == (30, 2500)
+        assert (row["input_tokens"], row["output_tokens"], row["cached_tokens"]) == (20, 10, 5)
+        assert store.balances[ACCOUNT] == 10_000 - 30
+        assert "proc_dead" not in store.processes
+        assert await judge.recovery.sweep() == 0
+    assert store.faults() == []
 
 
-def test_pid_means_nothing_on_another_boot_or_another_host() -> None:
-    async def main() -> None:
-        store = make_store()
-        await die_with_a_call(store, 1, pid=4711, boot_id="another")
-        async with process(store, gone_pids=frozenset({4711})) as judge:
-            await judge.heartbeat.beat()
-            assert await judge.recovery.sweep() == 0
-            store.processes["proc_dead"] = ("elsewhere", "boot", 4711, 5, store.clock.monotonic())
-            assert await judge.recovery.sweep() == 0
-            assert len(store.holds) == 1
-
-    run(main())
+async def test_pid_means_nothing_on_another_boot_or_another_host() -> None:
+    store = make_store()
+    await die_with_a_call(store, 1, pid=4711, boot_id="another")
+    async with process(store, gone_pids=frozenset({4711})) as judge:
+        await judge.heartbeat.beat()
+        assert await judge.recovery.sweep() == 0
+        store.processes["proc_dead"] = ("elsewhere", "boot", 4711, 5, store.clock.monotonic())
+        assert await judge.recovery.sweep() == 0
+        assert len(store.holds) == 1
 
 
-def test_stranger_is_dead_after_ten_seconds_of_silence_that_were_not_ours(
+async def test_stranger_is_dead_after_ten_seconds_of_silence_that_were_not_ours(
     expect_log: ExpectLog,
 ) -> None:
     expect_log("calls_recovered")
 
-    async def main() -> None:
-        store = make_store()
-        await die_with_a_call(store, host="elsewhere")
-        async with process(store) as judge:
-            assert await judge.recovery.sweep() == 0  # a heartbeat; the last one, it turns out
-            await judge.beat_for(10)
+    store = make_store()
+    await die_with_a_call(store, host="elsewhere")
+    async with process(store) as judge:
+        assert await judge.recovery.sweep() == 0  # a heartbeat; the last one, it turns out
+        await judge.beat_for(10)
+        assert await judge.recovery.sweep() == 0
+        await judge.beat_for(1)
+        assert await judge.recovery.sweep() == 1
+    assert store.faults() == []
+
+
+async def test_judge_that_has_just_come_buries_nobody() -> None:
+    store = make_store()
+    await die_with_a_call(store, host="elsewhere")
+    store.clock.advance(3600.0)
+    async with process(store) as judge:
+        for _ in range(10):
             assert await judge.recovery.sweep() == 0
             await judge.beat_for(1)
-            assert await judge.recovery.sweep() == 1
-        assert store.faults() == []
-
-    run(main())
 
 
-def test_judge_that_has_just_come_buries_nobody() -> None:
-    async def main() -> None:
-        store = make_store()
-        await die_with_a_call(store, host="elsewhere")
-        store.clock.advance(3600.0)
-        async with process(store) as judge:
-            for _ in range(10):
-                assert await judge.recovery.sweep() == 0
-                await judge.beat_for(1)
-
-    run(main())
+async def test_living_neighbour_is_never_dead_for_its_silence() -> None:
+    store = make_store()
+    async with process(store) as judge, process(store, "proc_still", pid=2) as still:
+        await still.hold(1)
+        for _ in range(60):
+            await judge.beat_for(60)
+            assert await judge.recovery.sweep() == 0
+        assert len(store.holds) == 1
+        assert store.buried == set()
 
 
-def test_living_neighbour_is_never_dead_for_its_silence() -> None:
-    async def main() -> None:
-        store = make_store()
-        async with process(store) as judge, process(store, "proc_still", pid=2) as still:
-            await still.hold(1)
-            for _ in range(60):
-                await judge.beat_for(60)
-                assert await judge.recovery.sweep() == 0
-            assert len(store.holds) == 1
-            assert store.buried == set()
-
-    run(main())
-
-
-def test_pid_that_was_given_to_another_process_is_no_sign_of_life(expect_log: ExpectLog) -> None:
+async def test_pid_that_was_given_to_another_process_is_no_sign_of_life(
+    expect_log: ExpectLog,
+) -> None:
     expect_log("calls_recovered")
 
-    async def main() -> None:
-        store = make_store()
-        await die_with_a_call(store, pid=2, pid_started=4)
-        async with process(store) as judge:
-            assert await judge.recovery.sweep() == 1
-        assert store.faults() == []
-
-    run(main())
+    store = make_store()
+    await die_with_a_call(store, pid=2, pid_started=4)
+    async with process(store) as judge:
+        assert await judge.recovery.sweep() == 1
+    assert store.faults() == []
 
 
-def test_no_clock_of_the_database_makes_anybody_dead_or_alive(expect_log: ExpectLog) -> None:
+async def test_no_clock_of_the_database_makes_anybody_dead_or_alive(expect_log: ExpectLog) -> None:
     """It jumps by an hour, on and back: what counts is whether another heartbeat was seen."""
     expect_log("calls_recovered")
 
-    async def main() -> None:
-        store = make_store()
-        async with process(store) as judge, process(store, "proc_far", host="elsewhere") as far:
-            await far.hold(1)
-            who = store.processes["proc_far"][:4]
-            for beat in range(20):
-                store.processes["proc_far"] = (*who, (-1) ** beat * 3600.0 + beat)
-                await judge.beat_for(1)
-                assert await judge.recovery.sweep() == 0
-            store.processes["proc_far"] = (*who, 1e9)  # it will be young for long
+    store = make_store()
+    async with process(store) as judge, process(store, "proc_far", host="elsewhere") as far:
+        await far.hold(1)
+        who = store.processes["proc_far"][:4]
+        for beat in range(20):
+            store.processes["proc_far"] = (*who, (-1) ** beat * 3600.0 + beat)
+            await judge.beat_for(1)
             assert await judge.recovery.sweep() == 0
-            await judge.beat_for(11)
-            assert await judge.recovery.sweep() == 1
-
-    run(main())
-
-
-def test_heartbeat_that_comes_before_the_burial_counts() -> None:
-    async def main() -> None:
-        store = make_store()
-        async with process(store) as judge, process(store, "proc_far", host="elsewhere") as far:
-            await far.hold(1)
-            await judge.recovery.sweep()
-            await judge.beat_for(11)
-            bury = store.bury
-            beats: list[str] = []
-
-            def beat_first(process_id: str, beat_at: float | None) -> bool:
-                store.beat(process_id)
-                beats.append(process_id)
-                return bury(process_id, beat_at)
-
-            store.bury = beat_first  # type: ignore[method-assign]
-            assert await judge.recovery.sweep() == 0
-            assert beats == ["proc_far"]
-            assert len(store.holds) == 1
-
-    run(main())
+        store.processes["proc_far"] = (*who, 1e9)  # it will be young for long
+        assert await judge.recovery.sweep() == 0
+        await judge.beat_for(11)
+        assert await judge.recovery.sweep() == 1
 
 
-def test_process_taken_for_dead_learns_it_with_its_next_hold(expect_log: ExpectLog) -> None:
+async def test_heartbeat_that_comes_before_the_burial_counts() -> None:
+    store = make_store()
+    async with process(store) as judge, process(store, "proc_far", host="elsewhere") as far:
+        await far.hold(1)
+        await judge.recovery.sweep()
+        await judge.beat_for(11)
+        bury = store.bury
+        beats: list[str] = []
+
+        def beat_first(process_id: str, beat_at: float | None) -> bool:
+            store.beat(process_id)
+            beats.append(process_id)
+            return bury(process_id, beat_at)
+
+        store.bury = beat_first  # type: ignore[method-assign]
+        assert await judge.recovery.sweep() == 0
+        assert beats == ["proc_far"]
+        assert len(store.holds) == 1
+
+
+async def test_process_taken_for_dead_learns_it_with_its_next_hold(expect_log: ExpectLog) -> None:
     """And its calls under way cost what they cost, whatever was believed in between."""
     expect_log("calls_recovered", "taken_for_dead", "recovery_corrected")
 
-    async def main() -> None:
-        store = make_store()
-        async with process(store) as judge, process(store, "proc_far", host="elsewhere") as far:
-            answered, cut = await far.hold(1), await far.hold(2)
-            for call in (answered, cut):
-                far.live.enter(call.call_id, lambda: Delivered(30, 20, 10, 5))
-            await far.heartbeat.beat()
-            await judge.recovery.sweep()
-            await judge.beat_for(11)
-            assert await judge.recovery.sweep() == 2
-            assert store.balances[ACCOUNT] == 10_000 - 60
-            later = await far.hold(3)  # before its next heartbeat
-            assert far.identity.id == "proc_far.2"
-            assert store.holds[later.call_id]["process_id"] == "proc_far.2"
-            far.settle(answered, 500)
-            await far.wallets.settled(ACCOUNT)
-            assert store.balances[ACCOUNT] == 10_000 - 530
-            assert store.rows[answered.call_id]["status"] == "success"
-            assert store.rows[cut.call_id]["status"] == "interrupted"
-            await far.heartbeat.beat()
-            await judge.beat_for(20)
-            assert await judge.recovery.sweep() == 0  # it is somebody else now, and beats
-            assert store.corrections == {answered.call_id: -470}
-        assert store.faults() == []
-
-    run(main())
+    store = make_store()
+    async with process(store) as judge, process(store, "proc_far", host="elsewhere") as far:
+        answered, cut = await far.hold(1), await far.hold(2)
+        for call in (answered, cut):
+            far.live.enter(call.call_id, lambda: Delivered(30, 20, 10, 5))
+        await far.heartbeat.beat()
+        await judge.recovery.sweep()
+        await judge.beat_for(11)
+        assert await judge.recovery.sweep() == 2
+        assert store.balances[ACCOUNT] == 10_000 - 60
+        later = await far.hold(3)  # before its next heartbeat
+        assert far.identity.id == "proc_far.2"
+        assert store.holds[later.call_id]["process_id"] == "proc_far.2"
+        far.settle(answered, 500)
+        await far.wallets.settled(ACCOUNT)
+        assert store.balances[ACCOUNT] == 10_000 - 530
+        assert store.rows[answered.call_id]["status"] == "success"
+        assert store.rows[cut.call_id]["status"] == "interrupted"
+        await far.heartbeat.beat()
+        await judge.beat_for(20)
+        assert await judge.recovery.sweep() == 0  # it is somebody else now, and beats
+        assert store.corrections == {answered.call_id: -470}
+    assert store.faults() == []
 
 
-def test_calls_that_live_here_are_not_recovered_here(expect_log: ExpectLog) -> None:
+async def test_calls_that_live_here_are_not_recovered_here(expect_log: ExpectLog) -> None:
     """Whoever declared us dead may have died over it: its work is left to us."""
     expect_log("taken_for_dead", "calls_recovered")
 
-    async def main() -> None:
-        store = make_store()
-        async with process(store) as p:
-            living, leaked = await p.hold(1), await p.hold(2)
-            p.live.enter(living.call_id, lambda: None)
-            store.bury("proc_judge", None)
-            await p.heartbeat.beat()
-            assert await p.recovery.sweep() == 1
-            assert store.rows.keys() == {leaked.call_id}
-            p.settle(living, 7)
-            await p.wallets.settled(ACCOUNT)
-            assert await p.recovery.sweep() == 0
-            assert store.processes.keys() == {"proc_judge.2"}
-            assert store.rows[living.call_id]["cost"] == 7
-        assert store.faults() == []
-
-    run(main())
+    store = make_store()
+    async with process(store) as p:
+        living, leaked = await p.hold(1), await p.hold(2)
+        p.live.enter(living.call_id, lambda: None)
+        store.bury("proc_judge", None)
+        await p.heartbeat.beat()
+        assert await p.recovery.sweep() == 1
+        assert store.rows.keys() == {leaked.call_id}
+        p.settle(living, 7)
+        await p.wallets.settled(ACCOUNT)
+        assert await p.recovery.sweep() == 0
+        assert store.processes.keys() == {"proc_judge.2"}
+        assert store.rows[living.call_id]["cost"] == 7
+    assert store.faults() == []
 
 
-def test_nobody_is_buried_after_an_outage(expect_log: ExpectLog) -> None:
+async def test_nobody_is_buried_after_an_outage(expect_log: ExpectLog) -> None:
     expect_log("heartbeat_missed")
 
-    async def main() -> None:
-        store = make_store()
-        async with process(store) as judge, process(store, "proc_other", host="h") as other:
-            for p in (judge, other):
-                await p.heartbeat.beat()
-            for _ in range(20):
-                store.clock.advance(1.0)
-                await judge.heartbeat.beat()
-                await other.heartbeat.beat()
-            await other.hold(1)
-            store.is_away = True
-            await judge.beat_for(60)
+    store = make_store()
+    async with process(store) as judge, process(store, "proc_other", host="h") as other:
+        for p in (judge, other):
+            await p.heartbeat.beat()
+        for _ in range(20):
+            store.clock.advance(1.0)
+            await judge.heartbeat.beat()
             await other.heartbeat.beat()
-            store.is_away = False
-            await judge.heartbeat.beat()  # ours comes back first
+        await other.hold(1)
+        store.is_away = True
+        await judge.beat_for(60)
+        await other.heartbeat.beat()
+        store.is_away = False
+        await judge.heartbeat.beat()  # ours comes back first
+        assert await judge.recovery.sweep() == 0
+        await other.heartbeat.beat()
+        for _ in range(20):
+            store.clock.advance(1.0)
+            await judge.heartbeat.beat()
+            await other.heartbeat.beat()
             assert await judge.recovery.sweep() == 0
-            await other.heartbeat.beat()
-            for _ in range(20):
-                store.clock.advance(1.0)
-                await judge.heartbeat.beat()
-                await other.heartbeat.beat()
-                assert await judge.recovery.sweep() == 0
-            assert len(store.holds) == 1
-
-    run(main())
+        assert len(store.holds) == 1
 
 
-def test_nobody_is_buried_when_the_database_was_only_frozen() -> None:
+async def test_nobody_is_buried_when_the_database_was_only_frozen() -> None:
     """Every statement succeeds in the end, so nobody has missed a beat by its own account."""
 
-    async def main() -> None:
-        store = make_store()
-        async with process(store) as judge, process(store, "proc_other", host="h") as other:
-            for p in (judge, other):
-                await p.heartbeat.beat()
-            for _ in range(20):
-                store.clock.advance(1.0)
-                await judge.heartbeat.beat()
-                await other.heartbeat.beat()
-            await other.hold(1)
-            store.frozen = asyncio.Event()
-            sweeping = asyncio.ensure_future(judge.recovery.sweep())
-            await asyncio.sleep(0)
-            store.clock.advance(30.0)
-            store.frozen.set()
-            assert await sweeping == 0
+    store = make_store()
+    async with process(store) as judge, process(store, "proc_other", host="h") as other:
+        for p in (judge, other):
+            await p.heartbeat.beat()
+        for _ in range(20):
+            store.clock.advance(1.0)
             await judge.heartbeat.beat()
-            assert await judge.recovery.sweep() == 0
-            assert len(store.holds) == 1
+            await other.heartbeat.beat()
+        await other.hold(1)
+        store.frozen = asyncio.Event()
+        sweeping = asyncio.ensure_future(judge.recovery.sweep())
+        await asyncio.sleep(0)
+        store.clock.advance(30.0)
+        store.frozen.set()
+        assert await sweeping == 0
+        await judge.heartbeat.beat()
+        assert await judge.recovery.sweep() == 0
+        assert len(store.holds) == 1
 
-    run(main())
 
-
-def test_hold_whose_process_left_no_row_is_settled_when_it_is_old(expect_log: ExpectLog) -> None:
+async def test_hold_whose_process_left_no_row_is_settled_when_it_is_old(
+    expect_log: ExpectLog,
+) -> None:
     expect_log("calls_recovered")
 
-    async def main() -> None:
-        store = make_store()
-        async with process(store) as judge, process(store, "proc_unknown") as unknown:
-            await judge.heartbeat.beat()
-            await judge.beat_for(20)
-            await unknown.hold(1)
-            del store.processes["proc_unknown"]
-            assert await judge.recovery.sweep() == 0  # it may be about to say that it lives
-            await judge.beat_for(11)
-            assert await judge.recovery.sweep() == 1
-        assert store.rows[UUID(int=1)]["cost"] == 0
-        assert store.faults() == []
-
-    run(main())
+    store = make_store()
+    async with process(store) as judge, process(store, "proc_unknown") as unknown:
+        await judge.heartbeat.beat()
+        await judge.beat_for(20)
+        await unknown.hold(1)
+        del store.processes["proc_unknown"]
+        assert await judge.recovery.sweep() == 0  # it may be about to say that it lives
+        await judge.beat_for(11)
+        assert await judge.recovery.sweep() == 1
+    assert store.rows[UUID(int=1)]["cost"] == 0
+    assert store.faults() == []
 
 
-def test_two_judges_settle_a_call_once(expect_log: ExpectLog) -> None:
+async def test_two_judges_settle_a_call_once(expect_log: ExpectLog) -> None:
     expect_log("calls_recovered")
     expect_log("settled_already", required=False)
 
-    async def main() -> None:
-        store = make_store()
-        gone = frozenset({4711})
-        await die_with_a_call(store, pid=4711)
-        async with (
-            process(store, "proc_b", gone_pids=gone) as b,
-            process(store, "proc_c", gone_pids=gone) as c,
-        ):
-            for p in (b, c):
-                await p.heartbeat.beat()
-            await asyncio.gather(b.recovery.sweep(), c.recovery.sweep())
-        assert store.balances[ACCOUNT] == 10_000 - 30
-        assert store.faults() == []
-
-    run(main())
+    store = make_store()
+    gone = frozenset({4711})
+    await die_with_a_call(store, pid=4711)
+    async with (
+        process(store, "proc_b", gone_pids=gone) as b,
+        process(store, "proc_c", gone_pids=gone) as c,
+    ):
+        for p in (b, c):
+            await p.heartbeat.beat()
+        await asyncio.gather(b.recovery.sweep(), c.recovery.sweep())
+    assert store.balances[ACCOUNT] == 10_000 - 30
+    assert store.faults() == []
 
 
-def test_call_that_cannot_be_settled_does_not_hold_up_the_sweep(expect_log: ExpectLog) -> None:
+async def test_call_that_cannot_be_settled_does_not_hold_up_the_sweep(
+    expect_log: ExpectLog,
+) -> None:
     expect_log("ledger_batch_failed", "ledger_message_refused", "calls_recovered")
 
-    async def main() -> None:
-        store = make_store()
-        await die_with_a_call(store, pid=4711)
-        healthy = store.apply
+    store = make_store()
+    await die_with_a_call(store, pid=4711)
+    healthy = store.apply
 
-        def refuse_settlements(*lists: Any) -> Any:
-            if lists[0]:
-                raise StatementRefused("22003", "out of range")
-            return healthy(*lists)
+    def refuse_settlements(*lists: Any) -> Any:
+        if lists[0]:
+            raise StatementRefused("22003", "out of range")
+        return healthy(*lists)
 
-        store.apply = refuse_settlements  # type: ignore[assignment, method-assign]
-        async with process(store, gone_pids=frozenset({4711})) as judge:
-            await judge.heartbeat.beat()
-            await judge.recovery.sweep()  # comes to an end
-            assert "proc_dead" in store.processes  # and is tried again by the next one
-            store.apply = healthy  # type: ignore[method-assign]
-            assert await judge.recovery.sweep() == 1
-        assert store.faults() == []
-
-    run(main())
+    store.apply = refuse_settlements  # type: ignore[assignment, method-assign]
+    async with process(store, gone_pids=frozenset({4711})) as judge:
+        await judge.heartbeat.beat()
+        await judge.recovery.sweep()  # comes to an end
+        assert "proc_dead" in store.processes  # and is tried again by the next one
+        store.apply = healthy  # type: ignore[method-assign]
+        assert await judge.recovery.sweep() == 1
+    assert store.faults() == []
 
 
-def test_leaked_hold_of_our_own_is_settled_loudly(expect_log: ExpectLog) -> None:
+async def test_leaked_hold_of_our_own_is_settled_loudly(expect_log: ExpectLog) -> None:
     expect_log("hold_leaked")
 
-    async def main() -> None:
-        store = make_store()
-        async with process(store) as p:
-            await p.heartbeat.beat()
-            leaked, living = await p.hold(1), await p.hold(2)
-            p.live.enter(living.call_id, lambda: None)
-            await p.beat_for(60)
-            await p.recovery.sweep()
-            assert len(store.holds) == 2  # not yet
-            await p.beat_for(1)
-            await p.recovery.sweep()
-            await p.wallets.settled(ACCOUNT)
-            assert set(store.holds) == {living.call_id}
-            assert store.rows[leaked.call_id]["status"] == "interrupted"
-        assert store.faults() == []
-
-    run(main())
+    store = make_store()
+    async with process(store) as p:
+        await p.heartbeat.beat()
+        leaked, living = await p.hold(1), await p.hold(2)
+        p.live.enter(living.call_id, lambda: None)
+        await p.beat_for(60)
+        await p.recovery.sweep()
+        assert len(store.holds) == 2  # not yet
+        await p.beat_for(1)
+        await p.recovery.sweep()
+        await p.wallets.settled(ACCOUNT)
+        assert set(store.holds) == {living.call_id}
+        assert store.rows[leaked.call_id]["status"] == "interrupted"
+    assert store.faults() == []
 
 
-def test_hold_whose_settlement_waits_is_no_leak(expect_log: ExpectLog) -> None:
+async def test_hold_whose_settlement_waits_is_no_leak(expect_log: ExpectLog) -> None:
     expect_log("ledger_unreachable", required=False)
 
-    async def main() -> None:
-        store = make_store()
-        async with process(store) as p:
-            await p.heartbeat.beat()
-            call = await p.hold(1)
-            await p.beat_for(100)
-            store.gate = asyncio.Event()
-            p.wallets.void(call)
-            assert await p.recovery.sweep() == 0
-            store.gate.set()
-            await p.wallets.settled(ACCOUNT)
-            assert store.rows == {}
-
-    run(main())
+    store = make_store()
+    async with process(store) as p:
+        await p.heartbeat.beat()
+        call = await p.hold(1)
+        await p.beat_for(100)
+        store.gate = asyncio.Event()
+        p.wallets.void(call)
+        assert await p.recovery.sweep() == 0
+        store.gate.set()
+        await p.wallets.settled(ACCOUNT)
+        assert store.rows == {}
 
 
-def test_sweeps_go_on_when_the_database_is_away(expect_log: ExpectLog) -> None:
+async def test_sweeps_go_on_when_the_database_is_away(expect_log: ExpectLog) -> None:
     expect_log("recovery_postponed")
 
-    async def main() -> None:
-        store = make_store()
-        async with process(store) as p:
-            store.is_away = True
-            sweeping = asyncio.ensure_future(p.recovery.run())
-            await eventually(lambda: store.clock.sleepers > 0)
-            store.is_away = False
-            store.clock.advance(3.0)
-            await eventually(lambda: store.clock.sleepers > 0)
-            sweeping.cancel()
-            await asyncio.wait([sweeping])
-
-    run(main())
+    store = make_store()
+    async with process(store) as p:
+        store.is_away = True
+        sweeping = asyncio.ensure_future(p.recovery.run())
+        await eventually(lambda: store.clock.sleepers > 0)
+        store.is_away = False
+        store.clock.advance(3.0)
+        await eventually(lambda: store.clock.sleepers > 0)
+        sweeping.cancel()
+        await asyncio.wait([sweeping])

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from actors.supervisor import Supervisor
 from metrics.prometheus import Metrics
-from tests.support.aio import eventually, run
+from tests.support.aio import eventually
 from tests.support.clock import FakeClock
 
 ExpectLog = Callable[..., None]
@@ -42,117 +42,101 @@ class Child:
         await eventually(lambda: self.begun > begun)
 
 
-def test_child_that_dies_begins_again(expect_log: ExpectLog) -> None:
+async def test_child_that_dies_begins_again(expect_log: ExpectLog) -> None:
     expect_log("child_died", "child_returned")
 
-    async def main() -> None:
-        async with supervising() as (supervisor, _):
-            child, other = Child(), Child()
-            supervisor.start("child", child.body)
-            supervisor.start("other", other.body)
-            child.push.put_nowait(ValueError("a defect"))
-            await eventually(lambda: child.begun == 2)
-            child.push.put_nowait(None)  # to return is to die, too
-            await eventually(lambda: child.begun == 3)
-            assert other.begun == 1
-            assert repr(supervisor) == "<Supervisor 2 children 2 restarts>"
-            assert not supervisor.failed.done()
-
-    run(main())
+    async with supervising() as (supervisor, _):
+        child, other = Child(), Child()
+        supervisor.start("child", child.body)
+        supervisor.start("other", other.body)
+        child.push.put_nowait(ValueError("a defect"))
+        await eventually(lambda: child.begun == 2)
+        child.push.put_nowait(None)  # to return is to die, too
+        await eventually(lambda: child.begun == 3)
+        assert other.begun == 1
+        assert repr(supervisor) == "<Supervisor 2 children 2 restarts>"
+        assert not supervisor.failed.done()
 
 
-def test_cancellation_that_nobody_asked_for_is_a_death_like_any_other(
+async def test_cancellation_that_nobody_asked_for_is_a_death_like_any_other(
     expect_log: ExpectLog,
 ) -> None:
     expect_log("child_died")
 
-    async def main() -> None:
-        async with supervising() as (supervisor, _):
-            child = Child()
-            supervisor.start("child", child.body)
-            child.push.put_nowait(asyncio.CancelledError())
-            await eventually(lambda: child.begun == 2)
-
-    run(main())
+    async with supervising() as (supervisor, _):
+        child = Child()
+        supervisor.start("child", child.body)
+        child.push.put_nowait(asyncio.CancelledError())
+        await eventually(lambda: child.begun == 2)
 
 
-def test_supervisor_gives_up_on_too_many_deaths_in_a_period(expect_log: ExpectLog) -> None:
+async def test_supervisor_gives_up_on_too_many_deaths_in_a_period(expect_log: ExpectLog) -> None:
     expect_log("child_died", "supervisor_gave_up")
 
-    async def main() -> None:
-        async with supervising(intensity=2, period_seconds=30.0) as (supervisor, clock):
-            child = Child()
-            supervisor.start("child", child.body)
-            await eventually(lambda: child.begun == 1)
-            await child.die()
-            await child.die()
-            clock.advance(31.0)  # the old ones no longer count
-            await child.die()
-            await child.die()
-            assert not supervisor.failed.done()
-            child.push.put_nowait(ValueError())
-            await supervisor.failed
-            assert child.begun == 5
-
-    run(main())
+    async with supervising(intensity=2, period_seconds=30.0) as (supervisor, clock):
+        child = Child()
+        supervisor.start("child", child.body)
+        await eventually(lambda: child.begun == 1)
+        await child.die()
+        await child.die()
+        clock.advance(31.0)  # the old ones no longer count
+        await child.die()
+        await child.die()
+        assert not supervisor.failed.done()
+        child.push.put_nowait(ValueError())
+        await supervisor.failed
+        assert child.begun == 5
 
 
-def test_children_stop_in_the_reverse_of_their_order() -> None:
-    async def main() -> None:
-        stopped: list[str] = []
+async def test_children_stop_in_the_reverse_of_their_order() -> None:
+    stopped: list[str] = []
 
-        def child(name: str) -> Callable[[], Awaitable[None]]:
-            async def body() -> None:
-                try:
-                    await asyncio.Event().wait()
-                finally:
-                    await asyncio.sleep(0)  # an end that takes its time
-                    stopped.append(name)
-
-            return body
-
-        async with supervising() as (supervisor, _):
-            for name in ("store", "ledger", "channel"):
-                supervisor.start(name, child(name))
-            await asyncio.sleep(0)
-            await supervisor.stop_child("ledger")
-            await supervisor.stop_child("nobody")
-            assert stopped == ["ledger"]
-        assert stopped == ["ledger", "channel", "store"]
-
-    run(main())
-
-
-def test_child_that_dies_while_it_is_stopped_is_not_begun_again(expect_log: ExpectLog) -> None:
-    expect_log("child_died")
-
-    async def main() -> None:
-        begun = 0
-
+    def child(name: str) -> Callable[[], Awaitable[None]]:
         async def body() -> None:
-            nonlocal begun
-            begun += 1
             try:
                 await asyncio.Event().wait()
             finally:
-                raise ValueError("on the way out")
+                await asyncio.sleep(0)  # an end that takes its time
+                stopped.append(name)
 
-        async with supervising() as (supervisor, _):
-            supervisor.start("child", body)
-            await asyncio.sleep(0)
-        assert begun == 1
+        return body
 
-    run(main())
+    async with supervising() as (supervisor, _):
+        for name in ("store", "ledger", "channel"):
+            supervisor.start(name, child(name))
+        await asyncio.sleep(0)
+        await supervisor.stop_child("ledger")
+        await supervisor.stop_child("nobody")
+        assert stopped == ["ledger"]
+    assert stopped == ["ledger", "channel", "store"]
 
 
-def test_child_may_be_started_again_after_it_was_stopped() -> None:
-    async def main() -> None:
-        async with supervising() as (supervisor, _):
-            child = Child()
-            supervisor.start("child", child.body)
-            await asyncio.sleep(0)
-            await supervisor.stop_child("child")
-            supervisor.start("child", child.body)
-            await eventually(lambda: child.begun == 2)
+async def test_child_that_dies_while_it_is_stopped_is_not_begun_again(
+    expect_log: ExpectLog,
+) -> None:
+    expect_log("child_died")
 
-    run(main())
+    begun = 0
+
+    async def body() -> None:
+        nonlocal begun
+        begun += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError("on the way out")
+
+    async with supervising() as (supervisor, _):
+        supervisor.start("child", body)
+        await asyncio.sleep(0)
+    assert begun == 1
+
+
+async def test_child_may_be_started_again_after_it_was_stopped() -> None:
+    async with supervising() as (supervisor, _):
+        child = Child()
+        supervisor.start("child", child.body)
+        await asyncio.sleep(0)
+        await supervisor.stop_child("child")
+        supervisor.start("child", child.body)
+        await eventually(lambda: child.begun == 2)

@@ -5,66 +5,53 @@ from __future__ import annotations
 import asyncio
 
 from actors.wallet.wallets import IDLE_SECONDS
-from tests.support.aio import run
 from tests.unit.wallet.bank import ACCOUNT, bank, facts, hold, outcome
 
 
-def test_idle_wallet_is_forgotten_and_read_again() -> None:
-    async def main() -> None:
-        async with bank(balance=1000) as b:
-            await b.wallets.hold(hold(1))
-            b.clock.advance(IDLE_SECONDS)
-            b.wallets.forget_idle()
-            assert repr(b.wallets) == "<Wallets 1 accounts 0 waiting>"
-            b.clock.advance(1.0)
-            b.wallets.forget_idle()
-            assert repr(b.wallets) == "<Wallets 0 accounts 0 waiting>"
-            assert await b.wallets.available(ACCOUNT) == 900
-            b.clock.advance(IDLE_SECONDS + 1.0)
-            b.wallets.forget_idle()
-            assert repr(b.wallets) == "<Wallets 0 accounts 0 waiting>"
-
-    run(main())
+async def test_idle_wallet_is_forgotten_and_read_again() -> None:
+    async with bank(balance=1000) as b:
+        await b.wallets.hold(hold(1))
+        b.clock.advance(IDLE_SECONDS)
+        b.wallets.forget_idle()
+        assert repr(b.wallets) == "<Wallets 1 accounts 0 waiting>"
+        b.clock.advance(1.0)
+        b.wallets.forget_idle()
+        assert repr(b.wallets) == "<Wallets 0 accounts 0 waiting>"
+        assert await b.wallets.available(ACCOUNT) == 900
+        b.clock.advance(IDLE_SECONDS + 1.0)
+        b.wallets.forget_idle()
+        assert repr(b.wallets) == "<Wallets 0 accounts 0 waiting>"
 
 
-def test_account_is_funded_as_far_as_its_wallet_has_seen() -> None:
-    async def main() -> None:
-        async with bank(balance=100) as b:
-            assert not b.wallets.is_funded(ACCOUNT)  # nobody has looked yet
-            assert await b.wallets.available(ACCOUNT) == 100
-            assert b.wallets.is_funded(ACCOUNT)
-            await b.wallets.hold(hold(1))
-            assert not b.wallets.is_funded(ACCOUNT)
-
-    run(main())
+async def test_account_is_funded_as_far_as_its_wallet_has_seen() -> None:
+    async with bank(balance=100) as b:
+        assert not b.wallets.is_funded(ACCOUNT)  # nobody has looked yet
+        assert await b.wallets.available(ACCOUNT) == 100
+        assert b.wallets.is_funded(ACCOUNT)
+        await b.wallets.hold(hold(1))
+        assert not b.wallets.is_funded(ACCOUNT)
 
 
-def test_balance_seen_elsewhere_is_for_a_wallet_that_knows_nothing() -> None:
-    async def main() -> None:
-        async with bank(balance=100) as b:
-            b.wallets.note_balance(ACCOUNT, 0)
-            assert repr(b.wallets) == "<Wallets 0 accounts 0 waiting>"
-            b.wallets.note_balance(ACCOUNT, 100)
-            assert b.wallets.is_funded(ACCOUNT)
-            await b.wallets.hold(hold(1))  # takes all of it
-            b.wallets.note_balance(ACCOUNT, 100)  # was read before
-            assert not b.wallets.is_funded(ACCOUNT)
-            assert await b.wallets.available(ACCOUNT) == 0
-
-    run(main())
+async def test_balance_seen_elsewhere_is_for_a_wallet_that_knows_nothing() -> None:
+    async with bank(balance=100) as b:
+        b.wallets.note_balance(ACCOUNT, 0)
+        assert repr(b.wallets) == "<Wallets 0 accounts 0 waiting>"
+        b.wallets.note_balance(ACCOUNT, 100)
+        assert b.wallets.is_funded(ACCOUNT)
+        await b.wallets.hold(hold(1))  # takes all of it
+        b.wallets.note_balance(ACCOUNT, 100)  # was read before
+        assert not b.wallets.is_funded(ACCOUNT)
+        assert await b.wallets.available(ACCOUNT) == 0
 
 
-def test_wallet_that_waits_for_its_ledger_stays() -> None:
-    async def main() -> None:
-        async with bank(balance=1000) as b:
-            await b.wallets.hold(hold(1))
-            b.ledger.gate = asyncio.Event()
-            b.wallets.settle(facts(1), outcome(250))
-            b.clock.advance(IDLE_SECONDS + 1.0)
-            b.wallets.forget_idle()
-            assert repr(b.wallets) == "<Wallets 1 accounts 0 waiting>"
-            b.ledger.gate.set()
-            await b.wallets.settled(ACCOUNT)
-            assert b.ledger.balances[ACCOUNT] == 750
-
-    run(main())
+async def test_wallet_that_waits_for_its_ledger_stays() -> None:
+    async with bank(balance=1000) as b:
+        await b.wallets.hold(hold(1))
+        b.ledger.gate = asyncio.Event()
+        b.wallets.settle(facts(1), outcome(250))
+        b.clock.advance(IDLE_SECONDS + 1.0)
+        b.wallets.forget_idle()
+        assert repr(b.wallets) == "<Wallets 1 accounts 0 waiting>"
+        b.ledger.gate.set()
+        await b.wallets.settled(ACCOUNT)
+        assert b.ledger.balances[ACCOUNT] == 750

@@ -14,367 +14,309 @@ from actors.wallet import writer
 from actors.wallet.messages import LedgerUnavailable
 from actors.wallet.wallets import HOLD_SECONDS, HoldRefused
 from actors.wallet.writer import CROWD, GATHER_MAX_SECONDS
-from tests.support.aio import eventually, jump, run
+from tests.support.aio import eventually, jump
 from tests.unit.wallet.bank import ACCOUNT, bank, facts, hold, outcome
 
 
-def test_hundred_concurrent_holds_admit_exactly_what_the_balance_covers() -> None:
-    async def main() -> None:
-        async with bank(balance=1000) as b:
-            answers = await asyncio.gather(
-                *(b.wallets.hold(hold(n)) for n in range(100)), return_exceptions=True
-            )
-            refused = [a for a in answers if isinstance(a, HoldRefused)]
-            assert len(refused) == 90
-            assert {r.reason for r in refused} == {"insufficient_funds"}
-            assert len(b.ledger.holds) == 10
-            assert b.ledger.faults() == []
-
-    run(main())
+async def test_hundred_concurrent_holds_admit_exactly_what_the_balance_covers() -> None:
+    async with bank(balance=1000) as b:
+        answers = await asyncio.gather(
+            *(b.wallets.hold(hold(n)) for n in range(100)), return_exceptions=True
+        )
+        refused = [a for a in answers if isinstance(a, HoldRefused)]
+        assert len(refused) == 90
+        assert {r.reason for r in refused} == {"insufficient_funds"}
+        assert len(b.ledger.holds) == 10
+        assert b.ledger.faults() == []
 
 
-def test_messages_that_wait_share_a_transaction() -> None:
-    async def main() -> None:
-        async with bank(balance=10_000) as b:
-            await b.wallets.hold(hold(1))
-            b.ledger.batches.clear()
-            b.ledger.gate = asyncio.Event()
-            waiting = [asyncio.ensure_future(b.wallets.hold(hold(n))) for n in range(2, 42)]
-            await asyncio.sleep(0)
-            b.ledger.gate.set()
-            await asyncio.gather(*waiting)
-            assert len(b.ledger.batches) <= 2
-
-    run(main())
+async def test_messages_that_wait_share_a_transaction() -> None:
+    async with bank(balance=10_000) as b:
+        await b.wallets.hold(hold(1))
+        b.ledger.batches.clear()
+        b.ledger.gate = asyncio.Event()
+        waiting = [asyncio.ensure_future(b.wallets.hold(hold(n))) for n in range(2, 42)]
+        await asyncio.sleep(0)
+        b.ledger.gate.set()
+        await asyncio.gather(*waiting)
+        assert len(b.ledger.batches) <= 2
 
 
-def test_more_askers_than_the_mailbox_takes_are_told_at_once(
+async def test_more_askers_than_the_mailbox_takes_are_told_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(writer, "CAPACITY", 2)
 
-    async def main() -> None:
-        async with bank(balance=10_000) as b:
-            b.wallets.note_balance(ACCOUNT, 10_000)
-            waiting = [asyncio.ensure_future(b.wallets.hold(hold(n))) for n in range(2)]
-            await asyncio.sleep(0)
-            for refused in (b.wallets.hold(hold(2)), b.wallets.settled(ACCOUNT)):
-                with pytest.raises(LedgerUnavailable):
-                    await refused
-            await asyncio.gather(*waiting)
-            await b.wallets.hold(hold(3))
-
-    run(main())
+    async with bank(balance=10_000) as b:
+        b.wallets.note_balance(ACCOUNT, 10_000)
+        waiting = [asyncio.ensure_future(b.wallets.hold(hold(n))) for n in range(2)]
+        await asyncio.sleep(0)
+        for refused in (b.wallets.hold(hold(2)), b.wallets.settled(ACCOUNT)):
+            with pytest.raises(LedgerUnavailable):
+                await refused
+        await asyncio.gather(*waiting)
+        await b.wallets.hold(hold(3))
 
 
-def test_after_a_large_batch_the_next_gathers_for_a_moment() -> None:
-    async def main() -> None:
-        async with bank(balance=10_000) as b:
-            await asyncio.gather(*(b.wallets.hold(hold(n)) for n in range(CROWD)))
-            for number in range(3):
-                b.wallets.settle(facts(number), outcome(10))
-                await asyncio.sleep(0)  # the writer has its turn, and waits all the same
-            applied = asyncio.ensure_future(b.wallets.settled(ACCOUNT))
-            await asyncio.sleep(0)
-            assert b.ledger.batches == [0]
-            b.clock.advance(GATHER_MAX_SECONDS)
-            await applied
-            assert b.ledger.batches == [0, 3]
-
-    run(main())
+async def test_after_a_large_batch_the_next_gathers_for_a_moment() -> None:
+    async with bank(balance=10_000) as b:
+        await asyncio.gather(*(b.wallets.hold(hold(n)) for n in range(CROWD)))
+        for number in range(3):
+            b.wallets.settle(facts(number), outcome(10))
+            await asyncio.sleep(0)  # the writer has its turn, and waits all the same
+        applied = asyncio.ensure_future(b.wallets.settled(ACCOUNT))
+        await asyncio.sleep(0)
+        assert b.ledger.batches == [0]
+        b.clock.advance(GATHER_MAX_SECONDS)
+        await applied
+        assert b.ledger.batches == [0, 3]
 
 
-def test_settlement_goes_with_the_next_hold() -> None:
-    async def main() -> None:
-        async with bank() as b:
-            await b.wallets.hold(hold(1))
-            b.wallets.settle(facts(1), outcome(250))
-            await asyncio.sleep(0)  # the writer has its turn, and leaves it
-            await b.wallets.hold(hold(2))
-            assert b.ledger.batches == [0, 1]
-            assert b.ledger.balances[ACCOUNT] == 750
-            assert b.writer.is_idle
-
-    run(main())
+async def test_settlement_goes_with_the_next_hold() -> None:
+    async with bank() as b:
+        await b.wallets.hold(hold(1))
+        b.wallets.settle(facts(1), outcome(250))
+        await asyncio.sleep(0)  # the writer has its turn, and leaves it
+        await b.wallets.hold(hold(2))
+        assert b.ledger.batches == [0, 1]
+        assert b.ledger.balances[ACCOUNT] == 750
+        assert b.writer.is_idle
 
 
-def test_settlement_that_nothing_follows_goes_by_itself() -> None:
-    async def main() -> None:
-        async with bank() as b:
-            for number in (1, 2):
-                await b.wallets.hold(hold(number))
-                b.wallets.settle(facts(number), outcome(250))
-                assert not b.writer.is_idle
-                await eventually(lambda: b.writer.is_idle)
-            assert b.ledger.balances[ACCOUNT] == 500
-            assert b.ledger.batches == [0, 1, 0, 1]
-
-    run(main())
+async def test_settlement_that_nothing_follows_goes_by_itself() -> None:
+    async with bank() as b:
+        for number in (1, 2):
+            await b.wallets.hold(hold(number))
+            b.wallets.settle(facts(number), outcome(250))
+            assert not b.writer.is_idle
+            await eventually(lambda: b.writer.is_idle)
+        assert b.ledger.balances[ACCOUNT] == 500
+        assert b.ledger.batches == [0, 1, 0, 1]
 
 
-def test_settlement_moves_the_balance_once(expect_log: Callable[..., None]) -> None:
+async def test_settlement_moves_the_balance_once(expect_log: Callable[..., None]) -> None:
     expect_log("settled_already")
 
-    async def main() -> None:
-        async with bank() as b:
-            await b.wallets.hold(hold(1))
-            b.wallets.settle(facts(1), outcome(250))
-            b.wallets.settle(facts(1), outcome(300))  # of one batch the first counts
-            await b.wallets.settled(ACCOUNT)
-            b.wallets.settle(facts(1), outcome(250))
-            await b.wallets.settled(ACCOUNT)
-            assert (b.ledger.balances[ACCOUNT], b.ledger.held[ACCOUNT]) == (750, 0)
-            assert await b.wallets.available(ACCOUNT) == 750
-
-    run(main())
+    async with bank() as b:
+        await b.wallets.hold(hold(1))
+        b.wallets.settle(facts(1), outcome(250))
+        b.wallets.settle(facts(1), outcome(300))  # of one batch the first counts
+        await b.wallets.settled(ACCOUNT)
+        b.wallets.settle(facts(1), outcome(250))
+        await b.wallets.settled(ACCOUNT)
+        assert (b.ledger.balances[ACCOUNT], b.ledger.held[ACCOUNT]) == (750, 0)
+        assert await b.wallets.available(ACCOUNT) == 750
 
 
-def test_asker_who_left_leaves_no_hold_behind() -> None:
-    async def main() -> None:
-        async with bank() as b:
-            b.ledger.gate = asyncio.Event()
-            asking = asyncio.ensure_future(b.wallets.hold(hold(1)))
-            await eventually(lambda: bool(b.writer.unsettled()))
+async def test_asker_who_left_leaves_no_hold_behind() -> None:
+    async with bank() as b:
+        b.ledger.gate = asyncio.Event()
+        asking = asyncio.ensure_future(b.wallets.hold(hold(1)))
+        await eventually(lambda: bool(b.writer.unsettled()))
+        await asyncio.sleep(0)
+        asking.cancel()
+        await asyncio.wait([asking])
+        b.ledger.gate.set()
+        await b.wallets.settled(ACCOUNT)
+        await b.wallets.settled(ACCOUNT)
+        assert b.ledger.holds == {}
+        assert b.ledger.rows == {}
+        assert b.ledger.faults() == []
+
+
+async def test_answer_and_cancellation_in_one_turn_leave_no_hold_behind() -> None:
+    async with bank() as b:
+        asking = asyncio.ensure_future(b.wallets.hold(hold(1)))
+        while not b.ledger.holds:
             await asyncio.sleep(0)
-            asking.cancel()
-            await asyncio.wait([asking])
-            b.ledger.gate.set()
-            await b.wallets.settled(ACCOUNT)
-            await b.wallets.settled(ACCOUNT)
-            assert b.ledger.holds == {}
-            assert b.ledger.rows == {}
-            assert b.ledger.faults() == []
-
-    run(main())
+        asking.cancel()  # the answer is set, the asker has not run yet
+        await asyncio.wait([asking])
+        await b.wallets.settled(ACCOUNT)
+        await b.wallets.settled(ACCOUNT)
+        assert b.ledger.holds == {} or not asking.cancelled()
+        assert b.ledger.faults() == []
 
 
-def test_answer_and_cancellation_in_one_turn_leave_no_hold_behind() -> None:
-    async def main() -> None:
-        async with bank() as b:
-            asking = asyncio.ensure_future(b.wallets.hold(hold(1)))
-            while not b.ledger.holds:
-                await asyncio.sleep(0)
-            asking.cancel()  # the answer is set, the asker has not run yet
-            await asyncio.wait([asking])
-            await b.wallets.settled(ACCOUNT)
-            await b.wallets.settled(ACCOUNT)
-            assert b.ledger.holds == {} or not asking.cancelled()
-            assert b.ledger.faults() == []
-
-    run(main())
-
-
-def test_lost_connection_repeats_the_batch_without_a_second_effect(
+async def test_lost_connection_repeats_the_batch_without_a_second_effect(
     expect_log: Callable[..., None],
 ) -> None:
     expect_log("ledger_unreachable")
 
-    async def main() -> None:
-        async with bank() as b:
-            await b.wallets.hold(hold(1))
-            b.ledger.lose_after = 1  # committed, but nobody was told
-            b.wallets.settle(facts(1), outcome(250))
-            await eventually(lambda: b.clock.sleepers > 0)
-            b.clock.advance(0.05)
-            with_noop = b.wallets.settled(ACCOUNT)
-            await with_noop
-            assert b.ledger.balances[ACCOUNT] == 750
-            assert b.ledger.faults() == []
-
-    run(main())
+    async with bank() as b:
+        await b.wallets.hold(hold(1))
+        b.ledger.lose_after = 1  # committed, but nobody was told
+        b.wallets.settle(facts(1), outcome(250))
+        await eventually(lambda: b.clock.sleepers > 0)
+        b.clock.advance(0.05)
+        with_noop = b.wallets.settled(ACCOUNT)
+        await with_noop
+        assert b.ledger.balances[ACCOUNT] == 750
+        assert b.ledger.faults() == []
 
 
-def test_hold_granted_unseen_counts_once(expect_log: Callable[..., None]) -> None:
+async def test_hold_granted_unseen_counts_once(expect_log: Callable[..., None]) -> None:
     expect_log("ledger_unreachable")
 
-    async def main() -> None:
-        async with bank() as b:
-            b.ledger.lose_after = 1
-            asking = asyncio.ensure_future(b.wallets.hold(hold(1)))
-            await eventually(lambda: b.clock.sleepers > 0)
-            b.clock.advance(0.05)
+    async with bank() as b:
+        b.ledger.lose_after = 1
+        asking = asyncio.ensure_future(b.wallets.hold(hold(1)))
+        await eventually(lambda: b.clock.sleepers > 0)
+        b.clock.advance(0.05)
+        await asking
+        assert b.ledger.held[ACCOUNT] == 100
+        assert b.ledger.faults() == []
+
+
+async def test_hold_does_not_wait_out_an_outage_and_what_it_got_unseen_goes_back(
+    expect_log: Callable[..., None],
+) -> None:
+    expect_log("ledger_unreachable")
+
+    async with bank() as b:
+        b.ledger.lose_after = 1
+        b.ledger.lose_before = 0
+        asking = asyncio.ensure_future(b.wallets.hold(hold(1)))
+        await eventually(lambda: b.clock.sleepers > 0)
+        assert b.ledger.held[ACCOUNT] == 100  # committed unseen
+        b.ledger.lose_before = 2
+        b.clock.advance(6.0)  # past the patience, and the database is still away
+        with pytest.raises(LedgerUnavailable):
             await asking
-            assert b.ledger.held[ACCOUNT] == 100
-            assert b.ledger.faults() == []
-
-    run(main())
-
-
-def test_hold_does_not_wait_out_an_outage_and_what_it_got_unseen_goes_back(
-    expect_log: Callable[..., None],
-) -> None:
-    expect_log("ledger_unreachable")
-
-    async def main() -> None:
-        async with bank() as b:
-            b.ledger.lose_after = 1
-            b.ledger.lose_before = 0
-            asking = asyncio.ensure_future(b.wallets.hold(hold(1)))
-            await eventually(lambda: b.clock.sleepers > 0)
-            assert b.ledger.held[ACCOUNT] == 100  # committed unseen
-            b.ledger.lose_before = 2
-            b.clock.advance(6.0)  # past the patience, and the database is still away
-            with pytest.raises(LedgerUnavailable):
-                await asking
-            await eventually(lambda: b.clock.sleepers > 0)
-            b.clock.advance(1.0)
-            await eventually(lambda: b.clock.sleepers > 0 or not b.ledger.holds)
-            b.clock.advance(1.0)
-            await eventually(lambda: not b.ledger.holds)
-            assert b.ledger.faults() == []
-
-    run(main())
+        await eventually(lambda: b.clock.sleepers > 0)
+        b.clock.advance(1.0)
+        await eventually(lambda: b.clock.sleepers > 0 or not b.ledger.holds)
+        b.clock.advance(1.0)
+        await eventually(lambda: not b.ledger.holds)
+        assert b.ledger.faults() == []
 
 
-def test_hold_does_not_wait_for_a_database_that_hangs() -> None:
-    async def main() -> None:
-        async with bank() as b:
-            b.ledger.gate = asyncio.Event()
-            asking = asyncio.ensure_future(b.wallets.hold(hold(1)))
-            await eventually(lambda: bool(b.writer.unsettled()))
-            jump(HOLD_SECONDS)
-            with pytest.raises(LedgerUnavailable):
-                await asking
-            b.ledger.gate.set()
-            await b.wallets.settled(ACCOUNT)
-            await b.wallets.settled(ACCOUNT)
-            assert b.ledger.holds == {}
-            assert b.ledger.faults() == []
-
-    run(main())
+async def test_hold_does_not_wait_for_a_database_that_hangs() -> None:
+    async with bank() as b:
+        b.ledger.gate = asyncio.Event()
+        asking = asyncio.ensure_future(b.wallets.hold(hold(1)))
+        await eventually(lambda: bool(b.writer.unsettled()))
+        jump(HOLD_SECONDS)
+        with pytest.raises(LedgerUnavailable):
+            await asking
+        b.ledger.gate.set()
+        await b.wallets.settled(ACCOUNT)
+        await b.wallets.settled(ACCOUNT)
+        assert b.ledger.holds == {}
+        assert b.ledger.faults() == []
 
 
-def test_hold_given_up_before_it_was_sent_takes_nothing_from_the_others() -> None:
-    async def main() -> None:
-        async with bank(balance=100) as b:
-            b.ledger.gate = asyncio.Event()
-            b.wallets.record(facts(1), outcome(0, "rejected"))  # under way, and hangs
-            await eventually(lambda: bool(b.writer.unsettled()))
-            late = asyncio.ensure_future(b.wallets.hold(hold(2)))
-            await asyncio.sleep(0)
-            jump(HOLD_SECONDS)
-            with pytest.raises(LedgerUnavailable):
-                await late
-            wanted = asyncio.ensure_future(b.wallets.hold(hold(3)))  # there is money for one
-            await asyncio.sleep(0)
-            b.ledger.gate.set()
-            await wanted
-            assert set(b.ledger.holds) == {facts(3).call_id}
-            assert b.ledger.faults() == []
-
-    run(main())
+async def test_hold_given_up_before_it_was_sent_takes_nothing_from_the_others() -> None:
+    async with bank(balance=100) as b:
+        b.ledger.gate = asyncio.Event()
+        b.wallets.record(facts(1), outcome(0, "rejected"))  # under way, and hangs
+        await eventually(lambda: bool(b.writer.unsettled()))
+        late = asyncio.ensure_future(b.wallets.hold(hold(2)))
+        await asyncio.sleep(0)
+        jump(HOLD_SECONDS)
+        with pytest.raises(LedgerUnavailable):
+            await late
+        wanted = asyncio.ensure_future(b.wallets.hold(hold(3)))  # there is money for one
+        await asyncio.sleep(0)
+        b.ledger.gate.set()
+        await wanted
+        assert set(b.ledger.holds) == {facts(3).call_id}
+        assert b.ledger.faults() == []
 
 
-def test_message_the_database_refuses_does_not_hold_up_the_others(
+async def test_message_the_database_refuses_does_not_hold_up_the_others(
     expect_log: Callable[..., None],
 ) -> None:
     expect_log("ledger_batch_failed")
     expect_log("ledger_message_refused")
 
-    async def main() -> None:
-        async with bank(balance=10_000) as b:
-            await b.wallets.hold(hold(1))
-            await b.wallets.hold(hold(2))
-            poisoned = b.ledger.apply
+    async with bank(balance=10_000) as b:
+        await b.wallets.hold(hold(1))
+        await b.wallets.hold(hold(2))
+        poisoned = b.ledger.apply
 
-            def refuse_two(*args: Any) -> Any:
-                if any(UUID(s["call_id"]) == UUID(int=2) for s in args[0]):
-                    raise StatementRefused("22003", "out of range")
-                return poisoned(*args)
+        def refuse_two(*args: Any) -> Any:
+            if any(UUID(s["call_id"]) == UUID(int=2) for s in args[0]):
+                raise StatementRefused("22003", "out of range")
+            return poisoned(*args)
 
-            b.ledger.apply = refuse_two  # type: ignore[method-assign, assignment]
-            b.wallets.settle(facts(1), outcome(1))
-            b.wallets.settle(facts(2), outcome(2))
-            await b.wallets.settled(ACCOUNT)
-            assert UUID(int=1) not in b.ledger.holds
-            assert UUID(int=2) in b.ledger.holds
-
-    run(main())
+        b.ledger.apply = refuse_two  # type: ignore[method-assign, assignment]
+        b.wallets.settle(facts(1), outcome(1))
+        b.wallets.settle(facts(2), outcome(2))
+        await b.wallets.settled(ACCOUNT)
+        assert UUID(int=1) not in b.ledger.holds
+        assert UUID(int=2) in b.ledger.holds
 
 
-def test_available_reads_afresh_only_when_nothing_seems_left() -> None:
-    async def main() -> None:
-        async with bank(balance=0) as b:
-            assert await b.wallets.available(ACCOUNT) == 0
-            b.ledger.balances[ACCOUNT] = 500  # topped up by another process
-            assert await b.wallets.available(ACCOUNT) == 500
-            b.ledger.balances[ACCOUNT] = 400
-            assert await b.wallets.available(ACCOUNT) == 500  # a yes may be old, the hold decides
-
-    run(main())
+async def test_available_reads_afresh_only_when_nothing_seems_left() -> None:
+    async with bank(balance=0) as b:
+        assert await b.wallets.available(ACCOUNT) == 0
+        b.ledger.balances[ACCOUNT] = 500  # topped up by another process
+        assert await b.wallets.available(ACCOUNT) == 500
+        b.ledger.balances[ACCOUNT] = 400
+        assert await b.wallets.available(ACCOUNT) == 500  # a yes may be old, the hold decides
 
 
-def test_spend_cap_refuses_within_a_batch() -> None:
-    async def main() -> None:
-        async with bank(balance=10_000) as b:
-            answers = await asyncio.gather(
-                *(b.wallets.hold(hold(n, cap=250)) for n in range(4)), return_exceptions=True
-            )
-            assert [isinstance(a, HoldRefused) for a in answers] == [False, False, True, True]
-
-    run(main())
+async def test_spend_cap_refuses_within_a_batch() -> None:
+    async with bank(balance=10_000) as b:
+        answers = await asyncio.gather(
+            *(b.wallets.hold(hold(n, cap=250)) for n in range(4)), return_exceptions=True
+        )
+        assert [isinstance(a, HoldRefused) for a in answers] == [False, False, True, True]
 
 
-def test_process_taken_for_dead_holds_under_another_id(expect_log: Callable[..., None]) -> None:
+async def test_process_taken_for_dead_holds_under_another_id(
+    expect_log: Callable[..., None],
+) -> None:
     """What else its batch says is done at once; the holds are not lost, and not made twice."""
     expect_log("taken_for_dead", "ledger_unreachable")
 
-    async def main() -> None:
-        async with bank() as b:
-            await b.wallets.hold(hold(1))
-            b.ledger.buried = {"p", "p.2"}
-            b.ledger.lose_after = 1  # it learns of it only from the batch that is sent again
-            b.wallets.settle(facts(1), outcome(250))
-            asked = asyncio.ensure_future(b.wallets.hold(hold(2, 300)))
-            await eventually(lambda: b.clock.sleepers > 0)
-            b.clock.advance(1.0)
-            assert (await asked).amount_nano_usd == 300
-            assert b.ledger.balances == {ACCOUNT: 750}
-            assert b.ledger.held == {ACCOUNT: 300}
-            assert [entry[3] for entry in b.ledger.entries if entry[2] is not None] == [
-                "hold",
-                "settle",
-                "hold",
-            ]
-
-    run(main())
+    async with bank() as b:
+        await b.wallets.hold(hold(1))
+        b.ledger.buried = {"p", "p.2"}
+        b.ledger.lose_after = 1  # it learns of it only from the batch that is sent again
+        b.wallets.settle(facts(1), outcome(250))
+        asked = asyncio.ensure_future(b.wallets.hold(hold(2, 300)))
+        await eventually(lambda: b.clock.sleepers > 0)
+        b.clock.advance(1.0)
+        assert (await asked).amount_nano_usd == 300
+        assert b.ledger.balances == {ACCOUNT: 750}
+        assert b.ledger.held == {ACCOUNT: 300}
+        assert [entry[3] for entry in b.ledger.entries if entry[2] is not None] == [
+            "hold",
+            "settle",
+            "hold",
+        ]
 
 
-def test_true_settlement_counts_whichever_is_first_in_a_batch() -> None:
-    async def main() -> None:
-        async with bank() as b:
-            for number in (1, 2):
-                await b.wallets.hold(hold(number))
-            b.wallets.recover(facts(1), outcome(10, "interrupted"))
-            b.wallets.settle(facts(1), outcome(250))
-            b.wallets.settle(facts(2), outcome(250))
-            b.wallets.recover(facts(2), outcome(10, "interrupted"))
-            await b.wallets.settled(ACCOUNT)
-            assert b.ledger.balances == {ACCOUNT: 500}
-            assert b.ledger.corrections == {}
-            assert b.ledger.faults() == []
-
-    run(main())
+async def test_true_settlement_counts_whichever_is_first_in_a_batch() -> None:
+    async with bank() as b:
+        for number in (1, 2):
+            await b.wallets.hold(hold(number))
+        b.wallets.recover(facts(1), outcome(10, "interrupted"))
+        b.wallets.settle(facts(1), outcome(250))
+        b.wallets.settle(facts(2), outcome(250))
+        b.wallets.recover(facts(2), outcome(10, "interrupted"))
+        await b.wallets.settled(ACCOUNT)
+        assert b.ledger.balances == {ACCOUNT: 500}
+        assert b.ledger.corrections == {}
+        assert b.ledger.faults() == []
 
 
-def test_corrected_calls_are_counted_and_said(expect_log: Callable[..., None]) -> None:
+async def test_corrected_calls_are_counted_and_said(expect_log: Callable[..., None]) -> None:
     expect_log("recovery_corrected")
 
-    async def main() -> None:
-        async with bank() as b:
-            await b.wallets.hold(hold(1))
-            b.wallets.recover(facts(1), outcome(10, "interrupted"))
-            await b.wallets.settled(ACCOUNT)
-            b.wallets.recover(facts(1), outcome(20, "interrupted"))  # two who recover: no harm
-            await b.wallets.settled(ACCOUNT)
-            assert b.ledger.balances == {ACCOUNT: 990}
-            b.wallets.settle(facts(1), outcome(250))
-            await b.wallets.settled(ACCOUNT)
-            assert b.ledger.balances == {ACCOUNT: 750}
-            assert await b.wallets.available(ACCOUNT) == 750
-            page = b.writer.metrics.render("text/plain")[0].decode()
-            assert "gw_recoveries_corrected_total 1.0" in page
-            assert "gw_settle_noops_total 0.0" in page
-            assert b.ledger.faults() == []
-
-    run(main())
+    async with bank() as b:
+        await b.wallets.hold(hold(1))
+        b.wallets.recover(facts(1), outcome(10, "interrupted"))
+        await b.wallets.settled(ACCOUNT)
+        b.wallets.recover(facts(1), outcome(20, "interrupted"))  # two who recover: no harm
+        await b.wallets.settled(ACCOUNT)
+        assert b.ledger.balances == {ACCOUNT: 990}
+        b.wallets.settle(facts(1), outcome(250))
+        await b.wallets.settled(ACCOUNT)
+        assert b.ledger.balances == {ACCOUNT: 750}
+        assert await b.wallets.available(ACCOUNT) == 750
+        page = b.writer.metrics.render("text/plain")[0].decode()
+        assert "gw_recoveries_corrected_total 1.0" in page
+        assert "gw_settle_noops_total 0.0" in page
+        assert b.ledger.faults() == []

@@ -14,7 +14,7 @@ from actors.wallet.claims import Claim, Keep
 from actors.wallet.messages import Hold, LedgerUnavailable
 from actors.wallet.wallets import KeyTaken
 from actors.wallet.writer import GATHER_MAX_SECONDS
-from tests.support.aio import eventually, run
+from tests.support.aio import eventually
 from tests.unit.wallet.bank import ACCOUNT, Bank, bank, facts, hold, outcome
 
 
@@ -32,94 +32,79 @@ async def standing(b: Bank, number: int, **claim: Any) -> str:
     return taken.value.standing
 
 
-def test_hundred_claims_of_one_key_hold_once() -> None:
-    async def main() -> None:
-        async with bank() as b:
-            answers = await asyncio.gather(
-                *(b.wallets.hold(claiming(n)) for n in range(100)), return_exceptions=True
-            )
-            taken = [a.standing for a in answers if isinstance(a, KeyTaken)]
-            assert taken == ["in_flight"] * 99
-            assert b.ledger.held[ACCOUNT] == 100
-            b.clock.advance(GATHER_MAX_SECONDS)
-            b.wallets.settle(facts(0), outcome(40), claim_end=kept())
-            assert await standing(b, 100) == "stored"
-            assert await standing(b, 101, fingerprint=b"two") == "reuse"
-            assert b.ledger.faults() == []
-
-    run(main())
+async def test_hundred_claims_of_one_key_hold_once() -> None:
+    async with bank() as b:
+        answers = await asyncio.gather(
+            *(b.wallets.hold(claiming(n)) for n in range(100)), return_exceptions=True
+        )
+        taken = [a.standing for a in answers if isinstance(a, KeyTaken)]
+        assert taken == ["in_flight"] * 99
+        assert b.ledger.held[ACCOUNT] == 100
+        b.clock.advance(GATHER_MAX_SECONDS)
+        b.wallets.settle(facts(0), outcome(40), claim_end=kept())
+        assert await standing(b, 100) == "stored"
+        assert await standing(b, 101, fingerprint=b"two") == "reuse"
+        assert b.ledger.faults() == []
 
 
-def test_key_claimed_for_a_client_that_left_is_free_again() -> None:
-    async def main() -> None:
-        async with bank() as b:
-            b.ledger.gate = asyncio.Event()
-            asked = asyncio.create_task(b.wallets.hold(claiming(1)))
-            await eventually(lambda: not b.writer.is_idle)
-            asked.cancel()
-            await asyncio.wait([asked])
-            b.ledger.gate.set()
-            await b.wallets.settled(ACCOUNT)
-            assert b.ledger.claims.rows == {}
-            await b.wallets.hold(claiming(2))
-
-    run(main())
+async def test_key_claimed_for_a_client_that_left_is_free_again() -> None:
+    async with bank() as b:
+        b.ledger.gate = asyncio.Event()
+        asked = asyncio.create_task(b.wallets.hold(claiming(1)))
+        await eventually(lambda: not b.writer.is_idle)
+        asked.cancel()
+        await asyncio.wait([asked])
+        b.ledger.gate.set()
+        await b.wallets.settled(ACCOUNT)
+        assert b.ledger.claims.rows == {}
+        await b.wallets.hold(claiming(2))
 
 
-def test_key_claimed_unseen_by_a_lost_database_is_free_again(
+async def test_key_claimed_unseen_by_a_lost_database_is_free_again(
     expect_log: Callable[..., None],
 ) -> None:
     expect_log("ledger_unreachable")
 
-    async def main() -> None:
-        async with bank() as b:
-            b.ledger.lose_after = 1  # committed, and nobody heard of it
-            asked = asyncio.create_task(b.wallets.hold(claiming(1)))
-            await eventually(lambda: bool(b.ledger.claims.rows))
-            b.ledger.lose_before = 1
-            b.clock.advance(6.0)
-            with pytest.raises(LedgerUnavailable):
-                await asked
-            while b.ledger.claims.rows:
-                b.clock.advance(1.0)
-                await asyncio.sleep(0)
-            await b.wallets.hold(claiming(2))
-            assert b.ledger.faults() == []
-
-    run(main())
+    async with bank() as b:
+        b.ledger.lose_after = 1  # committed, and nobody heard of it
+        asked = asyncio.create_task(b.wallets.hold(claiming(1)))
+        await eventually(lambda: bool(b.ledger.claims.rows))
+        b.ledger.lose_before = 1
+        b.clock.advance(6.0)
+        with pytest.raises(LedgerUnavailable):
+            await asked
+        while b.ledger.claims.rows:
+            b.clock.advance(1.0)
+            await asyncio.sleep(0)
+        await b.wallets.hold(claiming(2))
+        assert b.ledger.faults() == []
 
 
-def test_answer_that_the_database_refuses_does_not_keep_the_call_from_being_settled(
+async def test_answer_that_the_database_refuses_does_not_keep_the_call_from_being_settled(
     expect_log: Callable[..., None],
 ) -> None:
     expect_log("ledger_batch_failed")
 
-    async def main() -> None:
-        async with bank() as b:
-            await b.wallets.hold(claiming(1))
-            b.ledger.refuses_answers = True
-            b.wallets.settle(facts(1), outcome(40), claim_end=kept())
-            assert await standing(b, 2) == "too_large"
-            assert (b.ledger.balances[ACCOUNT], b.ledger.held[ACCOUNT]) == (960, 0)
-            assert b.ledger.faults() == []
-
-    run(main())
+    async with bank() as b:
+        await b.wallets.hold(claiming(1))
+        b.ledger.refuses_answers = True
+        b.wallets.settle(facts(1), outcome(40), claim_end=kept())
+        assert await standing(b, 2) == "too_large"
+        assert (b.ledger.balances[ACCOUNT], b.ledger.held[ACCOUNT]) == (960, 0)
+        assert b.ledger.faults() == []
 
 
-def test_batch_takes_only_so_many_bytes_of_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_batch_takes_only_so_many_bytes_of_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "ANSWER_BYTES_MAX", 100)
 
-    async def main() -> None:
-        async with bank() as b:
-            for number in range(5):
-                await b.wallets.hold(claiming(number, key=f"k{number}"))
-            b.ledger.batches.clear()
-            for number in range(5):
-                b.wallets.settle(facts(number), outcome(1), claim_end=kept(b"x" * 60))
-            await b.wallets.settled(ACCOUNT)
-            assert b.ledger.batches == [2, 2, 1]
-
-    run(main())
+    async with bank() as b:
+        for number in range(5):
+            await b.wallets.hold(claiming(number, key=f"k{number}"))
+        b.ledger.batches.clear()
+        for number in range(5):
+            b.wallets.settle(facts(number), outcome(1), claim_end=kept(b"x" * 60))
+        await b.wallets.settled(ACCOUNT)
+        assert b.ledger.batches == [2, 2, 1]
 
 
 def test_answers_stay_out_of_the_log() -> None:

@@ -18,7 +18,7 @@ from actors.limits.standing import Standing
 from actors.limits.words import LEASE_SECONDS, MICROSECONDS, Speech, scripts
 from actors.store.redis import RedisLink
 from metrics.prometheus import Metrics
-from tests.support.aio import eventually, run
+from tests.support.aio import eventually
 from tests.support.clock import FakeClock
 from tests.support.valkey import MortalValkey
 
@@ -81,240 +81,204 @@ async def leases(url: str, name: str = A) -> int:
         return count
 
 
-def test_hundred_at_once_over_two_processes_are_exactly_the_limit(redis_url: str) -> None:
-    async def scene() -> None:
-        url = redis_url + PATIENT
-        async with process(url) as one, process(url, name="proc_2") as two:
-            asked = [
-                asyncio.create_task(which.limiter.enter(A, rpm=50, concurrency=10))
-                for _ in range(100)
-                for which in (one, two)
-            ]
-            answers = [await task for task in asked]
-            admitted = [standing for standing, _ in answers if standing.refused is None]
-            assert len(admitted) == 10
-            assert sorted(standing.in_flight for standing in admitted) == list(range(1, 11))
-            assert await leases(redis_url) == 10
-
-    run(scene())
+async def test_hundred_at_once_over_two_processes_are_exactly_the_limit(redis_url: str) -> None:
+    url = redis_url + PATIENT
+    async with process(url) as one, process(url, name="proc_2") as two:
+        asked = [
+            asyncio.create_task(which.limiter.enter(A, rpm=50, concurrency=10))
+            for _ in range(100)
+            for which in (one, two)
+        ]
+        answers = [await task for task in asked]
+        admitted = [standing for standing, _ in answers if standing.refused is None]
+        assert len(admitted) == 10
+        assert sorted(standing.in_flight for standing in admitted) == list(range(1, 11))
+        assert await leases(redis_url) == 10
 
 
-def test_window_is_one_for_all_processes(redis_url: str) -> None:
-    async def scene() -> None:
-        url = redis_url + PATIENT
-        async with process(url) as one, process(url, name="proc_2") as two:
-            taken = [await which.limiter.take("logs:key_1", 3) for which in (one, two, one, two)]
-            assert [standing.refused for standing in taken] == [None, None, None, "rpm"]
-            assert [standing.requests for standing in taken] == [1, 2, 3, 3]
-            assert 0 < taken[-1].retry_after_seconds <= 60
-
-    run(scene())
+async def test_window_is_one_for_all_processes(redis_url: str) -> None:
+    url = redis_url + PATIENT
+    async with process(url) as one, process(url, name="proc_2") as two:
+        taken = [await which.limiter.take("logs:key_1", 3) for which in (one, two, one, two)]
+        assert [standing.refused for standing in taken] == [None, None, None, "rpm"]
+        assert [standing.requests for standing in taken] == [1, 2, 3, 3]
+        assert 0 < taken[-1].retry_after_seconds <= 60
 
 
-def test_unlimited_request_never_asks(valkey: MortalValkey) -> None:
+async def test_unlimited_request_never_asks(valkey: MortalValkey) -> None:
     """A server that answers nothing would keep it waiting."""
 
-    async def scene() -> None:
-        async with process(valkey.url + PATIENT) as one:
-            valkey.freeze()
-            place = await one.place()
-            one.limiter.leave(A, place)
-            valkey.thaw()
-
-    run(scene())
+    async with process(valkey.url + PATIENT) as one:
+        valkey.freeze()
+        place = await one.place()
+        one.limiter.leave(A, place)
+        valkey.thaw()
 
 
-def test_limit_set_later_counts_what_other_processes_have_in_flight(redis_url: str) -> None:
-    async def scene() -> None:
-        url = redis_url + PATIENT
-        async with process(url) as one, process(url, name="proc_2") as two:
-            flying = [await one.place() for _ in range(2)]
-            for which in (one, two):
-                which.limiter.share(A)  # both hear of the change
-            await one.limiter.take("after the leases", 1)
-            assert (await two.enter(concurrency=2)).refused == "concurrency"
-            one.limiter.leave(A, flying[0])
-            await one.limiter.take("after the release", 1)
-            assert (await two.enter(concurrency=2)).in_flight == 2
-
-    run(scene())
+async def test_limit_set_later_counts_what_other_processes_have_in_flight(redis_url: str) -> None:
+    url = redis_url + PATIENT
+    async with process(url) as one, process(url, name="proc_2") as two:
+        flying = [await one.place() for _ in range(2)]
+        for which in (one, two):
+            which.limiter.share(A)  # both hear of the change
+        await one.limiter.take("after the leases", 1)
+        assert (await two.enter(concurrency=2)).refused == "concurrency"
+        one.limiter.leave(A, flying[0])
+        await one.limiter.take("after the release", 1)
+        assert (await two.enter(concurrency=2)).in_flight == 2
 
 
-def test_dead_process_loses_its_leases_and_a_long_call_of_a_live_one_keeps_its(
+async def test_dead_process_loses_its_leases_and_a_long_call_of_a_live_one_keeps_its(
     redis_url: str,
 ) -> None:
-    async def scene() -> None:
-        url = redis_url + PATIENT
-        clock = FakeClock()
+    url = redis_url + PATIENT
+    clock = FakeClock()
 
-        def now_us() -> int:
-            return round(clock.monotonic() * MICROSECONDS)
+    def now_us() -> int:
+        return round(clock.monotonic() * MICROSECONDS)
 
-        async with (
-            process(url, clock=clock, now_us=now_us) as live,
-            process(url, name="proc_2", clock=clock, now_us=now_us) as dead,
-        ):
-            await live.place(concurrency=2)
-            await dead.place(concurrency=2)
-            await dead.die()
-            for _ in range(round(LEASE_SECONDS / BEAT_SECONDS)):
-                assert (await live.enter(concurrency=2)).refused == "concurrency"
-                clock.advance(BEAT_SECONDS)
-                await eventually(lambda: clock.sleepers == 1)  # the beat has been said
-            for _ in range(3):
-                standing, place = await live.limiter.enter(A, rpm=None, concurrency=2)
-                assert (standing.refused, standing.in_flight) == (None, 2)
-                live.limiter.leave(A, place)
-                clock.advance(BEAT_SECONDS)
-                await eventually(lambda: clock.sleepers == 1)
-
-    run(scene())
+    async with (
+        process(url, clock=clock, now_us=now_us) as live,
+        process(url, name="proc_2", clock=clock, now_us=now_us) as dead,
+    ):
+        await live.place(concurrency=2)
+        await dead.place(concurrency=2)
+        await dead.die()
+        for _ in range(round(LEASE_SECONDS / BEAT_SECONDS)):
+            assert (await live.enter(concurrency=2)).refused == "concurrency"
+            clock.advance(BEAT_SECONDS)
+            await eventually(lambda: clock.sleepers == 1)  # the beat has been said
+        for _ in range(3):
+            standing, place = await live.limiter.enter(A, rpm=None, concurrency=2)
+            assert (standing.refused, standing.in_flight) == (None, 2)
+            live.limiter.leave(A, place)
+            clock.advance(BEAT_SECONDS)
+            await eventually(lambda: clock.sleepers == 1)
 
 
-def test_request_given_up_while_it_is_asked_keeps_no_lease(valkey: MortalValkey) -> None:
-    async def scene() -> None:
-        async with process(valkey.url + PATIENT) as one:
-            valkey.freeze()
-            asked = asyncio.create_task(one.enter(concurrency=1))
-            await asyncio.sleep(0)
-            asked.cancel()
-            await asyncio.wait([asked])
-            valkey.thaw()
-            assert (await one.enter(concurrency=1)).refused is None
-
-    run(scene())
+async def test_request_given_up_while_it_is_asked_keeps_no_lease(valkey: MortalValkey) -> None:
+    async with process(valkey.url + PATIENT) as one:
+        valkey.freeze()
+        asked = asyncio.create_task(one.enter(concurrency=1))
+        await asyncio.sleep(0)
+        asked.cancel()
+        await asyncio.wait([asked])
+        valkey.thaw()
+        assert (await one.enter(concurrency=1)).refused is None
 
 
-def test_killed_redis_is_done_without_and_told_everything_when_it_is_back(
+async def test_killed_redis_is_done_without_and_told_everything_when_it_is_back(
     valkey: MortalValkey, expect_log: Callable[..., None]
 ) -> None:
     expect_log("redis_lost")
 
-    async def scene() -> None:
-        url = valkey.url + PATIENT
-        async with process(url) as one, process(url, name="proc_2") as two:
-            before = await one.place(rpm=3, concurrency=3)
-            valkey.kill()
-            # Each process goes on with what it knows itself: one has one request, two has none.
-            during = await one.place(rpm=3, concurrency=3)
-            for _ in range(3):
-                await two.limiter.take("elsewhere", 3)
-            assert (await two.limiter.take("elsewhere", 3)).refused == "rpm"
-            await eventually(lambda: one.is_degraded and two.is_degraded)
-            assert (await one.enter(concurrency=2)).refused == "concurrency"
-            gone = await one.place(rpm=3, concurrency=3)
-            one.limiter.leave(A, gone)
-            valkey.start()
-            await eventually(lambda: not one.is_degraded and not two.is_degraded)
-            # Two requests in flight, three in the window, though the new server was empty.
-            assert await leases(valkey.url) == 2
-            assert (await two.enter(concurrency=2)).refused == "concurrency"
-            assert (await two.enter(rpm=3)).refused == "rpm"
-            assert (await one.limiter.take("elsewhere", 3)).refused == "rpm"
-            for place in (before, during):
-                one.limiter.leave(A, place)
-            await one.limiter.take("after the releases", 1)
-            assert await leases(valkey.url) == 0
-
-    run(scene())
-
-
-def test_frozen_redis_is_given_up_and_what_ended_meanwhile_is_told_later(
-    valkey: MortalValkey, expect_log: Callable[..., None]
-) -> None:
-    expect_log("redis_lost")
-
-    async def scene() -> None:
-        async with (
-            process(valkey.url + PATIENT, name="proc_2") as patient,
-            process(valkey.url) as one,
-        ):
-            place = await one.place(rpm=9, concurrency=1)
-            valkey.freeze()
-            # The answer never comes; a judge of its own says no, and Redis must not count it.
-            assert (await one.enter(rpm=9, concurrency=1)).refused == "concurrency"
-            assert one.is_degraded
-            one.limiter.leave(A, place)
-            valkey.thaw()
-            await eventually(lambda: not one.is_degraded)
-            assert await leases(valkey.url) == 0
-            standing = await patient.enter(rpm=9, concurrency=1)
-            assert (standing.requests, standing.in_flight) == (2, 1)
-
-    run(scene())
-
-
-def test_place_that_a_frozen_redis_grants_too_late_is_given_back(
-    valkey: MortalValkey, expect_log: Callable[..., None]
-) -> None:
-    expect_log("redis_lost")
-
-    async def scene() -> None:
-        async with process(valkey.url) as one:
-            valkey.freeze()
-            place = await one.place(concurrency=1)  # by a judge of its own
-            assert one.is_degraded
-            one.limiter.leave(A, place)
-            valkey.thaw()
-            await eventually(lambda: not one.is_degraded)
-            assert await leases(valkey.url) == 0
-
-    run(scene())
-
-
-def test_redis_that_is_not_there_yet_is_found_later(
-    valkey: MortalValkey, expect_log: Callable[..., None]
-) -> None:
-    expect_log("redis_lost")
-
-    async def scene() -> None:
+    url = valkey.url + PATIENT
+    async with process(url) as one, process(url, name="proc_2") as two:
+        before = await one.place(rpm=3, concurrency=3)
         valkey.kill()
-        async with process(valkey.url + PATIENT) as one:
-            assert one.is_degraded
-            assert (await one.enter(concurrency=1)).refused is None
-            assert (await one.enter(concurrency=1)).refused == "concurrency"
-            valkey.start()
-            await eventually(lambda: not one.is_degraded)
-            assert await leases(valkey.url) == 1
+        # Each process goes on with what it knows itself: one has one request, two has none.
+        during = await one.place(rpm=3, concurrency=3)
+        for _ in range(3):
+            await two.limiter.take("elsewhere", 3)
+        assert (await two.limiter.take("elsewhere", 3)).refused == "rpm"
+        await eventually(lambda: one.is_degraded and two.is_degraded)
+        assert (await one.enter(concurrency=2)).refused == "concurrency"
+        gone = await one.place(rpm=3, concurrency=3)
+        one.limiter.leave(A, gone)
+        valkey.start()
+        await eventually(lambda: not one.is_degraded and not two.is_degraded)
+        # Two requests in flight, three in the window, though the new server was empty.
+        assert await leases(valkey.url) == 2
+        assert (await two.enter(concurrency=2)).refused == "concurrency"
+        assert (await two.enter(rpm=3)).refused == "rpm"
+        assert (await one.limiter.take("elsewhere", 3)).refused == "rpm"
+        for place in (before, during):
+            one.limiter.leave(A, place)
+        await one.limiter.take("after the releases", 1)
+        assert await leases(valkey.url) == 0
 
-    run(scene())
+
+async def test_frozen_redis_is_given_up_and_what_ended_meanwhile_is_told_later(
+    valkey: MortalValkey, expect_log: Callable[..., None]
+) -> None:
+    expect_log("redis_lost")
+
+    async with (
+        process(valkey.url + PATIENT, name="proc_2") as patient,
+        process(valkey.url) as one,
+    ):
+        place = await one.place(rpm=9, concurrency=1)
+        valkey.freeze()
+        # The answer never comes; a judge of its own says no, and Redis must not count it.
+        assert (await one.enter(rpm=9, concurrency=1)).refused == "concurrency"
+        assert one.is_degraded
+        one.limiter.leave(A, place)
+        valkey.thaw()
+        await eventually(lambda: not one.is_degraded)
+        assert await leases(valkey.url) == 0
+        standing = await patient.enter(rpm=9, concurrency=1)
+        assert (standing.requests, standing.in_flight) == (2, 1)
 
 
-def test_ended_process_gives_everything_back(redis_url: str) -> None:
-    async def scene() -> None:
-        async with process(redis_url + PATIENT) as one:
-            for _ in range(3):
-                await one.place(concurrency=5)
-            assert await leases(redis_url) == 3
-        assert await leases(redis_url) == 0
+async def test_place_that_a_frozen_redis_grants_too_late_is_given_back(
+    valkey: MortalValkey, expect_log: Callable[..., None]
+) -> None:
+    expect_log("redis_lost")
 
-    run(scene())
+    async with process(valkey.url) as one:
+        valkey.freeze()
+        place = await one.place(concurrency=1)  # by a judge of its own
+        assert one.is_degraded
+        one.limiter.leave(A, place)
+        valkey.thaw()
+        await eventually(lambda: not one.is_degraded)
+        assert await leases(valkey.url) == 0
 
 
-def test_replica_that_takes_no_writes_is_as_good_as_none(
+async def test_redis_that_is_not_there_yet_is_found_later(
+    valkey: MortalValkey, expect_log: Callable[..., None]
+) -> None:
+    expect_log("redis_lost")
+
+    valkey.kill()
+    async with process(valkey.url + PATIENT) as one:
+        assert one.is_degraded
+        assert (await one.enter(concurrency=1)).refused is None
+        assert (await one.enter(concurrency=1)).refused == "concurrency"
+        valkey.start()
+        await eventually(lambda: not one.is_degraded)
+        assert await leases(valkey.url) == 1
+
+
+async def test_ended_process_gives_everything_back(redis_url: str) -> None:
+    async with process(redis_url + PATIENT) as one:
+        for _ in range(3):
+            await one.place(concurrency=5)
+        assert await leases(redis_url) == 3
+    assert await leases(redis_url) == 0
+
+
+async def test_replica_that_takes_no_writes_is_as_good_as_none(
     redis_url: str, expect_log: Callable[..., None]
 ) -> None:
     """It answers, and it would go on answering: what must be written tells."""
     expect_log("redis_lost")
 
-    async def scene() -> None:
-        clock = FakeClock()
-        async with (
-            Redis.from_url(redis_url) as server,
-            process(redis_url + PATIENT, clock=clock) as one,
-        ):
-            await one.place(rpm=9, concurrency=1)
-            await server.replicaof("127.0.0.1", "1")
-            clock.advance(BEAT_SECONDS)  # nobody asks anything, and it is noticed all the same
-            await eventually(lambda: one.is_degraded)
-            for _ in range(3):
-                clock.advance(PAUSE_MAX_SECONDS)
-                await eventually(lambda: clock.sleepers == 2)  # the next beat, the next try
-                assert one.is_degraded
-            assert (await one.enter(rpm=9, concurrency=1)).refused == "concurrency"
-            await server.replicaof("NO", "ONE")
+    clock = FakeClock()
+    async with (
+        Redis.from_url(redis_url) as server,
+        process(redis_url + PATIENT, clock=clock) as one,
+    ):
+        await one.place(rpm=9, concurrency=1)
+        await server.replicaof("127.0.0.1", "1")
+        clock.advance(BEAT_SECONDS)  # nobody asks anything, and it is noticed all the same
+        await eventually(lambda: one.is_degraded)
+        for _ in range(3):
             clock.advance(PAUSE_MAX_SECONDS)
-            await eventually(lambda: not one.is_degraded)
-            assert await leases(redis_url) == 1
-
-    run(scene())
+            await eventually(lambda: clock.sleepers == 2)  # the next beat, the next try
+            assert one.is_degraded
+        assert (await one.enter(rpm=9, concurrency=1)).refused == "concurrency"
+        await server.replicaof("NO", "ONE")
+        clock.advance(PAUSE_MAX_SECONDS)
+        await eventually(lambda: not one.is_degraded)
+        assert await leases(redis_url) == 1

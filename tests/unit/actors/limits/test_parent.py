@@ -74,105 +74,89 @@ async def workers(server: ParentServer, count: int) -> AsyncIterator[list[Worker
         await eventually(lambda: server.workers == before)
 
 
-def test_hundred_at_once_over_two_workers_are_exactly_the_limit() -> None:
-    async def main() -> None:
-        async with workers(ParentServer(SystemClock()), 2) as both:
-            asked = [
-                asyncio.create_task(which.limiter.enter(A, rpm=50, concurrency=10))
-                for _ in range(100)
-                for which in both
-            ]
-            admitted = [
-                standing for standing, _ in [await task for task in asked] if not standing.refused
-            ]
-            assert sorted(standing.in_flight for standing in admitted) == list(range(1, 11))
-
-    run(main())
+async def test_hundred_at_once_over_two_workers_are_exactly_the_limit() -> None:
+    async with workers(ParentServer(SystemClock()), 2) as both:
+        asked = [
+            asyncio.create_task(which.limiter.enter(A, rpm=50, concurrency=10))
+            for _ in range(100)
+            for which in both
+        ]
+        admitted = [
+            standing for standing, _ in [await task for task in asked] if not standing.refused
+        ]
+        assert sorted(standing.in_flight for standing in admitted) == list(range(1, 11))
 
 
-def test_worker_that_dies_gives_its_concurrency_back_and_what_it_admitted_stays_counted() -> None:
-    async def main() -> None:
-        server = ParentServer(SystemClock())
-        async with workers(server, 1) as (survivor,):
-            async with workers(server, 1) as (victim,):
-                assert await victim.refused(rpm=3, concurrency=2) is None
-                assert await survivor.refused(rpm=3, concurrency=2) is None
-                assert await survivor.refused(rpm=3, concurrency=2) == "concurrency"
+async def test_worker_that_dies_gives_its_concurrency_back_and_what_it_admitted_stays_counted() -> (
+    None
+):
+    server = ParentServer(SystemClock())
+    async with workers(server, 1) as (survivor,):
+        async with workers(server, 1) as (victim,):
+            assert await victim.refused(rpm=3, concurrency=2) is None
             assert await survivor.refused(rpm=3, concurrency=2) is None
-            assert await survivor.refused(rpm=3, concurrency=9) == "rpm"
-
-    run(main())
-
-
-def test_limit_set_later_counts_what_other_workers_have_in_flight() -> None:
-    async def main() -> None:
-        async with workers(ParentServer(SystemClock()), 2) as (one, two):
-            for _ in range(2):
-                await one.limiter.enter(A, rpm=None, concurrency=None)
-            one.limiter.share(A)
-            await one.limiter.take("after the leases", 1)
-            assert await two.refused(concurrency=2) == "concurrency"
-
-    run(main())
+            assert await survivor.refused(rpm=3, concurrency=2) == "concurrency"
+        assert await survivor.refused(rpm=3, concurrency=2) is None
+        assert await survivor.refused(rpm=3, concurrency=9) == "rpm"
 
 
-def test_worker_goes_on_alone_while_the_parent_is_silent_and_says_it_all_when_it_answers(
+async def test_limit_set_later_counts_what_other_workers_have_in_flight() -> None:
+    async with workers(ParentServer(SystemClock()), 2) as (one, two):
+        for _ in range(2):
+            await one.limiter.enter(A, rpm=None, concurrency=None)
+        one.limiter.share(A)
+        await one.limiter.take("after the leases", 1)
+        assert await two.refused(concurrency=2) == "concurrency"
+
+
+async def test_worker_goes_on_alone_while_the_parent_is_silent_and_says_it_all_when_it_answers(
     expect_log: Callable[..., None],
 ) -> None:
     expect_log("parent_lost")
 
-    async def main() -> None:
-        server = ParentServer(SystemClock())
-        lonely = Worker()
-        await lonely.begin()  # and nobody reads the other end
-        assert lonely.is_degraded
-        assert [await lonely.refused(rpm=3, concurrency=2) for _ in range(3)] == [
-            None,
-            None,
-            "concurrency",
-        ]
-        await server.attach(lonely.socket)
-        await eventually(lambda: lonely.shared.is_up)
-        assert not lonely.is_degraded
-        async with workers(server, 1) as (other,):
-            assert await other.refused(rpm=3, concurrency=2) == "concurrency"
-            assert await other.refused(rpm=2, concurrency=9) == "rpm"
-            assert await other.refused(rpm=3, concurrency=9) is None
-        await lonely.end()
-
-    run(main())
+    server = ParentServer(SystemClock())
+    lonely = Worker()
+    await lonely.begin()  # and nobody reads the other end
+    assert lonely.is_degraded
+    assert [await lonely.refused(rpm=3, concurrency=2) for _ in range(3)] == [
+        None,
+        None,
+        "concurrency",
+    ]
+    await server.attach(lonely.socket)
+    await eventually(lambda: lonely.shared.is_up)
+    assert not lonely.is_degraded
+    async with workers(server, 1) as (other,):
+        assert await other.refused(rpm=3, concurrency=2) == "concurrency"
+        assert await other.refused(rpm=2, concurrency=9) == "rpm"
+        assert await other.refused(rpm=3, concurrency=9) is None
+    await lonely.end()
 
 
-def test_request_that_was_given_up_holds_nothing() -> None:
-    async def main() -> None:
-        async with workers(ParentServer(SystemClock()), 1) as (one,):
-            asking = asyncio.create_task(one.limiter.enter(A, rpm=None, concurrency=1))
-            await asyncio.sleep(0)  # it is on its way
-            asking.cancel()
-            await asyncio.wait([asking])
-            assert await one.refused(concurrency=1) is None
-
-    run(main())
+async def test_request_that_was_given_up_holds_nothing() -> None:
+    async with workers(ParentServer(SystemClock()), 1) as (one,):
+        asking = asyncio.create_task(one.limiter.enter(A, rpm=None, concurrency=1))
+        await asyncio.sleep(0)  # it is on its way
+        asking.cancel()
+        await asyncio.wait([asking])
+        assert await one.refused(concurrency=1) is None
 
 
 @pytest.mark.parametrize(
     "line", [b"not json\n", b'[1,["limits",[[7]]]]\n', b"x" * (LINE_BYTES_MAX + 1)]
 )
-def test_worker_that_says_what_cannot_be_read_is_let_go(
+async def test_worker_that_says_what_cannot_be_read_is_let_go(
     line: bytes, expect_log: Callable[..., None]
 ) -> None:
     expect_log("worker_refused")
 
-    async def main() -> None:
-        server = ParentServer(SystemClock())
-        ours, theirs = socket.socketpair()
-        await server.attach(ours)
-        theirs.setblocking(False)
-        await asyncio.get_running_loop().sock_sendall(theirs, line)
-        await eventually(lambda: server.workers == 0)
-        theirs.close()
-
-    run(main())
+    server = ParentServer(SystemClock())
+    ours, theirs = socket.socketpair()
+    await server.attach(ours)
+    theirs.setblocking(False)
+    await asyncio.get_running_loop().sock_sendall(theirs, line)
+    await eventually(lambda: server.workers == 0)
+    theirs.close()
 
 
 def test_worker_that_reads_no_answers_is_let_go(expect_log: Callable[..., None]) -> None:

@@ -15,7 +15,7 @@ from actors.parent.link import ParentLink, ParentUnavailable
 from actors.parent.messages import ANSWER_BYTES_MAX
 from actors.parent.server import ParentServer
 from gw.logs.summary_cache import SummaryCache
-from tests.support.aio import eventually, run
+from tests.support.aio import eventually
 from tests.support.clock import FakeClock
 
 
@@ -62,56 +62,47 @@ def test_answers_are_bounded_in_number_and_size(monkeypatch: pytest.MonkeyPatch)
     assert (kept.find("q2", 1), kept.find("q3", 1), kept.find("large", 1)) == (None, "x", "x" * 9)
 
 
-def test_two_workers_that_ask_at_once_give_the_same_answer() -> None:
-    async def main() -> None:
-        clock = FakeClock()
-        async with two_links(ParentServer(clock)) as links:
-            caches = [SummaryCache(clock, shared=link) for link in links]
-            made: list[int] = []
-
-            async def answer() -> bytes:
-                made.append(len(made))
-                await asyncio.sleep(0.01)
-                return f"made {len(made)} ü".encode()
-
-            both = await asyncio.gather(*(cache.get(("a", None), answer) for cache in caches))
-            assert both[0] == both[1]
-            count = len(made)
-            third = SummaryCache(clock, shared=links[0])
-            assert await third.get(("a", None), answer) == both[0]
-            assert len(made) == count
-            assert await third.get(("b", None), answer) != both[0]
-            clock.advance(60)
-            assert await third.get(("a", None), answer) != both[0]
-
-    run(main())
-
-
-def test_answer_that_is_too_long_stays_with_its_worker() -> None:
-    async def main() -> None:
-        async with two_links(ParentServer(FakeClock())) as (one, two):
-            longest, too_long = b'"' * ANSWER_BYTES_MAX, b'"' * (ANSWER_BYTES_MAX + 1)
-            assert await one.store("q", 1, longest) == longest
-            assert await two.find("q", 1) == longest
-            assert await one.store("other", 1, too_long) == too_long
-            assert await two.find("other", 1) is None
-
-    run(main())
-
-
-def test_worker_whose_parent_has_ended_answers_by_itself() -> None:
-    async def main() -> None:
-        ours, theirs = socket.socketpair()
-        link = ParentLink(theirs)
-        await link.open()
-        ours.close()
-        with pytest.raises(ParentUnavailable):
-            await link.find("q", 1)
+async def test_two_workers_that_ask_at_once_give_the_same_answer() -> None:
+    clock = FakeClock()
+    async with two_links(ParentServer(clock)) as links:
+        caches = [SummaryCache(clock, shared=link) for link in links]
+        made: list[int] = []
 
         async def answer() -> bytes:
-            return b"own"
+            made.append(len(made))
+            await asyncio.sleep(0.01)
+            return f"made {len(made)} ü".encode()
 
-        assert await SummaryCache(FakeClock(), shared=link).get("q", answer) == b"own"
-        await link.close()
+        both = await asyncio.gather(*(cache.get(("a", None), answer) for cache in caches))
+        assert both[0] == both[1]
+        count = len(made)
+        third = SummaryCache(clock, shared=links[0])
+        assert await third.get(("a", None), answer) == both[0]
+        assert len(made) == count
+        assert await third.get(("b", None), answer) != both[0]
+        clock.advance(60)
+        assert await third.get(("a", None), answer) != both[0]
 
-    run(main())
+
+async def test_answer_that_is_too_long_stays_with_its_worker() -> None:
+    async with two_links(ParentServer(FakeClock())) as (one, two):
+        longest, too_long = b'"' * ANSWER_BYTES_MAX, b'"' * (ANSWER_BYTES_MAX + 1)
+        assert await one.store("q", 1, longest) == longest
+        assert await two.find("q", 1) == longest
+        assert await one.store("other", 1, too_long) == too_long
+        assert await two.find("other", 1) is None
+
+
+async def test_worker_whose_parent_has_ended_answers_by_itself() -> None:
+    ours, theirs = socket.socketpair()
+    link = ParentLink(theirs)
+    await link.open()
+    ours.close()
+    with pytest.raises(ParentUnavailable):
+        await link.find("q", 1)
+
+    async def answer() -> bytes:
+        return b"own"
+
+    assert await SummaryCache(FakeClock(), shared=link).get("q", answer) == b"own"
+    await link.close()
