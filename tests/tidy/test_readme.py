@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from gw.cli.main import main
-from tests.tidy.files import ROOT
+from tests.tidy.files import ROOT, files
 
 
 def test_matrix_is_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
@@ -14,3 +17,21 @@ def test_matrix_is_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     page = (ROOT / "ops/protocols.md").read_text(encoding="utf-8")
     assert f"\n\n{said}\n" in page, "put the output of `gw matrix --markdown` into the page"
+
+
+PAGES = sorted([*ROOT.glob("*.md"), *files("ops", "loadtests", suffix=".md")])
+# A link within the project, and a file or folder of it that a page names.
+_LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
+_NAMED = re.compile(
+    r"(?<![\w./])((?:gw|actors|channels|metrics|loadtests|tests)/[\w./-]*\w\.(?:py|sql))"
+)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_what_a_page_points_to_is_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    links = {link for link in _LINK.findall(text) if not (page.parent / link).exists()}
+    named = {name for name in _NAMED.findall(text) if not (ROOT / name).exists()}
+    if "decisions" in page.parts:
+        named = set()  # a note is of its day
+    assert not links | named
