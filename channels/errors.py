@@ -2,7 +2,7 @@
 
 An upstream error's docstring is its message. What a library said goes into `detail`, for logs
 only: it names hosts and ports, and no client may see those. Status codes and error bodies are made
-of these in `gw/web/errors.py`.
+of these in `gw/errors/table.py`.
 """
 
 from __future__ import annotations

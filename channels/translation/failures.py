@@ -1,7 +1,7 @@
 """The names an error has in each protocol, for one that an upstream reports within its stream.
 
 The words are those an upstream may use in any dialect; the names are the specification's (spec:
-Errors). HTTP errors have a status and are `gw/web/errors.py`'s part. An upstream out of funds is
+Errors). HTTP errors have a status and are `gw/errors/table.py`'s part. An upstream out of funds is
 the operator's trouble: the client is told of an upstream error, not of its own balance.
 """
 

@@ -7,8 +7,8 @@ tell the latest: what any process has still to write is waited for first.
 from __future__ import annotations
 
 from gw.balance.funds import Funds, key_balance, subscription, usage
+from gw.errors.render import dumps
 from gw.web.base import BaseHandler
-from gw.web.render import dumps
 from gw.web.settled import until_settled
 
 

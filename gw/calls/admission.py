@@ -16,8 +16,8 @@ from actors.wallet.money import MAX_NANO_USD
 from actors.wallet.wallets import HoldRefused, Wallets
 from gw.calls.call import AnswerWriter, PaidCall
 from gw.calls.ending import CLIENT_GONE, STOPPING
-from gw.web import errors
-from gw.web.errors import GatewayError
+from gw.errors import table as errors
+from gw.errors.table import GatewayError
 from metrics.prometheus import Metrics
 
 

@@ -20,8 +20,8 @@ from gw.calls.bill import Bill
 from gw.calls.call import AnswerWriter, ClientGone, PaidCall
 from gw.calls.ending import CLIENT_GONE, STOPPING, Ending, shown
 from gw.calls.running import Running
+from gw.errors.table import GatewayError
 from gw.idempotency.submission import Submission
-from gw.web.errors import GatewayError
 from metrics.prometheus import Metrics
 from metrics.spans import Attributes
 

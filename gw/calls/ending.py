@@ -23,8 +23,8 @@ from channels.errors import (
 )
 from channels.redact import Redactor
 from gw.calls.answers import ErrorReported, Refusal, UpstreamFailed
-from gw.web import errors
-from gw.web.errors import GatewayError
+from gw.errors import table as errors
+from gw.errors.table import GatewayError
 
 # Of a header that is passed on from an upstream; a date has 29.
 HEADER_CHARACTERS_MAX = 64

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from channels.registry import ModelSpec, Registry
+from gw.errors.table import MODEL_NOT_ALLOWED, MODEL_NOT_FOUND, NO_CHANNEL_AVAILABLE, GatewayError
 from gw.keys.cache import Principal
-from gw.web.errors import (
-    MODEL_NOT_ALLOWED,
-    MODEL_NOT_FOUND,
-    NO_CHANNEL_AVAILABLE,
-    GatewayError,
-)
 
 # A name this long is no model's; it is shortened where it is shown.
 SHOWN_CHARACTERS_MAX = 100

@@ -28,10 +28,10 @@ from channels.redact import Redactor
 from channels.registry import UNIT_TYPES
 from gw.calls.bill import Bill, Charged
 from gw.calls.call import PaidCall
-from gw.calls.ending import NO_CHANNEL, STOPPING, Ending, attempt_row
+from gw.calls.ending import CLIENT_GONE, NO_CHANNEL, STOPPING, Ending, attempt_row
 from gw.calls.receipt import Receipt
+from gw.errors.table import NO_CHANNEL_AVAILABLE, GatewayError
 from gw.idempotency.submission import Submission
-from gw.web.errors import NO_CHANNEL_AVAILABLE, GatewayError
 from metrics import genai
 from metrics.prometheus import Metrics
 from metrics.tracing import AttemptSpan
@@ -256,7 +256,12 @@ class Running(Generic[B]):
         if self._submission is None:
             return None
         cost = charged.cost_nano_usd
-        return self._submission.end(ending, cost_nano_usd=cost, answer=self._kept)
+        return self._submission.end(
+            ending.status,
+            client_left=ending == CLIENT_GONE,
+            cost_nano_usd=cost,
+            answer=self._kept,
+        )
 
     def _outcome(self, ending: Ending, charged: Charged, now: float, seconds: float) -> Outcome:
         usage = charged.usage

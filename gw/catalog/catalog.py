@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from channels.registry import CAPABILITIES, CHAT_PROTOCOLS, PRICES_PER_UNIT, ModelSpec, Registry
-from gw.web.render import dumps
+from gw.errors.render import dumps
 
 # How the client protocols are called in the catalog (contract §5).
 PROTOCOL_NAMES = {

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gw.catalog.catalog import PublicCatalog, model_list
+from gw.errors.render import dumps
 from gw.web.base import BaseHandler
-from gw.web.render import dumps
 
 
 class ModelsHandler(BaseHandler):

@@ -29,12 +29,7 @@ from gw.calls.conversation import Conversation
 from gw.calls.estimate import OUTPUT_TOKENS_DEFAULT_MAX
 from gw.calls.speech import Speech
 from gw.calls.tools import lacking_tool
-from gw.web.errors import (
-    INVALID_REQUEST,
-    TOOL_NOT_SUPPORTED,
-    GatewayError,
-    invalid_request,
-)
+from gw.errors.table import INVALID_REQUEST, TOOL_NOT_SUPPORTED, GatewayError, invalid_request
 from gw.web.model_call import ModelCallHandler
 from gw.web.writer import HandlerWriter
 from metrics import genai

@@ -6,7 +6,7 @@ from channels.dialects import messages
 from channels.dialects.dialect import MESSAGES
 from channels.dialects.messages import address as adapter
 from gw.chat.handler import ConversationHandler, NativeSpeech
-from gw.web.errors import INVALID_REQUEST, GatewayError
+from gw.errors.table import INVALID_REQUEST, GatewayError
 
 # The specification's role-named header, and the name that official client libraries send.
 VERSION_HEADERS = ("messages-api-version", "anthropic-version")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from gw.errors.table import MODEL_NOT_FOUND, GatewayError
 from gw.web.base import BaseHandler
-from gw.web.errors import MODEL_NOT_FOUND, GatewayError
 
 
 class _Request(msgspec.Struct):

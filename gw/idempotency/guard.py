@@ -13,23 +13,34 @@ ledger's own transaction; all that this adds is reading the request and telling 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from actors.wallet.claims import Claim, Standing
 from actors.wallet.wallets import KeyTaken
-from gw.calls.call import AnswerWriter
-from gw.idempotency.store import KeptAnswer
-from gw.idempotency.submission import HEADER, Submission, read_key
-from gw.web.errors import (
+from gw.errors.table import (
     IDEMPOTENCY_IN_FLIGHT,
     IDEMPOTENCY_KEY_REUSE,
     IDEMPOTENCY_NOT_CACHED,
     GatewayError,
 )
+from gw.idempotency.store import KeptAnswer
+from gw.idempotency.submission import HEADER, Submission, read_key
 from metrics.prometheus import Metrics
 
 REPLAYED = "Idempotency-Replayed"
+
+
+class ReplayWriter(Protocol):
+    """Where a kept answer is written to."""
+
+    def begin(
+        self, content_type: str, headers: Mapping[str, str], *, http_status: int = 200
+    ) -> None:
+        """An answer of this type follows."""
+
+    def send(self, body: bytes) -> None:
+        """Send the whole of it."""
 
 
 class KeptAnswers(Protocol):
@@ -75,7 +86,7 @@ class IdempotencyGuard:
         self,
         submission: Submission | None,
         use_case: Callable[[], Awaitable[None]],
-        writer: AnswerWriter,
+        writer: ReplayWriter,
     ) -> None:
         """Run a use-case that claims the submission's key, or answer in its place.
 
@@ -101,7 +112,7 @@ class IdempotencyGuard:
             # It expired in this very moment: the next try is a new submission.
         raise GatewayError(IDEMPOTENCY_IN_FLIGHT, _IN_FLIGHT, param=HEADER)
 
-    def _replay(self, kept: KeptAnswer, writer: AnswerWriter) -> None:
+    def _replay(self, kept: KeptAnswer, writer: ReplayWriter) -> None:
         """The answer as it was, trace included: that leads to the call that was billed."""
         headers = dict(kept.answer.headers)
         content_type = headers.pop("Content-Type")

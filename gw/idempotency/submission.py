@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import msgspec
 
 from actors.wallet.claims import Claim, ClaimEnd, Free, Keep, KeepNothing
-from gw.calls.ending import CLIENT_GONE, Ending
-from gw.web.errors import INVALID_IDEMPOTENCY_KEY, GatewayError
+from actors.wallet.messages import RowStatus
+from gw.errors.table import INVALID_IDEMPOTENCY_KEY, GatewayError
 
 HEADER = "Idempotency-Key"
 KEY_CHARACTERS_MAX = 200  # spec: Limits
@@ -28,13 +28,15 @@ class Submission:
     claim: Claim
     answer_bytes_max: int
 
-    def end(self, ending: Ending, *, cost_nano_usd: int, answer: Keep | None) -> ClaimEnd:
-        """What the settlement says of the key (spec: Errors, rule 3)."""
-        is_bought = ending.status == "success" or cost_nano_usd > 0
+    def end(
+        self, status: RowStatus, *, client_left: bool, cost_nano_usd: int, answer: Keep | None
+    ) -> ClaimEnd:
+        """What the settlement of a call with this status says of the key (spec: Errors, rule 3)."""
+        is_bought = status == "success" or cost_nano_usd > 0
         if answer is not None and 200 <= answer.status <= 299 and is_bought:
             return answer if len(answer.body) <= self.answer_bytes_max else KeepNothing()
         # A client that was cut off may ask again while the upstream is still at work.
-        return None if ending == CLIENT_GONE else Free()
+        return None if client_left else Free()
 
 
 def read_key(values: Sequence[str]) -> str | None:

@@ -15,9 +15,9 @@ from channels.registry import ChannelSpec, ModelSpec
 from gw.calls.media import MediaCall
 from gw.calls.models import require_served
 from gw.calls.sync_media import SyncMedia
+from gw.errors.table import INVALID_REQUEST, GatewayError
 from gw.idempotency.submission import Submission
 from gw.images.bill import ImageBill, UnknownArea
-from gw.web.errors import INVALID_REQUEST, GatewayError
 from gw.web.submit import SubmitHandler
 from metrics import genai
 from metrics.tracing import CallSpan

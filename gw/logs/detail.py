@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from gw.errors.render import dumps
+from gw.errors.table import LOG_NOT_FOUND, GatewayError
 from gw.logs.facts import gateway_pairs, kind_of, request_pairs, upstream_pairs
 from gw.logs.handler import LogsHandler
 from gw.logs.record import find, read_ref
 from gw.logs.visibility import widest
-from gw.web.errors import LOG_NOT_FOUND, GatewayError
-from gw.web.render import dumps
 
 
 class LogDetailHandler(LogsHandler):

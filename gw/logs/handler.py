@@ -11,11 +11,11 @@ from types import MappingProxyType
 from typing import cast
 
 from actors.limits.standing import Standing
+from gw.errors.table import LOGS_RATE_LIMITED, PERMISSION_DENIED, GatewayError
 from gw.logs.services import LogServices
 from gw.logs.visibility import Scope, Visibility, of_scope
 from gw.web import checks
 from gw.web.base import BaseHandler
-from gw.web.errors import LOGS_RATE_LIMITED, PERMISSION_DENIED, GatewayError
 
 REQUESTS_PER_MINUTE = 60
 

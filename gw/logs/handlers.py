@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from actors.clock import Clock
+from gw.errors.render import dumps
 from gw.logs.cursor import Cursor, Place
 from gw.logs.handler import LogsHandler
 from gw.logs.instants import show
@@ -17,7 +18,6 @@ from gw.logs.list_query import ListQuery, read_list_query
 from gw.logs.pages import read_in_flight, read_page
 from gw.logs.rows import CURRENCY, LogRow, Rendering
 from gw.logs.summary import SummaryQuery, read_summary_query, read_sums, show_summary
-from gw.web.render import dumps
 from gw.web.settled import until_settled
 
 

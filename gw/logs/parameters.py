@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from gw.web.errors import INVALID_REQUEST, GatewayError
+from gw.errors.table import INVALID_REQUEST, GatewayError
 from metrics.masks import redact
 
 TEXT_CHARACTERS_MAX = 4000

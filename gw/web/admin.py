@@ -14,8 +14,8 @@ from uuid import UUID
 
 from tornado.web import Application, RequestHandler
 
-from gw.web.errors import RETRY_AFTER
-from gw.web.render import dumps
+from gw.errors.render import dumps
+from gw.errors.table import RETRY_AFTER
 
 GZIP_LEVEL = 5
 _NO_WEIGHT = re.compile(r"q\s*=\s*0(\.0{0,3})?")

@@ -9,12 +9,12 @@ from tornado.http1connection import HTTP1Connection
 from tornado.httputil import HTTPConnection
 from tornado.web import Application
 
+from gw.errors.render import Shape, render
+from gw.errors.table import INVALID_REQUEST, GatewayError
 from gw.web.arrival import Arrival
 from gw.web.base import NotFoundHandler
 from gw.web.connection import Connection, ServerConnection
 from gw.web.dates import HttpDate
-from gw.web.errors import INVALID_REQUEST, GatewayError
-from gw.web.render import Shape, render
 from gw.web.routing import Routes, Target
 from gw.web.services import Services
 from metrics.masks import redact

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, ClassVar
 
+from gw.errors.render import Shape, render
+from gw.errors.table import METHOD_NOT_ALLOWED, NOT_FOUND, GatewayError
+from gw.errors.unexpected import explain, is_expected, is_outage
 from gw.idempotency.submission import HEADER
 from gw.keys.principal import Principal
 from gw.web import checks
 from gw.web.auth import AuthMode, find_key
-from gw.web.errors import METHOD_NOT_ALLOWED, NOT_FOUND, GatewayError
 from gw.web.exchange import Exchange
-from gw.web.failures import explain, is_expected, is_outage
-from gw.web.render import Shape, render
 from gw.web.services import Admission, Refusal
 from metrics.logs import EventLog
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from io import BytesIO
 
-from gw.web.errors import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, REQUEST_TOO_LARGE, GatewayError
+from gw.errors.table import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, REQUEST_TOO_LARGE, GatewayError
 
 # A client that has been refused goes on sending: most libraries read the answer only when all of
 # the body is out, and closing under them turns the answer into a broken pipe. So the rest is read

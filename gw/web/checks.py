@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from actors.limits.accounts import LimitExceeded
-from gw.keys.principal import KeyRefused, Principal
-from gw.web.auth import AuthMode, find_key, has_query_key
-from gw.web.errors import (
+from gw.errors.table import (
     INVALID_API_KEY,
     PERMISSION_DENIED,
     QUOTA_EXCEEDED,
     RATE_LIMIT_EXCEEDED,
     GatewayError,
 )
+from gw.keys.principal import KeyRefused, Principal
+from gw.web.auth import AuthMode, find_key, has_query_key
 from gw.web.services import Admission, Keys, Limits, Money
 
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}

@@ -16,15 +16,10 @@ from typing import Any, ClassVar
 from tornado.iostream import StreamClosedError
 from tornado.web import RequestHandler
 
+from gw.errors.table import INVALID_REQUEST, METHOD_NOT_ALLOWED, NO_CHANNEL_AVAILABLE, GatewayError
+from gw.errors.unexpected import ENDING_MESSAGE
 from gw.web.answer import AnswerHandler
 from gw.web.body import LINGER_SECONDS, InboundBody, Leftover
-from gw.web.errors import (
-    INVALID_REQUEST,
-    METHOD_NOT_ALLOWED,
-    NO_CHANNEL_AVAILABLE,
-    GatewayError,
-)
-from gw.web.failures import ENDING_MESSAGE
 
 Endpoint = Callable[..., Awaitable[None]]
 

@@ -17,8 +17,8 @@ from channels.offload.process import Job
 from channels.offload.weight import COUNTED_BYTES_MAX, READ_VALUES_MAX, weight_of
 from channels.registry import ModelSpec
 from gw.calls.models import resolve_model
+from gw.errors.table import NO_CHANNEL_AVAILABLE, GatewayError, invalid_request
 from gw.web.base import BaseHandler
-from gw.web.errors import NO_CHANNEL_AVAILABLE, GatewayError, invalid_request
 from metrics.masks import redact
 
 

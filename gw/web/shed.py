@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tornado.httputil import HTTPConnection, HTTPHeaders, HTTPServerRequest
 
+from gw.errors.render import Shape, render
+from gw.errors.table import NO_CHANNEL_AVAILABLE, GatewayError
 from gw.web.body import Leftover
 from gw.web.connection import ServerConnection
-from gw.web.errors import NO_CHANNEL_AVAILABLE, GatewayError
-from gw.web.render import Shape, render
 
 if TYPE_CHECKING:
     from gw.web.application import GatewayApplication

@@ -41,8 +41,8 @@ from httptools import (
 from tornado.httputil import RequestStartLine
 from tornado.web import RequestHandler
 
+from gw.errors.table import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError
 from gw.web.connection import HEAD_BYTES_MAX, HEAD_LINES_MAX
-from gw.web.errors import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError
 from gw.web.front.faults import REQUEST_LINE, in_words
 from gw.web.front.head import TOO_LARGE, TOO_MANY, HeadFault, headers_of, may_begin, method_of
 from gw.web.front.pace import PacedConnection

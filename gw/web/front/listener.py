@@ -10,8 +10,8 @@ from asyncio import Future
 from typing import TYPE_CHECKING, Any
 
 from gw.config.config import Address
+from gw.errors.table import GatewayError
 from gw.web.accept_queue import stop_listening
-from gw.web.errors import GatewayError
 from gw.web.front.connection import HEAD_SECONDS, READ_BYTES_MAX, FrontConnection
 from gw.web.front.head import FieldNames
 from gw.web.front.pace import LINGER_SECONDS

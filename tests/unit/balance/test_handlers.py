@@ -12,8 +12,8 @@ from tornado.httpclient import AsyncHTTPClient
 from tornado.web import Application
 
 from actors.wallet.ledger import Spending
+from gw.errors.unexpected import STORE_MESSAGE
 from gw.web import settled
-from gw.web.failures import STORE_MESSAGE
 from tests.unit.web.fakes import KEY, World, make_principal
 
 BALANCE = "/v1/key/balance"

@@ -6,8 +6,8 @@ import pytest
 
 from channels.registry import Registry
 from gw.calls.models import resolve_model
+from gw.errors.table import GatewayError
 from gw.keys.principal import Principal
-from gw.web.errors import GatewayError
 from tests.support.specs import make_channel, make_model
 
 REGISTRY = Registry.of(

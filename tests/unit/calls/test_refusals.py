@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gw.web.render import Shape, render
+from gw.errors.render import Shape, render
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import Script, answer
 from tests.unit.calls.world import world

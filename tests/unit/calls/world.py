@@ -43,7 +43,7 @@ from gw.calls.media_attempt import MediaUpstream
 from gw.calls.speech import Speech
 from gw.calls.sync_media import SyncMedia
 from gw.config.config import Precharge
-from gw.web.errors import GatewayError
+from gw.errors.table import GatewayError
 from metrics.prometheus import Metrics
 from metrics.spans import UNSAMPLED
 from tests.support.aio import eventually

@@ -11,10 +11,10 @@ import pytest
 from actors.wallet.claims import Keep, Standing
 from actors.wallet.wallets import KeyTaken
 from gw.calls.call import AnswerWriter
+from gw.errors.table import GatewayError
 from gw.idempotency.guard import IdempotencyGuard
 from gw.idempotency.store import KeptAnswer
 from gw.idempotency.submission import Submission
-from gw.web.errors import GatewayError
 from tests.support.aio import run
 from tests.unit.web.fakes import FakeKeptAnswers, FakeMetrics
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from actors.wallet.claims import Claim, ClaimEnd, Free, Keep, KeepNothing
 from gw.calls.ending import CLIENT_GONE, STOPPING, Ending
+from gw.errors.table import GatewayError
 from gw.idempotency.submission import Submission, fingerprint, read_key
-from gw.web.errors import GatewayError
 
 PRINTABLE = "".join(chr(code) for code in range(0x21, 0x7F))
 
@@ -123,4 +123,6 @@ ENDS: dict[str, tuple[Ending, int, Keep | None, ClaimEnd]] = {
 def test_end_of_a_key(ending: Ending, cost: int, kept: Keep | None, expected: ClaimEnd) -> None:
     claim = Claim(key="k", fingerprint=b"f")
     submission = Submission(account_id="a", claim=claim, answer_bytes_max=10)
-    assert submission.end(ending, cost_nano_usd=cost, answer=kept) == expected
+    left = ending == CLIENT_GONE
+    ended = submission.end(ending.status, client_left=left, cost_nano_usd=cost, answer=kept)
+    assert ended == expected

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from gw.errors.render import dumps
+from gw.errors.table import INVALID_REQUEST, GatewayError
 from gw.logs.handler import LogsHandler
 from gw.web.application import GatewayApplication
-from gw.web.errors import INVALID_REQUEST, GatewayError
-from gw.web.render import dumps
 from tests.support.aio import run
 from tests.unit.web.fakes import KEY, World, make_principal
 from tests.unit.web.wire import Answer, request, served

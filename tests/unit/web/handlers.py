@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from gw.errors.render import dumps
 from gw.web.application import GatewayApplication
 from gw.web.base import BaseHandler
-from gw.web.render import dumps
 from tests.unit.web.fakes import World
 
 HUGE_BYTES = 30_000_000

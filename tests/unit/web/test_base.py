@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from gw.errors.unexpected import INTERNAL_MESSAGE, STORE_MESSAGE
 from gw.keys.principal import MESSAGES, KeyRefused, RefusalReason
 from gw.web.checks import MISSING_KEY, OUT_OF_FUNDS, QUERY_KEY
-from gw.web.failures import INTERNAL_MESSAGE, STORE_MESSAGE
 from gw.web.services import Services
 from tests.support.aio import run
 from tests.unit.web.fakes import KEY, MAX_BODY_BYTES, World, make_principal

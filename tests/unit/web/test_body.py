@@ -6,6 +6,7 @@ import tracemalloc
 
 import pytest
 
+from gw.errors.table import GatewayError
 from gw.web.body import (
     KEEP_ALIVE_BYTES,
     LINGER_FACTOR,
@@ -14,7 +15,6 @@ from gw.web.body import (
     InboundBody,
     Leftover,
 )
-from gw.web.errors import GatewayError
 
 LIMIT = 1000
 MB = 1024 * 1024

@@ -14,9 +14,9 @@ from tornado.iostream import StreamClosedError
 from actors.limits.accounts import AccountLimits, Admission
 from actors.limits.limiter import Limiter
 from actors.store.errors import StoreUnavailable
+from gw.errors.table import NO_CHANNEL_AVAILABLE, GatewayError
+from gw.errors.unexpected import ENDING_MESSAGE, INTERNAL_MESSAGE, STORE_MESSAGE
 from gw.web.base import BaseHandler
-from gw.web.errors import NO_CHANNEL_AVAILABLE, GatewayError
-from gw.web.failures import ENDING_MESSAGE, INTERNAL_MESSAGE, STORE_MESSAGE
 from tests.support.aio import eventually, run
 from tests.unit.web.fakes import KEY, World, make_principal
 from tests.unit.web.handlers import HUGE_BYTES, Script, make_app

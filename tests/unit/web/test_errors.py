@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from gw.web import errors
-from gw.web.errors import ERROR_TABLE, ErrorKind, GatewayError, from_upstream
-from gw.web.render import render
+from gw.errors import table as errors
+from gw.errors.render import render
+from gw.errors.table import ERROR_TABLE, ErrorKind, GatewayError, from_upstream
 
 # HTTP | chat type | chat code | messages type | native status, in the specification's words.
 SPEC_TABLE = """

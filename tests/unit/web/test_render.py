@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from gw.web.errors import INVALID_REQUEST, GatewayError
-from gw.web.render import Shape, dumps, render
+from gw.errors.render import Shape, dumps, render
+from gw.errors.table import INVALID_REQUEST, GatewayError
 
 
 def message_of(body: bytes) -> str:

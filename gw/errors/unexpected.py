@@ -10,12 +10,7 @@ from tornado.web import HTTPError
 
 from actors.store.errors import StoreUnavailable
 from actors.wallet.messages import LedgerUnavailable
-from gw.web.errors import (
-    INTERNAL_ERROR,
-    INVALID_REQUEST,
-    NO_CHANNEL_AVAILABLE,
-    GatewayError,
-)
+from gw.errors.table import INTERNAL_ERROR, INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError
 
 INTERNAL_MESSAGE = (
     "The gateway failed to handle this request. Try again; if it persists, report its trace id."

@@ -2,7 +2,7 @@
 
 The table is the specification's, row by row, so that the two can be read side by side (spec:
 Errors). It says what an error is called in each protocol and what an upstream's status becomes; how
-a body is written is `render.py`, which exception of ours becomes which error is `failures.py`.
+a body is written is `render.py`, which exception of ours becomes which error is `unexpected.py`.
 Messages are the raiser's: one that comes from an upstream must be redacted before it gets here
 (`channels/redact.py`).
 """

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import ujson
 
-from gw.web.errors import GatewayError
+from gw.errors.table import GatewayError
 
 Shape = Literal["chat", "messages", "native", "images"]
 
