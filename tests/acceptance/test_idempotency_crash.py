@@ -195,7 +195,7 @@ def test_submission_that_a_stopping_gateway_gives_up_leaves_its_key_free(
         call = begin(tenant.client, "k")
         h.upstream.wait(active=1)
         assert h.gateway.terminate() == 0
-        assert call.reply().status == 500
+        assert call.reply().status == 503
         h.gateway.close()
         h.start()
         h.upstream.heal("one")
