@@ -229,12 +229,16 @@ def _character(found: re.Match[bytes]) -> bytes:
 
 
 def _outside_links(body: bytes, edits: list[_Edit]) -> list[_Edit]:
-    links = [found.span() for found in _LINKS.finditer(body)]
-    return [
-        edit
-        for edit in edits
-        if not (edit.secret.is_host and any(start <= edit.start < end for start, end in links))
-    ]
+    """The edits but for those of hosts in links; both are in order, and each is passed once."""
+    links = _LINKS.finditer(body)
+    link = next(links, None)
+    kept: list[_Edit] = []
+    for edit in edits:
+        while link is not None and link.end() <= edit.start:
+            link = next(links, None)
+        if not (edit.secret.is_host and link is not None and link.start() <= edit.start):
+            kept.append(edit)
+    return kept
 
 
 def _applied(body: bytes, edits: Sequence[_Edit]) -> bytes:

@@ -14,6 +14,7 @@ from channels import masking
 from channels.masking import WINDOW_BYTES, ExactMask, StreamMask, secrets_of
 from tests.support.aio import run
 from tests.support.specs import make_channel
+from tests.support.steps import steps_of
 
 KEY = "sk-up/1234+a=="
 CHANNELS = [
@@ -71,6 +72,17 @@ def test_links_to_pictures_stay_and_keys_in_them_do_not() -> None:
         b' {"url" : "https://api.up.example/2.png", "note": "[host]"}]}'
     )
     assert run(ANSWERS.masked_whole(body, keeps_links=True)) == expected
+
+
+def test_many_links_and_many_hosts_take_steps_by_their_number() -> None:
+    def masked(count: int) -> None:
+        entry = b'{"url":"https://api.up.example/1.png","note":"api.up.example:8443"}'
+        body = b"[" + b",".join([entry] * count) + b"]"
+        found = run(ANSWERS.masked_whole(body, keeps_links=True))
+        assert found.count(b"https://api.up.example") == found.count(b"[host]") == count
+
+    masked(10)
+    assert steps_of(lambda: masked(400)) <= 2.2 * steps_of(lambda: masked(200))
 
 
 def test_mask_of_nothing_masks_nothing() -> None:
