@@ -83,7 +83,6 @@ class Redactor:
             ids.add(channel.id)
         self._keys = _any_of(keys)
         self._hosts = _hosts(hosts - {""}, words - {""})
-        self._exact_hosts = _any_of(hosts | words - {""}, whole_words=True)
         self._ids = _any_of(
             (name for name in ids if len(name) >= CHANNEL_ID_CHARACTERS_MIN), whole_words=True
         )
@@ -107,7 +106,7 @@ class Redactor:
         return fit(message.strip(), MESSAGE_CHARACTERS_MAX)
 
     def value(self, value: Any) -> Any:
-        """A decoded JSON value whose strings hide keys, configured hosts and channel names.
+        """A JSON value fit to be sent, whose strings hide keys, configured hosts, channel names.
 
         Names of members and other addresses stay: they are what client libraries act on. The caller
         bounds its depth.
@@ -121,13 +120,9 @@ class Redactor:
         return value
 
     def _exactly(self, text: str) -> str:
-        for pattern, mask in (
-            (self._keys, _KEY),
-            (self._exact_hosts, _HOST),
-            (self._ids, _CHANNEL),
-        ):
-            if pattern is not None:
-                text = pattern.sub(mask, text)
+        text = self.errors.masked(text.encode()).decode()
+        if self._ids is not None:
+            text = self._ids.sub(_CHANNEL, text)
         return _SECRETS.sub(_masked_secret, text)
 
 

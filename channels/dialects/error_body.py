@@ -43,18 +43,25 @@ def error_members(body: bytes) -> ErrorMembers:
     Client libraries act on the `details` of the messages and the native-content protocol (retry
     information, error codes) and on the `param` of chat-completions.
     """
-    value = _read(body[:_READ_BYTES_MAX].decode("utf-8", "replace").lstrip("\ufeff").strip())
+    text, value = _read_body(body)
+    message = _message_of(text, value)
     while isinstance(value, list) and value:  # Google's [{error: …}]
         value = value[0]
     error = value.get("error") if isinstance(value, Mapping) else None
     if not isinstance(error, Mapping):
-        return ErrorMembers(error_message(body))
-    param = error.get("param")
-    return ErrorMembers(
-        message=error_message(body),
-        details=_bounded(error.get("details")),
-        param=param if isinstance(param, str) and len(param) <= PARAM_CHARACTERS_MAX else None,
-    )
+        return ErrorMembers(message)
+    return ErrorMembers(message, _bounded(error.get("details")), _short(error.get("param")))
+
+
+def _short(param: Any) -> str | None:
+    """A `param` that is a text and fit to be sent; else None."""
+    if not isinstance(param, str) or len(param) > PARAM_CHARACTERS_MAX:
+        return None
+    try:
+        param.encode()
+    except UnicodeEncodeError:  # a lone surrogate
+        return None
+    return param
 
 
 def _bounded(details: Any) -> Any:
@@ -91,8 +98,16 @@ def error_message(body: bytes) -> str | None:
     Google's [{error: …}], any of them as a string inside another, plain text. A web page is no
     message: it is for a browser, and names the machine it comes from.
     """
+    return _message_of(*_read_body(body))
+
+
+def _read_body(body: bytes) -> tuple[str, Any]:
+    """The beginning of a body as text, and its value; _NOT_JSON where it has none."""
     text = body[:_READ_BYTES_MAX].decode("utf-8", "replace").lstrip("\ufeff").strip()
-    value = _read(text)
+    return text, _read(text)
+
+
+def _message_of(text: str, value: Any) -> str | None:
     if value is not _NOT_JSON:
         return message_in(value)
     return None if _is_binary(text) else message_in(text)

@@ -112,6 +112,7 @@ DETAILS = {"error_code": "thread_unsupported_request", "unsupported": []}
         ({"error": {"message": "m", "details": [10**30]}}, ErrorMembers("m", details=[10**30])),
         ({"error": {"message": "m", "details": ["x" * DETAILS_BYTES_MAX]}}, ErrorMembers("m")),
         ({"error": {"message": "m", "param": "x" * 257}}, ErrorMembers("m")),
+        ({"error": {"message": "m", "param": "\ud800"}}, ErrorMembers("m")),
         ({"error": {"message": "m", "details": [float("nan")]}}, ErrorMembers("m", details=[None])),
     ],
 )
