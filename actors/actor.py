@@ -18,8 +18,8 @@ import asyncio
 from typing import Any, ClassVar, Generic, TypeVar
 
 from actors.clock import Clock
-from actors.deadlines import Patience
 from actors.mailbox import Envelope, Mailbox
+from channels.deadlines import Patience
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 

@@ -17,9 +17,9 @@ import aiopg
 import psycopg2
 from psycopg2 import extensions
 
-from actors.deadlines import Patience
 from actors.store.dsn import connection_parameters
 from actors.store.errors import StoreError, StoreUnavailable, from_psycopg
+from channels.deadlines import Patience
 
 Params = Mapping[str, object] | Sequence[object]
 Row = tuple[Any, ...]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 
 from actors.clock import Clock
-from actors.deadlines import Patience
 from actors.mailbox import MailboxFull
 from actors.store.database import Database
 from actors.store.waiting import in_time
@@ -34,6 +33,7 @@ from actors.wallet.messages import (
 )
 from actors.wallet.wallet import Wallet
 from actors.wallet.writer import LedgerWriter
+from channels.deadlines import Patience
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 

@@ -1,13 +1,13 @@
 """One connection to an upstream: one exchange after another, each with an answer of its own.
 
-Reads with httptools' parser. Which connection carries a request is `pool.py`; what of an answer
-waits to be taken is `response.py`.
+Reads with httptools' parser. Which connection carries a request is its owner's to say (`pool.py`);
+what of an answer waits to be taken is `response.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
@@ -19,9 +19,6 @@ from channels.errors import (
 )
 from channels.http.response import UpstreamAnswer
 from channels.http.tcp_unacked import has_unacknowledged
-
-if TYPE_CHECKING:
-    from channels.http.pool import OriginPool
 
 # Reading stops when more of an answer waits to be taken; one read brings up to four times this.
 WAITING_BYTES_MAX = 64 * 1024
@@ -40,6 +37,19 @@ class StaleConnection(Exception):
     """
 
 
+class ConnectionOwner(Protocol):
+    """Whoever had a connection made, and gives it requests."""
+
+    def on_open(self, connection: UpstreamConnection) -> None:
+        """The connection exists."""
+
+    def on_idle(self, connection: UpstreamConnection) -> None:
+        """Its answer has ended, and it may carry another request."""
+
+    def on_closed(self, connection: UpstreamConnection) -> None:
+        """The connection is gone."""
+
+
 class UpstreamConnection(asyncio.Protocol):
     """A connection, from its opening to its loss."""
 
@@ -50,18 +60,16 @@ class UpstreamConnection(asyncio.Protocol):
         "_feed",
         "_head_room",
         "_is_sending",
+        "_owner",
         "_parser",
-        "_pool",
         "_transport",
         "is_held",
-        "loop",
     )
 
     _transport: asyncio.Transport
 
-    def __init__(self, pool: OriginPool, loop: asyncio.AbstractEventLoop) -> None:
-        self.loop = loop
-        self._pool = pool
+    def __init__(self, owner: ConnectionOwner) -> None:
+        self._owner = owner
         self._answer: UpstreamAnswer | None = None  # that is under way
         self._exchanges = 0
         self._head_room = HEAD_BYTES_MAX  # what its head may still take
@@ -103,7 +111,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._is_sending = True
         return answer
 
-    def read_on(self) -> None:
+    def resume(self) -> None:
         """What waited has been taken, or nothing more is to come."""
         self.is_held = False
         if not self._transport.is_closing():
@@ -112,7 +120,6 @@ class UpstreamConnection(asyncio.Protocol):
     def abort(self) -> None:
         """Close now, without what is still buffered: the upstream stops working at once."""
         self._answer = None
-        self._pool.forget(self)
         self._transport.abort()
 
     def break_off(self) -> None:
@@ -124,7 +131,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def given_up(self) -> None:
         """Whoever had it made has left: uvloop may tell it that it was made, and no more."""
-        self._pool.lost(self)
+        self._owner.on_closed(self)
 
     # --- From the event loop ---
 
@@ -133,7 +140,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         # Told of everything that is buffered, and of the moment when nothing is any more.
         self._transport.set_write_buffer_limits(high=0)
-        self._pool.opened(self)
+        self._owner.on_open(self)
 
     def pause_writing(self) -> None:
         """The system takes no more for now."""
@@ -194,7 +201,7 @@ class UpstreamConnection(asyncio.Protocol):
         if answer is not None:
             # A reset acknowledges nothing; but what could not be written has not arrived.
             self._lose(answer, f"connection lost: {exc!r}", is_stale=self._is_sending)
-        self._pool.lost(self)
+        self._owner.on_closed(self)
         del self._parser, self._feed  # which hold this object
 
     # --- From the parser ---
@@ -243,8 +250,8 @@ class UpstreamConnection(asyncio.Protocol):
         answer.ended()
         if keeps_alive:
             if self.is_held:
-                self.read_on()
-            self._pool.give_back(self)
+                self.resume()
+            self._owner.on_idle(self)
         else:
             self.abort()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import select
 
+from channels.deadlines import Deadlines
 from channels.http.connection import UpstreamConnection
 
 # Below the 60-75 s after which servers and balancers commonly close an idle connection.
@@ -21,8 +22,8 @@ class OriginPool:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._all: set[UpstreamConnection] = set()
-        self._idle: dict[UpstreamConnection, float] = {}  # and since when, the oldest first
-        self._timer: asyncio.TimerHandle | None = None
+        # One that is idle for too long is closed.
+        self._idle = Deadlines(IDLE_SECONDS, UpstreamConnection.abort)
         self._poll = select.poll()
         self._emptied: asyncio.Future[None] | None = None
 
@@ -31,7 +32,7 @@ class OriginPool:
 
     def new_connection(self) -> UpstreamConnection:
         """The protocol of a connection that is being made."""
-        return UpstreamConnection(self, self._loop)
+        return UpstreamConnection(self)
 
     def take(self) -> UpstreamConnection | None:
         """An idle connection, if there is one that still seems good.
@@ -39,8 +40,7 @@ class OriginPool:
         One on which anything has come while it was idle is not: be it the end of the stream, or an
         answer that nobody has asked for, which the next request would get for its own.
         """
-        while self._idle:
-            connection, _ = self._idle.popitem()
+        while (connection := self._idle.end_latest()) is not None:
             if connection.is_usable:
                 if not self._has_unread(connection):
                     return connection
@@ -49,34 +49,26 @@ class OriginPool:
 
     async def close(self) -> None:
         """Break every connection, idle or not; wait until they are gone."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._idle.close()
         for connection in list(self._all):
             connection.break_off()
         if self._all:
             self._emptied = self._loop.create_future()
             await self._emptied
 
-    # --- From the connections ---
+    # --- From the connections: the pool is their ConnectionOwner ---
 
-    def opened(self, connection: UpstreamConnection) -> None:
-        """It exists."""
+    def on_open(self, connection: UpstreamConnection) -> None:
+        """See ConnectionOwner."""
         self._all.add(connection)
 
-    def give_back(self, connection: UpstreamConnection) -> None:
-        """Its answer has ended, and it may carry another request."""
-        now = self._loop.time()
-        self._idle[connection] = now
-        if self._timer is None:
-            self._timer = self._loop.call_at(now + IDLE_SECONDS, self._expire)
+    def on_idle(self, connection: UpstreamConnection) -> None:
+        """See ConnectionOwner."""
+        self._idle.begin(connection)
 
-    def forget(self, connection: UpstreamConnection) -> None:
-        """It takes no more requests."""
-        self._idle.pop(connection, None)
-
-    def lost(self, connection: UpstreamConnection) -> None:
-        """It is gone."""
-        self.forget(connection)
+    def on_closed(self, connection: UpstreamConnection) -> None:
+        """See ConnectionOwner."""
+        self._idle.end(connection)
         self._all.discard(connection)
         if not self._all and self._emptied is not None and not self._emptied.done():
             self._emptied.set_result(None)
@@ -88,13 +80,3 @@ class OriginPool:
         has_unread = bool(poll.poll(0))
         poll.unregister(fileno)
         return has_unread
-
-    def _expire(self) -> None:
-        """Close what has been idle for too long; look again when the next one will have been."""
-        self._timer = None
-        last = self._loop.time() - IDLE_SECONDS
-        for connection in [one for one, since in self._idle.items() if since <= last]:
-            connection.abort()
-        oldest = next(iter(self._idle.values()), None)
-        if oldest is not None:
-            self._timer = self._loop.call_at(oldest + IDLE_SECONDS, self._expire)

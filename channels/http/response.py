@@ -1,7 +1,7 @@
 """One answer: its head, and what of its body has come and has not been taken.
 
 It outlives its exchange: the connection lets go of it at the answer's end and may carry the next
-request while this one's last bytes still wait here. Filled by `connection.py`.
+request while this one's last bytes still wait here. Filled by its source: `connection.py`.
 """
 
 from __future__ import annotations
@@ -9,29 +9,38 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from channels.errors import UpstreamCut, UpstreamMalformed
 from channels.http.interfaces import Sink
-
-if TYPE_CHECKING:
-    from channels.http.connection import UpstreamConnection
 
 # So many pieces wait as they came.
 PIECES_MAX = 16
 
 
+class Source(Protocol):
+    """What an answer knows of the connection that brings it."""
+
+    is_held: bool  # reading has stopped, until `resume`
+
+    def resume(self) -> None:
+        """Read on: what waited has been taken."""
+
+    def abort(self) -> None:
+        """Close now: nobody wants the rest."""
+
+
 class UpstreamAnswer:
     """One answer; also the iterator over its pieces. An UpstreamResponse.
 
-    `status` is 0 until its head is here. Its connection is None once there is nothing more to come
+    `status` is 0 until its head is here. Its source is None once there is nothing more to come
     from it: the answer has ended, was closed, or was lost, and then `fault` says so.
     """
 
     __slots__ = (
-        "_connection",
         "_keeps_up",
         "_sink",
+        "_source",
         "_waiter",
         "fault",
         "fields",
@@ -40,19 +49,19 @@ class UpstreamAnswer:
         "waiting_bytes",
     )
 
-    def __init__(self, connection: UpstreamConnection) -> None:
+    def __init__(self, source: Source) -> None:
         self.status = 0
         self.fields: dict[bytes, bytes] = {}  # names in lower case; of a repeated one the first
         self.pieces: list[bytes] = []
         self.waiting_bytes = 0  # in `pieces`
-        self._connection: UpstreamConnection | None = connection
+        self._source: Source | None = source
         self.fault: Exception | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._sink: Sink | None = None  # what takes the pieces in place of whoever waits
         self._keeps_up: asyncio.Future[None] | None = None  # the sink is to be waited for
 
     def __repr__(self) -> str:
-        state = "closed" if self._connection is None else "open"
+        state = "closed" if self._source is None else "open"
         return f"<UpstreamAnswer {self.status} {state} {self.waiting_bytes} bytes waiting>"
 
     # --- For whoever opened it ---
@@ -60,7 +69,7 @@ class UpstreamAnswer:
     @property
     def has_ended(self) -> bool:
         """See UpstreamResponse."""
-        return self._connection is None
+        return self._source is None
 
     def header(self, name: str) -> str | None:
         """See UpstreamResponse."""
@@ -76,7 +85,7 @@ class UpstreamAnswer:
 
     async def __anext__(self) -> bytes:
         while not self.pieces:
-            if self._connection is None:
+            if self._source is None:
                 if self.fault is None:
                     raise StopAsyncIteration
                 raise UpstreamCut(self.fault)
@@ -91,7 +100,7 @@ class UpstreamAnswer:
         while not sink.is_over:
             if self.pieces:
                 keeps_up = sink.take(self._take())
-            elif self._connection is not None:
+            elif self._source is not None:
                 self._sink = sink
                 try:
                     await self._arrival()
@@ -107,7 +116,7 @@ class UpstreamAnswer:
 
     async def read(self, limit: int) -> bytes:
         """See UpstreamResponse."""
-        if self._connection is None and self.fault is None and self.waiting_bytes <= limit:
+        if self._source is None and self.fault is None and self.waiting_bytes <= limit:
             return self._take()  # all of it is here, as mostly
         size = 0
         first = b""
@@ -130,16 +139,16 @@ class UpstreamAnswer:
 
     def close(self) -> None:
         """See UpstreamResponse."""
-        connection = self._connection
-        if connection is not None:
+        source = self._source
+        if source is not None:
             self.pieces.clear()
             self.lost(UpstreamCut("closed by the gateway"))
-            connection.abort()
+            source.abort()
 
     async def opened(self) -> None:
         """Wait for the head. Raises what the connection was lost with, or UpstreamMalformed."""
         try:
-            while not self.status and self._connection is not None:
+            while not self.status and self._source is not None:
                 await self._arrival()
         except asyncio.CancelledError:
             self.close()
@@ -158,14 +167,13 @@ class UpstreamAnswer:
         data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         pieces.clear()
         self.waiting_bytes = 0
-        connection = self._connection
-        if connection is not None and connection.is_held:
-            connection.read_on()
+        source = self._source
+        if source is not None and source.is_held:
+            source.resume()
         return data
 
     def _arrival(self) -> asyncio.Future[None]:
-        assert self._connection is not None
-        self._waiter = waiter = self._connection.loop.create_future()
+        self._waiter = waiter = asyncio.get_running_loop().create_future()
         return waiter
 
     # --- For the connection ---
@@ -215,11 +223,11 @@ class UpstreamAnswer:
 
     def ended(self) -> None:
         """All of it is here."""
-        self._connection = None
+        self._source = None
         self._wake()
 
     def lost(self, fault: Exception) -> None:
         """Nothing more of it will come."""
-        self._connection = None
+        self._source = None
         self.fault = fault
         self._wake()

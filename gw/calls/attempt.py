@@ -13,8 +13,8 @@ from typing import Any
 
 from actors.channel import Lease
 from actors.clock import Clock
-from actors.deadlines import TimeLimit
 from actors.router import Candidate
+from channels.deadlines import TimeLimit
 from channels.dialects.dialect import Meter
 from channels.dialects.error_body import ErrorMembers, error_members
 from channels.errors import (

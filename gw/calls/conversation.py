@@ -10,11 +10,11 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from actors.clock import Clock
-from actors.deadlines import TimeLimits
 from actors.directory import ChannelDirectory
 from actors.failover import NoAnswer
 from actors.health import Verdict
 from actors.wallet.pricing import TokenPrice
+from channels.deadlines import TimeLimits
 from channels.dialects.dialect import Meter
 from channels.errors import UpstreamError
 from channels.http.interfaces import Wire

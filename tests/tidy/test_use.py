@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import subprocess
 import sys
@@ -10,17 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from actors.store.queries import HEADER
-from tests.tidy.files import ROOT, SOURCES, files, module_of, name_of, texts, tree
-
-
-def imports_of(path: Path) -> Iterator[str]:
-    """Yield every module, or name in a module, that a file imports."""
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+from tests.tidy.files import ROOT, SOURCES, files, imports_of, module_of, name_of, texts
 
 
 def unused(candidates: Iterator[Path], users: list[Path]) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from typing import cast
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 
 from channels.errors import UpstreamCut, UpstreamMalformed
 from channels.http.connection import BARE_BYTES_MAX, HEAD_BYTES_MAX, UpstreamConnection
-from channels.http.pool import OriginPool
 from tests.unit.channels.raw_server import OK, STREAM, chunk
 
 EVENTS = chunk(b"data: 1\n\n") + chunk(b"data: \xc3\xa9\n\n")
@@ -75,11 +73,19 @@ class _NoSocket:
         raise OSError("there is none")
 
 
+class NoOwner:
+    """Has no other use for a connection."""
+
+    def on_open(self, connection: UpstreamConnection) -> None: ...
+
+    def on_idle(self, connection: UpstreamConnection) -> None: ...
+
+    def on_closed(self, connection: UpstreamConnection) -> None: ...
+
+
 def outcome(pieces: list[bytes], *, ends: bool = True) -> tuple[object, ...]:
     """What becomes of an answer that comes in these pieces, and of its connection."""
-    loop = cast(asyncio.AbstractEventLoop, _Still())
-    pool = OriginPool(loop)
-    connection = UpstreamConnection(pool, loop)
+    connection = UpstreamConnection(NoOwner())
     line = Line()
     connection.connection_made(line)
     answer = connection.exchange(b"GET / HTTP/1.1\r\n\r\n", b"")
@@ -98,16 +104,6 @@ def outcome(pieces: list[bytes], *, ends: bool = True) -> tuple[object, ...]:
         fault.detail if isinstance(fault, UpstreamMalformed) else "",
         is_kept,
     )
-
-
-class _Still:
-    """As much of an event loop as a pool needs that never waits."""
-
-    def time(self) -> float:
-        return 0.0
-
-    def call_at(self, when: float, callback: object) -> None:
-        return None
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:

@@ -9,11 +9,10 @@ from collections.abc import Iterator
 import pytest
 
 from channels.http.connection import WAITING_BYTES_MAX, UpstreamConnection
-from channels.http.pool import OriginPool
 from channels.http.response import PIECES_MAX
 from tests.support.aio import run
 from tests.unit.channels.raw_server import STREAM
-from tests.unit.channels.test_http_every_cut import Line
+from tests.unit.channels.test_http_every_cut import Line, NoOwner
 
 BODY_BYTES = 4 * 1024 * 1024
 SIZED = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % BODY_BYTES
@@ -47,8 +46,7 @@ def test_answer_that_is_read_takes_no_more_than_one_and_a_half_of_its_size(
     head: bytes, sent: bytes, size: int
 ) -> None:
     async def scene() -> tuple[bytes, int]:
-        loop = asyncio.get_running_loop()
-        connection = UpstreamConnection(OriginPool(loop), loop)
+        connection = UpstreamConnection(NoOwner())
         line = SlowLine()
         connection.connection_made(line)
         answer = connection.exchange(b"GET / HTTP/1.1\r\n\r\n", b"")
@@ -74,8 +72,7 @@ def test_answer_that_is_read_takes_no_more_than_one_and_a_half_of_its_size(
 
 
 async def test_what_waits_of_an_answer_is_a_few_pieces_however_it_came() -> None:
-    loop = asyncio.get_running_loop()
-    connection = UpstreamConnection(OriginPool(loop), loop)
+    connection = UpstreamConnection(NoOwner())
     line = SlowLine()
     connection.connection_made(line)
     answer = connection.exchange(b"GET / HTTP/1.1\r\n\r\n", b"")

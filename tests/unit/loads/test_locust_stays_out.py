@@ -6,8 +6,7 @@ import importlib.util
 import subprocess
 import sys
 
-from tests.tidy.files import files, module_of
-from tests.tidy.test_use import imports_of
+from tests.tidy.files import files, imports_of, module_of
 
 LOCUSTFILE = "loadtests.locust.users"
 

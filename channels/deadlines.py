@@ -28,6 +28,10 @@ class Deadlines(Generic[T]):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._seconds} s {len(self._open)} open>"
 
+    def __len__(self) -> int:
+        """How many have begun and not ended."""
+        return len(self._open)
+
     def begin(self, item: T) -> float:
         """Begin now; return the deadline in loop time."""
         loop = asyncio.get_running_loop()
@@ -39,6 +43,17 @@ class Deadlines(Generic[T]):
     def end(self, item: T) -> None:
         """It has ended. Ending twice, or after the deadline, is harmless."""
         self._open.pop(item, None)
+
+    def end_latest(self) -> T | None:
+        """End the one that began last, and return it; None when there is none."""
+        return self._open.popitem()[0] if self._open else None
+
+    def close(self) -> None:
+        """Nothing expires any more."""
+        self._open.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _look(self) -> None:
         """End what is over, and look again when the next one will be."""

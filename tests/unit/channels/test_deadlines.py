@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from actors.deadlines import Deadlines, Patience
+from channels.deadlines import Deadlines, Patience
 from tests.support.aio import eventually, jump
 
 
@@ -66,3 +66,15 @@ async def test_one_that_ends_another_in_time_spares_it() -> None:
     jump(11.0)
     await eventually(lambda: bool(expired))
     assert expired == ["first"]
+
+
+async def test_the_latest_is_ended_first_and_after_closing_nothing_expires() -> None:
+    expired: list[str] = []
+    deadlines: Deadlines[str] = Deadlines(10.0, expired.append)
+    for name in ("a", "b", "c"):
+        deadlines.begin(name)
+    assert [deadlines.end_latest(), len(deadlines)] == ["c", 2]
+    deadlines.close()
+    jump(11.0)
+    deadlines.begin("d")
+    assert [deadlines.end_latest(), deadlines.end_latest(), expired] == ["d", None, []]

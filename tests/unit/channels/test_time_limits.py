@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from actors.deadlines import TimeLimit, TimeLimits
+from channels.deadlines import TimeLimit, TimeLimits
 from tests.support.aio import jump
 
 
