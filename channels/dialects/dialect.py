@@ -23,8 +23,7 @@ class Meter(Protocol):
     """Reads one upstream answer as it passes, event by event or whole.
 
     `event` never raises; False where the event is one that only a client that asked for usage
-    gets. `text` counts text that was read elsewhere (`alike.py`), and `says_only` tells whether one
-    event, the first that it has read, was such text. `body` raises UpstreamMalformed.
+    gets. `body` raises UpstreamMalformed.
     `partial_usage` is what was stated while `usage` is None.
     """
 
@@ -56,10 +55,6 @@ class Meter(Protocol):
     def malformed_events(self) -> int: ...
 
     def event(self, data: bytes) -> bool: ...
-
-    def text(self, characters: int) -> None: ...
-
-    def says_only(self, text: str) -> bool: ...
 
     def body(self, body: bytes) -> None: ...
 
@@ -106,16 +101,12 @@ class Dialect:
 
     `ends` is for a stream that stops within its last event: whether the data so far, though no
     blank line follows, are an event that counts.
-
-    `text_mark` stands before the text of an event where those that say text are often alike but for
-    it; empty where they are numbered, or state a running usage.
     """
 
     protocol: str
     new_meter: Callable[[], Meter]
     has_terminator: bool
     ends: Callable[[bytes], bool]
-    text_mark: bytes = b""
 
 
 CHAT = Dialect(
@@ -123,14 +114,12 @@ CHAT = Dialect(
     new_meter=chat.ChatMeter,
     has_terminator=True,
     ends=chat.ends,
-    text_mark=b'"content":"',
 )
 MESSAGES = Dialect(
     protocol="messages",
     new_meter=messages.MessagesMeter,
     has_terminator=True,
     ends=messages.ends,
-    text_mark=b'"text":"',
 )
 RESPONSES = Dialect(
     protocol="responses",

@@ -88,22 +88,6 @@ class AnswerMeter(ABC):
     def event(self, data: bytes) -> bool:
         """Read one event's data. Never raises; False where only some clients get the event."""
 
-    def text(self, characters: int) -> None:
-        """Count text of events that need not be read (`alike.py`)."""
-        self.characters += characters
-
-    def says_only(self, text: str) -> bool:
-        """Whether all that has been read says this text, and nothing else that counts."""
-        return (
-            self.characters == len(text)
-            and self.usage is None
-            and self.partial_usage is None
-            and self.finish_reason is None
-            and self.error_seen is None
-            and not self.finished
-            and not self.malformed_events
-        )
-
     @abstractmethod
     def body(self, body: bytes) -> None:
         """Read a whole answer. Raises UpstreamMalformed when it is not a JSON object."""

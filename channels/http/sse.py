@@ -63,11 +63,6 @@ class SseSplitter:
         """Bytes of the last event, which is not complete."""
         return bytes(self._held)
 
-    @property
-    def is_between_events(self) -> bool:
-        """Whether what is fed next begins an event, whatever it is."""
-        return not (self._held or self._last_was_cr)
-
     def whole_events(self, piece: bytes) -> list[bytes] | None:
         """The data of each event of a piece that is nothing but whole events in the usual form.
 

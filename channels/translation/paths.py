@@ -17,7 +17,6 @@ from types import MappingProxyType
 from typing import Any
 from typing import Protocol as Interface
 
-from channels.dialects.alike import Run
 from channels.dialects.chat import codec as chat
 from channels.dialects.gemini import codec as native
 from channels.dialects.messages import codec as messages
@@ -36,15 +35,9 @@ class StreamDecoder(Interface):
 
 
 class StreamEncoder(Interface):
-    """Writes a client's stream. Without `Ended` there is no terminator and no finish.
-
-    `encode_texts` writes each of some texts as `encode` does where more of the same text follows;
-    they are given as they stand between quotation marks in JSON. None where that is not the case.
-    """
+    """Writes a client's stream. Without `Ended` there is no terminator and no finish."""
 
     def encode(self, event: Event) -> bytes: ...
-
-    def encode_texts(self, run: Run) -> bytes | None: ...
 
 
 class MakesDecoder(Interface):

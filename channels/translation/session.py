@@ -14,13 +14,12 @@ from typing import Any, cast
 import msgspec
 from msgspec.structs import replace
 
-from channels.dialects.alike import Run
 from channels.dialects.chat.codec import closing_failure
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.http.sse import SseEvent
 from channels.translation.identifiers import answer_renamed, event_renamed
 from channels.translation.losses import Report
-from channels.translation.model import Began, Event, Failed, Request, TextDelta
+from channels.translation.model import Began, Event, Failed, Request
 from channels.translation.paths import (
     Codec,
     StreamDecoder,
@@ -198,17 +197,6 @@ class TranslatedStream:
             return b"".join([self._write(one) for one in events])
         except RecursionError:
             return self._write(Failed(None, f"The upstream sent {_TOO_DEEP}."))
-
-    def texts(self, run: Run) -> bytes | None:
-        """The client's bytes for a run of the upstream's texts; None where each is to be fed."""
-        if self._encoder is None or self.failed is not None or b"" in run.texts:
-            return None
-        return self._encoder.encode_texts(run)
-
-    def says_only(self, data: bytes, text: str) -> bool:
-        """Whether an event of the upstream, wherever it stands, says this text and no more."""
-        events = type(self._decoder)().feed(SseEvent(b"", data))
-        return [event for event in events if not isinstance(event, Began)] == [TextDelta(text)]
 
     @property
     def keep_alive(self) -> bytes:

@@ -6,7 +6,6 @@ come out (`attempt.py` reads the first of them, `relay.py` all others).
 
 from __future__ import annotations
 
-from channels.dialects.alike import AlikeEvents
 from channels.dialects.dialect import Meter
 from channels.dialects.error_body import ErrorMembers
 from channels.errors import UpstreamError, UpstreamMalformed
@@ -17,9 +16,6 @@ from gw.calls.call import Framing
 from gw.calls.speech import Speech, TranslatedFraming
 from gw.calls.unreadable import unreadable
 
-# Of what one read brought so many events, or runs of alike ones, are looked at one by one before
-# the rest is taken as it comes: the beginning of a stream, one long run, and its end.
-STEPS_MAX = 8
 # Comments that are kept back until the first event comes.
 EARLY_BYTES_MAX = 64 * 1024
 # A long event is an image, or a long text. One of more values than these is nothing to translate:
@@ -36,7 +32,6 @@ class EventBlocks:
     """
 
     __slots__ = (
-        "_alike",
         "_dialect",
         "_early",
         "_early_bytes",
@@ -64,7 +59,6 @@ class EventBlocks:
         self._has_terminator = speech.dialect.has_terminator
         # Server-sent events that leave as they came need not be taken apart.
         self._is_verbatim = framing.keeps_events and self._translated is None
-        self._alike = AlikeEvents(speech.dialect.text_mark) if speech.dialect.text_mark else None
         self._has_begun = False
         # What has come behind the terminator; nobody reads it. Empty where it is not passed on.
         self.rest = b""
@@ -94,59 +88,6 @@ class EventBlocks:
             raise unreadable(error) from error
 
     def _take(self, piece: bytes) -> bytes:
-        if self._alike is None or self._alike.has_given_up:
-            return self._taken(piece)
-        blocks: list[bytes] = []
-        for _ in range(STEPS_MAX):
-            block, taken = self._step(piece, self._alike)
-            if taken == len(piece) and not blocks:
-                return block
-            blocks.append(block)
-            piece = piece[taken:]
-            if self.is_over:
-                self._put_by(piece)
-                break
-            if not piece:
-                break
-        else:
-            blocks.append(self._taken(piece))
-        return b"".join(blocks)
-
-    def _step(self, piece: bytes, alike: AlikeEvents) -> tuple[bytes, int]:
-        """The block of what a piece begins with, a run of alike events or one other, and its size.
-
-        Runs come after the first event: a translation must have begun, and comments are out.
-        """
-        begins_event = self._splitter.is_between_events
-        if begins_event and self._has_begun:
-            run = alike.run(piece)
-            if run is not None:
-                translated = self._translated
-                block = piece[: run.size] if translated is None else translated.texts(run)
-                if block is not None:
-                    self._meter.text(run.characters)
-                    return block, run.size
-        size = piece.find(b"\n\n") + 2
-        if size == 1:
-            return self._taken(piece), len(piece)
-        event = piece[:size]
-        block = self._taken(event)
-        if begins_event:
-            alike.learn(event, piece[size:], self._is_text)
-        return block, size
-
-    def _is_text(self, event: bytes, text: str) -> bool:
-        """Whether an event says this text and does nothing else, whatever was said before."""
-        datas = self._splitter.whole_events(event)
-        if datas is None or len(datas) != 1:
-            return False
-        meter = self._dialect.new_meter()
-        if not meter.event(datas[0]) or not meter.says_only(text):
-            return False
-        return self._translated is None or self._translated.says_only(datas[0], text)
-
-    def _taken(self, piece: bytes) -> bytes:
-        """The block of a piece whose events are read one by one."""
         if (self._is_verbatim or self._translated is not None) and not self._early:
             datas = self._splitter.whole_events(piece)
             if datas is not None and self._is_verbatim:

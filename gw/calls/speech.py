@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
-from channels.dialects.alike import Run
 from channels.dialects.dialect import Dialect, Meter
 from channels.http.interfaces import UpstreamRequest
 from channels.http.sse import SseEvent, SseSplitter
@@ -81,18 +80,6 @@ class TranslatedFraming:
         if self._meter.finished and self._has_terminator:
             return written + self.end()
         return written
-
-    def texts(self, run: Run) -> bytes | None:
-        """The bytes of a run of texts; None where each event is to be given."""
-        written = self._stream.texts(run)
-        if written is None:
-            return None
-        self._spoke = self._monotonic()
-        return self._framed(written)
-
-    def says_only(self, data: bytes, text: str) -> bool:
-        """See TranslatedStream."""
-        return self._stream.says_only(data, text)
 
     def _filler(self) -> bytes:
         """What keeps the connection alive, where the upstream only says that it is still there.

@@ -11,7 +11,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Any
 
-from channels.dialects.alike import Run
 from channels.dialects.chat.finish import write_finish
 from channels.dialects.chat.thinking import call_signature, entry_of, is_proven
 from channels.dialects.chat.usage import write_usage
@@ -104,15 +103,6 @@ class StreamEncoder:
         if type(event) is CallBegan:
             return self._call_began(event)
         return self._encode_rarer(event)
-
-    def encode_texts(self, run: Run) -> bytes | None:
-        """The same for texts that go on with the text under way; None where none is."""
-        if self._is_over or self._arguments is None or self._thought:
-            return None
-        self._text += run.characters
-        head = self._head + b'{"index":0,"delta":{"content":"'
-        tail = b'"}' + self._ends
-        return head + (tail + head).join(run.texts) + tail
 
     def _encode_rarer(self, event: Event) -> bytes:
         if isinstance(event, UsageStated):

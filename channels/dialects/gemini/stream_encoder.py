@@ -12,7 +12,6 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any
 
-from channels.dialects.alike import Run
 from channels.dialects.gemini.finish import write_finish
 from channels.dialects.gemini.usage import write_usage
 from channels.dialects.gemini.write_parts import write_part, write_thinking
@@ -102,14 +101,6 @@ class StreamEncoder:
         if len(objects) == 1:
             return b"data: " + objects[0] + b"\r\n\r\n"
         return b"".join([b"data: " + one + b"\r\n\r\n" for one in objects])
-
-    def encode_texts(self, run: Run) -> bytes | None:
-        """The same for texts that go on with the text under way; None where none is."""
-        if self._is_over or self._has_open_thought or self._calls or not self._has_written:
-            return None
-        head = b'data: {"candidates":[{"content":{"parts":[{"text":"'
-        tail = b'"}' + self._tail + b"\r\n\r\n"
-        return head + (tail + head).join(run.texts) + tail
 
     def encode_objects(self, event: Event) -> list[bytes]:
         """The same without the framing: the JSON of each chunk."""

@@ -52,11 +52,6 @@ class BlockQueue:
         """The block that was begun last and is not finished."""
         return self._queue[-1] if self._queue else None
 
-    def head_within(self, kind: str) -> bytes | None:
-        """What a delta begins with where the only block under way is of this kind."""
-        queue = self._queue
-        return self._head if len(queue) == 1 and queue[0].kind == kind else None
-
     def add(self, block: Block) -> bytes:
         """Put a block at the end; written at once where it can be."""
         self._queue.append(block)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from channels.dialects.alike import Run
 from channels.dialects.messages.block_queue import Block, BlockQueue, arguments_delta
 from channels.dialects.messages.finish import write_finish
 from channels.dialects.messages.response import thinking_block
@@ -95,15 +94,6 @@ class StreamEncoder:
         if type(event) is CallBegan:
             return self._call_began(event)
         return self._encode_rarer(event)
-
-    def encode_texts(self, run: Run) -> bytes | None:
-        """The same for texts that go on with the text under way; None where none is."""
-        head = self._queue.head_within("text")
-        if head is None or self._is_over or self._thought:
-            return None
-        head += b'{"type":"text_delta","text":"'
-        tail = b'"}}\n\n'
-        return head + (tail + head).join(run.texts) + tail
 
     def _encode_rarer(self, event: Event) -> bytes:
         if isinstance(event, UsageStated):

@@ -73,12 +73,6 @@ class Answer:
     def event(self, data: bytes) -> bool:
         raise AssertionError("nothing more is read")
 
-    def text(self, characters: int) -> None:
-        raise AssertionError("nothing more is read")
-
-    def says_only(self, text: str) -> bool:
-        raise AssertionError("nothing more is read")
-
     def body(self, body: bytes) -> None:
         raise AssertionError("nothing more is read")
 
