@@ -20,7 +20,6 @@ from gw.config.faults import ConfigFaults
 from gw.config.restart import needing_restart
 from gw.open_files import raise_open_files
 from gw.serve import Gateway
-from gw.web.fronts import DEFAULT_FRONT, Front
 from metrics.logs import EventLog, set_level, write_line
 
 T = TypeVar("T")
@@ -49,7 +48,6 @@ async def run_gateway(
     config: Config,
     *,
     read_again: Callable[[], Config] | None,
-    front: Front = DEFAULT_FRONT,
     shares_port: bool = False,
     parent_socket: socket.socket | None = None,
     announce: Callable[[Gateway], None] = print_ready,
@@ -68,9 +66,7 @@ async def run_gateway(
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    gateway = Gateway(
-        config, os.environ, front=front, shares_port=shares_port, parent_socket=parent_socket
-    )
+    gateway = Gateway(config, os.environ, shares_port=shares_port, parent_socket=parent_socket)
     await gateway.start()
 
     if read_again is not None and hasattr(signal, "SIGHUP"):

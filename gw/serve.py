@@ -61,8 +61,8 @@ from gw.web.admin import make_admin_application
 from gw.web.body import BodyBudget
 from gw.web.delay import DelayWatch
 from gw.web.drain import InFlight
-from gw.web.fronts import DEFAULT_FRONT, FRONTS, Front
-from gw.web.listener import Listener, PublicListener
+from gw.web.front import FrontListener
+from gw.web.listener import Listener
 from gw.web.overload import Overload
 from gw.web.services import Services
 from metrics.logs import EventLog, set_level
@@ -85,11 +85,9 @@ class Gateway:
         config: Config,
         environ: Mapping[str, str],
         *,
-        front: Front = DEFAULT_FRONT,
         shares_port: bool = False,
         parent_socket: socket.socket | None = None,
     ) -> None:
-        self._front = FRONTS[front]
         self._shares_port = shares_port
         self.current = Current(config)
         self.metrics = Metrics()
@@ -126,7 +124,7 @@ class Gateway:
         self._neighbours: Neighbours
         self._heartbeat: Heartbeat
         self._tls: ssl.SSLContext | None
-        self._public: PublicListener
+        self._public: FrontListener
         self._admin: Listener
 
     def __repr__(self) -> str:
@@ -408,7 +406,7 @@ class Gateway:
         )
         self._admin = Listener(admin, config.admin_listen)
         self._tls = server_context(config)
-        self._public = self._front(
+        self._public = FrontListener(
             application, config.listen, tls=self._tls, shares_port=self._shares_port
         )
         for listener in (self._admin, self._public):

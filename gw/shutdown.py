@@ -16,7 +16,7 @@ from actors.supervisor import Supervisor
 from actors.wallet.writer import LedgerWriter
 from gw.keys.last_use import LastUse
 from gw.web.drain import InFlight
-from gw.web.listener import LAST_CALL_SECONDS, PublicListener
+from gw.web.front import LAST_CALL_SECONDS, FrontListener
 from metrics.logs import EventLog
 
 # How long a stopping gateway waits for a database that is away before it leaves the rest of the
@@ -29,7 +29,7 @@ class Shutdown:
     """What takes part in the end of a gateway."""
 
     in_flight: InFlight
-    public: PublicListener
+    public: FrontListener
     writer: LedgerWriter
     heartbeat: Heartbeat
     last_use: LastUse

@@ -40,9 +40,6 @@ def add(nouns: Subparsers) -> None:
     """Add the command to the command line."""
     parser = add_command(nouns, "serve", "run the gateway until SIGTERM or Ctrl-C", serve)
     parser.add_argument(
-        "--front", choices=("httptools", "tornado"), default="httptools", help="the HTTP server"
-    )
-    parser.add_argument(
         "--processes", metavar="N", type=count, default=1, help="processes that share the port (1)"
     )
     # What the parent of several processes starts each of them with.
@@ -77,7 +74,6 @@ def _serving(options: Namespace) -> Coroutine[Any, Any, int]:
     return run_gateway(
         config,
         read_again=lambda: load(config.source, os.environ),
-        front=options.front,
         shares_port=True,  # with the process that takes its place (ops/decisions)
         on_ready=on_ready,
     )
@@ -93,7 +89,6 @@ def _worker(options: Namespace) -> Coroutine[Any, Any, int]:
     return run_worker(
         config,
         address=options.worker,
-        front=options.front,
         parent_descriptor=options.parent_socket,
     )
 
@@ -103,9 +98,7 @@ async def _parent(config: Config, text: str, options: Namespace, on_ready: OnRea
     from gw.processes.worker import WorkerFailed
 
     try:
-        return await run_parent(
-            config, text, count=options.processes, front=options.front, on_ready=on_ready
-        )
+        return await run_parent(config, text, count=options.processes, on_ready=on_ready)
     except WorkerFailed as failed:
         raise CommandRefused(f"the gateway cannot run: {failed}", "cannot_serve") from failed
 

@@ -31,7 +31,6 @@ from gw.processes.merge import END, merged
 from gw.processes.worker import Worker
 from gw.run import EXIT_FAILED, EXIT_OK, EXIT_UNSETTLED, log_cautions, log_reload
 from gw.web.admin import make_admin_application
-from gw.web.fronts import Front
 from gw.web.listener import Listener, bind
 from metrics.fleet import FleetMetrics
 from metrics.logs import EventLog, set_level, write_line
@@ -48,10 +47,9 @@ PARENT = "parent"
 class Parent:
     """The fleet with its port and its admin listener. `config` is what `text` says."""
 
-    def __init__(self, config: Config, text: str, *, count: int, front: Front) -> None:
+    def __init__(self, config: Config, text: str, *, count: int) -> None:
         self._config = config
         self._reloading = asyncio.Lock()
-        self._front = front
         self._stack = AsyncExitStack()
         self._log = EventLog("gw.processes")
         self._metrics = FleetMetrics()
@@ -131,7 +129,10 @@ class Parent:
 
     async def _start_worker(self, text: str) -> Worker:
         arguments = [
-            *("--config", str(self._config.source), "--front", self._front),
+            *(
+                "--config",
+                str(self._config.source),
+            ),
             *("--worker", str(self._address)),
         ]
         ours, theirs = socket.socketpair()
@@ -208,7 +209,6 @@ async def run_parent(
     text: str,
     *,
     count: int,
-    front: Front,
     on_ready: Callable[[Parent], Awaitable[None]] | None = None,
 ) -> int:
     """Serve with `count` processes until SIGTERM or SIGINT; return the exit code."""
@@ -216,7 +216,7 @@ async def run_parent(
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    parent = Parent(config, text, count=count, front=front)
+    parent = Parent(config, text, count=count)
     starting = asyncio.create_task(parent.start())
     waiting = asyncio.create_task(stopping.wait())
     await asyncio.wait((starting, waiting), return_when=asyncio.FIRST_COMPLETED)

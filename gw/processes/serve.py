@@ -20,7 +20,6 @@ from gw.processes.watch import beat_seconds
 from gw.processes.worker import ALIVE
 from gw.run import reload, run_gateway
 from gw.serve import Gateway
-from gw.web.fronts import Front
 
 # JSON writes a character that is not ASCII, of two bytes or more, as six.
 LINE_BYTES_MAX = 3 * MAX_FILE_BYTES + 1024
@@ -38,9 +37,7 @@ def first_config(source: Path) -> Config:
     return _told(line, source)
 
 
-async def run_worker(
-    config: Config, *, address: Address, front: Front, parent_descriptor: int | None
-) -> int:
+async def run_worker(config: Config, *, address: Address, parent_descriptor: int | None) -> int:
     """Serve on `address`, which others share, until told to stop or left alone by the parent.
 
     `parent_descriptor` is a socket to the parent, which keeps what all of them share.
@@ -76,7 +73,6 @@ async def run_worker(
     return await run_gateway(
         placed(config),
         read_again=None,
-        front=front,
         shares_port=True,
         parent_socket=None
         if parent_descriptor is None

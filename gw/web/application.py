@@ -5,7 +5,6 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any, cast
 
-from tornado.http1connection import HTTP1Connection
 from tornado.httputil import HTTPConnection
 from tornado.web import Application
 
@@ -13,7 +12,7 @@ from gw.errors.render import Shape, render
 from gw.errors.table import INVALID_REQUEST, GatewayError
 from gw.web.arrival import Arrival
 from gw.web.base import NotFoundHandler
-from gw.web.connection import Connection, ServerConnection
+from gw.web.connection import ServerConnection
 from gw.web.dates import HttpDate
 from gw.web.routing import Routes, Target
 from gw.web.services import Services
@@ -33,9 +32,6 @@ class GatewayApplication(Application):
         self.routes = Routes(self.wildcard_router.rules, Target(NotFoundHandler, {}))
 
     def start_request(self, server_conn: object, request_conn: HTTPConnection) -> Arrival:
-        if isinstance(request_conn, HTTP1Connection):
-            in_flight = self.services.in_flight
-            Connection.adopt(request_conn, self.refuse_framing, lambda: in_flight.is_draining)
         return Arrival(self, request_conn)
 
     def refuse(self, connection: HTTPConnection, error: GatewayError, target: str) -> None:

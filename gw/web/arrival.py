@@ -1,9 +1,8 @@
-"""One request from its head to its handler, on either server.
+"""One request from its head to its handler.
 
-Requests whose framing cannot be trusted are answered here, in our shape and with a trace id:
-Tornado refuses them too, but with a bare status line, after the endpoint's handler has begun. What
+Requests whose framing cannot be trusted are answered here, in our shape and with a trace id. What
 does not even parse as HTTP (a broken request line or header line) never gets this far:
-`connection.py` answers it.
+`front/connection.py` answers it.
 """
 
 from __future__ import annotations

@@ -1,53 +1,27 @@
-"""One listening address of the gateway, on Tornado's own HTTP server (see also `front/`).
+"""A listening address: its sockets, and the one that runs on Tornado's own HTTP server.
 
-Stopping is in three steps: `stop_accepting` takes the last connections, `last_calls` gives those
-who are connected the time to ask once more, `close` ends what is left. The bounds here are what a
-public server needs: idle, header and body time-outs, and a limit on headers; bodies are bounded by
-`body.py`.
+That is the admin listener's alone; clients come to `front/`. It has the bounds that any server
+needs: idle, header and body time-outs, and a limit on headers.
 """
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import ssl
-from typing import Protocol
 
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application
 
 from gw.config.config import Address
-from gw.web.accept_queue import stop_listening
-from gw.web.connection import HEAD_BYTES_MAX
 
-# A kept connection that stays silent for so long is closed. Longer than common load balancers
-# keep theirs, so that they close first.
+# A kept connection that stays silent for so long is closed.
 IDLE_SECONDS = 75.0
 # A body that is not complete by then is not coming.
 BODY_SECONDS = 120.0
-# Room to read a head that is too large and to say so (`connection.py`). What is larger still ends
-# the connection without a word.
-HEADER_BYTES_MAX = 2 * HEAD_BYTES_MAX
+# A head that is larger ends the connection without a word.
+HEADER_BYTES_MAX = 64 * 1024
 BACKLOG = 4096
-# A client may send its next request while nobody has told it yet that the process is about to end:
-# until so long after its last answer, or after the drain's beginning.
-LAST_CALL_SECONDS = 1.0
-
-
-class PublicListener(Protocol):
-    """What the gateway needs of the address that clients reach it at, on either server."""
-
-    @property
-    def url(self) -> str: ...
-
-    async def start(self) -> None: ...
-
-    async def stop_accepting(self) -> None: ...
-
-    async def last_calls(self, seconds: float) -> None: ...
-
-    async def close(self) -> None: ...
 
 
 def bind(
@@ -99,16 +73,6 @@ class Listener:
     async def start(self) -> None:
         """Accept connections."""
         self._server.add_sockets(self._sockets)
-
-    async def stop_accepting(self) -> None:
-        """Take no more connections but those that the kernel has taken already."""
-        for connection in await stop_listening(self._sockets, self._server.stop):
-            self._server._handle_connection(connection, connection.getpeername())
-
-    async def last_calls(self, seconds: float) -> None:
-        """Wait so long, unless nobody is connected."""
-        if self._server._connections:
-            await asyncio.sleep(seconds)
 
     async def close(self) -> None:
         """Close every connection that is left."""

@@ -53,7 +53,6 @@ def main(arguments: Sequence[str]) -> int:
             scale=scale,
             rig=surroundings,
             is_first=is_first,
-            fronts=options.front,
             others=others(options),
             processes=options.processes,
             soak_minutes=options.soak,

@@ -9,7 +9,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from statistics import median
 
-from gw.web.fronts import DEFAULT_FRONT, Front
 from loadtests.bench.canned import FIRST_EVENTS, model_name
 from loadtests.bench.crew import crew
 from loadtests.bench.figures import Row, Section, Window
@@ -107,7 +106,6 @@ class Bench:
     placement: Placement
     scale: Scale
     rig: Rig
-    fronts: Sequence[Front] = (DEFAULT_FRONT,)
     others: Sequence[Against] = ()
     processes: int = 2
     soak_minutes: float = 0.0
@@ -122,7 +120,6 @@ class Bench:
         *,
         accounts: int = 1,
         processes: int = 1,
-        front: Front | None = None,
         name: str = GATEWAY,
         placement: Placement | None = None,
     ) -> Iterator[Target]:
@@ -136,7 +133,6 @@ class Bench:
             channels=CHANNELS,
             models=models(sorted({ask.shape for ask in asks})),
             accounts=accounts,
-            front=front or self.fronts[0],
             processes=processes,
             placement=placement or self.placement,
             name=name,
@@ -146,15 +142,13 @@ class Bench:
 
     @contextmanager
     def servers(self, *asks: Ask) -> Iterator[list[Target]]:
-        """The rig alone, the reference, a gateway for each front, and the others."""
+        """The rig alone, the reference, the gateway, and the others."""
         upstream = self.rig.upstream
         url = f"http://{upstream.host}:{upstream.port}"
         with ExitStack() as stack:
             targets = [upstream]
             targets.append(stack.enter_context(other_server(reference(), url, self.placement)))
-            for front in self.fronts:
-                name = GATEWAY if front == self.fronts[0] else f"{GATEWAY} --front {front}"
-                targets.append(stack.enter_context(self.gateway(asks, front=front, name=name)))
+            targets.append(stack.enter_context(self.gateway(asks)))
             for against in self.others:
                 targets.append(stack.enter_context(other_server(against, url, self.placement)))
             yield targets

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from gw.web.fronts import DEFAULT_FRONT, FRONTS
 from loadtests.bench.rig import Against
 from loadtests.bench.workloads import WORKLOADS
 
@@ -67,12 +66,6 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         default=[],
         help="of the server of the same place in --against",
     )
-    add(
-        "--front",
-        action="append",
-        choices=sorted(FRONTS),
-        help="of the gateway; may be repeated",
-    )
     add("--processes", type=_count, default=2, help="of the work `processes` (2)")
     add("--soak", type=float, default=0.0, metavar="MINUTES", help="add the work `soak`")
     add(
@@ -88,7 +81,6 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     for _, url in options.against:
         if urlsplit(url).port is None:
             parser.error(f"{url} is no http://HOST:PORT")
-    options.front = options.front or [DEFAULT_FRONT]
     if options.write is None and not options.quick:
         options.write = TABLE
     return options

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
-from gw.web.fronts import DEFAULT_FRONT, Front
 from loadtests.bench.accounts import make_keys
 from loadtests.bench.machine import children, pin, tree
 from loadtests.bench.placement import Placement, available_cores, place
@@ -151,7 +150,6 @@ def gateway(
     channels: Sequence[str] | Mapping[str, str] = ("simulator",),
     models: Sequence[Model] = (),
     accounts: int = 1,
-    front: Front = DEFAULT_FRONT,
     processes: int = 1,
     placement: Placement | None = None,
     name: str = "gateway",
@@ -167,7 +165,7 @@ def gateway(
         config = folder / "gw.yaml"
         settings = _settings(folder, upstream_url, channels, models)
         config.write_text(json.dumps(settings), encoding="utf-8")  # JSON is YAML
-        arguments = ["gw", "serve", "--config", str(config), "--front", front]
+        arguments = ["gw", "serve", "--config", str(config)]
         if processes > 1:
             arguments += ["--processes", str(processes)]
         process, ready = start(arguments, set(where.server))

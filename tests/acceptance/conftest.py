@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from gw.web.fronts import DEFAULT_FRONT, FRONTS
 from tests.acceptance.common import SETTINGS
 from tests.support.house import House, shared_house
 from tests.support.postgres import PostgresForTests
@@ -24,24 +23,15 @@ def common(postgres: PostgresForTests) -> Iterator[House]:
         yield built
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A module with `ON_BOTH_FRONTS` runs on either HTTP server, one after the other."""
-    if "shared" in metafunc.fixturenames and getattr(metafunc.module, "ON_BOTH_FRONTS", False):
-        metafunc.parametrize("shared", sorted(FRONTS), indirect=True, scope="module")
-
-
 @pytest.fixture(scope="module")
 def shared(request: pytest.FixtureRequest, postgres: PostgresForTests) -> Iterator[House]:
     """The house of this module."""
-    front = getattr(request, "param", DEFAULT_FRONT)
     settings = getattr(request.module, "SETTINGS", None)
-    if settings is None and front == DEFAULT_FRONT:
+    if settings is None:
         yield request.getfixturevalue("common")
         return
     expected_log = getattr(request.module, "EXPECTED_LOG", ())
-    with shared_house(
-        postgres, expected_log=expected_log, front=front, **(settings or SETTINGS)
-    ) as built:
+    with shared_house(postgres, expected_log=expected_log, **settings) as built:
         yield built
 
 

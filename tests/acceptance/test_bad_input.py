@@ -28,7 +28,6 @@ from tests.support.raw import RawConnection
 
 __all__ = ["SETTINGS"]
 
-ON_BOTH_FRONTS = True
 
 BODY = chat_json(model="no-such-model")
 

@@ -22,8 +22,6 @@ from tests.support.house import House
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
-ON_BOTH_FRONTS = True
-
 WAITING_FOR_A_LOCK = """
 SELECT pid FROM pg_stat_activity
 WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%ledger_apply%'

@@ -13,8 +13,6 @@ from tests.support.house import House
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
-ON_BOTH_FRONTS = True
-
 
 def test_kept_connection_survives_whatever_ends_well(h: House, tenant: Tenant) -> None:
     """Errors, refusals and streams that the upstream cut: none of them costs the connection."""

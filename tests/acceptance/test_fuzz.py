@@ -23,7 +23,6 @@ from tests.support.raw import RawAnswer, RawConnection
 
 __all__ = ["SETTINGS"]
 
-ON_BOTH_FRONTS = True
 
 STATUS = re.compile(rb"HTTP/1\.1 ([1-4]\d\d) ")
 

@@ -20,7 +20,6 @@ from tests.support.raw import RawConnection
 from tests.support.tenants import Tenant
 
 # Headers are read by each in its own way.
-ON_BOTH_FRONTS = True
 
 BAD_KEYS = {
     "empty": "",

@@ -14,7 +14,6 @@ from tests.support.house import House, house
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
-ON_BOTH_FRONTS = True
 SETTINGS = pictures.SETTINGS
 ODD = '{"error" : {"message":"Size must be at least 1920x1920","code":"InvalidParameter"}}'
 

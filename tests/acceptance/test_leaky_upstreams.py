@@ -21,7 +21,6 @@ from tests.support.house import House, channel, model, shared_house
 from tests.support.postgres import PostgresForTests
 from tests.support.tenants import Tenant
 
-ON_BOTH_FRONTS = True
 KEY = "key-of-leaky"
 PROTOCOLS = ["chat", "messages", "responses", "native", "images"]
 Answer = Callable[[str, dict[str, Any]], bytes]

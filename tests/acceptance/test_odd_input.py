@@ -25,7 +25,6 @@ from tests.support.house import House
 
 __all__ = ["SETTINGS"]
 
-ON_BOTH_FRONTS = True
 
 # 10 tokens in at 1 USD, 5 out at 10 USD per million, on every call.
 SIM = {"usage": {"input": 10, "output": 5}}

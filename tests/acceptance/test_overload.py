@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from gw.web.fronts import FRONTS, Front
 from tests.support.aio import run
 from tests.support.client import CHAT, chat_body
 from tests.support.house import House, house
@@ -25,12 +24,9 @@ CLIENTS = 200
 SHED_DELAY_MS = 1  # so little that any machine is overloaded by these
 
 
-@pytest.fixture(params=sorted(FRONTS))
-def h(request: pytest.FixtureRequest, database_url: str, tmp_path: Path) -> Iterator[House]:
-    front: Front = request.param
-    with house(
-        database_url, tmp_path, usd="1000", front=front, shed_delay_ms=SHED_DELAY_MS
-    ) as built:
+@pytest.fixture
+def h(database_url: str, tmp_path: Path) -> Iterator[House]:
+    with house(database_url, tmp_path, usd="1000", shed_delay_ms=SHED_DELAY_MS) as built:
         yield built
 
 

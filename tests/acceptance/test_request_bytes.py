@@ -10,8 +10,6 @@ import pytest
 from tests.support.house import House
 from tests.support.tenants import Tenant
 
-ON_BOTH_FRONTS = True
-
 SAID = b'[{"role":"user","content":"Hi \\u00fc \xc3\xbc"}]'
 
 UNCHANGED = {

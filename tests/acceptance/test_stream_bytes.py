@@ -18,8 +18,6 @@ from tests.support.postgres import PostgresForTests
 from tests.support.scripted_upstream import ScriptedUpstream, scripted_upstream
 from tests.support.tenants import Tenant
 
-ON_BOTH_FRONTS = True
-
 ASKED: dict[str, Any] = {
     "stream": True,
     "stream_options": {"include_usage": True},

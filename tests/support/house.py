@@ -24,7 +24,6 @@ import psycopg2
 import psycopg2.extras
 import yaml
 
-from gw.web.fronts import DEFAULT_FRONT, Front
 from tests.support.client import Client
 from tests.support.folders import temporary_folder
 from tests.support.postgres import PostgresForTests
@@ -91,7 +90,6 @@ class House:
     environ: Mapping[str, str] = field(default_factory=dict)
     gateway: GatewayProcess = field(init=False)
     usd: str = "10"
-    front: Front = DEFAULT_FRONT
     processes: int = 1
     _account: str = ""
     _key: str = ""
@@ -114,9 +112,7 @@ class House:
 
     def start(self) -> GatewayProcess:
         """Start a gateway on the configuration as it is now."""
-        self.gateway = GatewayProcess(
-            self.config, front=self.front, processes=self.processes, environ=self.environ
-        )
+        self.gateway = GatewayProcess(self.config, processes=self.processes, environ=self.environ)
         return self.gateway
 
     def gw(self, *arguments: str) -> Any:
@@ -264,7 +260,6 @@ def house(
     usd: str = "10",
     is_funded: bool = True,
     environ: Mapping[str, str] | None = None,
-    front: Front = DEFAULT_FRONT,
     processes: int = 1,
     **settings: Any,
 ) -> Iterator[House]:
@@ -275,7 +270,6 @@ def house(
         settings=configuration(database_url),
         environ=environ or {},
         usd=usd,
-        front=front,
         processes=processes,
     )
     try:
@@ -301,12 +295,11 @@ def shared_house(
     postgres: PostgresForTests,
     *,
     expected_log: Sequence[str] = (),
-    front: Front = DEFAULT_FRONT,
     **settings: Any,
 ) -> Iterator[House]:
     """A house for all tests of a module, which must have logged no other error by the end."""
     with temporary_folder() as folder, postgres.database() as url:
-        with house(url, folder, is_funded=False, front=front, **settings) as built:
+        with house(url, folder, is_funded=False, **settings) as built:
             yield built
             gateway = built.gateway
         errors = complaints(gateway.lines, expected=expected_log)

@@ -19,7 +19,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gw.web.fronts import DEFAULT_FRONT, Front
 from tests.support.waiting import PATIENCE_SECONDS
 
 
@@ -140,11 +139,10 @@ class GatewayProcess(Process):
         self,
         config: Path,
         *,
-        front: Front = DEFAULT_FRONT,
         processes: int = 1,
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        arguments = ["gw", "serve", "--config", str(config), "--front", front]
+        arguments = ["gw", "serve", "--config", str(config)]
         if processes != 1:
             arguments += ["--processes", str(processes)]
         super().__init__(arguments, environ=environ)

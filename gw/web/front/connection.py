@@ -42,13 +42,20 @@ from tornado.httputil import RequestStartLine
 from tornado.web import RequestHandler
 
 from gw.errors.table import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError
-from gw.web.connection import HEAD_BYTES_MAX, HEAD_LINES_MAX
 from gw.web.front.faults import REQUEST_LINE, in_words
-from gw.web.front.head import TOO_LARGE, TOO_MANY, HeadFault, headers_of, may_begin, method_of
-from gw.web.front.pace import PacedConnection
-from gw.web.front.request import FrontRequest
+from gw.web.front.head import (
+    HEAD_BYTES_MAX,
+    HEAD_LINES_MAX,
+    TOO_LARGE,
+    TOO_MANY,
+    HeadFault,
+    headers_of,
+    may_begin,
+    method_of,
+)
+from gw.web.front.pace import LAST_CALL_SECONDS, PacedConnection
+from gw.web.front.request import FrontRequest, PeerContext
 from gw.web.front.unread import Unread
-from gw.web.listener import LAST_CALL_SECONDS
 
 if TYPE_CHECKING:
     from gw.web.front.listener import FrontListener
@@ -70,16 +77,6 @@ METHOD_BYTES_MAX = 32
 PARTS_MAX = 1000
 # What one connection holds of a client that has shown no key.
 CONNECTION_BYTES_MAX = 256 * 1024
-
-
-class PeerContext:
-    """Who is at the other end, as `HTTPServerRequest` reads it."""
-
-    __slots__ = ("protocol", "remote_ip")
-
-    def __init__(self, remote_ip: str, scheme: str) -> None:
-        self.remote_ip = remote_ip
-        self.protocol = scheme
 
 
 class FrontConnection(PacedConnection):

@@ -1,4 +1,4 @@
-"""What the parser has against a request, in the words that the gateway uses on either server."""
+"""What the parser has against a request, in the words that the gateway uses."""
 
 from __future__ import annotations
 

@@ -12,9 +12,12 @@ from typing import Any
 
 from tornado.httputil import HTTPHeaders
 
-from gw.web.connection import HEAD_BYTES_MAX, HEAD_LINES_MAX
 from gw.web.names import spelled
 
+# A head longer than this is refused in words.
+HEAD_BYTES_MAX = 64 * 1024
+# Each line costs a few microseconds before anyone has shown a key. Browsers send some twenty.
+HEAD_LINES_MAX = 256
 # Clients send the same few names again and again. Others are spelled anew each time.
 _NAMES_KEPT = 512
 

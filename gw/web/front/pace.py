@@ -18,6 +18,9 @@ from tornado.iostream import StreamClosedError
 # much of what it still sends meanwhile is read and dropped.
 LINGER_SECONDS = 5.0
 LINGER_BYTES_MAX = 1024 * 1024
+# A client may send its next request while nobody has told it yet that the process is about to end:
+# until so long after its last answer, or after the drain's beginning.
+LAST_CALL_SECONDS = 1.0
 # A client that takes nothing of what waits for it for so long is cut.
 UNREAD_SECONDS = 60.0
 FOREVER = float("inf")

@@ -21,6 +21,16 @@ if TYPE_CHECKING:
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
+class PeerContext:
+    """Who is at the other end, as `HTTPServerRequest` reads it."""
+
+    __slots__ = ("protocol", "remote_ip")
+
+    def __init__(self, remote_ip: str, scheme: str) -> None:
+        self.remote_ip = remote_ip
+        self.protocol = scheme
+
+
 class FrontRequest(HTTPConnection):
     """One request from the end of its head to the end of its answer."""
 

@@ -20,7 +20,7 @@ from tests.acceptance.bad_inputs.case import (
     Answer,
     Case,
 )
-from tests.acceptance.bad_inputs.differences import READ, REFUSED, WAITED_FOR
+from tests.acceptance.bad_inputs.parser import READ, REFUSED, WAITED_FOR
 from tests.support.house import House, complaints, model
 from tests.support.raw import RawAnswer, RawConnection
 from tests.support.scrape import Admin
@@ -100,13 +100,12 @@ class Stand:
 
     def _expected(self, case: Case) -> tuple[tuple[Answer, ...], bool]:
         """The answers, and whether the connection stays."""
-        if self.house.front == "httptools":
-            if case.name in WAITED_FOR:
-                return (), False
-            if case.name in REFUSED:
-                return (REFUSED[case.name],), False
-            if case.name in READ:
-                return (READ[case.name],), True
+        if case.name in WAITED_FOR:
+            return (), False
+        if case.name in REFUSED:
+            return (REFUSED[case.name],), False
+        if case.name in READ:
+            return (READ[case.name],), True
         return case.answers, case.stays
 
     def check_answer(

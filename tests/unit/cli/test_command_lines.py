@@ -81,7 +81,7 @@ def test_common_options_stand_anywhere(arguments: tuple[str, ...]) -> None:
         (["matrix", "--markdown"], {"markdown": True}),
         (
             ["serve"],
-            {"processes": 1, "front": "httptools", "worker": None, "parent_socket": None},
+            {"processes": 1, "worker": None, "parent_socket": None},
         ),
         (["demo"], {}),
     ],

@@ -12,8 +12,6 @@ from tests.support.aio import run
 from tests.unit.web.fakes import World
 from tests.unit.web.wire import Answer, request, served
 
-pytestmark = pytest.mark.usefixtures("front")  # on either server
-
 
 def ask(method: str, path: str, *, key: str | None = None) -> Answer:
     async def scene() -> Answer:

@@ -15,8 +15,6 @@ from tests.unit.web.fakes import KEY, MAX_BODY_BYTES, World, make_principal
 from tests.unit.web.handlers import make_app
 from tests.unit.web.wire import Answer, request, served
 
-pytestmark = pytest.mark.usefixtures("front")  # on either server
-
 ECHO = request("POST", "/v1/echo", "Content-Length: 2")
 
 

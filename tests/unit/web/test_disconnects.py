@@ -20,9 +20,7 @@ from gw.web.base import BaseHandler
 from tests.support.aio import eventually, run
 from tests.unit.web.fakes import KEY, World, make_principal
 from tests.unit.web.handlers import HUGE_BYTES, Script, make_app
-from tests.unit.web.wire import FRONT, Answer, Client, request, served
-
-pytestmark = pytest.mark.usefixtures("front")  # on either server
+from tests.unit.web.wire import Answer, Client, request, served
 
 WORK = request("POST", "/v1/work", "Content-Length: 2")
 STREAM = request("POST", "/v1/stream", "Content-Length: 2")
@@ -82,14 +80,11 @@ async def test_a_client_that_leaves_while_its_limits_are_asked_keeps_no_place(ot
         await client.send(WORK.replace("\n", "\r\n").encode())  # the body is still to come
         await slow.asked.wait()
         client.vanish()
-        if FRONT.get() == "httptools":  # hears of it now; Tornado's server with the body
-            await eventually(lambda: len(world.in_flight) == 0)
+        await eventually(lambda: len(world.in_flight) == 0)
         slow.may_answer.set()
         await eventually(lambda: slow.has_answered and len(world.in_flight) == 0)
         assert limiter.in_flight("acct_1") == others
-    # Nobody has told Tornado's server when the refusal is written.
-    is_told = others and FRONT.get() == "tornado"
-    assert [status for _, status in world.metrics.responses] == [429 if is_told else 499]
+    assert [status for _, status in world.metrics.responses] == [499]
 
 
 async def test_a_client_that_leaves_with_its_last_byte_is_noticed() -> None:
@@ -106,7 +101,7 @@ async def test_a_client_that_leaves_with_its_last_byte_is_noticed() -> None:
 async def test_a_write_that_fails_is_a_client_that_left() -> None:
     world, script = World(), Script()
     async with served(make_app(world, script)) as address, address.client() as client:
-        # A pipelined byte keeps Tornado from watching the connection: only writing tells.
+        # A pipelined byte that waits: only writing tells.
         head = request("POST", "/v1/torrent", "Content-Length: 2")
         await client.send(head.replace("\n", "\r\n").encode() + b"{}" + b"G")
         await client.reader.readexactly(200_000)
@@ -151,7 +146,6 @@ async def test_a_client_without_a_body_that_leaves_while_it_is_checked_is_notice
         await client.send(request("POST", "/v1/work").replace("\n", "\r\n").encode())
         await asked.wait()
         client.vanish()
-        # With nothing left to read, Tornado sees the end here and calls nobody back later.
         (handler,) = world.in_flight._requests
         assert isinstance(handler, BaseHandler)
         await eventually(lambda: handler._connection.is_closed)

@@ -12,8 +12,6 @@ from tests.unit.web.fakes import MAX_BODY_BYTES, World
 from tests.unit.web.handlers import Script, make_app
 from tests.unit.web.wire import Answer, Client, request, served
 
-pytestmark = pytest.mark.usefixtures("front")  # on either server
-
 MB = 1024 * 1024
 
 

@@ -12,8 +12,6 @@ from tests.support.aio import run
 from tests.unit.web.fakes import World
 from tests.unit.web.wire import Answer, served
 
-pytestmark = pytest.mark.usefixtures("front")  # on either server
-
 SMUGGLERS = {
     "length and chunked": "Content-Length: 5\r\nTransfer-Encoding: chunked",
     "chunked and length": "Transfer-Encoding: chunked\r\nContent-Length: 5",

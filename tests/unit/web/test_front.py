@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gw.config.config import Address
-from gw.web.connection import HEAD_BYTES_MAX
 from gw.web.front import FrontListener, connection
 from gw.web.front.connection import READ_BYTES_MAX, FrontConnection
+from gw.web.front.head import HEAD_BYTES_MAX
 from tests.support.aio import eventually, jump, run
 from tests.unit.web.fakes import World
 from tests.unit.web.handlers import Script, make_app

@@ -18,9 +18,9 @@ import pytest
 from gw.config.config import Address
 from gw.keys.principal import Principal
 from gw.web.body import InboundBody
-from gw.web.connection import HEAD_BYTES_MAX
 from gw.web.front import FrontListener, connection, pace
 from gw.web.front.connection import CONNECTION_BYTES_MAX, READ_BYTES_MAX
+from gw.web.front.head import HEAD_BYTES_MAX
 from tests.support.aio import eventually, jump, run
 from tests.unit.web.fakes import FakeConfig, FakeKeys, World
 from tests.unit.web.handlers import Script, make_app

@@ -10,8 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gw.web import accept_queue
-from gw.web.front import FrontListener
-from gw.web.listener import LAST_CALL_SECONDS
+from gw.web.front import LAST_CALL_SECONDS, FrontListener
 from tests.support.aio import eventually, jump, run_on_both_loops
 from tests.support.certificates import contexts
 from tests.unit.web.fakes import World
@@ -23,7 +22,6 @@ WORK = request("POST", "/v1/work", "Content-Length: 2")
 FREE = request("GET", "/v1/free")
 
 
-@pytest.mark.usefixtures("front")
 async def test_answer_whose_head_goes_out_while_draining_ends_its_connection() -> None:
     world, script = World(), Script()
     async with served(make_app(world, script)) as address, address.client() as one:
@@ -36,7 +34,6 @@ async def test_answer_whose_head_goes_out_while_draining_ends_its_connection() -
         assert await one.ended()
 
 
-@pytest.mark.usefixtures("front")
 @pytest.mark.parametrize(
     ("path", "said"),
     [
@@ -63,7 +60,6 @@ async def test_request_that_comes_too_late_is_refused_in_the_shape_of_its_endpoi
     assert world.refusals == []
 
 
-@pytest.mark.usefixtures("front")
 @pytest.mark.parametrize("has_tls", [False, True], ids=["plain", "tls"])
 def test_connection_that_nobody_had_accepted_is_served(
     monkeypatch: pytest.MonkeyPatch, *, has_tls: bool

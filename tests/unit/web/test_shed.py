@@ -14,8 +14,6 @@ from tests.support.aio import eventually
 from tests.unit.web.fakes import World
 from tests.unit.web.wire import Answer, request, served
 
-pytestmark = pytest.mark.usefixtures("front")
-
 BODY = b'{"model":"m"}'
 SIZED = f"Content-Length: {len(BODY)}"
 NATIVE = "/v1beta/models/m:generateContent"

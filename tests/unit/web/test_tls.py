@@ -18,8 +18,6 @@ from tests.unit.web.fakes import MAX_BODY_BYTES, World
 from tests.unit.web.handlers import HUGE_BYTES, Script, make_app
 from tests.unit.web.wire import Address, request, served
 
-pytestmark = pytest.mark.usefixtures("front")
-
 WORK = request("POST", "/v1/work", "Content-Length: 2")
 HUGE = request("POST", "/v1/huge", "Content-Length: 2")
 

@@ -7,14 +7,12 @@ import json
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 from gw.config import config
 from gw.web.application import GatewayApplication
-from gw.web.fronts import DEFAULT_FRONT, FRONTS, Front
-from gw.web.listener import PublicListener
+from gw.web.front import FrontListener
 from tests.unit.web.fakes import KEY
 
 
@@ -105,10 +103,6 @@ class Address:
             return await client.ask(head, body)
 
 
-# The server that `served` runs on; `conftest.py` runs each test of the wire on both.
-FRONT: ContextVar[Front] = ContextVar("FRONT", default=DEFAULT_FRONT)
-
-
 @asynccontextmanager
 async def served(
     application: GatewayApplication,
@@ -127,9 +121,9 @@ async def serving(
     *,
     tls: ssl.SSLContext | None = None,
     trust: ssl.SSLContext | None = None,
-) -> AsyncIterator[tuple[PublicListener, Address]]:
+) -> AsyncIterator[tuple[FrontListener, Address]]:
     """The same, with the listener."""
-    listener = FRONTS[FRONT.get()](application, config.Address("127.0.0.1", 0), tls=tls)
+    listener = FrontListener(application, config.Address("127.0.0.1", 0), tls=tls)
     assert listener.url.startswith("http:" if tls is None else "https:")
     await listener.start()
     try:

@@ -1,7 +1,7 @@
-"""What is answered on the httptools server where its parser reads bytes otherwise than Tornado's.
+"""What the HTTP parser decides of cases before the rules that the tables name get to see them.
 
-None of these moves the place where a request ends: what one server refuses, the other refuses in
-other words, waits for the rest of, or reads as the RFCs allow.
+None of these moves the end of a request: the parser refuses in words of its own, waits for the
+rest, or reads as the RFCs allow.
 """
 
 from __future__ import annotations
