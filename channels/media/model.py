@@ -1,0 +1,126 @@
+"""An exchange with a media upstream, and what a dialect is.
+
+An exchange is one request and how its response is read: as the reply, or as the next exchange where
+a further request is needed (an image to be registered first, a page that follows, a file's link).
+Whoever sends the requests keeps the time, the slots and the channels; see `perform.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, Literal, Protocol, TypeAlias, TypeVar
+
+from msgspec import Struct
+
+from channels.media.replies import (
+    CatalogReply,
+    PollReply,
+    PresetAvatar,
+    PresetVoice,
+    SubmitReply,
+    Template,
+    TemplateDetail,
+)
+from channels.media.requests import Submission
+
+# What is polled from without: these have tasks. Voices and transcripts are waited for by the
+# exchange that makes them.
+TaskKind: TypeAlias = Literal["video", "music", "speech", "avatar"]
+TASK_KINDS: tuple[TaskKind, ...] = ("video", "music", "speech", "avatar")
+
+KIB, MIB = 1024, 1024 * 1024
+# Of a response's body; a longer one is Trouble to a poll, Unknown to a submit. Task answers are a
+# few hundred bytes.
+TASK_BYTES_MAX = MIB
+CATALOG_BYTES_MAX = 4 * MIB
+TRANSCRIPT_BYTES_MAX = 4 * MIB
+# A recording of the longest input takes some 15 MB as mp3.
+AUDIO_BYTES_MAX = 64 * MIB
+# An upstream's id of a task, an avatar, a voice or a file. None known is longer than 100.
+ID_CHARACTERS_MAX = 256
+
+
+class MediaRequest(Struct, frozen=True, kw_only=True):
+    """One request to a channel: relative to its base URL, without its credentials.
+
+    `path` is absolute and percent-encoded, `query` is not encoded yet. `headers` come on top of
+    the channel's own; a `body` is JSON.
+    """
+
+    method: Literal["GET", "POST", "DELETE"]
+    path: str
+    query: tuple[tuple[str, str], ...] = ()
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MediaResponse:
+    """One whole response. `headers` are in lower case; `received_at` is in Unix seconds.
+
+    `is_cut_off`: the body is longer than the exchange allows, and was not read to its end.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    received_at: float
+    is_cut_off: bool = False
+
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange(Generic[R_co]):
+    """A request, to be sent after so many seconds, and how its response is read.
+
+    `read` never raises, whatever the upstream sends. `repeats`: the upstream has taken the task
+    before, so that a lost connection is no verdict; the same exchange is made again after its
+    pause, never on another channel.
+    """
+
+    request: MediaRequest
+    read: Callable[[MediaResponse], R_co | Exchange[R_co]] = field(repr=False)
+    answer_bytes_max: int = TASK_BYTES_MAX
+    after_seconds: float = 0.0
+    repeats: bool = False
+
+    def __post_init__(self) -> None:
+        assert self.after_seconds > 0 or not self.repeats  # it would never let anything else run
+
+
+class MediaDialect(Protocol):
+    """How one kind of upstream is spoken to: pure functions of their arguments."""
+
+    @property
+    def name(self) -> str:
+        """Its name in a channel's `wire`."""
+
+    def submit(self, submission: Submission, *, idempotency_key: str) -> Exchange[SubmitReply]:
+        """Ask for something to be made. The key is the task's id, or the call's."""
+
+    def poll(self, kind: TaskKind, upstream_id: str) -> Exchange[PollReply]:
+        """Ask how a task is."""
+
+    def cancel(self, kind: TaskKind, upstream_id: str) -> Exchange[bool] | None:
+        """Ask for a task to be given up, or an avatar to be deleted: did the upstream do so?
+
+        None where it has no way to.
+        """
+
+    def content(self, upstream_id: str) -> MediaRequest | None:
+        """The request for the film of a task whose result has no link; None in other dialects."""
+
+    def templates(self, scene: str) -> Exchange[CatalogReply[tuple[Template, ...]]] | None:
+        """Ask for the templates of a scene; None where the upstream has none."""
+
+    def template(self, template_id: str) -> Exchange[CatalogReply[TemplateDetail]] | None:
+        """Ask for one template; Refused with 404 where there is no such."""
+
+    def preset_avatars(self) -> Exchange[CatalogReply[tuple[PresetAvatar, ...]]] | None:
+        """Ask for the avatars that everybody may use."""
+
+    def preset_voices(self) -> Exchange[CatalogReply[tuple[PresetVoice, ...]]] | None:
+        """Ask for the voices that everybody may use."""

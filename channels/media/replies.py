@@ -1,0 +1,271 @@
+"""What a media upstream may answer, whatever its dialect calls it.
+
+To a submit: Accepted, Done, Refused, Failed or Unknown. To a poll: Polled, RateLimited, NotFound or
+Trouble. To a question for a list: Found, or what a submit may fail with. All texts are bounded and
+fit to be stored (`channels/text.py`), none is redacted yet (`channels/redact.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+from msgspec import Struct
+
+T = TypeVar("T")
+
+# --- What was made ---
+
+
+class VideoResult(Struct, frozen=True, kw_only=True, tag="video"):
+    """A film. `url` None: the upstream has no link for it, and the gateway serves it itself.
+
+    `expires_at` is in Unix seconds; None: neither the upstream nor the link says. `output_files`
+    are JSON values as the upstream gave them.
+    """
+
+    url: str | None
+    expires_at: float | None = None
+    output_files: list[Any] | None = None
+
+
+class Track(Struct, frozen=True, kw_only=True):
+    """A song. What the upstream does not say is None."""
+
+    clip_id: str | None = None
+    title: str | None = None
+    duration_sec: int | float | None = None
+    audio_url: str | None = None
+    image_url: str | None = None
+    lyrics: str | None = None
+
+
+class MusicResult(Struct, frozen=True, kw_only=True, tag="music"):
+    """Songs in the upstream's order, one at least with a link to hear it."""
+
+    tracks: tuple[Track, ...]
+    expires_at: float | None = None
+
+
+class SpeechResult(Struct, frozen=True, kw_only=True, tag="speech"):
+    """A recording behind a link."""
+
+    url: str
+    expires_at: float | None = None
+
+
+class AvatarResult(Struct, frozen=True, kw_only=True, tag="avatar"):
+    """An avatar that is ready; `upstream_id` is what videos name it by."""
+
+    upstream_id: str
+
+
+class VoiceResult(Struct, frozen=True, kw_only=True, tag="voice"):
+    """A voice that is ready; `upstream_id` is what speech and videos name it by."""
+
+    upstream_id: str
+
+
+class Segment(Struct, frozen=True, kw_only=True):
+    """Some words of a script and when they are spoken, in seconds."""
+
+    start: int | float | None
+    end: int | float | None
+    text: str
+
+
+class TranscriptResult(Struct, frozen=True, kw_only=True, tag="transcript"):
+    """A script."""
+
+    text: str
+    title: str | None = None
+    language: str | None = None
+    duration_sec: int | float | None = None
+    segments: tuple[Segment, ...] = ()
+
+
+class SpeechAudio(Struct, frozen=True, kw_only=True, tag="speech_audio"):
+    """A recording itself, as the upstream sent it: bytes, or their hexadecimal digits."""
+
+    content_type: str
+    data: bytes
+    is_hex: bool = False
+
+    def pieces(self, size: int = 256 * 1024) -> Iterator[bytes]:
+        """The recording in pieces of `size` bytes, so that decoding one does not take long."""
+        step = size * 2 if self.is_hex else size
+        view = memoryview(self.data)
+        for start in range(0, len(view), step):
+            piece = bytes(view[start : start + step])
+            yield bytes.fromhex(piece.decode("ascii")) if self.is_hex else piece
+
+
+TaskResult: TypeAlias = VideoResult | MusicResult | SpeechResult | AvatarResult
+ImmediateResult: TypeAlias = VoiceResult | TranscriptResult | SpeechAudio
+
+# --- What a submit brings ---
+
+
+class Accepted(Struct, frozen=True):
+    """The upstream has begun a task, and calls it so."""
+
+    upstream_id: str
+
+
+class Done(Struct, frozen=True):
+    """The upstream has done it already."""
+
+    result: ImmediateResult
+
+
+class Refused(Struct, frozen=True, kw_only=True):
+    """The upstream refused the request: a 4xx to be passed on, no other channel is asked.
+
+    `status` is 400 to 499, the upstream's own or what its dialect means.
+    """
+
+    status: int
+    message: str | None = None
+    retry_after: str | None = None
+
+
+class Failed(Struct, frozen=True, kw_only=True):
+    """The upstream failed, and nothing was made: the next channel may be asked.
+
+    `status` is 500 to 599 and not 504. `is_final`: it took the request, and failed at the work;
+    another channel is not asked.
+    """
+
+    status: int
+    message: str | None = None
+    retry_after: str | None = None
+    is_final: bool = False
+
+
+class Unknown(Struct, frozen=True, kw_only=True):
+    """Whether the upstream took the request cannot be told: nothing is sent again.
+
+    `status` is the client's: 504 for an upstream's 504, 502 for an answer that cannot be used.
+    `reason` is for the log.
+    """
+
+    status: Literal[502, 504]
+    reason: str
+
+
+SubmitReply: TypeAlias = Accepted | Done | Refused | Failed | Unknown
+
+# --- What a poll brings ---
+
+# In the words of the state tables. "cancelled" and "expired" are what the upstream made of it.
+TaskState: TypeAlias = Literal["queued", "running", "succeeded", "failed", "cancelled", "expired"]
+
+
+class TaskError(Struct, frozen=True, kw_only=True):
+    """Why a task did not succeed: the upstream's code and words, or ours where it has none."""
+
+    code: str
+    message: str
+
+
+class Polled(Struct, frozen=True, kw_only=True):
+    """The upstream told the state of the task.
+
+    `state` None: by a word that nobody knows, which changes nothing. "succeeded" always has a
+    `result`, what ends otherwise has an `error`: a success with nothing to show for it is "failed",
+    `no_result`. `seconds_ms` is the real length, above 0; `progress` 0 to 100.
+    """
+
+    state: TaskState | None
+    word: str
+    progress: int | None = None
+    result: TaskResult | None = None
+    seconds_ms: int | None = None
+    error: TaskError | None = None
+
+    def __post_init__(self) -> None:
+        assert (self.state == "succeeded") == (self.result is not None)
+        assert (self.state in ("failed", "cancelled", "expired")) == (self.error is not None)
+
+
+class RateLimited(Struct, frozen=True):
+    """The upstream wants to be asked later: after 0 to 300 seconds, if it says so."""
+
+    retry_after_seconds: float | None = None
+
+
+class NotFound(Struct, frozen=True):
+    """The upstream does not know the task."""
+
+
+class Trouble(Struct, frozen=True, kw_only=True):
+    """The upstream said nothing about the task. `reason` is for the log."""
+
+    reason: str
+    status: int | None = None
+
+
+PollReply: TypeAlias = Polled | RateLimited | NotFound | Trouble
+
+# --- What a question for a list brings ---
+
+
+class Template(Struct, frozen=True, kw_only=True):
+    """A template as the list has it."""
+
+    id: str
+    title: str | None = None
+    cover: str | None = None
+    has_title: bool = True
+    has_persona: bool = True
+
+
+class Canvas(Struct, frozen=True, kw_only=True):
+    """The size of a template's picture, in pixels."""
+
+    width: int | None = None
+    height: int | None = None
+    ratio: str | None = None
+
+
+class Layer(Struct, frozen=True, kw_only=True):
+    """One layer of a template."""
+
+    id: str | None = None
+    type: str | None = None
+    name: str | None = None
+    editable: bool = False
+
+
+class TemplateDetail(Template, frozen=True, kw_only=True):
+    """A template as a whole."""
+
+    scene: str | None = None
+    canvas: Canvas | None = None
+    layers: tuple[Layer, ...] = ()
+
+
+class PresetAvatar(Struct, frozen=True, kw_only=True):
+    """An avatar that everybody may use."""
+
+    id: str
+    name: str
+
+
+class PresetVoice(Struct, frozen=True, kw_only=True):
+    """A voice that everybody may use."""
+
+    id: str
+    name: str
+    language: str | None = None
+    preview_url: str | None = None
+
+
+class Found(Struct, Generic[T], frozen=True):
+    """What was asked for."""
+
+    value: T
+
+
+# Of a template nobody knows: Refused, 404.
+CatalogReply: TypeAlias = Found[T] | Refused | Failed

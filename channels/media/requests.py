@@ -1,0 +1,181 @@
+"""What a media upstream is asked for, checked and in the gateway's own words.
+
+`gw/media` makes these of a client's body; `model` is the upstream's name of the model, `avatar` and
+`voice` are the upstream's ids. None is a field that is not sent. A number is as the client sent it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec import Raw, Struct
+
+ContentType: TypeAlias = Literal["text", "image_url", "video_url", "audio_url"]
+MaterialType: TypeAlias = Literal["image", "video"]
+ClipScene: TypeAlias = Literal["realman", "mixcut", "news"]
+AvatarSource: TypeAlias = Literal["image", "video"]
+AudioFormat: TypeAlias = Literal["mp3", "wav", "opus", "aac", "flac", "pcm"]
+
+_NOTHING: Mapping[str, Raw] = {}
+
+
+class ContentItem(Struct, frozen=True):
+    """One item of `content`: its text or its URL, and the JSON object that the client sent."""
+
+    type: ContentType
+    value: str
+    object: Raw
+
+    def with_url(self, url: str) -> ContentItem:
+        """The same item, pointing elsewhere. Its other members stay."""
+        members = msgspec.json.decode(self.object, type=dict[str, Raw])
+        inner = msgspec.json.decode(members[self.type], type=dict[str, Raw])
+        inner["url"] = Raw(msgspec.json.encode(url))
+        members[self.type] = Raw(msgspec.json.encode(inner))
+        return ContentItem(self.type, url, Raw(msgspec.json.encode(members)))
+
+
+class VideoRequest(Struct, frozen=True, kw_only=True):
+    """What every kind of video may be asked for."""
+
+    model: str
+    duration: int | float | None = None  # seconds
+    resolution: str | None = None
+    ratio: str | None = None
+    watermark: bool | None = None
+
+
+class GeneralVideo(VideoRequest, frozen=True, kw_only=True):
+    """A video out of texts, images, videos and sounds.
+
+    `others` are members the gateway does not know, as JSON text. `registers_images`: each image is
+    registered with the upstream first, and `portrait_auth` goes with it.
+    """
+
+    content: tuple[ContentItem, ...]
+    video_mode: str | None = None
+    others: Mapping[str, Raw] = _NOTHING
+    registers_images: bool = False
+    portrait_auth: bool | None = None
+
+    def texts(self) -> list[str]:
+        """The texts of its content, in order."""
+        return [item.value for item in self.content if item.type == "text"]
+
+    def images(self) -> list[str]:
+        """The image URLs of its content, in order."""
+        return [item.value for item in self.content if item.type == "image_url"]
+
+
+class AvatarVideo(VideoRequest, frozen=True, kw_only=True):
+    """An avatar that speaks: what it says is a recording, or a voice and a text."""
+
+    avatar: str
+    audio_url: str | None = None
+    voice: str | None = None
+    text: str | None = None
+    title: str | None = None
+
+
+class LipSyncVideo(VideoRequest, frozen=True, kw_only=True):
+    """A film whose speaker says what is in a recording."""
+
+    source_video_url: str
+    audio_url: str
+
+
+class MotionVideo(VideoRequest, frozen=True, kw_only=True):
+    """A film whose people are replaced by portraits; `content` holds images alone."""
+
+    source_video_url: str
+    content: tuple[ContentItem, ...]
+    face_count: int
+
+
+class Material(Struct, frozen=True, kw_only=True):
+    """An image or a film that is cut in."""
+
+    type: MaterialType
+    file_url: str
+    sound_switch: bool | None = None
+
+
+class BackgroundMusic(Struct, frozen=True, kw_only=True):
+    """The music beneath a clip; `url` is there with `custom`."""
+
+    mode: Literal["auto", "none", "custom"] | None = None
+    url: str | None = None
+    volume: int | float | None = None  # 0 to 1
+
+
+class ClipVideo(VideoRequest, frozen=True, kw_only=True):
+    """A film cut by a template. `duration` is there where the scene sends it (news)."""
+
+    scene: ClipScene
+    style_id: str
+    title: str | None = None
+    language: str | None = None
+    source_video_url: str | None = None
+    audio_url: str | None = None
+    materials: tuple[Material, ...] = ()
+    material_composition: Literal["random", "order"] | None = None
+    preprocess: Literal["roughCut", "sliceMerge"] | None = None
+    bgm: BackgroundMusic | None = None
+    cover_url: str | None = None
+    introduce_card: Mapping[str, str] | None = None
+
+
+class MusicRequest(Struct, frozen=True, kw_only=True):
+    """Two songs out of an idea or of lyrics."""
+
+    model: str
+    prompt: str | None = None
+    lyrics: str | None = None
+    title: str | None = None
+    tags: str | None = None
+    negative_tags: str | None = None
+    instrumental: bool | None = None
+
+
+class SpeechRequest(Struct, frozen=True, kw_only=True):
+    """A text to be spoken: at once, or `is_async` as a task."""
+
+    model: str
+    input: str
+    voice: str
+    response_format: AudioFormat = "mp3"
+    speed: int | float | None = None
+    is_async: bool = False
+
+
+class VoiceRequest(Struct, frozen=True, kw_only=True):
+    """A voice to be cloned from a recording; `text` is for it to speak in a sample."""
+
+    model: str
+    name: str
+    audio_url: str
+    text: str | None = None
+
+
+class AvatarRequest(Struct, frozen=True, kw_only=True):
+    """An avatar to be made of a portrait or a film."""
+
+    name: str
+    source_url: str
+    source_kind: AvatarSource = "image"
+
+
+class TranscriptRequest(Struct, frozen=True, kw_only=True):
+    """A script to be taken from a short video."""
+
+    model: str
+    url: str
+    language: str | None = None
+
+
+Video: TypeAlias = GeneralVideo | AvatarVideo | LipSyncVideo | MotionVideo | ClipVideo
+Submission: TypeAlias = (
+    Video | MusicRequest | SpeechRequest | VoiceRequest | AvatarRequest | TranscriptRequest
+)
