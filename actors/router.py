@@ -13,6 +13,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from channels.families import FAMILIES
 from channels.registry import Binding, ChannelSpec, ModelSpec
 
 
@@ -53,6 +54,7 @@ def candidates(
     """
     if not model.is_served_on(protocol):
         return []
+    protocol = FAMILIES[protocol].channel_protocol(model.id)
     native: list[tuple[Binding, ChannelView, str]] = []
     translated: list[tuple[Binding, ChannelView, str]] = []
     for binding in model.bindings:

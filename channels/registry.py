@@ -1,8 +1,9 @@
 """What the gateway knows of its upstreams and models: frozen facts out of the configuration.
 
 Nothing here changes while it is used; a reload makes a new Registry. How the facts are read and
-checked is in `gw/config`, how busy or healthy a channel is in `actors`, how a price becomes a cost
-in `actors/wallet/pricing.py`.
+checked is in `gw/config`, which protocols, prices and endpoint types there are in `families.py`,
+how busy or healthy a channel is in `actors`, how a price becomes a cost in
+`actors/wallet/pricing.py`.
 """
 
 from __future__ import annotations
@@ -12,34 +13,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from types import MappingProxyType
 
-# The protocols a channel may speak (contract §2). The first four are the chat protocols.
-CHAT_PROTOCOLS = ("chat", "messages", "responses", "native")
-MEDIA_PROTOCOLS = (
-    "images",
-    "videos",
-    "music",
-    "speech",
-    "voices",
-    "transcripts",
-    "avatars",
-    "clips",
-)
-PROTOCOLS = CHAT_PROTOCOLS + MEDIA_PROTOCOLS
-
-# What a media call is billed by, in the words of a row's `unit_type` (spec: Call log row). The
-# other protocols are billed by tokens.
-UNIT_TYPES: Mapping[str, str] = MappingProxyType(
-    {
-        "images": "image",
-        "videos": "video",
-        "music": "music",
-        "speech": "audio",
-        "voices": "voice",
-        "transcripts": "transcript",
-        "avatars": "avatar",
-        "clips": "video",
-    }
-)
+from channels.families import FAMILIES
 
 BUILTIN_TOOLS = ("web_search", "image_generation")
 
@@ -65,33 +39,6 @@ CAPABILITIES = (
     "thinking",
     "json",
     "open_source",
-)
-
-# A dedicated endpoint is named after its path; an ordinary chat model has none (spec: Model
-# catalog entry names the first four, the others follow their pattern).
-ENDPOINT_TYPES = (
-    "images_generations",
-    "videos_generations",
-    "contents_generations_tasks",
-    "embeddings",
-    "music_generations",
-    "audio_speech",
-    "audio_voices",
-    "transcripts_extract",
-    "videos_avatars",
-)
-
-# Which of them a media endpoint serves. A chat endpoint serves the models that have none.
-SERVED_TYPES: Mapping[str, frozenset[str]] = MappingProxyType(
-    {
-        "images": frozenset({"images_generations"}),
-        "videos": frozenset({"videos_generations", "contents_generations_tasks"}),
-        "music": frozenset({"music_generations"}),
-        "speech": frozenset({"audio_speech"}),
-        "voices": frozenset({"audio_voices"}),
-        "transcripts": frozenset({"transcripts_extract"}),
-        "avatars": frozenset({"videos_avatars"}),
-    }
 )
 
 
@@ -148,19 +95,6 @@ class PriceSpec:
     per_reference: Decimal | None = None
 
 
-# The prices that are not by tokens, in USD.
-PRICES_PER_UNIT = (
-    "per_image",
-    "per_image_large",
-    "area_threshold_mp",
-    "per_reference",
-    "per_second",
-    "per_generation",
-    "per_character",
-    "per_call",
-)
-
-
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
     """One entry of the catalog and who serves it."""
@@ -181,9 +115,7 @@ class ModelSpec:
 
     def is_served_on(self, protocol: str) -> bool:
         """Is this the endpoint the model is for (spec: General facts 4; Model catalog entry)?"""
-        if protocol in CHAT_PROTOCOLS:
-            return self.endpoint_type is None
-        return self.endpoint_type in SERVED_TYPES.get(protocol, ())
+        return FAMILIES[protocol].serves(self.endpoint_type)
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ class Taken(Struct, frozen=True):
 class Outcome(Struct, frozen=True, kw_only=True):
     """How a call ended: one call-log row and the money that goes with it.
 
-    `units` are of the kind that the call's protocol is billed by (`channels/registry.py`).
+    `units` are of the kind that the call's protocol is billed by (`channels/families.py`).
     """
 
     status: RowStatus

@@ -26,7 +26,7 @@ from actors.wallet.messages import (
     clean_text,
     instant,
 )
-from channels.registry import UNIT_TYPES
+from channels.families import UNIT_TYPES
 
 _BIGINT_MAX = 2**63 - 1
 # Text that stands for itself in a row and in an array.

@@ -8,10 +8,11 @@ from decimal import Decimal
 
 from actors.wallet.money import MAX_NANO_USD, div_round_half_up
 from actors.wallet.pricing import over_one_denominator
+from channels.families import IMAGES
 from channels.registry import PriceSpec
 
 PIXELS_PER_MEGAPIXEL = 1_000_000
-_OPTIONAL = ("per_image_large", "area_threshold_mp", "per_reference")
+(_ENDPOINT,) = IMAGES.endpoint_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class ImagePrice:
 def _stated(price: PriceSpec, multiplier: Decimal) -> Mapping[str, str]:
     """Plain decimals: USD for one, and megapixels; what has no effect is left out."""
     stated = {"per_image": f"{price.per_image or Decimal(0):f}"}
-    for name in _OPTIONAL:
+    for name in _ENDPOINT.more_prices:
         value = getattr(price, name)
         if value is not None:
             stated[name] = f"{value:f}"

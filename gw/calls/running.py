@@ -23,9 +23,9 @@ from actors.wallet.claims import ClaimEnd, Keep
 from actors.wallet.messages import LedgerUnavailable, Outcome
 from actors.wallet.wallets import Wallets
 from channels.errors import UpstreamError
+from channels.families import UNIT_TYPES
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse
 from channels.redact import Redactor
-from channels.registry import UNIT_TYPES
 from gw.calls.bill import Bill, Charged
 from gw.calls.call import PaidCall
 from gw.calls.ending import CLIENT_GONE, NO_CHANNEL, STOPPING, Ending, attempt_row

@@ -11,16 +11,9 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
-from channels.registry import CAPABILITIES, CHAT_PROTOCOLS, PRICES_PER_UNIT, ModelSpec, Registry
+from channels.families import CHAT_PROTOCOLS, PUBLIC_NAMES, UNIT_PRICES
+from channels.registry import CAPABILITIES, ModelSpec, Registry
 from gw.errors.render import dumps
-
-# How the client protocols are called in the catalog (contract §5).
-PROTOCOL_NAMES = {
-    "chat": "chat_completions",
-    "messages": "messages",
-    "responses": "responses",
-    "native": "native_content",
-}
 
 
 def is_allowed(model: ModelSpec, allowed_models: frozenset[str] | None) -> bool:
@@ -76,7 +69,7 @@ def supported_protocols(registry: Registry, model: ModelSpec) -> list[str]:
     spoken: set[str] = set()
     for binding in model.bindings:
         spoken |= registry.channels[binding.channel_id].protocols
-    return [PROTOCOL_NAMES[protocol] for protocol in CHAT_PROTOCOLS if protocol in spoken]
+    return [PUBLIC_NAMES[protocol] for protocol in CHAT_PROTOCOLS if protocol in spoken]
 
 
 def _entry(registry: Registry, model: ModelSpec) -> dict[str, Any]:
@@ -92,7 +85,7 @@ def _entry(registry: Registry, model: ModelSpec) -> dict[str, Any]:
         "endpoint_type": model.endpoint_type,
         "supported_protocols": supported_protocols(registry, model),
     }
-    units = {name: _price(getattr(model.price, name)) for name in PRICES_PER_UNIT}
+    units = {name: _price(getattr(model.price, name)) for name in UNIT_PRICES}
     if any(units.values()):
         entry["unit_prices"] = {name: price for name, price in units.items() if price is not None}
     if model.multiplier != 1:

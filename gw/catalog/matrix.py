@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from actors.router import Candidate, candidates
-from channels.registry import BUILTIN_TOOLS, CHAT_PROTOCOLS, ChannelSpec, ModelSpec, Registry
+from channels.families import CHAT_PROTOCOLS
+from channels.registry import BUILTIN_TOOLS, ChannelSpec, ModelSpec, Registry
 from channels.translation.model import Protocol
 from channels.translation.paths import TRANSLATIONS, upstream_protocols
 from gw.calls.tools import is_run_for

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from channels import families
 from channels.dialects import chat
 from channels.dialects.chat import address as adapter
 from channels.dialects.dialect import CHAT
@@ -11,12 +12,12 @@ from gw.chat.handler import ConversationHandler, NativeSpeech
 class ChatCompletionsHandler(ConversationHandler):
     """The chat-completions protocol."""
 
-    shape = "chat"
+    shape = families.CHAT.error_shape
     route = "chat_completions"
-    protocol = "chat"
+    protocol = families.CHAT.protocol
     dialect = CHAT
     agent_keys_allowed = True
-    tools_protocol = "responses"
+    tools_protocol = families.RESPONSES.protocol
 
     async def on_post(self) -> None:
         if self.is_light():

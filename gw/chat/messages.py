@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from channels import families
 from channels.dialects import messages
 from channels.dialects.dialect import MESSAGES
 from channels.dialects.messages import address as adapter
@@ -18,9 +19,9 @@ BETA_CHARACTERS_MAX = 2048
 class MessagesHandler(ConversationHandler):
     """The messages protocol."""
 
-    shape = "messages"
+    shape = families.MESSAGES.error_shape
     route = "messages"
-    protocol = "messages"
+    protocol = families.MESSAGES.protocol
     dialect = MESSAGES
 
     async def on_post(self) -> None:

@@ -6,6 +6,7 @@ upstream is asked for events either way.
 
 from __future__ import annotations
 
+from channels import families
 from channels.dialects import gemini as native
 from channels.dialects.dialect import NATIVE
 from channels.dialects.gemini import address as adapter
@@ -19,9 +20,9 @@ STREAM = "streamGenerateContent"
 class NativeHandler(ConversationHandler):
     """The native-content protocol."""
 
-    shape = "native"
+    shape = families.GEMINI.error_shape
     route = "native"
-    protocol = "native"
+    protocol = families.GEMINI.protocol
     dialect = NATIVE
 
     def named_model(self) -> str | None:

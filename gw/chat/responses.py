@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from channels import families
 from channels.dialects import responses
 from channels.dialects.dialect import RESPONSES
 from channels.dialects.responses import address as adapter
@@ -11,9 +12,9 @@ from gw.chat.handler import ConversationHandler, NativeSpeech
 class ResponsesHandler(ConversationHandler):
     """The responses protocol."""
 
-    shape = "chat"
+    shape = families.RESPONSES.error_shape
     route = "responses"
-    protocol = "responses"
+    protocol = families.RESPONSES.protocol
     dialect = RESPONSES
 
     async def on_post(self) -> None:

@@ -10,8 +10,8 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from channels.registry import BUILTIN_TOOLS, CHAT_PROTOCOLS
-from gw.catalog.catalog import PROTOCOL_NAMES
+from channels.families import CHAT_PROTOCOLS, PUBLIC_NAMES
+from channels.registry import BUILTIN_TOOLS
 from gw.catalog.matrix import Cell, Row, compatibility
 from gw.cli.arguments import add_command
 from gw.cli.context import read_config
@@ -71,7 +71,7 @@ def _text(rows: Sequence[Row]) -> str:
 
 
 def _titles() -> list[str]:
-    return [PROTOCOL_NAMES[protocol] for protocol in CHAT_PROTOCOLS]
+    return [PUBLIC_NAMES[protocol] for protocol in CHAT_PROTOCOLS]
 
 
 def _said(cell: Cell, mark: str = "") -> str:
@@ -87,7 +87,7 @@ def _tools(row: Row) -> str:
     names = []
     for tool in BUILTIN_TOOLS:
         where = [
-            PROTOCOL_NAMES[protocol]
+            PUBLIC_NAMES[protocol]
             for protocol, cell in zip(CHAT_PROTOCOLS, row.cells, strict=True)
             if tool in cell.tools
         ]
@@ -100,7 +100,7 @@ def _record(row: Row) -> dict[str, Any]:
     return {
         "models": list(row.models),
         "protocols": {
-            PROTOCOL_NAMES[protocol]: {
+            PUBLIC_NAMES[protocol]: {
                 "served": cell.served,
                 "translations": list(cell.headers),
                 "tools": list(cell.tools),

@@ -6,35 +6,14 @@ places where they do not fit together (contract §2, spec: Account wallet, Model
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 
+from channels.families import CHAT_PRICES, ENDPOINT_TYPES, TOKEN_PRICES
 from gw.config.faults import Place
 from gw.config.nodes import quoted
 from gw.config.spelling import suggestion
 from gw.config.structures import Placed, Section
-
-# What a model that can be called must cost at least something by: all of the first, one of the
-# second. An endpoint type that is missing here would be served without a price.
-CHAT_PRICES = ("input", "output")
-UNIT_PRICES: Mapping[str, Sequence[str]] = {
-    "images_generations": ("per_image",),
-    "videos_generations": ("per_second", "per_call"),
-    "contents_generations_tasks": ("per_second", "per_call"),
-    "embeddings": ("input",),
-    "music_generations": ("per_generation",),
-    "audio_speech": ("per_character", "per_call"),
-    "audio_voices": ("per_call", "per_character"),
-    "transcripts_extract": ("per_call",),
-    "videos_avatars": ("per_call",),
-}
-
-
-# What may stand beside them. A price by another unit would never be charged.
-MORE_PRICES: Mapping[str, Sequence[str]] = {
-    "images_generations": ("per_image_large", "area_threshold_mp", "per_reference"),
-}
-TOKEN_PRICES = ("input", "output", "cached_input", "cache_write")
 
 
 def check_listeners(top: Section) -> None:
@@ -134,7 +113,7 @@ def _check_price(price: Section, endpoint_type: str | None) -> None:
                     found="no price", allowed="a price: a chat model needs input and output"
                 )
         return
-    units = UNIT_PRICES[endpoint_type]
+    units = ENDPOINT_TYPES[endpoint_type].prices
     if all(price.get(key, Decimal(0)) is None for key in units):
         price.at.blame(
             found="no price by the unit that is billed",
@@ -147,12 +126,13 @@ def _check_units(price: Section, endpoint_type: str | None) -> None:
     billed: Sequence[str] = TOKEN_PRICES
     hint = ""
     if endpoint_type is not None:
-        billed = (*UNIT_PRICES[endpoint_type], *MORE_PRICES.get(endpoint_type, ()))
+        kind = ENDPOINT_TYPES[endpoint_type]
+        billed = (*kind.prices, *kind.more_prices)
     for key in price.places:
         if price.get(key) is None or key in billed or key in TOKEN_PRICES:
             continue
         if endpoint_type is None:
-            fitting = [name for name, units in UNIT_PRICES.items() if key in units]
+            fitting = [kind.name for kind in ENDPOINT_TYPES.values() if key in kind.prices]
             hint = (
                 f"a model billed so says endpoint_type: {' or '.join(fitting)}" if fitting else ""
             )

@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import fields
 from decimal import Decimal
 
+from channels.families import ENDPOINT_TYPES, PROTOCOLS
 from channels.registry import (
     BUILTIN_TOOLS,
     CAPABILITIES,
-    ENDPOINT_TYPES,
     MAX_TOKENS_PARAMS,
-    PROTOCOLS,
     TRANSLATIONS,
     HealthSpec,
     PriceSpec,
@@ -115,6 +114,8 @@ def binding() -> Reader[Section]:
     return read
 
 
+TYPE_NAMES = tuple(ENDPOINT_TYPES)
+
 MODEL: Schema = {
     "id": Key(name("a model id"), REQUIRED),
     "channels": Key(listing(binding(), "a list of channel ids, or of {id: …, as: …}"), ()),
@@ -127,7 +128,7 @@ MODEL: Schema = {
     "multiplier": Key(decimal("a factor", most=1000, above_zero=True, quoted=True), Decimal(1)),
     "capabilities": Key(choices(CAPABILITIES), ()),
     "callable": Key(flag(), True),
-    "endpoint_type": Key(optional(choice(ENDPOINT_TYPES, "null for a chat model, or")), None),
+    "endpoint_type": Key(optional(choice(TYPE_NAMES, "null for a chat model, or")), None),
     "aliases": Key(listing(placed(name("an alias")), "a list of model ids"), ()),
 }
 

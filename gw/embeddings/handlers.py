@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from channels.families import EMBEDDINGS
 from gw.errors.table import MODEL_NOT_FOUND, GatewayError
 from gw.web.base import BaseHandler
 
@@ -16,7 +17,7 @@ class EmbeddingsHandler(BaseHandler):
     """Authenticates like any billed endpoint, then knows no model, whatever the body says."""
 
     route = "embeddings"
-    protocol = "embeddings"
+    protocol = EMBEDDINGS.protocol
     limited = True
     billed = True
 

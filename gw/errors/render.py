@@ -1,21 +1,20 @@
 """Writes an error as the body of the endpoint's protocol (spec: Errors).
 
 Three shapes, and the images endpoint's variant of the first. Knows nothing of HTTP beyond the
-status number that the native shape repeats.
+status number that the gemini shape repeats.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import ujson
 
+from channels.families import ErrorShape
 from gw.errors.table import GatewayError
 
-Shape = Literal["chat", "messages", "native", "images"]
 
-
-def render(shape: Shape, error: GatewayError) -> bytes:
+def render(shape: ErrorShape, error: GatewayError) -> bytes:
     """Render `error` as a JSON body in UTF-8."""
     return dumps(_body(shape, error, _encodable(error.message)))
 
@@ -31,20 +30,20 @@ def dumps(value: Any) -> bytes:
     return text.encode()
 
 
-def _body(shape: Shape, error: GatewayError, message: str) -> dict[str, Any]:
+def _body(shape: ErrorShape, error: GatewayError, message: str) -> dict[str, Any]:
     kind = error.kind
-    if shape == "messages":
+    if shape is ErrorShape.MESSAGES:
         told: dict[str, Any] = {"type": kind.messages_type, "message": message}
         if error.details is not None:
             told["details"] = error.details
         return {"type": "error", "error": told}
-    if shape == "native":
+    if shape is ErrorShape.GEMINI:
         told = {"code": error.http_status, "message": message, "status": kind.native_status}
         if error.details is not None:
             told["details"] = error.details
         return {"error": told}
     body: dict[str, Any] = {"message": message, "type": kind.chat_type, "code": kind.code}
-    if shape == "images":
+    if shape is ErrorShape.IMAGES:
         body["param"] = error.param
     elif error.upstream_param is not None:
         body["param"] = error.upstream_param

@@ -6,6 +6,7 @@ from typing import cast
 
 from actors.router import Candidate
 from actors.wallet.unit_pricing import ImagePrice
+from channels import families
 from channels.dialects import images
 from channels.dialects.images import ImagesRequest
 from channels.dialects.images import address as adapter
@@ -26,9 +27,9 @@ from metrics.tracing import CallSpan
 class ImagesHandler(SubmitHandler):
     """One call for images."""
 
-    shape = "images"
+    shape = families.IMAGES.error_shape
     route = "images"
-    protocol = "images"
+    protocol = families.IMAGES.protocol
 
     async def on_post(self) -> None:
         is_light = self.is_light()

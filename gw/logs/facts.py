@@ -15,25 +15,12 @@ from typing import Any
 
 from actors.wallet.money import format_credits, format_usd
 from actors.wallet.receipt import NoPrice, formula, multiplier_of
+from channels.families import DETAIL_KINDS, PUBLIC_NAMES
 from gw.logs.record import CallRecord
 from metrics.masks import redact as mask
 
 Pairs = list[dict[str, str]]
 
-# Spec: Call log detail. Chat and retrieval have none.
-KINDS: Mapping[str, str] = MappingProxyType(
-    {
-        "image": "image",
-        "video": "video",
-        "avatar": "video",
-        "music": "music",
-        "audio": "audio",
-        "voice": "audio",
-    }
-)
-PROTOCOLS: Mapping[str, str] = MappingProxyType(
-    {"chat": "chat_completions", "native": "native_content"}
-)
 PASSED_OVER: Mapping[str, str] = MappingProxyType(
     {
         "full": "every slot was taken",
@@ -70,7 +57,7 @@ RECOVERED = "gateway_restarted"
 
 def kind_of(record: CallRecord) -> str | None:
     """What was made; None for chat and retrieval."""
-    return KINDS.get(record.unit_type or "")
+    return DETAIL_KINDS.get(record.unit_type or "")
 
 
 def request_pairs(record: CallRecord) -> tuple[Pairs, str | None]:
@@ -249,7 +236,8 @@ def _money(record: CallRecord, credits_per_usd: Decimal) -> dict[str, Any]:
 
 
 def _protocol(name: str) -> str:
-    return PROTOCOLS.get(name, name)
+    # A row may be older than the families of today.
+    return PUBLIC_NAMES.get(name, name)
 
 
 def _instant(instant: datetime) -> str:

@@ -6,11 +6,12 @@ import re
 from dataclasses import dataclass
 from uuid import UUID
 
+from channels.families import UNITS
 from gw.logs.parameters import Parameters, refuse
 
 STATUSES = ("success", "error", "interrupted", "rejected")
 # Of rows billed by the piece; `chat` stands for those billed by tokens, which have none.
-UNIT_TYPES = ("image", "video", "music", "audio", "avatar", "voice", "search", "transcript")
+UNIT_TYPES = tuple(unit.name for unit in UNITS)
 TOKEN_BILLED = "chat"
 ROW_FILTERS = ("model", "status", "unit_type", "error_code", "ref")
 

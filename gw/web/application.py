@@ -8,7 +8,8 @@ from typing import Any, cast
 from tornado.httputil import HTTPConnection
 from tornado.web import Application
 
-from gw.errors.render import Shape, render
+from channels.families import ErrorShape
+from gw.errors.render import render
 from gw.errors.table import INVALID_REQUEST, GatewayError
 from gw.web.arrival import Arrival
 from gw.web.base import NotFoundHandler
@@ -42,7 +43,7 @@ class GatewayApplication(Application):
         services = self.services
         status = error.kind.http_status
         # What is quoted of the request may be its key.
-        shape: Shape = self.routes.handler_at(target).shape
+        shape: ErrorShape = self.routes.handler_at(target).shape
         body = render(shape, GatewayError(error.kind, redact(error.message)))
         headers = {
             "Content-Type": "application/json",

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, ClassVar
 
-from gw.errors.render import Shape, render
+from channels.families import ErrorShape
+from gw.errors.render import render
 from gw.errors.table import METHOD_NOT_ALLOWED, NOT_FOUND, GatewayError
 from gw.errors.unexpected import explain, is_expected, is_outage
 from gw.idempotency.submission import HEADER
@@ -26,7 +27,7 @@ from metrics.logs import EventLog
 class BaseHandler(Exchange):
     """One request to one endpoint."""
 
-    shape: ClassVar[Shape] = "chat"
+    shape: ClassVar[ErrorShape] = ErrorShape.CHAT
     auth: ClassVar[AuthMode] = "standard"
     agent_keys_allowed: ClassVar[bool] = False
     limited: ClassVar[bool] = False  # the account's limits count it
@@ -144,7 +145,8 @@ class BaseHandler(Exchange):
         for name, value in told.headers.items():
             self.set_header(name, value)
         # A wrong method is answered in the first shape everywhere (contract §5).
-        body = render("chat" if told.kind is METHOD_NOT_ALLOWED else self.shape, told)
+        is_first = told.kind is METHOD_NOT_ALLOWED
+        body = render(ErrorShape.CHAT if is_first else self.shape, told)
         self.set_header("Content-Length", len(body))
         self.write(body)
         if self.billed and not self.owns_row and self._principal is not None:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tornado.httputil import HTTPConnection, HTTPHeaders, HTTPServerRequest
 
-from gw.errors.render import Shape, render
+from channels.families import ErrorShape
+from gw.errors.render import render
 from gw.errors.table import NO_CHANNEL_AVAILABLE, GatewayError
 from gw.web.body import Leftover
 from gw.web.connection import ServerConnection
@@ -38,7 +39,7 @@ class ShedRequest:
     ) -> None:
         self._services = application.services
         self._connection = connection
-        self._shape: Shape = handler.shape
+        self._shape: ErrorShape = handler.shape
         self._route: str = handler.route
         self._is_answered = False
 
@@ -75,7 +76,7 @@ class ShedRequest:
 
 
 @cache
-def _answer(shape: Shape) -> tuple[dict[str, str], bytes]:
+def _answer(shape: ErrorShape) -> tuple[dict[str, str], bytes]:
     """What is the same in all answers of one shape."""
     error = GatewayError(NO_CHANNEL_AVAILABLE, OVERLOADED)
     body = render(shape, error)

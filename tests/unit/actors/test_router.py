@@ -119,3 +119,11 @@ def test_channel_of_several_protocols_is_translated_to_the_preferred() -> None:
     for first, second in (("native", "messages"), ("messages", "native")):
         found = candidates(bound, "chat", views, translations=(first, second))
         assert [one.protocol for one in found] == [first]
+
+
+def test_video_model_goes_to_channels_of_the_protocol_its_id_needs() -> None:
+    views = {name: View(channel(name, protocols=name)) for name in ("videos", "avatars", "clips")}
+    for model_id, needed in (("seedance", "videos"), ("dh-motion", "avatars"), ("clip-a", "clips")):
+        video = make_model(*views, id=model_id, endpoint_type="videos_generations")
+        found = candidates(video, "videos", views)
+        assert [(one.channel_id, one.protocol) for one in found] == [(needed, needed)]

@@ -6,14 +6,15 @@ import json
 
 import pytest
 
-from gw.errors.render import Shape, render
+from channels.families import ErrorShape
+from gw.errors.render import render
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import Script, answer
 from tests.unit.calls.world import world
 
 GOOD = answer(sse.whole())
 KEY_OF_A = "api-key-of-a"
-SHAPES: tuple[Shape, ...] = ("chat", "messages", "native")
+SHAPES: tuple[ErrorShape, ...] = (ErrorShape.CHAT, ErrorShape.MESSAGES, ErrorShape.GEMINI)
 
 # Upstream status -> code and type, as the specification's table has them.
 TABLE = [
@@ -77,11 +78,11 @@ async def test_details_and_param_of_an_upstream_are_passed_on_redacted(status: i
         error = (await w.call()).error
         assert error is not None
         details = [RETRY, {"key": "[redacted]", "depth": [{"n": 1.5}]}]
-        shown = {shape: json.loads(render(shape, error))["error"] for shape in SHAPES}
-        assert shown["messages"]["details"] == shown["native"]["details"] == details
-        assert shown["chat"]["param"] == "key [redacted]"
-        assert "details" not in shown["chat"]
-        assert "param" not in shown["messages"]
+        shown = {shape.name: json.loads(render(shape, error))["error"] for shape in SHAPES}
+        assert shown["MESSAGES"]["details"] == shown["GEMINI"]["details"] == details
+        assert shown["CHAT"]["param"] == "key [redacted]"
+        assert "details" not in shown["CHAT"]
+        assert "param" not in shown["MESSAGES"]
 
 
 async def test_429_without_retry_after_has_no_headers() -> None:

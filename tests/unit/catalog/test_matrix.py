@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from channels.families import CHAT_PROTOCOLS, PUBLIC_NAMES
 from channels.registry import Registry
-from gw.catalog.catalog import PROTOCOL_NAMES, supported_protocols
+from gw.catalog.catalog import supported_protocols
 from gw.catalog.matrix import Cell, compatibility
 from gw.config.config import Config
 from gw.config.load import load
@@ -53,8 +54,8 @@ def test_example_has_the_families_of_the_specification(families: Config) -> None
 def test_public_catalog_lists_exactly_the_native_cells(families: Config) -> None:
     for row in compatibility(families.registry, families.translations):
         native = [
-            name
-            for name, cell in zip(PROTOCOL_NAMES.values(), row.cells, strict=True)
+            PUBLIC_NAMES[protocol]
+            for protocol, cell in zip(CHAT_PROTOCOLS, row.cells, strict=True)
             if cell.is_native
         ]
         for model_id in row.models:

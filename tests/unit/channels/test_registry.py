@@ -6,8 +6,6 @@ from decimal import Decimal
 import pytest
 
 from channels.registry import (
-    CHAT_PROTOCOLS,
-    PROTOCOLS,
     Binding,
     ChannelSpec,
     HealthSpec,
@@ -102,8 +100,3 @@ def test_impossible_registries_are_refused() -> None:
         Registry.of([], [model("m", bound_to="a")])
     with pytest.raises(AssertionError):
         Registry.of([channel("a")], [model("m", aliases=("n",)), model("n")])
-
-
-def test_chat_protocols_are_the_four_of_the_clients() -> None:
-    assert CHAT_PROTOCOLS == ("chat", "messages", "responses", "native")
-    assert len(set(PROTOCOLS)) == 12

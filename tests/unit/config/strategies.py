@@ -7,11 +7,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from channels.families import PROTOCOLS
 from channels.registry import (
     BUILTIN_TOOLS,
     CAPABILITIES,
     MAX_TOKENS_PARAMS,
-    PROTOCOLS,
     TRANSLATIONS,
 )
 from gw.config.schema import BINDING, CHANNEL, HEALTH, MODEL, PRICE_KEYS, TIMEOUTS, TOP

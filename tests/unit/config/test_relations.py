@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from channels.registry import ENDPOINT_TYPES
+from channels.families import ENDPOINT_TYPES
 from gw.config.config import Certificate
-from gw.config.relations import UNIT_PRICES
 from tests.unit.config.reading import SOURCE, channel, fault_of, faults_of, model, places_of, read
 
 
@@ -125,14 +124,10 @@ def test_model_that_reaches_no_upstream_needs_no_price(text: str) -> None:
     assert read(channel() + entry).registry.models["m"].price.input is None
 
 
-def test_every_endpoint_type_has_its_unit() -> None:
-    assert set(UNIT_PRICES) == set(ENDPOINT_TYPES)
-
-
 @pytest.mark.parametrize("endpoint_type", ENDPOINT_TYPES)
 def test_media_model_needs_the_price_of_its_unit(endpoint_type: str) -> None:
     entry = f"endpoint_type: {endpoint_type}"
-    units = UNIT_PRICES[endpoint_type]
+    units = ENDPOINT_TYPES[endpoint_type].prices
     for unit in units:
         read(model(entry, price=f"{{{unit}: 0.5}}"))
     fault = fault_of(model(entry, price="{output: 1}"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from channels.families import ErrorShape
 from gw.errors.render import dumps
 from gw.web.application import GatewayApplication
 from gw.web.base import BaseHandler
@@ -39,12 +40,12 @@ class FreeHandler(BaseHandler):
 
 
 class MessagesHandler(EchoHandler):
-    shape = "messages"
+    shape = ErrorShape.MESSAGES
     agent_keys_allowed = True
 
 
 class NativeHandler(EchoHandler):
-    shape = "native"
+    shape = ErrorShape.GEMINI
 
 
 class Script:

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from channels.families import ErrorShape
 from gw.errors import table as errors
 from gw.errors.render import render
 from gw.errors.table import ERROR_TABLE, ErrorKind, GatewayError, from_upstream
@@ -88,10 +89,10 @@ def test_every_error_is_rendered_in_every_shape(
     }
     assert error.http_status == status
     rendered = {
-        "chat": json.loads(render("chat", error)),
-        "images": json.loads(render("images", error)),
-        "messages": json.loads(render("messages", error)),
-        "native": json.loads(render("native", error)),
+        "chat": json.loads(render(ErrorShape.CHAT, error)),
+        "images": json.loads(render(ErrorShape.IMAGES, error)),
+        "messages": json.loads(render(ErrorShape.MESSAGES, error)),
+        "native": json.loads(render(ErrorShape.GEMINI, error)),
     }
     assert rendered == expected
 
@@ -134,7 +135,7 @@ def test_an_upstream_status_passes_with_our_names_for_it(
         messages_type,
         native,
     )
-    assert json.loads(render("native", error))["error"]["code"] == status
+    assert json.loads(render(ErrorShape.GEMINI, error))["error"]["code"] == status
 
 
 @pytest.mark.parametrize("status", [100, 101, 301, 302, 304, 600, 999])
@@ -146,7 +147,7 @@ def test_an_upstream_status_that_is_no_error_becomes_502(status: int) -> None:
 def test_an_endpoint_may_give_an_error_its_own_status() -> None:
     error = GatewayError(errors.MODEL_NOT_FOUND, "Gone.", http_status=404)
     assert error.http_status == 404
-    assert json.loads(render("native", error))["error"]["code"] == 404
+    assert json.loads(render(ErrorShape.GEMINI, error))["error"]["code"] == 404
     assert repr(error) == "<GatewayError 404 model_not_found: Gone.>"
 
 

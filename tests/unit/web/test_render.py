@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from gw.errors.render import Shape, dumps, render
+from channels.families import ErrorShape
+from gw.errors.render import dumps, render
 from gw.errors.table import INVALID_REQUEST, GatewayError
 
 
@@ -19,11 +20,11 @@ def message_of(body: bytes) -> str:
     ["", "plain", 'quotes " and \\', "slash / path", "tab\tnewline\n", "nul\x00", "æøå 漢字 😀"],
 )
 def test_a_message_comes_back_as_it_was(message: str) -> None:
-    assert message_of(render("chat", GatewayError(INVALID_REQUEST, message))) == message
+    assert message_of(render(ErrorShape.CHAT, GatewayError(INVALID_REQUEST, message))) == message
 
 
 def test_a_lone_surrogate_is_replaced() -> None:
-    body = render("chat", GatewayError(INVALID_REQUEST, "model 'x\ud800y' is not known"))
+    body = render(ErrorShape.CHAT, GatewayError(INVALID_REQUEST, "model 'x\ud800y' is not known"))
     assert message_of(body) == "model 'x?y' is not known"
 
 
@@ -36,8 +37,8 @@ def test_a_number_that_json_does_not_have_is_refused() -> None:
         dumps({"x": float("nan")})
 
 
-@pytest.mark.parametrize("shape", ["messages", "native"])
-def test_details_are_shown_where_libraries_look_for_them(shape: Shape) -> None:
+@pytest.mark.parametrize("shape", [ErrorShape.MESSAGES, ErrorShape.GEMINI])
+def test_details_are_shown_where_libraries_look_for_them(shape: ErrorShape) -> None:
     details = {"error_code": "some_code", "unsupported": ["tools"]}
     error = GatewayError(INVALID_REQUEST, "No.", details=details)
     assert json.loads(render(shape, error))["error"]["details"] == details
@@ -45,13 +46,13 @@ def test_details_are_shown_where_libraries_look_for_them(shape: Shape) -> None:
     assert "details" not in json.loads(render(shape, plain))["error"]
 
 
-@pytest.mark.parametrize("shape", ["chat", "images"])
-def test_other_shapes_have_no_details(shape: Shape) -> None:
+@pytest.mark.parametrize("shape", [ErrorShape.CHAT, ErrorShape.IMAGES])
+def test_other_shapes_have_no_details(shape: ErrorShape) -> None:
     error = GatewayError(INVALID_REQUEST, "No.", details={"error_code": "some_code"})
     assert "details" not in json.loads(render(shape, error))["error"]
 
 
 def test_only_the_images_shape_has_a_param() -> None:
     error = GatewayError(INVALID_REQUEST, "Too many.")
-    assert "param" not in json.loads(render("chat", error))["error"]
-    assert json.loads(render("images", error))["error"]["param"] is None
+    assert "param" not in json.loads(render(ErrorShape.CHAT, error))["error"]
+    assert json.loads(render(ErrorShape.IMAGES, error))["error"]["param"] is None

@@ -1,0 +1,89 @@
+"""The families' table: what it says of each, and that what is derived says what clients see."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from channels import families
+from channels.families import (
+    CHAT_PROTOCOLS,
+    DETAIL_KINDS,
+    ENDPOINT_TYPES,
+    FAMILIES,
+    PROTOCOLS,
+    PUBLIC_NAMES,
+    TOKEN_PRICES,
+    UNIT_PRICES,
+    UNIT_TYPES,
+    UNITS,
+    Family,
+)
+from channels.registry import PriceSpec
+
+# As the contract lists them (§2: Channel `protocols`), which is how a refused one is told of.
+CONTRACT = (
+    "chat messages responses native images videos music speech voices transcripts avatars clips"
+)
+# As a refused `endpoint_type` is told of.
+TYPES = (
+    "images_generations videos_generations contents_generations_tasks embeddings music_generations "
+    "audio_speech audio_voices transcripts_extract videos_avatars"
+)
+
+
+def test_names_are_the_contracts_in_its_order() -> None:
+    assert tuple(CONTRACT.split()) == PROTOCOLS
+    assert PROTOCOLS[:4] == CHAT_PROTOCOLS
+    assert list(ENDPOINT_TYPES) == TYPES.split()
+    assert PUBLIC_NAMES["chat"] == "chat_completions"
+    assert PUBLIC_NAMES["native"] == "native_content"
+
+
+def test_units_and_their_kinds_are_the_specifications() -> None:
+    """Spec: Call log row (`unit_type`), Call log detail (`kind`); contract for media, §3."""
+    named = "image video music audio avatar voice search transcript"
+    assert [unit.name for unit in UNITS] == named.split()
+    assert {name: DETAIL_KINDS.get(unit) for name, unit in UNIT_TYPES.items()} == {
+        "images": "image",
+        "videos": "video",
+        "music": "music",
+        "speech": "audio",
+        "voices": "audio",
+        "transcripts": "audio",
+        "avatars": "video",
+        "clips": "video",
+    }
+    assert "search" not in DETAIL_KINDS
+
+
+def test_every_price_of_a_model_is_some_familys() -> None:
+    assert {one.name for one in fields(PriceSpec)} == {*TOKEN_PRICES, *UNIT_PRICES}
+    named = [name for kind in ENDPOINT_TYPES.values() for name in (*kind.prices, *kind.more_prices)]
+    assert set(UNIT_PRICES) == set(named) - set(TOKEN_PRICES)
+    assert all(kind.prices for kind in ENDPOINT_TYPES.values())
+
+
+def test_rows_do_not_collide() -> None:
+    types = [kind.name for family in FAMILIES.values() for kind in family.endpoint_types]
+    assert len(types) == len(set(types))
+    assert len(set(PUBLIC_NAMES.values())) == len(FAMILIES)
+    assert {family.unit for family in FAMILIES.values() if family.unit} < set(UNITS)
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+def test_models_of_a_type_are_served_by_one_kind_of_family(family: Family) -> None:
+    assert family.serves(None) == (family.protocol in CHAT_PROTOCOLS)
+    for other in FAMILIES.values():
+        for kind in other.endpoint_types:
+            assert family.serves(kind.name) == (family is other)
+
+
+@pytest.mark.parametrize(
+    ("model_id", "protocol"),
+    [("seedance", "videos"), ("dh-motion", "avatars"), ("clip-news", "clips"), ("dhx", "videos")],
+)
+def test_video_models_need_channels_by_their_ids(model_id: str, protocol: str) -> None:
+    """Contract for media, §1."""
+    assert families.VIDEOS.channel_protocol(model_id) == protocol
