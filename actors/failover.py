@@ -1,26 +1,21 @@
-"""One call, at most three channels: try candidates until one answers (contract §4).
+"""Which channels one call leases: its candidates in order, at most three of them (contract §4).
 
-A failed connection, an upstream 5xx or an answer that cannot be used moves on to the next
-candidate; a refusal (4xx) is an answer; a time-out, and whatever else is final, ends the call. A
-channel that is full or open is passed over and is not a try.
+A channel that is full or open is passed over and is not a try. What is done with a lease, and
+whether another channel may be tried after a failure, is the call's (`gw/calls/attempts.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
 from actors.channel import ChannelActor, Denied, Lease
-from actors.clock import Clock
 from actors.router import Candidate
 from channels.errors import UpstreamError
 
 # Spec, Limits: channels tried per request.
 TRIES_MAX = 3
-
-T = TypeVar("T")
 
 
 class FailedAttempt(Struct, frozen=True, kw_only=True):
@@ -53,81 +48,68 @@ class NoAnswer(Exception):
         self.cooldown_seconds = cooldown_seconds
 
 
-class Answered(Struct, Generic[T], frozen=True, kw_only=True):
-    """The first answer, the lease it came by, and what had failed before."""
+class Failover:
+    """Leases the candidates of one call, one after another.
 
-    answer: T
-    lease: Lease
-    candidate: Candidate
-    failed: Sequence[FailedAttempt]
-    passed_over: Mapping[str, str]
-    started_at: float
-    started_monotonic: float
-
-
-async def first_answer(
-    candidates: Sequence[Candidate],
-    channels: Mapping[str, ChannelActor],
-    attempt: Callable[[Candidate, Lease], Awaitable[T]],
-    *,
-    clock: Clock,
-    on_failed: Callable[[FailedAttempt], None] = lambda _attempt: None,
-) -> Answered[T]:
-    """Lease and try candidates in order; the caller releases the lease that comes back.
-
-    `attempt` raises UpstreamError for what may be tried elsewhere. Raises NoAnswer. A cancelled
-    call gives its lease back and says nothing of the channel's health; what had failed before, it
-    knows by `on_failed`.
+    `failed` are the attempts that gave no answer, `passed_over` the channels that were not tried,
+    with the reason.
     """
-    failed: list[FailedAttempt] = []
-    passed_over: dict[str, str] = {}
-    cooldowns: list[float] = []
-    visited: set[str] = set()
-    for candidate in candidates:
-        if len(failed) == TRIES_MAX:
-            break
-        if candidate.channel_id in visited:  # bound twice, under two upstream names
-            continue
-        visited.add(candidate.channel_id)
-        channel = channels.get(candidate.channel_id)
-        if channel is None:  # removed by a reload since the candidates were chosen
-            passed_over[candidate.channel_id] = "removed"
-            continue
-        lease = channel.try_acquire()
-        if lease is None:
-            lease = await channel.acquire()
-        if isinstance(lease, Denied):
-            passed_over[candidate.channel_id] = lease.reason
-            cooldowns.append(channel.cooldown_seconds)
-            continue
-        started_at, started = clock.now(), clock.monotonic()
-        try:
-            answer = await attempt(candidate, lease)
-        except UpstreamError as error:
-            lease.release("failure")
-            failed.append(
-                FailedAttempt(
-                    seq=len(failed) + 1,
-                    channel_id=candidate.channel_id,
-                    started_at=started_at,
-                    seconds=clock.monotonic() - started,
-                    error=error,
-                )
-            )
-            on_failed(failed[-1])
-            if error.is_final:
-                break
-        except BaseException:
-            lease.release("abandoned")
-            raise
-        else:
-            return Answered(
-                answer=answer,
-                lease=lease,
-                candidate=candidate,
-                failed=failed,
-                passed_over=passed_over,
+
+    __slots__ = ("_candidates", "_channels", "_cooldowns", "_visited", "failed", "passed_over")
+
+    def __init__(
+        self, candidates: Sequence[Candidate], channels: Mapping[str, ChannelActor]
+    ) -> None:
+        self.failed: list[FailedAttempt] = []
+        self.passed_over: dict[str, str] = {}
+        self._candidates = iter(candidates)
+        self._channels = channels
+        self._cooldowns: list[float] = []
+        self._visited: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"<Failover {len(self.failed)} failed, {len(self.passed_over)} passed over>"
+
+    async def lease(self) -> tuple[Candidate, Lease]:
+        """The next candidate that takes the call, leased; the caller releases the lease.
+
+        Raises NoAnswer when there is none, or three have been tried.
+        """
+        if len(self.failed) < TRIES_MAX:
+            for candidate in self._candidates:
+                channel_id = candidate.channel_id
+                if channel_id in self._visited:  # bound twice, under two upstream names
+                    continue
+                self._visited.add(channel_id)
+                channel = self._channels.get(channel_id)
+                if channel is None:  # removed by a reload since the candidates were chosen
+                    self.passed_over[channel_id] = "removed"
+                    continue
+                lease = channel.try_acquire()
+                if lease is None:
+                    lease = await channel.acquire()
+                if not isinstance(lease, Denied):
+                    return candidate, lease
+                self.passed_over[channel_id] = lease.reason
+                self._cooldowns.append(channel.cooldown_seconds)
+        raise self.no_answer()
+
+    def add_failed(
+        self, candidate: Candidate, error: UpstreamError, *, started_at: float, seconds: float
+    ) -> None:
+        """The attempt on this candidate has failed."""
+        self.failed.append(
+            FailedAttempt(
+                seq=len(self.failed) + 1,
+                channel_id=candidate.channel_id,
                 started_at=started_at,
-                started_monotonic=started,
+                seconds=seconds,
+                error=error,
             )
-    raise NoAnswer(failed, passed_over, cooldown_seconds=min(cooldowns, default=0.0))
+        )
+
+    def no_answer(self) -> NoAnswer:
+        """What is raised when no other channel is to be tried."""
+        return NoAnswer(
+            self.failed, self.passed_over, cooldown_seconds=min(self._cooldowns, default=0.0)
+        )

@@ -10,15 +10,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec import Struct
+
+
+class ErrorMembers(Struct, frozen=True):
+    """What an error body says. `details` is a JSON object or list, whatever is in it."""
+
+    message: str | None = None
+    details: Any = None
+    param: str | None = None
+
+
+class ErrorBody(Struct, frozen=True):
+    """An upstream's error as it came, where endpoints pass it on unchanged (spec: Images)."""
+
+    content_type: str
+    body: bytes
+
 
 class UpstreamError(Exception):
-    """The upstream gave no usable answer.
-
-    `is_final`: no other channel is tried after it, in one attempt (an instance's) or ever (a
-    class's).
-    """
-
-    is_final = False
+    """The upstream gave no usable answer."""
 
     def __init__(self, *details: object) -> None:
         super().__init__((self.__doc__ or "").partition("\n")[0])
@@ -35,8 +46,6 @@ class UpstreamUnreachable(UpstreamError):
 class UpstreamTimedOut(UpstreamError):
     """The upstream did not answer in time."""
 
-    is_final = True
-
 
 class UpstreamCut(UpstreamError):
     """The connection was lost after the first byte of the answer and before its end."""
@@ -49,11 +58,38 @@ class UpstreamMalformed(UpstreamError):
 class UnexpectedStatus(UpstreamError):
     """The upstream answered with a status that is neither an answer nor an error."""
 
-    is_final = True
-
     def __init__(self, status: int) -> None:
         super().__init__(f"status {status}")
         self.status = status
+
+
+class UpstreamFailed(UpstreamError):
+    """The upstream answered with a server error."""
+
+    def __init__(
+        self,
+        status: int,
+        told: ErrorMembers,
+        *,
+        retry_after: str | None = None,
+        error_body: ErrorBody | None = None,
+    ) -> None:
+        super().__init__(status)
+        self.status = status
+        self.told = told
+        self.retry_after = retry_after
+        self.error_body = error_body
+
+
+class ErrorReported(UpstreamError):
+    """The upstream reported an error within its answer."""
+
+    status = 502  # what the client is told; its own was that of an answer
+    retry_after: str | None = None
+
+    def __init__(self, told: ErrorMembers) -> None:
+        super().__init__()
+        self.told = told
 
 
 class InvalidRequest(Exception):

@@ -356,9 +356,11 @@ class Gateway:
                 wire=wire,
                 redactor=self.current.redactor,
                 clock=self._clock,
+                attempt_seconds=config.timeouts.image_attempt,
                 answer_bytes_max=MEDIA_ANSWER_BYTES_MAX,
             ),
             redactor=self.current.redactor,
+            total_seconds=config.timeouts.image_total,
         )
         application = make_application(
             Services(

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
+from channels.errors import ErrorMembers
 from channels.text import fit
 
 MESSAGE_CHARACTERS_MAX = 500
@@ -27,14 +27,6 @@ _MEMBERS = ("error", "message", "detail", "msg", "errors", "error_message", "err
 _ENTRIES_MAX = 10
 _DEPTH_MAX = 6
 _NOT_JSON = object()
-
-
-class ErrorMembers(Struct, frozen=True):
-    """What an error body says. `details` is a JSON object or list, whatever is in it."""
-
-    message: str | None = None
-    details: Any = None
-    param: str | None = None
 
 
 def error_members(body: bytes) -> ErrorMembers:

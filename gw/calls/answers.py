@@ -6,55 +6,15 @@ Values only; how they come about is `attempt.py`, what they mean for the call `e
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from channels.dialects.dialect import Meter
-from channels.dialects.error_body import ErrorMembers
-from channels.errors import UnexpectedStatus, UpstreamError
+from channels.errors import ErrorBody, ErrorMembers, UnexpectedStatus
 from channels.http.interfaces import UpstreamResponse
 from channels.masking import StreamMask
+from gw.calls.blocks import EventBlocks
 from gw.calls.call import Framing
-
-if TYPE_CHECKING:
-    from gw.calls.blocks import EventBlocks
-
-
-class ErrorBody(Struct, frozen=True):
-    """An upstream's error as it came, where endpoints pass it on unchanged (spec: Images)."""
-
-    content_type: str
-    body: bytes
-
-
-class UpstreamFailed(UpstreamError):
-    """The upstream answered with a server error."""
-
-    def __init__(
-        self,
-        status: int,
-        told: ErrorMembers,
-        *,
-        retry_after: str | None = None,
-        error_body: ErrorBody | None = None,
-    ) -> None:
-        super().__init__(status)
-        self.status = status
-        self.told = told
-        self.retry_after = retry_after
-        self.error_body = error_body
-
-
-class ErrorReported(UpstreamError):
-    """The upstream reported an error within its answer."""
-
-    status = 502  # what the client is told; its own was that of an answer
-    retry_after: str | None = None
-
-    def __init__(self, told: ErrorMembers) -> None:
-        super().__init__()
-        self.told = told
 
 
 def is_success(status: int) -> bool:

@@ -8,21 +8,18 @@ event nothing has reached the client.
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
-from actors.channel import Lease
 from actors.clock import Clock
 from actors.router import Candidate
-from channels.deadlines import TimeLimit
 from channels.dialects.dialect import Meter
-from channels.dialects.error_body import ErrorMembers, error_members
+from channels.dialects.error_body import error_members
 from channels.errors import (
-    UnexpectedStatus,
+    ErrorMembers,
+    ErrorReported,
     UpstreamError,
+    UpstreamFailed,
     UpstreamMalformed,
-    UpstreamTimedOut,
-    UpstreamUnreachable,
 )
 from channels.http.interfaces import UpstreamResponse, Wire
 from channels.json.lenient import read_loosely
@@ -31,54 +28,27 @@ from channels.offload.jobs import metered
 from channels.offload.pool import OffloadFailed, OffloadFull, OffloadPool
 from channels.offload.weight import READ_VALUES_MAX, TRANSLATED_VALUES_MAX, weight_of
 from channels.redact import Redactor
+from channels.registry import ChannelSpec
 from gw.calls.answers import (
     Answer,
-    ErrorReported,
     Refusal,
     StreamAnswer,
-    UpstreamFailed,
     WholeAnswer,
     is_success,
 )
+from gw.calls.attempts import Attempts
 from gw.calls.blocks import EventBlocks
 from gw.calls.call import ChatCall
-from gw.calls.running import Running
+from gw.calls.retries import Retry, retry_of_chat
 from gw.calls.speech import Speech, TranslatedFraming
-from gw.calls.tokens import TokenBill
 from gw.calls.unreadable import unreadable
 
 # Of an error body only the message is used.
 ERROR_BYTES_MAX = 256 * 1024
 
 
-class Trying:
-    """One attempt, measured; dropped when it raises. A TimeoutError becomes UpstreamTimedOut."""
-
-    __slots__ = ("_candidate", "_running")
-
-    def __init__(self, running: Running[Any], candidate: Candidate) -> None:
-        self._running = running
-        self._candidate = candidate
-
-    def __enter__(self) -> None:
-        self._running.begin_attempt(self._candidate)
-
-    def __exit__(
-        self,
-        error_type: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if error is None:
-            return
-        if isinstance(error, TimeoutError):
-            self._running.drop_attempt("timeout")
-            raise UpstreamTimedOut from error
-        self._running.drop_attempt(_outcome(error))
-
-
-class Upstream:
-    """Makes attempts."""
+class ChatUpstream:
+    """Makes the attempts of chat calls. One per process; holds no state of its own."""
 
     def __init__(
         self,
@@ -95,36 +65,27 @@ class Upstream:
         self._clock = clock
         self._answer_bytes_max = answer_bytes_max
 
-    async def attempt(
-        self,
-        call: ChatCall,
-        candidate: Candidate,
-        lease: Lease,
-        *,
-        limit: TimeLimit,
-        running: Running[TokenBill],
-    ) -> Answer:
-        """Try one channel, within the time of the call. Raises UpstreamError."""
-        with Trying(running, candidate), limit:
-            return await self._open(call, candidate, lease, running)
+    def retry(self, error: UpstreamError) -> Retry:
+        """See `Upstream`."""
+        return retry_of_chat(error)
 
-    async def _open(
-        self, call: ChatCall, candidate: Candidate, lease: Lease, running: Running[TokenBill]
+    async def attempt(
+        self, call: ChatCall, candidate: Candidate, channel: ChannelSpec, attempts: Attempts
     ) -> Answer:
-        spoken = call.speak(candidate, lease.spec)
+        """Try one channel. Raises UpstreamError."""
+        spoken = call.speak(candidate, channel)
         speech = spoken if isinstance(spoken, Speech) else await spoken
-        response = await self._wire.open(running.traced(speech.request))
-        running.took_response(response)
+        response = await self._wire.open(attempts.traced(speech.request))
+        attempts.took_response(response)
         if not is_success(response.status):
             return await self._refusal(speech, response)
         meter = speech.dialect.new_meter()
-        running.receipt.translated(speech)
+        attempts.receipt.translated(speech)
         if not call.is_stream:
             body = await response.read(self._answer_bytes_max)
-            running.took_whole()
+            attempts.took_whole()
             body = await self._redactor().answers.masked_whole(body)
             meter, body = await self._read_whole(call, body, meter, speech)
-            running.bill.meter = meter
             return WholeAnswer(body, meter, speech.headers)
         framing = call.framing
         if speech.translated is not None:
@@ -140,7 +101,6 @@ class Upstream:
             )
         blocks = EventBlocks(meter, speech, framing, forwards_usage=call.forwards_usage)
         first = await _first_block(response, blocks, speech)
-        running.bill.meter = meter
         return StreamAnswer(
             first,
             response,
@@ -149,7 +109,7 @@ class Upstream:
             speech.headers,
             framing,
             speech.dialect.has_terminator,
-            StreamMask.of(lease.spec, self._redactor().errors),
+            StreamMask.of(channel, self._redactor().errors),
         )
 
     async def _read_whole(
@@ -255,18 +215,3 @@ async def _first_block(response: UpstreamResponse, blocks: EventBlocks, speech: 
     if last is None:
         raise _no_answer(b"".join(head), speech)
     return last
-
-
-def _outcome(error: BaseException) -> str:
-    """The attempt's outcome as the metrics name it."""
-    if isinstance(error, UpstreamFailed):
-        return "status_5xx"
-    if isinstance(error, UnexpectedStatus):
-        return "status_3xx" if error.status >= 300 else "malformed"
-    if isinstance(error, ErrorReported):
-        return "error_event"
-    if isinstance(error, UpstreamUnreachable):
-        return "unreachable"
-    if isinstance(error, UpstreamError):
-        return "malformed" if isinstance(error, UpstreamMalformed) else "cut"
-    return "cancelled"

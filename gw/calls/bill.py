@@ -1,4 +1,4 @@
-"""What one call has delivered and what that costs: the side of `Running` that knows the unit.
+"""What one call has delivered and what that costs: the side of `Settlement` that knows the unit.
 
 A chat call is billed by tokens (`tokens.py`), a media call by the piece: its room has its bill.
 """
@@ -44,9 +44,6 @@ class Bill(Protocol):
     @property
     def is_complete(self) -> bool:
         """Has the upstream said everything? Then its connection may serve another call."""
-
-    def discard(self) -> None:
-        """The attempt gave no answer: what it brought is not the client's."""
 
     def delivered(self) -> Delivered | None:
         """What has gone out so far, priced; None while that is nothing."""

@@ -1,14 +1,8 @@
-"""A call from its hold to its settlement, whatever it is and whatever happens in between.
-
-From the moment the hold is granted there is exactly one way out: `Running.settle`, called before
-the client is given the last bytes or, failing that, in `run`'s `finally`. It waits for nothing, so
-no cancellation can come between.
-"""
+"""The hold of a call that costs money, whatever is sold; its way out is `settlement.py`."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TypeVar
 
 from actors.clock import Clock
@@ -17,9 +11,8 @@ from actors.wallet.wallets import KeyTaken, Wallets
 from channels.redact import Redactor
 from gw.calls.admission import Admission
 from gw.calls.bill import Bill
-from gw.calls.call import AnswerWriter, ClientGone, PaidCall
-from gw.calls.ending import CLIENT_GONE, STOPPING, Ending, shown
-from gw.calls.running import Running
+from gw.calls.call import AnswerWriter, PaidCall
+from gw.calls.settlement import Settlement
 from gw.errors.table import GatewayError
 from gw.idempotency.submission import Submission
 from metrics.prometheus import Metrics
@@ -29,7 +22,7 @@ B = TypeVar("B", bound=Bill)
 
 
 class Billing:
-    """Runs calls that cost money. One per process; holds no state of its own."""
+    """Holds what calls may cost. One per process; holds no state of its own."""
 
     def __init__(
         self,
@@ -47,29 +40,28 @@ class Billing:
         self._clock = clock
         self._metrics = metrics
 
-    async def run(
+    async def hold(
         self,
         call: PaidCall,
         bill: B,
-        serve: Callable[[Running[B]], Awaitable[None]],
         writer: AnswerWriter,
         *,
-        hold_nano_usd: int,
+        amount_nano_usd: int,
         cheaper: str,
         submission: Submission | None = None,
-    ) -> None:
-        """Hold, serve, settle.
+    ) -> Settlement[B]:
+        """Hold what a call may cost; what comes back settles it, once it is entered.
 
-        `cheaper` tells a client that is refused what would cost less. Raises GatewayError while
-        nothing has been sent, KeyTaken when the idempotency key of the submission is not free. Once
-        something has been sent, a failure ends the answer early.
+        `cheaper` tells a client that is refused what would cost less. Raises GatewayError, and
+        KeyTaken when the idempotency key of the submission is not free. Nothing waits between the
+        granted hold and the return.
         """
-        terms = {**bill.terms, "hold": hold_nano_usd}
+        terms = {**bill.terms, "hold": amount_nano_usd}
         call.detail.update(terms)
         try:
             await self._admission.hold(
                 call,
-                hold_nano_usd,
+                amount_nano_usd,
                 writer,
                 terms=terms,
                 cheaper=cheaper,
@@ -79,9 +71,10 @@ class Billing:
             call.span.end(status_ok=False, attributes=_not_admitted(error))
             raise
         writer.owns_row()
-        running = Running(
+        settlement = Settlement(
             call=call,
             bill=bill,
+            writer=writer,
             wallets=self._wallets,
             live=self._live,
             clock=self._clock,
@@ -89,26 +82,9 @@ class Billing:
             redactor=self._redactor(),
             submission=submission,
         )
-        self._live.enter(call.facts.call_id, running.delivered)
+        self._live.enter(call.facts.call_id, settlement.delivered)
         self._metrics.call_started(call.facts.protocol)
-        try:
-            await serve(running)
-        except ClientGone:
-            running.end(CLIENT_GONE)
-        except asyncio.CancelledError:
-            running.end(CLIENT_GONE if writer.client_gone else STOPPING)
-            raise
-        except GatewayError as error:
-            running.end(shown("rejected", error))
-            running.settle()
-            await running.until_durable()
-            raise
-        except Exception as error:
-            running.end(Ending("error", "internal_error", f"{type(error).__name__}"))
-            raise
-        finally:
-            running.settle()
-            await running.let_go()
+        return settlement
 
 
 def _not_admitted(error: BaseException) -> Attributes:

@@ -7,11 +7,9 @@ come out (`attempt.py` reads the first of them, `relay.py` all others).
 from __future__ import annotations
 
 from channels.dialects.dialect import Meter
-from channels.dialects.error_body import ErrorMembers
-from channels.errors import UpstreamError, UpstreamMalformed
+from channels.errors import ErrorMembers, ErrorReported, UpstreamError, UpstreamMalformed
 from channels.http.sse import SseEvent, SseSplitter
 from channels.offload.weight import values_in
-from gw.calls.answers import ErrorReported
 from gw.calls.call import Framing
 from gw.calls.speech import Speech, TranslatedFraming
 from gw.calls.unreadable import unreadable

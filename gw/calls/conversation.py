@@ -6,12 +6,11 @@ The heart of the gateway, and the same for every chat protocol. The money on the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
 from actors.clock import Clock
 from actors.directory import ChannelDirectory
-from actors.failover import NoAnswer
+from actors.failover import Failover, NoAnswer
 from actors.health import Verdict
 from actors.wallet.pricing import TokenPrice
 from channels.deadlines import TimeLimits
@@ -22,13 +21,13 @@ from channels.offload.pool import OffloadPool
 from channels.redact import Redactor
 from channels.registry import ModelSpec
 from gw.calls.answers import Refusal, StreamAnswer, WholeAnswer
-from gw.calls.attempt import Upstream
+from gw.calls.attempt import ChatUpstream
 from gw.calls.billing import Billing
 from gw.calls.call import AnswerWriter, ChatCall
 from gw.calls.ending import SUCCESS, Ending, ending_of_failure, ending_of_refusal
 from gw.calls.estimate import estimate
 from gw.calls.relay import Relay
-from gw.calls.running import Running
+from gw.calls.settlement import Settlement
 from gw.calls.tokens import TokenBill
 from gw.calls.tools import channels_for
 from gw.config.config import Precharge
@@ -55,7 +54,7 @@ class Conversation:
     ) -> None:
         self._billing = billing
         self._channels = channels
-        self._upstream = Upstream(
+        self._upstream = ChatUpstream(
             wire=wire,
             redactor=redactor,
             clock=clock,
@@ -68,8 +67,8 @@ class Conversation:
         self._metrics = metrics
         self._limits = TimeLimits(timeout_seconds)
 
-    def run(self, call: ChatCall, writer: AnswerWriter) -> Coroutine[Any, Any, None]:
-        """Serve one call to its end, once it is awaited.
+    async def run(self, call: ChatCall, writer: AnswerWriter) -> None:
+        """Serve one call to its end.
 
         Raises GatewayError while nothing has been sent. Once something has been, a failure ends
         the stream early, without a terminator (spec: Stream failure behaviour).
@@ -82,55 +81,53 @@ class Conversation:
             model_max_output_tokens=call.model.max_output_tokens,
             price=price,
         )
-        return self._billing.run(
+        async with await self._billing.hold(
             call,
             TokenBill(price=price, expected=expected, is_stream=call.is_stream),
-            lambda running: self._serve(call, running, writer),
             writer,
-            hold_nano_usd=expected.amount_nano_usd,
+            amount_nano_usd=expected.amount_nano_usd,
             cheaper="or send a smaller max_tokens.",
-        )
+        ) as settlement:
+            await self._serve(call, settlement, writer)
 
     async def _serve(
-        self, call: ChatCall, running: Running[TokenBill], writer: AnswerWriter
+        self, call: ChatCall, settlement: Settlement[TokenBill], writer: AnswerWriter
     ) -> None:
         if self._precharge == "messages":
             self._metrics.bytes_not_held_for(
                 model=call.model.id, count=call.body_bytes - call.content_bytes
             )
         order, able = channels_for(call, self._channels)
-        running.receipt.considered(order, is_pinned=call.pin is not None)
+        receipt, attempts = settlement.receipt, settlement.attempts
+        receipt.considered(order, is_pinned=call.pin is not None)
         if able is not order:
-            running.receipt.passed_over({c.channel_id: "tool" for c in order if c not in able})
+            receipt.passed_over({c.channel_id: "tool" for c in order if c not in able})
         limit = self._limits.begin()
         try:
-            answer = await running.first_answer(
-                able,
-                self._channels,
-                lambda candidate, lease: self._upstream.attempt(
-                    call, candidate, lease, limit=limit, running=running
-                ),
+            answer = await attempts.first_result(
+                self._upstream, call, Failover(able, self._channels), limit
             )
         except NoAnswer as failure:
-            running.fail(ending_of_failure(failure, self._redactor()))
+            settlement.fail(ending_of_failure(failure, self._redactor()))
         finally:
             limit.end()
         if isinstance(answer, Refusal):
-            running.finish_attempt("success", f"status_{answer.status // 100}xx")
-            running.fail(ending_of_refusal(answer, self._redactor()))
-        elif isinstance(answer, WholeAnswer):
-            self._end_complete(running, answer.meter)
-            running.first_byte()
-            running.settle()
+            attempts.finish("success", f"status_{answer.status // 100}xx")
+            settlement.fail(ending_of_refusal(answer, self._redactor()))
+        settlement.bill.meter = answer.meter
+        if isinstance(answer, WholeAnswer):
+            self._end_complete(settlement, answer.meter)
+            settlement.first_byte()
+            settlement.settle()
             writer.begin("application/json", answer.headers)
             writer.send(answer.body)
         else:
             call.forget()  # it may be megabytes, and a stream lasts for minutes
-            await self._relay(running, answer, writer, limit.deadline)
+            await self._relay(settlement, answer, writer, limit.deadline)
 
     async def _relay(
         self,
-        running: Running[TokenBill],
+        settlement: Settlement[TokenBill],
         answer: StreamAnswer,
         writer: AnswerWriter,
         deadline: float,
@@ -138,7 +135,7 @@ class Conversation:
         """Pass events on as they come; from the first on there is no failover."""
         meter = answer.meter
         writer.begin(answer.framing.content_type, answer.headers)
-        relay = Relay(answer, running, writer, deadline=deadline)
+        relay = Relay(answer, settlement, writer, deadline=deadline)
         try:
             await relay.run()
         except UpstreamError:
@@ -147,8 +144,8 @@ class Conversation:
             if not meter.finished:
                 # Who kept us waiting? A client that does not read says nothing of the channel.
                 verdict: Verdict = "abandoned" if relay.is_held_up else "failure"
-                running.finish_attempt(verdict, "timeout")
-                running.end(
+                settlement.attempts.finish(verdict, "timeout")
+                settlement.end(
                     Ending(
                         "interrupted",
                         "upstream_timeout",
@@ -158,28 +155,28 @@ class Conversation:
                 )
                 relay.last.append(answer.framing.broken(_TIMED_OUT))
         last = relay.last
-        if running.ending is not None:
+        if settlement.ending is not None:
             pass
         elif meter.finished:
-            self._end_complete(running, meter)
+            self._end_complete(settlement, meter)
             last.append(answer.framing.end())
         else:
-            running.finish_attempt("failure", "cut")
-            running.end(Ending("error", "upstream_error", _CUT))
+            settlement.attempts.finish("failure", "cut")
+            settlement.end(Ending("error", "upstream_error", _CUT))
             last.append(answer.framing.broken(_CUT))
         # Settled before the last bytes go out: whoever reads to the end finds the balance moved.
-        running.first_byte()
-        running.settle()
+        settlement.first_byte()
+        settlement.settle()
         await relay.finish()
 
-    def _end_complete(self, running: Running[TokenBill], meter: Meter) -> None:
+    def _end_complete(self, settlement: Settlement[TokenBill], meter: Meter) -> None:
         """The answer came to its end, but it may say that it is an error."""
         if meter.error_seen is not None:
-            running.finish_attempt("failure", "error_event")
-            running.end(Ending("error", "upstream_error", _ERROR_EVENT))
+            settlement.attempts.finish("failure", "error_event")
+            settlement.end(Ending("error", "upstream_error", _ERROR_EVENT))
         else:
-            running.finish_attempt("success", "ok")
-            running.end(SUCCESS)
+            settlement.attempts.finish("success", "ok")
+            settlement.end(SUCCESS)
 
 
 _CUT = "The upstream ended the stream before it was complete."

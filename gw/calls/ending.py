@@ -15,14 +15,16 @@ from typing import Literal
 from actors.failover import FailedAttempt, NoAnswer
 from actors.wallet.messages import RowStatus
 from channels.errors import (
+    ErrorReported,
     UnexpectedStatus,
     UpstreamError,
+    UpstreamFailed,
     UpstreamMalformed,
     UpstreamTimedOut,
     UpstreamUnreachable,
 )
 from channels.redact import Redactor
-from gw.calls.answers import ErrorReported, Refusal, UpstreamFailed
+from gw.calls.answers import Refusal
 from gw.errors import table as errors
 from gw.errors.table import GatewayError
 

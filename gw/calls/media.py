@@ -50,8 +50,6 @@ class MediaCall:
     span: CallSpan
     prepare: Callable[[Candidate, ChannelSpec], Awaitable[UpstreamRequest]]
     started: float  # monotonic seconds
-    attempt_seconds: float
-    total_seconds: float
     content_type: str | None = "application/json"
     submission: Submission | None = None
     detail: dict[str, Any] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from channels.errors import UpstreamError
 from channels.http.interfaces import Sink
 from gw.calls.answers import StreamAnswer
 from gw.calls.call import AnswerWriter
-from gw.calls.running import Running
+from gw.calls.settlement import Settlement
 
 # How long a stream that has no terminator is waited for once all of it seems to be here: more may
 # follow, but an upstream that leaves it open must not keep the client from its last events.
@@ -41,7 +41,7 @@ class Relay(Sink):
         "_key",
         "_mask",
         "_meter",
-        "_running",
+        "_settlement",
         "_timer",
         "_writer",
         "last",
@@ -50,7 +50,7 @@ class Relay(Sink):
     def __init__(
         self,
         answer: StreamAnswer,
-        running: Running[Any],
+        settlement: Settlement[Any],
         writer: AnswerWriter,
         *,
         deadline: float,
@@ -63,7 +63,7 @@ class Relay(Sink):
         self._mask = answer.mask
         self._key = answer.mask.key
         self._has_terminator = answer.has_terminator
-        self._running = running
+        self._settlement = settlement
         self._writer = writer
         self._deadline = deadline
         self._timer = asyncio.timeout_at(deadline)
@@ -151,6 +151,6 @@ class Relay(Sink):
             self._timer.reschedule(self._deadline)
             block = b"".join((*last, block))
             last.clear()
-        self._running.first_byte()
+        self._settlement.first_byte()
         self._keeps_up = keeps_up = self._writer.write(block)
         return keeps_up

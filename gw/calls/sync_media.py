@@ -6,15 +6,16 @@ money on the way in and out is `billing.py`, what is counted and priced is the c
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from actors.directory import ChannelDirectory
-from actors.failover import NoAnswer
+from actors.failover import Failover, NoAnswer
 from actors.router import candidates
 from actors.wallet.claims import Keep
+from channels.deadlines import TimeLimits
+from channels.errors import ErrorBody, UpstreamFailed
 from channels.redact import Redactor
-from gw.calls.answers import ErrorBody, Refusal, UpstreamFailed
+from gw.calls.answers import Refusal
 from gw.calls.billing import Billing
 from gw.calls.call import AnswerWriter
 from gw.calls.ending import (
@@ -26,11 +27,11 @@ from gw.calls.ending import (
 )
 from gw.calls.media import MediaBill, MediaCall
 from gw.calls.media_attempt import MediaAnswer, MediaUpstream
-from gw.calls.running import Running
+from gw.calls.settlement import Settlement
 
 
 class SyncMedia:
-    """Runs media calls that are answered at once. One per process; holds no state of its own."""
+    """Runs media calls of one kind, which are answered at once. Of its own it has their time."""
 
     def __init__(
         self,
@@ -39,85 +40,86 @@ class SyncMedia:
         channels: ChannelDirectory,
         upstream: MediaUpstream,
         redactor: Callable[[], Redactor],
+        total_seconds: float,
     ) -> None:
         self._billing = billing
         self._channels = channels
         self._upstream = upstream
         self._redactor = redactor
+        self._limits = TimeLimits(total_seconds)
 
     async def run(self, call: MediaCall, writer: AnswerWriter) -> None:
         """Serve one call to its end.
 
         Raises GatewayError while nothing has been sent, KeyTaken when its key is not free.
         """
-        await self._billing.run(
+        async with await self._billing.hold(
             call,
             call.bill,
-            lambda running: self._serve(call, running, writer),
             writer,
-            hold_nano_usd=call.bill.hold_nano_usd,
+            amount_nano_usd=call.bill.hold_nano_usd,
             cheaper=call.cheaper,
             submission=call.submission,
-        )
+        ) as settlement:
+            await self._serve(call, settlement, writer)
 
     async def _serve(
-        self, call: MediaCall, running: Running[MediaBill], writer: AnswerWriter
+        self, call: MediaCall, settlement: Settlement[MediaBill], writer: AnswerWriter
     ) -> None:
-        deadline = asyncio.get_running_loop().time() + call.total_seconds
         order = candidates(call.model, call.facts.protocol, self._channels)
-        running.receipt.considered(order)
+        settlement.receipt.considered(order)
+        attempts = settlement.attempts
+        limit = self._limits.begin()
         try:
-            answer = await running.first_answer(
-                order,
-                self._channels,
-                lambda candidate, lease: self._upstream.attempt(
-                    call, candidate, lease, deadline=deadline, running=running
-                ),
+            answer = await attempts.first_result(
+                self._upstream, call, Failover(order, self._channels), limit
             )
         except NoAnswer as failure:
             ending = ending_of_failure(failure, self._redactor())
             last = failure.failed[-1].error if failure.failed else None
             told = last.error_body if isinstance(last, UpstreamFailed) else None
-            await self._pass_on(running, ending, told, writer)
+            await self._pass_on(settlement, ending, told, writer)
+            return
+        finally:
+            limit.end()
+        if isinstance(answer, Refusal):
+            attempts.finish("success", f"status_{answer.status // 100}xx")
+            ending = ending_of_refusal(answer, self._redactor())
+            await self._pass_on(settlement, ending, answer.error_body, writer)
         else:
-            if isinstance(answer, Refusal):
-                running.finish_attempt("success", f"status_{answer.status // 100}xx")
-                ending = ending_of_refusal(answer, self._redactor())
-                await self._pass_on(running, ending, answer.error_body, writer)
-            else:
-                await self._answer(running, answer, writer)
+            await self._answer(settlement, answer, writer)
 
     async def _answer(
-        self, running: Running[MediaBill], answer: MediaAnswer, writer: AnswerWriter
+        self, settlement: Settlement[MediaBill], answer: MediaAnswer, writer: AnswerWriter
     ) -> None:
         """Settled before the answer goes out: whoever reads it finds the balance moved."""
         if answer.failed is not None:
             # Its way of refusing this prompt, say: no sign that the channel is ill.
-            running.finish_attempt("success", "error_event")
-            running.fail(ending_of_report(answer.failed, self._redactor()))
-        running.finish_attempt("success", "ok")
-        running.end(SUCCESS)
-        running.first_byte()
+            settlement.attempts.finish("success", "error_event")
+            settlement.fail(ending_of_report(answer.failed, self._redactor()))
+        settlement.attempts.finish("success", "ok")
+        settlement.end(SUCCESS)
+        settlement.first_byte()
         headers = (("Content-Type", answer.content_type),)
-        running.keep(Keep(status=answer.http_status, headers=headers, body=answer.body))
-        running.settle()
-        await running.until_durable()
+        settlement.keep(Keep(status=answer.http_status, headers=headers, body=answer.body))
+        settlement.settle()
+        await settlement.until_durable()
         writer.begin(answer.content_type, {}, http_status=answer.http_status)
         writer.send(answer.body)
 
     async def _pass_on(
         self,
-        running: Running[MediaBill],
+        settlement: Settlement[MediaBill],
         ending: Ending,
         told: ErrorBody | None,
         writer: AnswerWriter,
     ) -> None:
         """An upstream's error goes to the client as it came: what names ours is masked already."""
         if told is None:
-            running.fail(ending)
-        running.end(ending)
-        running.settle()
-        await running.until_durable()
+            settlement.fail(ending)
+        settlement.end(ending)
+        settlement.settle()
+        await settlement.until_durable()
         assert ending.error is not None
         writer.begin(told.content_type, ending.error.headers, http_status=ending.error.http_status)
         writer.send(told.body)

@@ -20,7 +20,7 @@ class TokenBill:
     """What the meter has read, priced; what it has not, estimated."""
 
     def __init__(self, *, price: TokenPrice, expected: Estimate, is_stream: bool) -> None:
-        self.meter: Meter | None = None  # of the attempt that gives the answer
+        self.meter: Meter | None = None  # of the attempt that gave the answer
         self._price = price
         self._expected = expected
         self._is_stream = is_stream
@@ -39,9 +39,6 @@ class TokenBill:
     @property
     def is_complete(self) -> bool:
         return self.meter is not None and self.meter.finished
-
-    def discard(self) -> None:
-        self.meter = None
 
     def delivered(self) -> Delivered | None:
         if self.meter is None:

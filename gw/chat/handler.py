@@ -6,7 +6,7 @@ or waits is the conversation's (`gw/calls/conversation.py`).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, cast
 
@@ -60,15 +60,15 @@ class ConversationHandler(ModelCallHandler):
     tools_protocol: ClassVar[str | None] = None  # what built-in tools run over, if not this one
     own_headers: tuple[tuple[str, str], ...] = ()  # which go to channels of this protocol only
 
-    def converse(
+    async def converse(
         self,
         request: Asked,
         native: NativeSpeech,
         *,
         forwards_usage: bool = True,
         framing: Framing | None = None,
-    ) -> Coroutine[Any, Any, None]:
-        """Serve the call, once it is awaited. Raises GatewayError while nothing has been sent."""
+    ) -> None:
+        """Serve the call. Raises GatewayError while nothing has been sent."""
         model = self._model
         reached = upstream_protocols(self.protocol, self.services.translations())
         if request.builtin_tools:
@@ -94,7 +94,7 @@ class ConversationHandler(ModelCallHandler):
             detail=self._detail,
         )
         conversation = cast(Conversation, self.settings["conversation"])
-        return conversation.run(call, HandlerWriter(self))
+        await conversation.run(call, HandlerWriter(self))
 
     def _forget(self, request: Asked) -> None:
         self.forget_body()

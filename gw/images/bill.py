@@ -55,13 +55,11 @@ class ImageBill:
     def is_complete(self) -> bool:
         return self._answer is not None
 
-    def discard(self) -> None:
-        self._answer = None
-
     def read(self, body: bytes, *, now: float) -> str | None:
-        answer = self._answer = read_answer(body)
+        answer = read_answer(body)
         self._links = [i.url for i in answer.images if i.url is not None and is_link(i.url)]
         self._links_end = lasts_until(self._links, now=now, usual_seconds=LINK_SECONDS)
+        self._answer = answer
         return answer.error
 
     def delivered(self) -> Delivered | None:

@@ -46,8 +46,6 @@ class ImagesHandler(SubmitHandler):
     def _call(
         self, request: ImagesRequest, model: ModelSpec, submission: Submission | None
     ) -> MediaCall:
-        timeouts = self.services.config.timeouts
-
         async def prepare(candidate: Candidate, channel: ChannelSpec) -> UpstreamRequest:
             options = {"upstream_model": candidate.upstream_model}
             if self.is_heavy:
@@ -66,8 +64,6 @@ class ImagesHandler(SubmitHandler):
             span=self._span(model),
             prepare=prepare,
             started=self.services.clock.monotonic(),
-            attempt_seconds=timeouts.image_attempt,
-            total_seconds=timeouts.image_total,
             submission=submission,
             detail=self._detail,
         )

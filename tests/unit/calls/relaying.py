@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from channels.dialects.dialect import DIALECTS
+from channels.errors import ErrorReported
 from channels.http.interfaces import UpstreamRequest
 from channels.translation.paths import TRANSLATIONS, translation_between
 from channels.translation.session import TranslatedCall
-from gw.calls.answers import ErrorReported
 from gw.calls.blocks import EventBlocks
 from gw.calls.call import Framing, SseFraming
 from gw.calls.speech import Speech, TranslatedFraming

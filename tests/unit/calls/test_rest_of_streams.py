@@ -12,8 +12,8 @@ from channels.errors import UpstreamCut
 from channels.http.interfaces import UpstreamRequest
 from channels.translation.paths import translation_between
 from channels.translation.session import TranslatedCall
+from gw.calls.attempts import CLOSE_SECONDS
 from gw.calls.relay import REST_SECONDS
-from gw.calls.running import LET_GO_SECONDS
 from gw.calls.speech import Speech
 from tests.support.aio import eventually, jump
 from tests.unit.calls import sse
@@ -163,7 +163,7 @@ async def test_translated_stream_ends_with_its_terminator() -> None:
         call, writer = w.prepare(stream=True, speech=over_chat), RecordingWriter()
         w.begin(call, writer)
         await eventually(lambda: writer.has_ended)  # nobody waits for the upstream's end
-        jump(LET_GO_SECONDS)
+        jump(CLOSE_SECONDS)
         told = await w.end(call, writer)
         assert told.status == ("success", None)
         assert b"late" not in told.writer.sent

@@ -56,6 +56,8 @@ from tests.unit.calls.writer import RecordingWriter
 ACCOUNT, KEY = "acct_a", "key_a"
 FUNDS = 1_000_000_000
 TIMEOUT_SECONDS = 30.0
+ATTEMPT_SECONDS = 12.0  # of a media call
+TOTAL_SECONDS = 14.0
 ANSWER_BYTES_MAX = 1_000_000
 MESSAGES = [{"role": "user", "content": "Say hello."}]
 MESSAGES_TOKENS = -(-len(json.dumps(MESSAGES)) // 4)  # as the pre-charge counts them
@@ -305,9 +307,11 @@ async def world(
                 wire=wire,
                 redactor=lambda: redactor,
                 clock=clock,
+                attempt_seconds=ATTEMPT_SECONDS,
                 answer_bytes_max=ANSWER_BYTES_MAX,
             ),
             redactor=lambda: redactor,
+            total_seconds=TOTAL_SECONDS,
         ),
         model=model,
     )

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from channels.dialects.error_body import (
     DETAILS_BYTES_MAX,
     DETAILS_DEPTH_MAX,
-    ErrorMembers,
     error_members,
     error_message,
 )
+from channels.errors import ErrorMembers
 
 
 @pytest.mark.parametrize(

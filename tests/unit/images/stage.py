@@ -36,8 +36,6 @@ AREA = PriceSpec(
     area_threshold_mp=Decimal("2.36"),
     per_reference=Decimal("0.005"),
 )
-ATTEMPT_SECONDS = 12.0
-TOTAL_SECONDS = 14.0
 
 
 def stage(
@@ -98,8 +96,6 @@ def prepare(w: World, **body: Any) -> MediaCall:
         span=UNSAMPLED,
         prepare=upstream,
         started=w.clock.monotonic(),
-        attempt_seconds=ATTEMPT_SECONDS,
-        total_seconds=TOTAL_SECONDS,
         submission=None if key is None else submission(key),
     )
     w.calls.append(call)

@@ -11,13 +11,11 @@ import pytest
 from channels.errors import UpstreamUnreachable
 from tests.support.aio import eventually, jump
 from tests.unit.calls.fake_wire import FOR_EVER, Script, answer
-from tests.unit.calls.world import ACCOUNT, Told
+from tests.unit.calls.world import ACCOUNT, ATTEMPT_SECONDS, TOTAL_SECONDS, Told
 from tests.unit.calls.writer import RecordingWriter
 from tests.unit.images.stage import (
     AREA,
-    ATTEMPT_SECONDS,
     EACH,
-    TOTAL_SECONDS,
     generate,
     made,
     prepare,

@@ -10,13 +10,13 @@ import pytest
 
 from actors.wallet.wallets import KeyTaken
 from channels.errors import UpstreamUnreachable
-from gw.calls.running import DURABLE_SECONDS
+from gw.calls.settlement import DURABLE_SECONDS
 from tests.support.aio import eventually, jump
 from tests.support.fake_claims import ClaimRow
 from tests.unit.calls.fake_wire import FOR_EVER, Script, Step, answer
-from tests.unit.calls.world import ACCOUNT, World
+from tests.unit.calls.world import ACCOUNT, ATTEMPT_SECONDS, World
 from tests.unit.calls.writer import RecordingWriter
-from tests.unit.images.stage import ATTEMPT_SECONDS, EACH, generate, made, prepare, stage
+from tests.unit.images.stage import EACH, generate, made, prepare, stage
 
 
 def claims(w: World) -> list[str]:

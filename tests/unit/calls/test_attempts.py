@@ -6,15 +6,22 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from actors.channel import Lease
-from actors.failover import Answered, FailedAttempt, NoAnswer, first_answer
+from actors.failover import FailedAttempt, Failover, NoAnswer
 from actors.router import Candidate
+from channels.deadlines import TimeLimits
 from channels.errors import UpstreamError, UpstreamTimedOut, UpstreamUnreachable
-from channels.registry import HealthSpec
+from channels.registry import ChannelSpec, HealthSpec
+from gw.calls.attempts import Attempts
+from gw.calls.receipt import Receipt
+from gw.calls.retries import Retry, retry_of_chat
+from metrics.prometheus import Metrics
+from metrics.spans import UNSAMPLED
 from tests.support.specs import make_channel
 from tests.unit.actors.channels import Channels, channels, settle
 
@@ -28,9 +35,21 @@ class Scene:
     channels: Channels
     does: dict[str, Any] = field(default_factory=dict)
     tried: list[str] = field(default_factory=list)
+    call: Any = field(default_factory=lambda: SimpleNamespace(span=UNSAMPLED, detail={}))
+    metrics: Metrics = field(default_factory=Metrics)
 
-    async def attempt(self, candidate: Candidate, lease: Lease) -> str:
-        assert lease.spec.id == candidate.channel_id
+    def __post_init__(self) -> None:
+        self.attempts = Attempts(
+            self.call,
+            Receipt(self.call.detail),
+            clock=self.channels.clock,
+            metrics=self.metrics,
+        )
+
+    async def attempt(
+        self, call: Any, candidate: Candidate, channel: ChannelSpec, attempts: Attempts
+    ) -> str:
+        assert channel.id == candidate.channel_id
         self.tried.append(candidate.channel_id)
         what = self.does.get(candidate.channel_id, "answer")
         if isinstance(what, BaseException):
@@ -40,11 +59,13 @@ class Scene:
             await what.wait()
         return f"{what} of {candidate.upstream_model}"
 
-    async def run(self, *names: str) -> Answered[str]:
+    def retry(self, error: UpstreamError) -> Retry:
+        return retry_of_chat(error)
+
+    async def run(self, *names: str) -> str:
         order = [Candidate(name, f"m-{place}", "chat") for place, name in enumerate(names)]
-        return await first_answer(
-            order, self.channels.directory, self.attempt, clock=self.channels.clock
-        )
+        failover = Failover(order, self.channels.directory)
+        return await self.attempts.first_result(self, self.call, failover, TimeLimits(60.0).begin())
 
     async def no_answer(self, *names: str) -> tuple[Sequence[FailedAttempt], Mapping[str, str]]:
         raised = await self.nothing(*names)
@@ -82,15 +103,18 @@ async def scene(**does: Any) -> AsyncIterator[Scene]:
 
 async def test_first_candidate_that_answers_ends_it_with_its_lease_held() -> None:
     async with scene(a=UpstreamUnreachable("refused")) as s:
-        answered = await s.run("a", "b", "c")
-        assert (answered.answer, answered.candidate.channel_id) == ("answer of m-1", "b")
+        assert await s.run("a", "b", "c") == "answer of m-1"
         assert s.tried == ["a", "b"]
-        assert repr(answered.lease) == "<Lease b held>"
-        (failed,) = answered.failed
+        (failed,) = s.attempts.failed
         assert (failed.seq, failed.channel_id, failed.seconds) == (1, "a", 1.5)
-        assert answered.started_at == failed.started_at + 1.5
-        answered.lease.release("success")
+        assert [actor.in_use for actor in s.channels.directory.values()] == [0, 1, 0, 0, 0]
+        s.attempts.finish("success", "ok")
+        s.attempts.finish("failure", "cut")  # the first word counts
         assert await s.failures() == {"a": 1}
+        assert [[name, outcome] for name, _, _, outcome in s.call.detail["tried"]] == [
+            ["a", "unreachable"],
+            ["b", "ok"],
+        ]
 
 
 async def test_three_channels_are_tried_and_no_more() -> None:

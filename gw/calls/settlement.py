@@ -1,60 +1,68 @@
-"""A call between its hold and its settlement: what it has delivered, tried and decided.
+"""A call from the hold that was granted for it to its settlement: the one way out for its money.
 
-`settle` is the one way out for the money and does nothing the second time. Everything here is
-synchronous, so that it can stand in a `finally` of a cancelled call; only `let_go`, which waits for
-an upstream connection to become reusable, is not.
+    async with await billing.hold(call, bill, writer, …) as settlement:
+        …                                  # attempts, answer; `settle` before the last bytes
+
+`settle` takes the cost, releases the hold and writes the row; it does nothing the second time. It
+is called before the client is given the last bytes or, failing that, on the way out of the block,
+whatever has happened in it. It waits for nothing, so no cancellation can come between.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Generic, NoReturn, TypeVar
+from types import TracebackType
+from typing import Generic, NoReturn, TypeVar
 
-from actors.channel import Lease
 from actors.clock import Clock
-from actors.directory import ChannelDirectory
-from actors.failover import Answered, FailedAttempt, NoAnswer, first_answer
-from actors.health import Verdict
 from actors.live import Delivered, LiveCalls
-from actors.mailbox import ActorStopped
-from actors.router import Candidate
 from actors.wallet.claims import ClaimEnd, Keep
 from actors.wallet.messages import LedgerUnavailable, Outcome
 from actors.wallet.wallets import Wallets
-from channels.errors import UpstreamError
 from channels.families import UNIT_TYPES
-from channels.http.interfaces import UpstreamRequest, UpstreamResponse
 from channels.redact import Redactor
+from gw.calls.attempts import Attempts
 from gw.calls.bill import Bill, Charged
-from gw.calls.call import PaidCall
-from gw.calls.ending import CLIENT_GONE, NO_CHANNEL, STOPPING, Ending, attempt_row
+from gw.calls.call import AnswerWriter, ClientGone, PaidCall
+from gw.calls.ending import CLIENT_GONE, STOPPING, Ending, attempt_row, shown
 from gw.calls.receipt import Receipt
-from gw.errors.table import NO_CHANNEL_AVAILABLE, GatewayError
+from gw.errors.table import GatewayError
 from gw.idempotency.submission import Submission
-from metrics import genai
 from metrics.prometheus import Metrics
-from metrics.tracing import AttemptSpan
 
-# How long an upstream may take to end its answer after the terminator before its connection is
-# given up for reuse.
-LET_GO_SECONDS = 0.5
 # How long an answer may wait for its own settlement when the database hangs.
 DURABLE_SECONDS = 5.0
 
-
 B = TypeVar("B", bound=Bill)
-T = TypeVar("T")
 
 
-class Running(Generic[B]):
-    """The state of one call under way."""
+class Settlement(Generic[B]):
+    """The money of one call under way; `attempts` is what was tried for it."""
+
+    __slots__ = (
+        "_clock",
+        "_first_byte_seconds",
+        "_is_settled",
+        "_kept",
+        "_live",
+        "_metrics",
+        "_redactor",
+        "_submission",
+        "_wallets",
+        "_writer",
+        "attempts",
+        "bill",
+        "call",
+        "ending",
+        "receipt",
+    )
 
     def __init__(
         self,
         *,
         call: PaidCall,
         bill: B,
+        writer: AnswerWriter,
         wallets: Wallets,
         live: LiveCalls,
         clock: Clock,
@@ -65,7 +73,9 @@ class Running(Generic[B]):
         self.call = call
         self.bill = bill
         self.receipt = Receipt(call.detail)
+        self.attempts = Attempts(call, self.receipt, clock=clock, metrics=metrics)
         self.ending: Ending | None = None
+        self._writer = writer
         self._wallets = wallets
         self._live = live
         self._clock = clock
@@ -73,112 +83,38 @@ class Running(Generic[B]):
         self._redactor = redactor
         self._submission = submission
         self._kept: Keep | None = None
-        self._failed: list[FailedAttempt] = []
-        self._response: UpstreamResponse | None = None
-        self._answered: Answered[Any] | None = None
-        self._attempt_span: AttemptSpan | None = None
-        self._attempt_channel = ""
-        self._attempt_at = 0.0
-        self._attempt_started = 0.0
-        self._status: int | None = None  # of the last attempt's answer
         self._is_settled = False
         self._first_byte_seconds: float | None = None
 
     def __repr__(self) -> str:
         state = "settled" if self._is_settled else "open"
-        return f"<Running {self.call.facts.call_id.hex} {state} {self.ending}>"
+        return f"<Settlement {self.call.facts.call_id.hex} {state} {self.ending}>"
+
+    async def __aenter__(self) -> Settlement[B]:
+        """Nothing is waited for here: the hold is granted, and its call may not be cancelled."""
+        return self
+
+    async def __aexit__(
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        """Settle, whatever has happened. A client that has left is nobody's error."""
+        try:
+            if error is not None:
+                self.end(self._ending_of(error))
+            if isinstance(error, GatewayError):
+                self.settle()
+                await self.until_durable()
+        finally:
+            self.settle()
+            await self.attempts.close(is_complete=self.bill.is_complete)
+        return isinstance(error, ClientGone)
 
     def delivered(self) -> Delivered | None:
         """What has gone out so far, priced; for the heartbeat."""
         return None if self._first_byte_seconds is None else self.bill.delivered()
-
-    # Attempts
-
-    async def first_answer(
-        self,
-        order: Sequence[Candidate],
-        channels: ChannelDirectory,
-        attempt: Callable[[Candidate, Lease], Awaitable[T]],
-    ) -> T:
-        """Try channels in this order; the lease of the one that answers is ours from here on.
-
-        Raises NoAnswer, or GatewayError when the channels' actors are gone.
-        """
-        try:
-            answered = await first_answer(
-                order, channels, attempt, clock=self._clock, on_failed=self._failed.append
-            )
-        except NoAnswer as failure:
-            self.receipt.passed_over(failure.passed_over)
-            raise
-        except ActorStopped as error:
-            raise GatewayError(NO_CHANNEL_AVAILABLE, NO_CHANNEL) from error
-        self._answered = answered
-        self.receipt.passed_over(answered.passed_over)
-        return answered.answer
-
-    def begin_attempt(self, candidate: Candidate) -> None:
-        """A channel is being tried."""
-        self._attempt_channel = candidate.channel_id
-        self._attempt_at = self._clock.now()
-        self._attempt_started = self._clock.monotonic()
-        self._status = None
-        if self.call.span.sampled:
-            self._attempt_span = self.call.span.attempt(
-                attributes={
-                    "gw.channel": candidate.channel_id,
-                    genai.REQUEST_MODEL: candidate.upstream_model,
-                }
-            )
-
-    def traced(self, request: UpstreamRequest) -> UpstreamRequest:
-        """The request with the attempt's `traceparent`, when the call is sampled."""
-        parent = self.call.span.traceparent()
-        if parent is None:
-            return request
-        return UpstreamRequest(
-            method=request.method,
-            url=request.url,
-            headers=(*request.headers, ("traceparent", parent)),
-            body=request.body,
-        )
-
-    def took_response(self, response: UpstreamResponse) -> None:
-        """The attempt has a response, which is closed whatever happens."""
-        self._response = response
-        self._status = response.status
-
-    def took_whole(self) -> None:
-        """The response was read to its end: nothing of it is left to wait for."""
-        if self._response is not None:
-            self._response.close()
-            self._response = None
-
-    def drop_attempt(self, outcome: str) -> None:
-        """The attempt gave no answer."""
-        self.bill.discard()
-        if self._response is not None:
-            self._response.close()
-            self._response = None
-        self._end_attempt(outcome, is_ok=False)
-
-    def finish_attempt(self, verdict: Verdict, outcome: str) -> None:
-        """The answered attempt is over: the lease goes back with a verdict. Once."""
-        answered, self._answered = self._answered, None
-        if answered is not None:
-            answered.lease.release(verdict)
-            # A refusal says nothing against the channel; the try has still failed.
-            self._end_attempt(outcome, is_ok=outcome == "ok")
-
-    def _end_attempt(self, outcome: str, *, is_ok: bool) -> None:
-        channel, seconds = self._attempt_channel, self._clock.monotonic() - self._attempt_started
-        self._metrics.attempt(channel=channel, outcome=outcome, seconds=seconds)
-        self.receipt.tried(channel, at=self._attempt_at, seconds=seconds, outcome=outcome)
-        if self._attempt_span is not None:
-            self._attempt_span.end(status_ok=is_ok, attributes={"gw.outcome": outcome})
-            self._attempt_span = None
-
-    # The way out
 
     def first_byte(self) -> None:
         """Something goes out to the client now."""
@@ -210,7 +146,7 @@ class Running(Generic[B]):
             return
         self._is_settled = True
         try:
-            self.finish_attempt("abandoned", "cancelled")
+            self.attempts.finish("abandoned", "cancelled")
             ending = self.ending or STOPPING
             charged = self.bill.charged(first_byte_seconds=self._first_byte_seconds)
             now = self._clock.now()
@@ -237,20 +173,17 @@ class Running(Generic[B]):
             except (TimeoutError, LedgerUnavailable):
                 pass  # the writer goes on trying, and says so
 
-    async def let_go(self) -> None:
-        """Close the upstream response, after a moment for it to end by itself."""
-        response, self._response = self._response, None
-        if response is None:
-            return
-        try:
-            if self.bill.is_complete and not response.has_ended:
-                async with asyncio.timeout(LET_GO_SECONDS):
-                    async for _ in response.chunks():
-                        pass
-        except (TimeoutError, UpstreamError):
-            pass  # not reusable then; close() below ends it
-        finally:
-            response.close()
+    def _ending_of(self, error: BaseException) -> Ending:
+        """How a call has ended that was left by this error before it said so itself."""
+        if isinstance(error, ClientGone):
+            return CLIENT_GONE
+        if isinstance(error, asyncio.CancelledError):
+            return CLIENT_GONE if self._writer.client_gone else STOPPING
+        if isinstance(error, GatewayError):
+            return shown("rejected", error)
+        if isinstance(error, Exception):
+            return Ending("error", "internal_error", f"{type(error).__name__}")
+        return STOPPING
 
     def _claim_end(self, ending: Ending, charged: Charged) -> ClaimEnd:
         if self._submission is None:
@@ -278,8 +211,8 @@ class Running(Generic[B]):
             units=charged.units,
             result_urls=charged.result_urls,
             result_expires_at=charged.result_expires_at,
-            attempts=[attempt_row(attempt, self._redactor) for attempt in self._failed],
-            detail=self.receipt.finished(charged, self._status, self._redactor),
+            attempts=[attempt_row(attempt, self._redactor) for attempt in self.attempts.failed],
+            detail=self.receipt.finished(charged, self.attempts.status, self._redactor),
         )
 
     def _measure(self, ending: Ending, charged: Charged, seconds: float) -> None:

@@ -1,0 +1,42 @@
+"""Whether another channel may be asked after an attempt has failed, by the kind of call.
+
+    an attempt ends with                        chat              sold by the piece
+    no connection, lost before the answer       next channel      next channel
+    5xx                                         next channel      next channel
+    an answer that cannot be used, or was cut   next channel      unknown
+    3xx, 204 or another status of no use        final             unknown
+    no answer in time                           final             final
+
+What comes of a chat call costs nothing until it is read, so it may be asked for again. What is sold
+by the piece is made once: after an answer that had begun and cannot be used, pieces may have been
+made that are to be paid for, and no other channel makes them again.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from channels.errors import (
+    UnexpectedStatus,
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamTimedOut,
+    UpstreamUnreachable,
+)
+
+# `unknown`: the upstream may have done what was asked, so nothing is sent again; the operator is
+# told, because it may ask to be paid for what no client got.
+Retry = Literal["next_channel", "final", "unknown"]
+
+
+def retry_of_chat(error: UpstreamError) -> Retry:
+    """After a failed attempt of a chat call."""
+    is_final = isinstance(error, UpstreamTimedOut | UnexpectedStatus)
+    return "final" if is_final else "next_channel"
+
+
+def retry_of_pieces(error: UpstreamError) -> Retry:
+    """After a failed attempt of a call that is sold by the piece."""
+    if isinstance(error, UpstreamUnreachable | UpstreamFailed):
+        return "next_channel"
+    return "final" if isinstance(error, UpstreamTimedOut) else "unknown"
