@@ -8,13 +8,14 @@ None means that the client did not say.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, field
 
 from channels.usage import Usage
 
-Protocol = Literal["chat", "messages", "responses", "native"]
+# The `protocol` of a chat family (`channels/families.py`).
+Protocol: TypeAlias = str
 Role = Literal["user", "assistant"]
 FinishReason = Literal["stop", "length", "tool_calls", "refusal", "stop_sequence", "pause"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
@@ -140,6 +141,25 @@ class Reasoning(Struct, frozen=True):
     shows_thoughts: bool | None = None
 
 
+class Origin(Struct, frozen=True, kw_only=True):
+    """The protocol that a client speaks, as far as a translation must know it.
+
+    `names` are its words for the fields of a request (of this file, dotted), where they differ;
+    `neutral` are values of members that only it knows, by their dotted names, which say no more
+    than leaving the member out does.
+    """
+
+    protocol: Protocol
+    names: Mapping[str, str]
+    neutral: Mapping[str, Any]
+    turns: str = "messages"  # the member that holds the conversation
+    parts: str = "messages."  # what stands before the name of a part's member, when told of
+    tools: str = "tools."  # the same for a tool's
+    system: str | None = None  # the same for the instructions', where they have a member
+    modalities: str | None = None  # the member that says what an answer may be made of
+    shows_thoughts: bool = False  # whether it does, unless the client says otherwise
+
+
 class Request(Struct, frozen=True, kw_only=True):
     """What a client asks for, apart from model and streaming.
 
@@ -166,7 +186,7 @@ class Request(Struct, frozen=True, kw_only=True):
     reasoning: Reasoning | None = None
     user: str | None = None
     extras: Mapping[str, Any] = field(default_factory=dict)  # members only `origin` knows
-    origin: Protocol = "chat"
+    origin: Origin
 
 
 # --- An answer ---

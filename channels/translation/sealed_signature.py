@@ -7,15 +7,10 @@ a tag that says whose it is.
 
 from __future__ import annotations
 
+from channels.families import CHAT_PROTOCOLS
 from channels.translation.model import Protocol
 
 TAG = "translated:"
-_SIGNERS: dict[str, Protocol] = {
-    "chat": "chat",
-    "messages": "messages",
-    "responses": "responses",
-    "native": "native",
-}
 
 
 def sealed(signature: str, signer: Protocol | None, *, own: Protocol) -> str:
@@ -29,7 +24,6 @@ def opened(text: str, *, own: Protocol) -> tuple[str, Protocol]:
     """The signature that the field of `own` holds, and whose it is."""
     if text.startswith(TAG):
         name, colon, signature = text[len(TAG) :].partition(":")
-        signer = _SIGNERS.get(name)
-        if colon and signer is not None:
-            return signature, signer
+        if colon and name in CHAT_PROTOCOLS:
+            return signature, name
     return text, own

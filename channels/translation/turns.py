@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from channels.errors import InvalidRequest
-from channels.translation.model import Part, Protocol, Request, Text, ToolResult, Turn
+from channels.translation.model import Origin, Part, Request, Text, ToolResult, Turn
 
 # What stands for a message that says nothing.
 EMPTY = Text("")
@@ -26,9 +26,9 @@ def refuse_empty(request: Request) -> None:
         raise InvalidRequest(f"{path}: {_UNSAYABLE}", path)
 
 
-def unsayable(origin: Protocol) -> InvalidRequest:
+def unsayable(origin: Origin) -> InvalidRequest:
     """The client's error for a turn of which nothing can be said, or for no turn at all."""
-    path = "contents" if origin == "native" else "messages"
+    path = origin.turns
     return InvalidRequest(
         f"{path}: nothing of a message can be said to the channel of this model: {_UNSAYABLE}", path
     )

@@ -11,48 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from channels.translation.losses import Report
-from channels.translation.model import Protocol, Request
-
-# Values that say no more than leaving the member out does.
-_NEUTRAL: Mapping[Protocol, Mapping[str, Any]] = {
-    "chat": {
-        "store": False,
-        "logprobs": False,
-        "top_logprobs": 0,
-        "logit_bias": {},
-        "metadata": {},
-        "modalities": ["text"],
-        "verbosity": "medium",
-        "service_tier": "auto",
-        "stream_options.include_obfuscation": False,
-    },
-    "messages": {
-        "service_tier": "auto",
-        "speed": "standard",
-        "mcp_servers": [],
-        "tools.type": "custom",
-        "tools.defer_loading": False,
-        "tools.allowed_callers": ["direct"],
-        "tools.eager_input_streaming": False,
-        "tools.input_examples": [],
-        "messages.citations": [],
-        "messages.caller": {"type": "direct"},
-    },
-    "native": {
-        "safetySettings": [],
-        "labels": {},
-        "generationConfig.responseModalities": ["TEXT"],
-        "generationConfig.responseLogprobs": False,
-        "generationConfig.enableEnhancedCivicAnswers": False,
-        "generationConfig.audioTimestamp": False,
-        "generationConfig.mediaResolution": "MEDIA_RESOLUTION_UNSPECIFIED",
-        "toolConfig.functionCallingConfig.streamFunctionCallArguments": False,
-        "toolConfig.includeServerSideToolInvocations": False,
-        "tools.functionDeclarations.behavior": "BLOCKING",
-        "contents.parts.functionResponse.willContinue": False,
-    },
-    "responses": {"store": False},
-}
+from channels.translation.model import Origin, Request
 
 
 def report_members(request: Request, report: Report, *, carried: Collection[str] = ()) -> None:
@@ -61,7 +20,7 @@ def report_members(request: Request, report: Report, *, carried: Collection[str]
 
 
 def report_extras(
-    origin: Protocol,
+    origin: Origin,
     place: str,
     extras: Mapping[str, Any],
     report: Report,
@@ -74,7 +33,7 @@ def report_extras(
     """
     if not extras:
         return
-    neutral = _NEUTRAL[origin]
+    neutral = origin.neutral
     for name, value in extras.items():
         field = place + name
         if value is None or name in carried:

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import cast
 
 from actors.router import Candidate, candidates
 from channels.families import CHAT_PROTOCOLS
 from channels.registry import BUILTIN_TOOLS, ChannelSpec, ModelSpec, Registry
-from channels.translation.model import Protocol
 from channels.translation.paths import TRANSLATIONS, upstream_protocols
 from gw.calls.tools import is_run_for
 
@@ -73,9 +71,7 @@ def _cell(
     spoken = upstream_protocols(protocol, frozenset(translations))
     found = candidates(model, protocol, views, translations=spoken)
     headers = dict.fromkeys(
-        TRANSLATIONS[cast(Protocol, protocol), cast(Protocol, one.protocol)].header
-        for one in found
-        if one.protocol != protocol
+        TRANSLATIONS[protocol, one.protocol].header for one in found if one.protocol != protocol
     )
     return Cell(
         is_native=any(one.protocol == protocol for one in found),

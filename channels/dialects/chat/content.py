@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from channels.dialects.chat.origin import ORIGIN
 from channels.translation.field_names import spelled, spelled_media
 from channels.translation.losses import Report
 from channels.translation.media import data_uri, read_data_uri, stated_type, text_of
-from channels.translation.model import Media, Protocol, Refusal, Text
+from channels.translation.model import Media, Origin, Refusal, Text
 from channels.translation.unsupported import report_extras
 
 _AUDIO_FORMATS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
@@ -101,7 +102,7 @@ def _read_file(held: Mapping[str, Any], extras: dict[str, Any]) -> Media | None:
 
 
 def write_content(
-    parts: Sequence[Text | Media], *, origin: Protocol, report: Report
+    parts: Sequence[Text | Media], *, origin: Origin, report: Report
 ) -> str | list[dict[str, Any]] | None:
     """A `content` member; None when nothing of the parts can be said."""
     written = [
@@ -117,11 +118,10 @@ def write_content(
     return written
 
 
-def _write_part(part: Text | Media, *, origin: Protocol, report: Report) -> dict[str, Any] | None:
+def _write_part(part: Text | Media, *, origin: Origin, report: Report) -> dict[str, Any] | None:
     extras: Mapping[str, Any] = part.extras
-    if origin != "chat":
-        place = "messages." if origin == "messages" else "contents.parts."
-        report_extras(origin, place, extras, report)
+    if origin is not ORIGIN:
+        report_extras(origin, origin.parts, extras, report)
         extras = {}
     if isinstance(part, Text):
         return {"type": "text", "text": part.text, **extras}
@@ -129,26 +129,26 @@ def _write_part(part: Text | Media, *, origin: Protocol, report: Report) -> dict
     if member is None:
         report.drop(spelled_media(origin, part))
         return None
-    if part.name is not None and member["type"] != "file" and origin != "chat":
+    if part.name is not None and member["type"] != "file" and origin is not ORIGIN:
         report.drop(spelled(origin, "media.name"))
     return {**member, **extras}
 
 
-def _write_media(media: Media, *, origin: Protocol) -> dict[str, Any] | None:
+def _write_media(media: Media, *, origin: Origin) -> dict[str, Any] | None:
     target = media.url if media.data is None else None
     if media.kind == "image":
         image: dict[str, Any] = {"url": data_uri(media) if target is None else target}
         if media.detail is not None:
             image["detail"] = media.detail
         return {"type": "image_url", "image_url": image}
-    if media.kind == "video" and origin == "chat":
+    if media.kind == "video" and origin is ORIGIN:
         video: dict[str, Any] = {"url": data_uri(media) if target is None else target}
         if media.detail is not None:
             video["detail"] = media.detail
         return {"type": "video_url", "video_url": video}
     if media.kind == "audio" and media.data is not None:
         form = _AUDIO_FORMATS.get(media.mime_type or "")
-        if form is None and origin == "chat" and media.mime_type is not None:
+        if form is None and origin is ORIGIN and media.mime_type is not None:
             form = media.mime_type.removeprefix("audio/")
         if form is not None:
             return {"type": "input_audio", "input_audio": {"data": media.data, "format": form}}
@@ -157,19 +157,19 @@ def _write_media(media: Media, *, origin: Protocol) -> dict[str, Any] | None:
     return None
 
 
-def _write_document(media: Media, *, origin: Protocol) -> dict[str, Any] | None:
+def _write_document(media: Media, *, origin: Origin) -> dict[str, Any] | None:
     if media.data is None:
         # Documents by URL are not documented here; a chat client that sent one knows its upstream.
-        if origin != "chat" or media.url is None:
+        if origin is not ORIGIN or media.url is None:
             return None
         file: dict[str, Any] = {"file_data": media.url}
-    elif origin != "chat" and (media.mime_type or "").startswith("text/"):
+    elif origin is not ORIGIN and (media.mime_type or "").startswith("text/"):
         text = text_of(media.data)
         return None if text is None else {"type": "text", "text": text}
     else:
         file = {"file_data": data_uri(media) if media.mime_type else media.data}
     if media.name is not None:
         file["filename"] = media.name
-    elif origin != "chat":
+    elif origin is not ORIGIN:
         file["filename"] = _FILE_NAMES.get(media.mime_type or "", "document")
     return {"type": "file", "file": file}

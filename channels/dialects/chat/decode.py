@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, cast, get_args
 
 from channels.dialects.chat.decode_messages import Conversation
+from channels.dialects.chat.origin import ORIGIN
 from channels.errors import InvalidRequest
 from channels.translation.model import Effort, Format, Reasoning, Request, Tool, ToolChoice
 from channels.translation.object_reader import Members
@@ -30,7 +31,7 @@ def decode_request(body: Mapping[str, Any]) -> Request:
     other_maximum = members.integer("max_tokens")
     _read_stream_options(members, left_over)
     return Request(
-        origin="chat",
+        origin=ORIGIN,
         system=tuple(conversation.system),
         turns=conversation.merged_turns(),
         empty=tuple(conversation.empty),

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from channels.dialects.chat.encode_messages import MessageWriter
+from channels.dialects.chat.origin import ORIGIN
 from channels.dialects.chat.strict_schema import fits_strict
+from channels.families import MESSAGES
 from channels.translation.field_names import spelled
 from channels.translation.identifiers import Limits
 from channels.translation.losses import Report
@@ -25,7 +27,6 @@ _FORMAT_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 # Thinking budgets as words: the largest budget of each.
 _LOW_TOKENS = 4096
 _MEDIUM_TOKENS = 16384
-_PLACES = {"messages": "tools.", "native": "tools.functionDeclarations."}
 _SERVICE_TIERS = {"auto": "auto", "standard_only": "default"}
 
 
@@ -50,7 +51,7 @@ def encode_request(
     """
     origin = request.origin
     messages = MessageWriter(origin, report, LIMITS).write(request.system, request.turns)
-    if not messages and origin != "chat":
+    if not messages and origin is not ORIGIN:
         raise unsayable(origin)
     body: dict[str, Any] = {"model": model, "messages": messages}
     if max_tokens is not None:
@@ -76,7 +77,7 @@ def encode_request(
 
 
 def _write_count_and_top_k(request: Request, body: dict[str, Any], report: Report) -> None:
-    if request.origin == "chat":
+    if request.origin is ORIGIN:
         if request.count is not None:
             body["n"] = request.count
         if request.top_k is not None:
@@ -92,7 +93,7 @@ def _write_stop(request: Request, body: dict[str, Any], report: Report) -> None:
     stop = request.stop
     if not stop:
         return
-    if request.origin != "chat" and len(stop) > _STOPS_MAX:
+    if request.origin is not ORIGIN and len(stop) > _STOPS_MAX:
         report.drop(spelled(request.origin, "stop"))
         stop = stop[:_STOPS_MAX]
     body["stop"] = list(stop)
@@ -132,12 +133,12 @@ def _tool(tool: Tool, request: Request, report: Report) -> dict[str, Any]:
         function["parameters"] = tool.parameters
     if tool.is_strict is not None:
         function["strict"] = tool.is_strict
-        if tool.is_strict and request.origin != "chat" and not fits_strict(tool.parameters):
+        if tool.is_strict and request.origin is not ORIGIN and not fits_strict(tool.parameters):
             function["strict"] = False
             report.drop(spelled(request.origin, "tools.is_strict"))
-    if request.origin == "chat":
+    if request.origin is ORIGIN:
         return {"type": "function", "function": function, **tool.extras}
-    report_extras(request.origin, _PLACES.get(request.origin, "tools."), tool.extras, report)
+    report_extras(request.origin, request.origin.tools, tool.extras, report)
     return {"type": "function", "function": function}
 
 
@@ -157,7 +158,7 @@ def _format(form: Format, request: Request, report: Report) -> dict[str, Any]:
         schema["schema"] = form.schema
     if form.is_strict is not None:
         schema["strict"] = form.is_strict
-        if form.is_strict and request.origin != "chat" and not fits_strict(form.schema):
+        if form.is_strict and request.origin is not ORIGIN and not fits_strict(form.schema):
             # Optional properties: this protocol refuses them in a schema it has to enforce.
             schema["strict"] = False
             report.drop(spelled(request.origin, "format.is_strict"))
@@ -167,7 +168,7 @@ def _format(form: Format, request: Request, report: Report) -> dict[str, Any]:
 def _effort(reasoning: Reasoning, request: Request, report: Report) -> str | None:
     """The word for how much to think; a number of tokens becomes the nearest word."""
     origin = request.origin
-    if reasoning.shows_thoughts is not None and origin != "chat":
+    if reasoning.shows_thoughts is not None and origin is not ORIGIN:
         report.drop(spelled(origin, "reasoning.shows_thoughts"))
     budget = reasoning.budget_tokens
     if reasoning.effort is not None:
@@ -190,12 +191,12 @@ def _effort(reasoning: Reasoning, request: Request, report: Report) -> str | Non
 def _write_members(request: Request, body: dict[str, Any], report: Report) -> None:
     """Members that only the client's protocol knows: carried where this one knows them too."""
     carried = set()
-    if request.origin == "chat":
+    if request.origin is ORIGIN:
         for name, value in request.extras.items():
             if "." not in name and name not in body:
                 body[name] = value
                 carried.add(name)
-    elif request.origin == "messages":
+    elif request.origin.protocol == MESSAGES.protocol:
         tier = request.extras.get("service_tier")
         if isinstance(tier, str) and tier in _SERVICE_TIERS:
             body["service_tier"] = _SERVICE_TIERS[tier]

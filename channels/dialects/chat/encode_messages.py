@@ -11,14 +11,15 @@ from itertools import groupby
 from typing import Any
 
 from channels.dialects.chat.content import write_content
+from channels.dialects.chat.origin import ORIGIN
 from channels.dialects.chat.thinking import call_signature, members_of
 from channels.translation.field_names import spelled, spelled_media
 from channels.translation.identifiers import Limits
 from channels.translation.losses import Report
 from channels.translation.model import (
     Media,
+    Origin,
     Part,
-    Protocol,
     Refusal,
     Text,
     Thinking,
@@ -28,27 +29,25 @@ from channels.translation.model import (
 )
 from channels.translation.unsupported import report_extras
 
-_PLACES = {"messages": "messages.", "native": "contents.parts."}
-
 
 class MessageWriter:
     """Writes the messages of one request, which came in the protocol `origin`."""
 
     __slots__ = ("_limits", "_messages", "_origin", "_report")
 
-    def __init__(self, origin: Protocol, report: Report, limits: Limits) -> None:
+    def __init__(self, origin: Origin, report: Report, limits: Limits) -> None:
         self._origin = origin
         self._report = report
         self._limits = limits
         self._messages: list[dict[str, Any]] = []
 
     def __repr__(self) -> str:
-        return f"<MessageWriter from {self._origin}, {len(self._messages)} messages>"
+        return f"<MessageWriter from {self._origin.protocol}, {len(self._messages)} messages>"
 
     def write(self, system: Sequence[Text], turns: Iterable[Turn]) -> list[dict[str, Any]]:
         """All messages, in order: of a turn that says nothing here an empty one."""
         if system:
-            self._write_spoken("system", system, place="system.")
+            self._write_spoken("system", system, is_instruction=True)
         for turn in turns:
             if turn.role == "user":
                 self._write_user(turn)
@@ -78,9 +77,10 @@ class MessageWriter:
         parts: Sequence[Text | Media],
         *,
         name: str | None = None,
-        place: str | None = None,
+        is_instruction: bool = False,
     ) -> None:
-        if place is not None and self._origin == "messages":
+        place = self._origin.system
+        if is_instruction and place is not None:
             for part in parts:
                 report_extras(self._origin, place, part.extras, self._report)
             parts = [Text(part.text) for part in parts if isinstance(part, Text)]
@@ -92,12 +92,11 @@ class MessageWriter:
 
     def _write_result(self, result: ToolResult) -> list[Media]:
         """Write one result; its media are handed back, to follow all results."""
-        place = _PLACES.get(self._origin, "messages.")
-        report_extras(self._origin, place, result.extras, self._report)
+        report_extras(self._origin, self._origin.parts, result.extras, self._report)
         if result.is_error:
             self._report.drop(spelled(self._origin, "is_error"))
         media: list[Media] = []
-        if self._origin != "chat":  # whose upstream takes what the client has put there
+        if self._origin is not ORIGIN:  # whose upstream takes what the client has put there
             media = [part for part in result.parts if isinstance(part, Media)]
         parts = [part for part in result.parts if not (media and isinstance(part, Media))]
         content = write_content(parts, origin=self._origin, report=self._report)
@@ -126,7 +125,7 @@ class MessageWriter:
         if calls := [self._call(part) for part in turn.parts if isinstance(part, ToolCall)]:
             members["tool_calls"] = calls
         thinking = [part for part in turn.parts if isinstance(part, Thinking)]
-        if self._origin == "chat":
+        if self._origin is ORIGIN:
             members.update(members_of(thinking))
         elif thinking:
             # The documented protocol has no place for it.
@@ -146,12 +145,11 @@ class MessageWriter:
             "type": "function",
             "function": {"name": self._limits.name(call.name), "arguments": call.arguments},
         }
-        if self._origin == "chat":
+        if self._origin is ORIGIN:
             return {**written, **call_signature(call.signature, call.signer)}
         if call.signature is not None:
             self._report.drop(spelled(self._origin, "call.signature"))
-        place = _PLACES.get(self._origin, "messages.")
-        report_extras(self._origin, place, call.extras, self._report)
+        report_extras(self._origin, self._origin.parts, call.extras, self._report)
         return written
 
     def _lose(self, part: Part) -> None:

@@ -16,21 +16,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from channels.families import CHAT, GEMINI, MESSAGES, RESPONSES
 from channels.translation.model import Protocol, Thinking
 
 _FORMATS: Mapping[Protocol, str] = {
-    "messages": "anthropic-claude-v1",
-    "native": "google-gemini-v1",
-    "responses": "openai-responses-v1",
-    "chat": "chat-completions-v1",
+    MESSAGES.protocol: "anthropic-claude-v1",
+    GEMINI.protocol: "google-gemini-v1",
+    RESPONSES.protocol: "openai-responses-v1",
+    CHAT.protocol: "chat-completions-v1",
 }
 _SIGNERS: Mapping[str, Protocol] = {name: signer for signer, name in _FORMATS.items()}
 # Where a tool call's signature stands, by its signer.
 _CALL_SIGNERS: Mapping[Protocol, str] = {
-    "native": "google",
-    "messages": "anthropic",
-    "responses": "openai",
-    "chat": "chat",
+    GEMINI.protocol: "google",
+    MESSAGES.protocol: "anthropic",
+    RESPONSES.protocol: "openai",
+    CHAT.protocol: "chat",
 }
 
 

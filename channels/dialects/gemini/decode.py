@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from channels.dialects.gemini.config import read_config
 from channels.dialects.gemini.decode_schema import read_schema
 from channels.dialects.gemini.names import camel_keys
+from channels.dialects.gemini.origin import ORIGIN
 from channels.dialects.gemini.parts import PartReader, ThoughtPiece, joined
 from channels.errors import InvalidRequest
 from channels.translation.model import Part, Request, Text, Tool, ToolChoice, Turn
@@ -37,7 +38,7 @@ def decode_request(body: Mapping[str, Any]) -> Request:
     choice = _read_tool_choice(members, left_over)
     config = read_config(_inner(members, "generationConfig"), left_over)
     request = Request(
-        origin="native",
+        origin=ORIGIN,
         system=system,
         turns=turns,
         empty=tuple(empty),

@@ -13,6 +13,7 @@ from channels.dialects.gemini.encode_config import write_config
 from channels.dialects.gemini.encode_schema import write_schema
 from channels.dialects.gemini.encode_turns import ContentWriter
 from channels.dialects.gemini.names import LIMITS
+from channels.dialects.gemini.origin import ORIGIN
 from channels.dialects.gemini.schema_pieces import CopyRoom
 from channels.translation.field_names import spelled
 from channels.translation.losses import Report
@@ -37,7 +38,7 @@ def encode_request(
 
     The model's name still tells how much thinking can be asked for.
     """
-    if request.origin != "native":
+    if request.origin is not ORIGIN:
         refuse_empty(request)
     writer = ContentWriter(request.origin, report)
     instruction, contents = writer.write(request.system, request.turns)
@@ -48,7 +49,7 @@ def encode_request(
     config = write_config(request, model=model, max_tokens=max_tokens, report=report)
     if config:
         body["generationConfig"] = config
-    carried = _restore(request, body) if request.origin == "native" else ()
+    carried = _restore(request, body) if request.origin is ORIGIN else ()
     carried = (*carried, *_write_modalities(request, body))
     if request.user is not None:
         report.drop(spelled(request.origin, "user"))
@@ -58,7 +59,7 @@ def encode_request(
 
 def _write_tools(request: Request, body: dict[str, Any], report: Report) -> None:
     choice, tools = request.tool_choice, request.tools
-    is_native = request.origin == "native"
+    is_native = request.origin is ORIGIN
     if request.parallel_tools is False and tools:
         report.drop(spelled(request.origin, "parallel_tools"))
     if choice is not None and choice.mode == "auto" and choice.allowed and not is_native:
@@ -90,7 +91,7 @@ def _tool(tool: Tool, request: Request, report: Report, room: CopyRoom) -> dict[
     written: dict[str, Any] = {"name": LIMITS.name(tool.name)}
     if tool.description is not None:
         written["description"] = tool.description
-    if origin == "native":
+    if origin is ORIGIN:
         if tool.parameters is not None:
             written["parametersJsonSchema"] = tool.parameters
         return {**written, **tool.extras}
@@ -108,15 +109,16 @@ def _tool(tool: Tool, request: Request, report: Report, room: CopyRoom) -> dict[
 
 def _write_modalities(request: Request, body: dict[str, Any]) -> Collection[str]:
     """What the answer may be made of: chat clients ask image models for images this way."""
-    wanted = request.extras.get("modalities")
-    if request.origin != "chat" or not isinstance(wanted, list) or "image" not in wanted:
+    name = request.origin.modalities
+    wanted = None if name is None else request.extras.get(name)
+    if name is None or not isinstance(wanted, list) or "image" not in wanted:
         return ()
     if not all(name in ("text", "image") for name in wanted):
         return ()
     body.setdefault("generationConfig", {})["responseModalities"] = [
         name.upper() for name in wanted
     ]
-    return ("modalities",)
+    return (name,)
 
 
 def _restore(request: Request, body: dict[str, Any]) -> Collection[str]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from channels.dialects.gemini.encode_schema import write_schema
+from channels.dialects.gemini.origin import ORIGIN
 from channels.translation.field_names import spelled
 from channels.translation.losses import Report
 from channels.translation.model import Effort, Format, Media, Reasoning, Request, ToolResult
@@ -54,12 +55,12 @@ def write_config(
     }
     config: dict[str, Any] = {name: held for name, held in numbers.items() if held is not None}
     if request.seed is not None:
-        if -_SEED_MAX - 1 <= request.seed <= _SEED_MAX or origin == "native":
+        if -_SEED_MAX - 1 <= request.seed <= _SEED_MAX or origin is ORIGIN:
             config["seed"] = request.seed
         else:
             report.drop(spelled(origin, "seed"))
     if request.count is not None:
-        if origin == "native":
+        if origin is ORIGIN:
             config["candidateCount"] = request.count
         elif request.count > 1:
             report.drop(spelled(origin, "count"))  # one answer is all we translate
@@ -70,14 +71,14 @@ def write_config(
         thinking = _thinking(request.reasoning, request, model, report)
         if thinking:
             config["thinkingConfig"] = thinking
-    if origin != "native":
+    if origin is not ORIGIN:
         _write_resolution(request, config, report)
     return config
 
 
 def _write_stop(request: Request, config: dict[str, Any], report: Report) -> None:
     stop = request.stop
-    if request.origin != "native":
+    if request.origin is not ORIGIN:
         stop = tuple(text for text in stop if text)[:_STOPS_MAX]
         if len(stop) < len(request.stop):
             report.drop(spelled(request.origin, "stop"))
@@ -91,7 +92,7 @@ def _write_format(form: Format, request: Request, config: dict[str, Any], report
     if form.kind != "schema" or form.schema is None:
         return
     origin = request.origin
-    if origin == "native":
+    if origin is ORIGIN:
         config["responseJsonSchema"] = form.schema
         return
     schema = write_schema(form.schema, spelled(origin, "format.schema"), report)
@@ -127,9 +128,9 @@ def _thinking(reasoning: Reasoning, request: Request, model: str, report: Report
     elif reasoning.is_enabled:
         config["thinkingBudget"] = _DYNAMIC
     shows = reasoning.shows_thoughts
-    if shows is None and origin == "messages" and reasoning.is_enabled:
+    if shows is None and origin.shows_thoughts and reasoning.is_enabled:
         shows = True  # what that protocol does unless told otherwise
-    if shows is not None and not (is_off and origin == "messages"):
+    if shows is not None and not (is_off and origin.shows_thoughts):
         config["includeThoughts"] = shows
     return config
 

@@ -13,15 +13,17 @@ from typing import Any
 
 from channels.dialects.gemini.media import write_media
 from channels.dialects.gemini.names import LIMITS
+from channels.dialects.gemini.origin import ORIGIN
 from channels.dialects.gemini.tool_results import write_response
 from channels.dialects.gemini.write_parts import NativeWriter, prove_calls, restored
+from channels.families import GEMINI
 from channels.json.text import arguments_object, object_in
 from channels.translation.field_names import spelled
 from channels.translation.losses import Report
 from channels.translation.model import (
     Media,
+    Origin,
     Part,
-    Protocol,
     Refusal,
     Text,
     Thinking,
@@ -43,14 +45,14 @@ class ContentWriter:
 
     __slots__ = ("_calls", "_origin", "_places", "_report")
 
-    def __init__(self, origin: Protocol, report: Report) -> None:
+    def __init__(self, origin: Origin, report: Report) -> None:
         self._origin = origin
         self._report = report
         self._calls: dict[str, ToolCall] = {}  # by id, in the order they were made
         self._places: dict[str, int] = {}  # of the calls, in that order
 
     def __repr__(self) -> str:
-        return f"<ContentWriter from {self._origin}, {len(self._calls)} calls>"
+        return f"<ContentWriter from {self._origin.protocol}, {len(self._calls)} calls>"
 
     def write(
         self, system: Sequence[Text], turns: Iterable[Turn]
@@ -63,16 +65,16 @@ class ContentWriter:
         for turn in turns:
             role = "user" if turn.role == "user" else "model"
             parts = self._write_turn(turn)
-            if not parts and self._origin != "native" and not all(map(_is_system, turn.parts)):
+            if not parts and self._origin is not ORIGIN and not all(map(_is_system, turn.parts)):
                 raise unsayable(self._origin)
             if contents and contents[-1]["role"] == role:
                 contents[-1]["parts"].extend(parts)
             elif parts:
                 contents.append({"role": role, "parts": parts})
-        place = "system." if self._origin == "messages" else "messages."
+        place = self._origin.system or "messages."
         spoken = [self._text(text, place=place) for text in system]
         instruction = [part for part in spoken if part is not None]
-        if self._origin != "native":
+        if self._origin is not ORIGIN:
             if not contents:
                 if not instruction:
                     raise unsayable(self._origin)
@@ -85,7 +87,7 @@ class ContentWriter:
         return ({"parts": instruction} if instruction else None), contents
 
     def _write_turn(self, turn: Turn) -> list[_Written]:
-        if self._origin == "native":
+        if self._origin is ORIGIN:
             for part in turn.parts:
                 if isinstance(part, ToolCall):
                     self._calls[part.id] = part
@@ -164,7 +166,7 @@ class ContentWriter:
         return written
 
     def _thinking(self, part: Thinking, loose: deque[str]) -> _Written | None:
-        if part.signer != "native" or not part.signature:
+        if part.signer != GEMINI.protocol or not part.signature:
             self._report.drop(spelled(self._origin, "thinking"))
             return None
         if not part.text:
@@ -180,7 +182,7 @@ class ContentWriter:
             self._report.drop(spelled(self._origin, "call.arguments"))
         function = {"name": LIMITS.name(call.name), "args": arguments_object(call.arguments)}
         written: _Written = {"functionCall": _identified(function, call.id)}
-        if call.signature is not None and call.signer == "native":
+        if call.signature is not None and call.signer == GEMINI.protocol:
             written["thoughtSignature"] = call.signature
         elif call.signature is not None:
             self._report.drop(spelled(self._origin, "call.signature"))
@@ -190,7 +192,7 @@ class ContentWriter:
 
     def _text(self, text: Text, *, place: str = "messages.") -> _Written | None:
         """A text; empty ones are refused."""
-        if self._origin == "native":
+        if self._origin is ORIGIN:
             return restored({"text": text.text}, text.extras)
         self._report_extras(text.extras, place=place)
         return {"text": text.text} if text.text else None

@@ -17,6 +17,7 @@ from channels.dialects.gemini.media import read_file, read_inline
 from channels.dialects.gemini.names import camel_keys
 from channels.dialects.gemini.signatures import Signature, read_signature
 from channels.dialects.gemini.tool_results import read_response
+from channels.families import GEMINI
 from channels.json.text import dumps
 from channels.translation.identifiers import made_id
 from channels.translation.model import Media, Part, Text, Thinking, ToolCall, ToolResult
@@ -99,7 +100,7 @@ class PartReader:
         call = camel_keys(stated) if isinstance(stated, Mapping) else {}
         self._count += 1
         name = _string(call, "name")
-        call_id = _string(call, "id") or made_id("native", str(self._count), name)
+        call_id = _string(call, "id") or made_id(GEMINI.protocol, str(self._count), name)
         self._names[call_id] = name
         self._open.add(name, call_id)
         args = call.get("args")
@@ -138,7 +139,7 @@ class PartReader:
         if (call_id := self._open.oldest(name)) is not None:
             return call_id
         self._count += 1
-        return made_id("native", "result", str(self._count), name)
+        return made_id(GEMINI.protocol, "result", str(self._count), name)
 
 
 def joined(parts: Iterable[Part | ThoughtPiece]) -> tuple[Part, ...]:

@@ -14,6 +14,7 @@ import base64
 import binascii
 from dataclasses import dataclass
 
+from channels.families import GEMINI, MESSAGES
 from channels.translation import sealed_signature as envelope
 from channels.translation.model import Protocol
 
@@ -46,10 +47,10 @@ def read_signature(text: object) -> Signature | None:
     if not isinstance(text, str) or not text or text in _ESCAPES:
         return None
     if not text.startswith(SEALED):
-        return Signature(text, "native")
-    value, signer = envelope.opened(_unwrapped(text), own="native")
-    if signer == "native":
-        return Signature(text, "native")
+        return Signature(text, GEMINI.protocol)
+    value, signer = envelope.opened(_unwrapped(text), own=GEMINI.protocol)
+    if signer == GEMINI.protocol:
+        return Signature(text, GEMINI.protocol)
     if value.startswith(_REDACTED):
         return Signature(value.removeprefix(_REDACTED), signer, is_redacted=True)
     return Signature(value, signer)
@@ -57,14 +58,15 @@ def read_signature(text: object) -> Signature | None:
 
 def write_signature(value: str, signer: Protocol | None) -> str:
     """The field's content for a signature: this protocol's own as it is."""
-    if signer is None or signer == "native":
+    if signer is None or signer == GEMINI.protocol:
         return value
-    return _wrapped(envelope.sealed(value, signer, own="native"))
+    return _wrapped(envelope.sealed(value, signer, own=GEMINI.protocol))
 
 
 def write_redacted(data: str, signer: Protocol | None) -> str:
     """The field's content for opaque data; this protocol has none of its own."""
-    return _wrapped(envelope.sealed(_REDACTED + data, signer or "messages", own="native"))
+    whose = signer or MESSAGES.protocol
+    return _wrapped(envelope.sealed(_REDACTED + data, whose, own=GEMINI.protocol))
 
 
 def _wrapped(text: str) -> str:

@@ -18,6 +18,7 @@ from channels.dialects.gemini.parts import told
 from channels.dialects.gemini.stream_chunk import Candidate, Chunk, Part, read_chunks
 from channels.dialects.gemini.tool_calls import CallReader
 from channels.dialects.gemini.usage import read_usage
+from channels.families import GEMINI
 from channels.http.sse import SseEvent
 from channels.json.lenient import NOTHING, read_loosely
 from channels.translation.model import (
@@ -176,7 +177,7 @@ class StreamDecoder:
 def _thinking(text: str, signature: str | None) -> ThinkingDelta:
     if signature is None:
         return ThinkingDelta(text)
-    return ThinkingDelta(text, signature=signature, signer="native")
+    return ThinkingDelta(text, signature=signature, signer=GEMINI.protocol)
 
 
 def _failure(raw: msgspec.Raw) -> Failed | None:

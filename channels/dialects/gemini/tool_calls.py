@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from channels.dialects.gemini.stream_chunk import Call, PartialArgument
+from channels.families import GEMINI
 from channels.json.lenient import NOTHING, read_loosely
 from channels.json.text import UNREADABLE, dumps
 from channels.translation.identifiers import made_id
@@ -83,7 +84,7 @@ class CallReader:
                     call.id or made_id(self.seed, str(index)),
                     call.name,
                     signature=signature,
-                    signer="native" if signature else None,
+                    signer=GEMINI.protocol if signature else None,
                 )
             )
             if not (call.partial_args or call.will_continue):

@@ -12,6 +12,7 @@ from typing import Any
 from channels.dialects.gemini.media import write_media
 from channels.dialects.gemini.signatures import ESCAPE, write_redacted, write_signature
 from channels.dialects.gemini.tool_results import write_response
+from channels.families import GEMINI
 from channels.json.text import arguments_object
 from channels.translation.model import Media, Part, Refusal, Text, Thinking, ToolCall, ToolResult
 
@@ -81,7 +82,7 @@ def write_part(part: Part) -> _Written:
 def write_thinking(part: Thinking, *, is_thought: bool) -> _Written:
     """A thought. `is_thought` is for one that is a signature alone: whether a thought is open."""
     written: _Written = {"text": part.text}
-    if part.text or part.redacted or is_thought or part.signer not in (None, "native"):
+    if part.text or part.redacted or is_thought or part.signer not in (None, GEMINI.protocol):
         written["thought"] = True
     if part.redacted:
         written["thoughtSignature"] = write_redacted(part.redacted, part.signer)
@@ -118,7 +119,7 @@ def _sign_last(written: list[_Written], part: Thinking) -> None:
         return
     last = written[-1] if written else {}
     if (
-        part.signer in (None, "native")
+        part.signer in (None, GEMINI.protocol)
         and "thought" not in last
         and "thoughtSignature" not in last
         and ("text" in last or "inlineData" in last or "fileData" in last)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from channels.dialects.messages.sources import read_source
+from channels.families import MESSAGES
 from channels.json.text import dumps
 from channels.translation.model import Media, Part, Text, Thinking, ToolCall, ToolResult
 from channels.translation.sealed_signature import opened
@@ -130,12 +131,12 @@ def arguments_of(given: Any) -> str:
 def _read_thinking(block: Mapping[str, Any]) -> list[Part]:
     data = _string(block, "data")
     if data:
-        data, signer = opened(data, own="messages")
+        data, signer = opened(data, own=MESSAGES.protocol)
         return [Thinking("", redacted=data, signer=signer)]
     text = _string(block, "thinking") or ""
     signature = _string(block, "signature")
     if signature:
-        signature, signer = opened(signature, own="messages")
+        signature, signer = opened(signature, own=MESSAGES.protocol)
         return [Thinking(text, signature=signature, signer=signer)]
     return [Thinking(text)] if text else []
 

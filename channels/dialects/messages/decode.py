@@ -12,6 +12,7 @@ from typing import Any, cast, get_args
 from msgspec.structs import replace
 
 from channels.dialects.messages.blocks import BlockReader
+from channels.dialects.messages.origin import ORIGIN
 from channels.errors import InvalidRequest
 from channels.translation.model import (
     Effort,
@@ -42,7 +43,7 @@ def decode_request(body: Mapping[str, Any]) -> Request:
     choice, parallel = _read_tool_choice(members, left_over)
     effort, form = _read_output(members, left_over)
     return Request(
-        origin="messages",
+        origin=ORIGIN,
         system=tuple(system),
         turns=turns,
         empty=tuple(empty),

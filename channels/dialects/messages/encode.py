@@ -11,6 +11,8 @@ from typing import Any
 
 from channels.dialects.messages.encode_thinking import write_thinking
 from channels.dialects.messages.encode_turns import TurnWriter
+from channels.dialects.messages.origin import ORIGIN
+from channels.families import CHAT
 from channels.translation.field_names import spelled
 from channels.translation.identifiers import Limits
 from channels.translation.losses import Report
@@ -19,7 +21,6 @@ from channels.translation.turns import refuse_empty
 from channels.translation.unsupported import report_extras, report_members
 
 LIMITS = Limits(name_characters_max=128, id_characters_max=64)
-_PLACES = {"chat": "tools.", "native": "tools.functionDeclarations."}
 _SERVICE_TIERS = {"auto": "auto", "default": "standard_only"}
 _UNSAYABLE = ("seed", "frequency_penalty", "presence_penalty")
 
@@ -44,7 +45,7 @@ def encode_request(
     under a role of their own; elsewhere they become the user's words, which is reported.
     """
     assert max_tokens is not None, "this protocol has no call without a maximum"
-    if request.origin != "messages":
+    if request.origin is not ORIGIN:
         refuse_empty(request)
     writer = TurnWriter(request.origin, report, LIMITS, has_system_turns=has_system_turns)
     system, messages = writer.write(request.system, request.turns)
@@ -104,13 +105,12 @@ def _tool(tool: Tool, request: Request, report: Report) -> dict[str, Any]:
     written["input_schema"] = _schema(tool, request, report)
     if tool.is_strict is not None:
         written["strict"] = tool.is_strict
-    if request.origin == "messages":
+    if request.origin is ORIGIN:
         return {**written, **tool.extras}
     if (mark := tool.extras.get("cache_control")) is not None:
         written["cache_control"] = mark
-    place = _PLACES.get(request.origin, "tools.")
     rest = {name: value for name, value in tool.extras.items() if name != "cache_control"}
-    report_extras(request.origin, place, rest, report)
+    report_extras(request.origin, request.origin.tools, rest, report)
     return written
 
 
@@ -119,7 +119,7 @@ def _schema(tool: Tool, request: Request, report: Report) -> Mapping[str, Any]:
     if tool.parameters is None:
         return {"type": "object", "properties": {}}
     kind = tool.parameters.get("type")
-    if kind == "object" or request.origin == "messages":
+    if kind == "object" or request.origin is ORIGIN:
         return tool.parameters
     if kind is not None and kind != ["object"]:
         report.drop(spelled(request.origin, "tools.parameters"))
@@ -128,7 +128,7 @@ def _schema(tool: Tool, request: Request, report: Report) -> Mapping[str, Any]:
 
 def _write_stop(request: Request, body: dict[str, Any], report: Report) -> None:
     stop = request.stop
-    if request.origin != "messages":
+    if request.origin is not ORIGIN:
         stop = tuple(text for text in stop if text.strip())  # the protocol refuses blank ones
         if len(stop) < len(request.stop):
             report.drop(spelled(request.origin, "stop"))
@@ -150,7 +150,7 @@ def _write_format(form: Format, request: Request, body: dict[str, Any], report: 
     ):
         if value is not None and schema.setdefault(name, value) != value:
             report.drop(spelled(request.origin, field))
-    if form.is_strict is False and request.origin != "messages":
+    if form.is_strict is False and request.origin is not ORIGIN:
         report.drop(spelled(request.origin, "format.is_strict"))
     config = body.setdefault("output_config", {})
     config["format"] = {"type": "json_schema", "schema": schema}
@@ -160,12 +160,12 @@ def _write_members(request: Request, body: dict[str, Any], report: Report) -> No
     """Who asks, and members that only the client's protocol knows: carried where both know them."""
     carried = set()
     user = request.user
-    if request.origin == "messages":
+    if request.origin is ORIGIN:
         for name, value in request.extras.items():
             if "." not in name and name not in body:
                 body[name] = value
                 carried.add(name)
-    elif request.origin == "chat":
+    elif request.origin.protocol == CHAT.protocol:
         tier = request.extras.get("service_tier")
         if isinstance(tier, str) and tier in _SERVICE_TIERS:
             body["service_tier"] = _SERVICE_TIERS[tier]

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from channels.dialects.messages.origin import ORIGIN
+from channels.families import MESSAGES
 from channels.translation.field_names import spelled
 from channels.translation.losses import Report
 from channels.translation.model import Reasoning, Request, Thinking, ToolCall
@@ -24,7 +26,7 @@ def write_thinking(
 ) -> None:
     """Write all of it. `is_forced`: a tool must be called."""
     reasoning = request.reasoning or Reasoning()
-    if request.origin == "messages":
+    if request.origin is ORIGIN:
         _write_as_it_came(reasoning, body)
         _write_sampling(request, body, report, thinks=False)
         return
@@ -100,7 +102,8 @@ def _continues_unproven(request: Request) -> bool:
     last = next((turn for turn in reversed(request.turns) if turn.role == "assistant"), None)
     if last is None or not any(isinstance(part, ToolCall) for part in last.parts):
         return False
-    return not any(isinstance(part, Thinking) and part.signer == "messages" for part in last.parts)
+    thoughts = [part for part in last.parts if isinstance(part, Thinking)]
+    return not any(part.signer == MESSAGES.protocol for part in thoughts)
 
 
 def _write_sampling(
@@ -109,7 +112,7 @@ def _write_sampling(
     origin = request.origin
     temperature, top_p = request.temperature, request.top_p
     if temperature is not None:
-        if temperature > _TEMPERATURE_MAX and origin != "messages":
+        if temperature > _TEMPERATURE_MAX and origin is not ORIGIN:
             report.drop(spelled(origin, "temperature"))
             temperature = _TEMPERATURE_MAX
         if not thinks:
@@ -118,7 +121,7 @@ def _write_sampling(
             report.drop(spelled(origin, "temperature"))
     if top_p is not None:
         # Some models refuse the two together; a top_p of 1 takes nothing away.
-        is_idle = top_p == 1 and temperature is not None and origin != "messages"
+        is_idle = top_p == 1 and temperature is not None and origin is not ORIGIN
         if thinks and top_p < _THINKING_TOP_P_MIN:
             report.drop(spelled(origin, "top_p"))
         elif not is_idle:

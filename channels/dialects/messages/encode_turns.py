@@ -10,15 +10,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from channels.dialects.messages.origin import ORIGIN
 from channels.dialects.messages.sources import write_block
+from channels.families import MESSAGES
 from channels.json.text import arguments_object, object_in
 from channels.translation.field_names import spelled, spelled_media
 from channels.translation.identifiers import Limits
 from channels.translation.losses import Report
 from channels.translation.model import (
     Media,
+    Origin,
     Part,
-    Protocol,
     Refusal,
     Text,
     Thinking,
@@ -30,7 +32,6 @@ from channels.translation.sealed_signature import sealed
 from channels.translation.turns import unsayable
 from channels.translation.unsupported import report_extras
 
-_PLACES = {"chat": "messages.", "native": "contents.parts."}
 # What stands in for the user where a conversation begins with the model's words.
 _OPENING = "."
 
@@ -43,7 +44,7 @@ class TurnWriter:
     __slots__ = ("_has_system_turns", "_limits", "_origin", "_report")
 
     def __init__(
-        self, origin: Protocol, report: Report, limits: Limits, *, has_system_turns: bool
+        self, origin: Origin, report: Report, limits: Limits, *, has_system_turns: bool
     ) -> None:
         self._origin = origin
         self._report = report
@@ -51,7 +52,7 @@ class TurnWriter:
         self._has_system_turns = has_system_turns
 
     def __repr__(self) -> str:
-        return f"<TurnWriter from {self._origin}>"
+        return f"<TurnWriter from {self._origin.protocol}>"
 
     def write(
         self, system: Sequence[Text], turns: Iterable[Turn]
@@ -71,7 +72,7 @@ class TurnWriter:
                 elif blocks:
                     messages.append({"role": role, "content": blocks})
         blocks = [block for text in system if (block := self._text(text)) is not None]
-        if not messages and self._origin != "messages":
+        if not messages and self._origin is not ORIGIN:
             if not blocks:
                 raise unsayable(self._origin)
             # Instructions alone are no conversation here: they are what is asked.
@@ -84,7 +85,7 @@ class TurnWriter:
 
     def _open(self, messages: list[_Message]) -> None:
         """Mend the beginning and the end that the protocol refuses."""
-        if self._origin == "messages" or not messages:
+        if self._origin is ORIGIN or not messages:
             return
         if messages[0]["role"] == "assistant":
             self._report.drop(spelled(self._origin, "turn.role"))
@@ -97,7 +98,7 @@ class TurnWriter:
 
     def _must_say(self, turn: Turn) -> bool:
         """Whether the conversation is another one without this turn; instructions may be blank."""
-        return self._origin != "messages" and not all(map(_is_system, turn.parts))
+        return self._origin is not ORIGIN and not all(map(_is_system, turn.parts))
 
     def _write_turn(self, turn: Turn) -> list[tuple[str, list[dict[str, Any]]]]:
         """The messages of a turn: one, but for instructions in between."""
@@ -132,7 +133,7 @@ class TurnWriter:
             return self._thinking(part)
         if isinstance(part, Refusal):
             return self._text(Text(part.text))
-        block = write_block(part) if role == "user" or self._origin == "messages" else None
+        block = write_block(part) if role == "user" or self._origin is ORIGIN else None
         if block is None:
             self._report.drop(spelled_media(self._origin, part))
             return None
@@ -147,9 +148,9 @@ class TurnWriter:
 
     def _text(self, text: Text) -> dict[str, Any] | None:
         extras = self._extras(text.extras)
-        if not text.text.strip() and self._origin != "messages":
+        if not text.text.strip() and self._origin is not ORIGIN:
             if "cache_control" in extras:
-                self._report.drop(_PLACES.get(self._origin, "messages.") + "cache_control")
+                self._report.drop(self._origin.parts + "cache_control")
             return None
         return {"type": "text", "text": text.text, **extras}
 
@@ -181,26 +182,25 @@ class TurnWriter:
     def _thinking(self, part: Thinking) -> dict[str, Any] | None:
         """Thinking that this provider can check; as it came, when it came from this protocol."""
         signer = part.signer
-        if signer is None or (signer != "messages" and self._origin != "messages"):
+        if signer is None or (signer != MESSAGES.protocol and self._origin is not ORIGIN):
             self._report.drop(spelled(self._origin, "thinking"))
             return None
         if part.redacted:
-            data = sealed(part.redacted, signer, own="messages")
+            data = sealed(part.redacted, signer, own=MESSAGES.protocol)
             return {"type": "redacted_thinking", "data": data}
         if not part.signature:
             self._report.drop(spelled(self._origin, "thinking"))
             return None
-        signature = sealed(part.signature, signer, own="messages")
+        signature = sealed(part.signature, signer, own=MESSAGES.protocol)
         return {"type": "thinking", "thinking": part.text, "signature": signature}
 
     def _extras(self, extras: Mapping[str, Any]) -> Mapping[str, Any]:
         """Members of a block: all of this protocol's own, and others' marks for the cache."""
-        if self._origin == "messages" or not extras:
+        if self._origin is ORIGIN or not extras:
             return extras
-        place = _PLACES.get(self._origin, "messages.")
         report_extras(
             self._origin,
-            place,
+            self._origin.parts,
             {name: value for name, value in extras.items() if name != "cache_control"},
             self._report,
         )

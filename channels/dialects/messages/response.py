@@ -15,6 +15,7 @@ from channels.dialects.messages.blocks import BlockReader
 from channels.dialects.messages.finish import read_explanation, read_finish, write_finish
 from channels.dialects.messages.usage import UsageReader, write_usage
 from channels.errors import UpstreamMalformed
+from channels.families import MESSAGES
 from channels.json.lenient import raw_of
 from channels.json.text import arguments_object, dumps, read_json
 from channels.translation.media import markdown
@@ -99,9 +100,9 @@ def thinking_block(part: Thinking) -> dict[str, Any] | None:
     The client would send it back, and the provider refuses what it cannot check.
     """
     if part.redacted:
-        data = sealed(part.redacted, part.signer, own="messages")
+        data = sealed(part.redacted, part.signer, own=MESSAGES.protocol)
         return {"type": "redacted_thinking", "data": data}
     if not part.signature:
         return None
-    signature = sealed(part.signature, part.signer, own="messages")
+    signature = sealed(part.signature, part.signer, own=MESSAGES.protocol)
     return {"type": "thinking", "thinking": part.text, "signature": signature}

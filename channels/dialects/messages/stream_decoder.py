@@ -17,6 +17,7 @@ from channels.dialects.messages.blocks import arguments_of
 from channels.dialects.messages.finish import read_explanation, read_finish
 from channels.dialects.messages.stream_event import WireEvent, read_event, read_start
 from channels.dialects.messages.usage import UsageReader
+from channels.families import MESSAGES
 from channels.http.sse import SseEvent
 from channels.json.lenient import NOTHING, read_loosely, text_of
 from channels.json.text import read_json
@@ -137,7 +138,7 @@ class StreamDecoder:
         if kind == "thinking":
             return _thinking_of(block)
         if kind == "redacted_thinking" and (data := text_of(block.get("data"))):
-            data, signer = opened(data, own="messages")
+            data, signer = opened(data, own=MESSAGES.protocol)
             return [ThinkingDelta(redacted=data, signer=signer)]
         if kind == "tool_use":
             given = block.get("input")
@@ -181,7 +182,7 @@ def _closing(call: _Call) -> list[Event]:
 
 
 def _signed(text: str, signature: str) -> ThinkingDelta:
-    signature, signer = opened(signature, own="messages")
+    signature, signer = opened(signature, own=MESSAGES.protocol)
     return ThinkingDelta(text, signature=signature, signer=signer)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from channels.dialects.responses.encode_items import ItemWriter
 from channels.dialects.validate import unversioned
+from channels.families import CHAT
 from channels.registry import BUILTIN_TOOLS
 from channels.translation.field_names import spelled
 from channels.translation.identifiers import Limits
@@ -72,7 +73,7 @@ def encode_request(
         body["reasoning"] = {"effort": request.reasoning.effort}
     if request.format is not None:
         body["text"] = {"format": _format(request.format)}
-    if request.origin == "chat":
+    if request.origin.protocol == CHAT.protocol:
         carried |= _write_shared(request, body)
     report_members(request, report, carried=carried)
     return body
@@ -101,7 +102,7 @@ def _write_tools(request: Request, body: dict[str, Any], report: Report) -> set[
 
 def _builtin(request: Request) -> dict[str, list[dict[str, Any]]]:
     """The built-in tools of a chat request, by their names among its extras."""
-    if request.origin != "chat":
+    if request.origin.protocol != CHAT.protocol:
         return {}
     return {
         name: tools

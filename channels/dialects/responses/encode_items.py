@@ -10,14 +10,15 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
+from channels.families import RESPONSES
 from channels.translation.field_names import spelled
 from channels.translation.identifiers import Limits
 from channels.translation.losses import Report
 from channels.translation.media import data_uri, split_markdown
 from channels.translation.model import (
     Media,
+    Origin,
     Part,
-    Protocol,
     Refusal,
     Text,
     Thinking,
@@ -32,20 +33,22 @@ _BREAKPOINT = "prompt_cache_breakpoint"
 # The protocol wants a name for every inline file.
 _FILE_NAMES = {"application/pdf": "document.pdf"}
 
+_OWN = RESPONSES.protocol
+
 
 class ItemWriter:
     """Writes the items of one request, which came in the protocol `origin`."""
 
     __slots__ = ("_items", "_limits", "_origin", "_report")
 
-    def __init__(self, origin: Protocol, report: Report, limits: Limits) -> None:
+    def __init__(self, origin: Origin, report: Report, limits: Limits) -> None:
         self._origin = origin
         self._report = report
         self._limits = limits
         self._items: list[dict[str, Any]] = []
 
     def __repr__(self) -> str:
-        return f"<ItemWriter from {self._origin}, {len(self._items)} items>"
+        return f"<ItemWriter from {self._origin.protocol}, {len(self._items)} items>"
 
     def write(
         self, system: Sequence[Text], turns: Iterable[Turn]
@@ -99,7 +102,7 @@ class ItemWriter:
                 said.append({"type": "refusal", "refusal": part.text})
             elif isinstance(part, ToolCall):
                 calls.append(self._call(part))
-            elif isinstance(part, Thinking) and part.signer == "responses" and part.signature:
+            elif isinstance(part, Thinking) and part.signature and part.signer == _OWN:
                 self._items.append(_reasoning(part.text, part.signature))
             else:
                 self._lose(part)

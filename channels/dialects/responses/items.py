@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from channels.families import RESPONSES
 from channels.translation.identifiers import made_id
 from channels.translation.media import stated_type
 from channels.translation.model import (
@@ -242,7 +243,7 @@ class ItemReader:
         proof = item.get("encrypted_content")
         if isinstance(proof, str) and proof:
             self._whole.add(place)
-            events.append(ThinkingDelta(signature=proof, signer="responses"))
+            events.append(ThinkingDelta(signature=proof, signer=RESPONSES.protocol))
         return events
 
 

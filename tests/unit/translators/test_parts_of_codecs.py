@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from channels.dialects.chat.origin import ORIGIN as CHAT
 from channels.dialects.chat.strict_schema import fits_strict
+from channels.dialects.gemini.origin import ORIGIN as GEMINI
+from channels.dialects.messages.origin import ORIGIN as MESSAGES
 from channels.errors import InvalidRequest
 from channels.json.text import arguments_object, dumps, object_in, read_json
 from channels.translation.failures import OTHER, RATE_LIMITED, failure_named
@@ -57,15 +60,15 @@ def test_very_many_names_are_counted() -> None:
 def test_neutral_and_null_members_lose_nothing() -> None:
     report = Report()
     extras: dict[str, Any] = {"store": False, "logprobs": None, "top_logprobs": 2, "x": 0}
-    report_members(Request(origin="chat", extras=extras), report, carried=["x"])
+    report_members(Request(origin=CHAT, extras=extras), report, carried=["x"])
     assert report.dropped == ["top_logprobs"]
 
 
 def test_canonical_fields_are_spelled_as_the_client_does() -> None:
-    assert spelled("chat", "count") == "n"
-    assert spelled("messages", "stop") == "stop_sequences"
-    assert spelled("native", "temperature") == "generationConfig.temperature"
-    assert spelled("chat", "temperature") == "temperature"
+    assert spelled(CHAT, "count") == "n"
+    assert spelled(MESSAGES, "stop") == "stop_sequences"
+    assert spelled(GEMINI, "temperature") == "generationConfig.temperature"
+    assert spelled(CHAT, "temperature") == "temperature"
 
 
 # --- Names and ids ---
