@@ -1,6 +1,6 @@
 """The public application: every route on one page.
 
-What an endpoint does is in its room; what stands before all of them is in `gw/web`. A path that is
+What an endpoint does is in its room; what stands before all of them is in `gw/http`. A path that is
 not here is 404 `not_found`, so `/v1/dashboard/billing/credit_grants` needs no line (spec: Balance).
 """
 
@@ -10,22 +10,22 @@ from typing import Any
 
 from tornado.web import RequestHandler
 
-from gw.balance.handlers import BalanceHandler, SubscriptionHandler, UsageHandler
+from gw.api.balance.handlers import BalanceHandler, SubscriptionHandler, UsageHandler
+from gw.api.catalog.catalog import PublicCatalog
+from gw.api.catalog.handlers import ModelsHandler, PublicCatalogHandler
+from gw.api.chat.completions import ChatCompletionsHandler
+from gw.api.chat.messages import MessagesHandler
+from gw.api.chat.native import NativeHandler
+from gw.api.chat.responses import ResponsesHandler
+from gw.api.embeddings.handlers import EmbeddingsHandler
+from gw.api.images.handlers import ImagesHandler
+from gw.api.logs.detail import LogDetailHandler
+from gw.api.logs.handlers import LogListHandler, SummaryHandler
+from gw.api.logs.services import LogServices
+from gw.api.services import Services
 from gw.calls.conversation import Conversation
 from gw.calls.sync_media import SyncMedia
-from gw.catalog.catalog import PublicCatalog
-from gw.catalog.handlers import ModelsHandler, PublicCatalogHandler
-from gw.chat.completions import ChatCompletionsHandler
-from gw.chat.messages import MessagesHandler
-from gw.chat.native import NativeHandler
-from gw.chat.responses import ResponsesHandler
-from gw.embeddings.handlers import EmbeddingsHandler
-from gw.images.handlers import ImagesHandler
-from gw.logs.detail import LogDetailHandler
-from gw.logs.handlers import LogListHandler, SummaryHandler
-from gw.logs.services import LogServices
-from gw.web.application import GatewayApplication
-from gw.web.services import Services
+from gw.http.application import GatewayApplication
 
 Route = tuple[str, type[RequestHandler]] | tuple[str, type[RequestHandler], dict[str, Any]]
 

@@ -8,7 +8,7 @@ from actors.clock import Clock
 from actors.wallet.messages import CallFacts, Outcome
 from actors.wallet.wallets import Wallets
 from channels.registry import Registry
-from gw.web.services import Refusal
+from gw.api.services import Refusal
 from metrics.masks import redact
 from metrics.prometheus import Metrics
 

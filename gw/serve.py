@@ -36,6 +36,12 @@ from actors.wallet.writer import LedgerWriter
 from channels.http.client import HttpWire
 from channels.offload.pool import OffloadPool
 from gw.allocator import QuietTimes
+from gw.api.delay import DelayWatch
+from gw.api.logs.cursor import CursorSeal
+from gw.api.logs.services import LogServices
+from gw.api.logs.summary_cache import SummaryCache
+from gw.api.overload import Overload
+from gw.api.services import Services
 from gw.app import make_application
 from gw.calls.billing import Billing
 from gw.calls.conversation import Conversation
@@ -44,6 +50,11 @@ from gw.calls.sync_media import SyncMedia
 from gw.config.certificate import renew, server_context
 from gw.config.config import Config
 from gw.current import Current
+from gw.http.admin import make_admin_application
+from gw.http.body import BodyBudget
+from gw.http.drain import InFlight
+from gw.http.listener import Listener
+from gw.http.server import Server
 from gw.idempotency.guard import IdempotencyGuard
 from gw.idempotency.store import ExpiredKeys, IdempotencyStore
 from gw.ids import new_call_id
@@ -51,20 +62,9 @@ from gw.keys.cache import KeyCache
 from gw.keys.issue import check_secret
 from gw.keys.last_use import LastUse
 from gw.keys.secret import KeyHasher, KeySealer, Secret, load_secret
-from gw.logs.cursor import CursorSeal
-from gw.logs.services import LogServices
-from gw.logs.summary_cache import SummaryCache
 from gw.refusals import RefusalRows
 from gw.shared_limits import make_shared_limits
 from gw.shutdown import Shutdown
-from gw.web.admin import make_admin_application
-from gw.web.body import BodyBudget
-from gw.web.delay import DelayWatch
-from gw.web.drain import InFlight
-from gw.web.front import FrontListener
-from gw.web.listener import Listener
-from gw.web.overload import Overload
-from gw.web.services import Services
 from metrics.logs import EventLog, set_level
 from metrics.loop_lag import LoopLag
 from metrics.prometheus import Metrics
@@ -124,7 +124,7 @@ class Gateway:
         self._neighbours: Neighbours
         self._heartbeat: Heartbeat
         self._tls: ssl.SSLContext | None
-        self._public: FrontListener
+        self._public: Server
         self._admin: Listener
 
     def __repr__(self) -> str:
@@ -408,7 +408,7 @@ class Gateway:
         )
         self._admin = Listener(admin, config.admin_listen)
         self._tls = server_context(config)
-        self._public = FrontListener(
+        self._public = Server(
             application, config.listen, tls=self._tls, shares_port=self._shares_port
         )
         for listener in (self._admin, self._public):

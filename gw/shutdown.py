@@ -14,9 +14,10 @@ from actors.heartbeat import Heartbeat
 from actors.store.database import StoreUnavailable
 from actors.supervisor import Supervisor
 from actors.wallet.writer import LedgerWriter
+from gw.http.drain import InFlight
+from gw.http.flow_control import LAST_CALL_SECONDS
+from gw.http.server import Server
 from gw.keys.last_use import LastUse
-from gw.web.drain import InFlight
-from gw.web.front import LAST_CALL_SECONDS, FrontListener
 from metrics.logs import EventLog
 
 # How long a stopping gateway waits for a database that is away before it leaves the rest of the
@@ -29,7 +30,7 @@ class Shutdown:
     """What takes part in the end of a gateway."""
 
     in_flight: InFlight
-    public: FrontListener
+    public: Server
     writer: LedgerWriter
     heartbeat: Heartbeat
     last_use: LastUse

@@ -1,7 +1,7 @@
 """The cost of a call once more, from what its row keeps: count times price, line by line.
 
 Deliberately by another way than `pricing.py`, which compiles prices into integers: exact fractions
-of the decimals as stated, so that one proves the other. Pure; reading rows is `gw/logs`.
+of the decimals as stated, so that one proves the other. Pure; reading rows is `gw/api/logs`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a call's row keeps beside its columns: what was decided and why, for its receipt.
 
 Gathered while the call runs and written with its settlement (`call_logs.detail`). Channels are kept
-by name for operators; what a client is shown of it is `gw/logs`. Names are short and what goes
+by name for operators; what a client is shown of it is `gw/api/logs`. Names are short and what goes
 without saying is left out, because every call has one:
 
     request        what was asked, without the conversation     {name: text}

@@ -1,7 +1,7 @@
 """`gw matrix`: which protocol reaches which model with this configuration, and how.
 
 Nothing is opened or asked: the answer is the file's (spec: Protocol compatibility). The matrix is
-`gw/catalog/matrix.py`; this lays it out.
+`gw/api/catalog/matrix.py`; this lays it out.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from channels.families import CHAT_PROTOCOLS, PUBLIC_NAMES
 from channels.registry import BUILTIN_TOOLS
-from gw.catalog.matrix import Cell, Row, compatibility
+from gw.api.catalog.matrix import Cell, Row, compatibility
 from gw.cli.arguments import add_command
 from gw.cli.context import read_config
 from gw.cli.output import Answer, sheet, table

@@ -25,13 +25,13 @@ from gw.config.certificate import server_context
 from gw.config.config import Address, Config
 from gw.config.faults import ConfigFaults
 from gw.config.load import load_text, read_text
+from gw.http.admin import make_admin_application
+from gw.http.listener import Listener, bind
 from gw.ids import new_call_id
 from gw.processes.fleet import Fleet
 from gw.processes.merge import END, merged
 from gw.processes.worker import Worker
 from gw.run import EXIT_FAILED, EXIT_OK, EXIT_UNSETTLED, log_cautions, log_reload
-from gw.web.admin import make_admin_application
-from gw.web.listener import Listener, bind
 from metrics.fleet import FleetMetrics
 from metrics.logs import EventLog, set_level, write_line
 

@@ -25,7 +25,7 @@ from tests.support.folders import temporary_folder
 from tests.support.house import House, house
 from tests.support.postgres import running_postgres
 
-# As `gw/web/front/connection.py` has it; the attack is also run on trees that have it not.
+# As `gw/http/connection.py` has it; the attack is also run on trees that have it not.
 CONNECTION_BYTES_MAX = 256 * 1024
 # What the interpreter and the allocator need beside what is held: arenas and free lists.
 SLACK = 1.5

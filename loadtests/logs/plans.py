@@ -10,11 +10,11 @@ from typing import Any, cast
 from tornado.escape import parse_qs_bytes
 
 from actors.store.database import Database
-from gw.logs.cursor import Cursor, CursorSeal, Place
-from gw.logs.list_query import ListQuery, read_list_query
-from gw.logs.pages import read_page
-from gw.logs.summary import read_summary_query, read_sums
-from gw.logs.visibility import Scope, Visibility
+from gw.api.logs.cursor import Cursor, CursorSeal, Place
+from gw.api.logs.list_query import ListQuery, read_list_query
+from gw.api.logs.pages import read_page
+from gw.api.logs.summary import read_summary_query, read_sums
+from gw.api.logs.visibility import Scope, Visibility
 
 ROUNDS = 3
 SEAL = CursorSeal(b"of no use to anybody else")

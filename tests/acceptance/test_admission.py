@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gw.web.checks import OUT_OF_FUNDS
+from gw.api.checks import OUT_OF_FUNDS
 from tests.support.aio import run
 from tests.support.client import CHAT, HELLO, Reply, chat_body
 from tests.support.house import House, house

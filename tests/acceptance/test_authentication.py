@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from gw.api.checks import MISSING_KEY, QUERY_KEY
 from gw.keys.principal import MESSAGES
-from gw.web.checks import MISSING_KEY, QUERY_KEY
 from tests.acceptance.common import MODELS
 from tests.support.client import CHAT, Client, Reply, chat_body
 from tests.support.house import House

@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from actors.store.database import Database
-from gw.logs import pages
-from gw.logs.cursor import Cursor, CursorSeal, Place
-from gw.logs.list_query import ListQuery, read_list_query
-from gw.logs.pages import read_page
+from gw.api.logs import pages
+from gw.api.logs.cursor import Cursor, CursorSeal, Place
+from gw.api.logs.list_query import ListQuery, read_list_query
+from gw.api.logs.pages import read_page
 from tests.integration.logs.model import expected, see
 from tests.integration.logs.strategies import list_queries, row_lists
 from tests.integration.logs.table import NOW, START, Table, fill

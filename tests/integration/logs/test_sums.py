@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tornado.escape import parse_qs_bytes
 
-from gw.logs.summary import SummaryQuery, read_summary_query, read_sums, show_summary
+from gw.api.logs.summary import SummaryQuery, read_summary_query, read_sums, show_summary
 from tests.integration.logs.model import see, window_of
 from tests.integration.logs.strategies import row_lists, windows
 from tests.integration.logs.table import NOW, Table, fill

@@ -7,14 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import ujson
-from tornado.httpclient import AsyncHTTPClient
-from tornado.web import Application
 
 from actors.wallet.ledger import Spending
+from gw.api import settled
 from gw.errors.unexpected import STORE_MESSAGE
-from gw.web import settled
-from tests.unit.web.fakes import KEY, World, make_principal
+from tests.support.aio import eventually
+from tests.unit.api.fakes import KEY, World, make_principal
+from tests.unit.http.wire import request, served
 
 BALANCE = "/v1/key/balance"
 PATHS = (
@@ -31,27 +30,20 @@ def world() -> World:
     return World()
 
 
-@pytest.fixture
-def app(world: World) -> Application:
-    return world.application()
+async def get(world: World, target: str) -> tuple[int, Any]:
+    async with served(world.application()) as address:
+        answer = await address.ask(request("GET", target))
+        return answer.status, answer.json()
 
 
-async def get(client: AsyncHTTPClient, url: str) -> tuple[int, Any]:
-    response = await client.fetch(url, headers={"x-api-key": KEY}, raise_error=False)
-    return response.code, ujson.loads(response.body)
-
-
-@pytest.mark.gen_test
 @pytest.mark.parametrize("path", PATHS)
-async def test_an_empty_and_fully_limited_account_is_answered(
-    http_client: AsyncHTTPClient, base_url: str, world: World, path: str
-) -> None:
+async def test_an_empty_and_fully_limited_account_is_answered(world: World, path: str) -> None:
     world.money.available_nano_usd = 0
     world.money.figures = Spending(
         balance_nano_usd=-7, held_nano_usd=0, key_spent_nano_usd=0, key_held_nano_usd=0
     )
     world.keys.known[KEY] = make_principal(rpm_limit=0, concurrency_limit=0)
-    code, body = await get(http_client, base_url + path)
+    code, body = await get(world, path)
     assert code == 200
     amounts = {name: value for name, value in body.items() if "usd" in name or "usage" in name}
     assert set(map(float, amounts.values())) == {0.0}
@@ -59,19 +51,15 @@ async def test_an_empty_and_fully_limited_account_is_answered(
     assert world.refusals == []
 
 
-@pytest.mark.gen_test
-async def test_both_mounts_say_the_same(http_client: AsyncHTTPClient, base_url: str) -> None:
+async def test_both_mounts_say_the_same(world: World) -> None:
     for name in ("subscription", "usage"):
         path = f"/dashboard/billing/{name}"
         query = "?start_date=2026-01-01&end_date=nonsense"
-        plain = await get(http_client, base_url + path)
-        assert plain == await get(http_client, f"{base_url}/v1{path}{query}")
+        plain = await get(world, path)
+        assert plain == await get(world, f"/v1{path}{query}")
 
 
-@pytest.mark.gen_test
-async def test_a_cap_and_an_expiry_are_shown(
-    http_client: AsyncHTTPClient, base_url: str, world: World
-) -> None:
+async def test_a_cap_and_an_expiry_are_shown(world: World) -> None:
     world.keys.known[KEY] = make_principal(spend_cap_nano_usd=2 * 10**9, expires_at=1_900_000_000.0)
     world.money.figures = Spending(
         balance_nano_usd=5 * 10**9,
@@ -79,7 +67,7 @@ async def test_a_cap_and_an_expiry_are_shown(
         key_spent_nano_usd=500_000_000,
         key_held_nano_usd=0,
     )
-    assert await get(http_client, base_url + BALANCE) == (
+    assert await get(world, BALANCE) == (
         200,
         {
             "object": "key.balance",
@@ -91,27 +79,20 @@ async def test_a_cap_and_an_expiry_are_shown(
     )
 
 
-@pytest.mark.gen_test
-async def test_settlements_on_their_way_are_waited_for(
-    http_client: AsyncHTTPClient, base_url: str, world: World
-) -> None:
+async def test_settlements_on_their_way_are_waited_for(world: World) -> None:
     world.money.lag = asyncio.Event()
     world.money.after_lag = Spending(
         balance_nano_usd=10**9, held_nano_usd=0, key_spent_nano_usd=4 * 10**9, key_held_nano_usd=0
     )
-    asking = asyncio.ensure_future(get(http_client, base_url + BALANCE))
-    while "settled" not in world.money.asked:
-        await asyncio.sleep(0.001)
+    asking = asyncio.ensure_future(get(world, BALANCE))
+    await eventually(lambda: "settled" in world.money.asked)
     world.money.lag.set()
     _, body = await asking
     assert (body["remaining_usd"], body["used_usd"]) == ("1", "4")
     assert world.money.asked == ["settled", "spending"]
 
 
-@pytest.mark.gen_test
 async def test_a_ledger_that_does_not_settle_is_a_clear_error(
-    http_client: AsyncHTTPClient,
-    base_url: str,
     world: World,
     monkeypatch: pytest.MonkeyPatch,
     expect_log: Callable[..., None],
@@ -119,25 +100,21 @@ async def test_a_ledger_that_does_not_settle_is_a_clear_error(
     expect_log("request_failed")
     monkeypatch.setattr(settled, "SETTLE_SECONDS", 0.01)
     world.money.lag = asyncio.Event()
-    code, body = await get(http_client, base_url + BALANCE)
+    code, body = await get(world, BALANCE)
     assert (code, body["error"]["code"]) == (503, "no_channel_available")
     assert body["error"]["message"] == STORE_MESSAGE
 
 
-@pytest.mark.gen_test
 async def test_a_database_that_is_away_is_a_clear_error(
-    http_client: AsyncHTTPClient, base_url: str, world: World, expect_log: Callable[..., None]
+    world: World, expect_log: Callable[..., None]
 ) -> None:
     expect_log("request_failed")
     world.money.is_down = True
-    code, body = await get(http_client, base_url + BALANCE)
+    code, body = await get(world, BALANCE)
     assert (code, body["error"]["message"]) == (503, STORE_MESSAGE)
 
 
-@pytest.mark.gen_test
-async def test_an_agent_key_has_no_balance_to_read(
-    http_client: AsyncHTTPClient, base_url: str, world: World
-) -> None:
+async def test_an_agent_key_has_no_balance_to_read(world: World) -> None:
     world.keys.known[KEY] = make_principal(kind="agent", agent_id="agent_1")
-    code, body = await get(http_client, base_url + BALANCE)
+    code, body = await get(world, BALANCE)
     assert (code, body["error"]["code"]) == (403, "permission_denied")

@@ -15,10 +15,10 @@ from channels.errors import ErrorReported
 from channels.http.interfaces import UpstreamRequest
 from channels.translation.paths import TRANSLATIONS, translation_between
 from channels.translation.session import TranslatedCall
+from gw.api.chat.native import ArrayStream
 from gw.calls.blocks import EventBlocks
 from gw.calls.call import Framing, SseFraming
 from gw.calls.speech import Speech, TranslatedFraming
-from gw.chat.native import ArrayStream
 
 BROKEN = "It broke off."
 REQUEST = UpstreamRequest("POST", "http://upstream.example/", (), b"")

@@ -13,9 +13,9 @@ from channels.errors import UpstreamCut
 from channels.http.interfaces import UpstreamRequest
 from channels.translation.paths import TRANSLATIONS, translation_between
 from channels.translation.session import TranslatedCall
+from gw.api.chat.native import ArrayStream
 from gw.calls.call import Framing, SseFraming
 from gw.calls.speech import Speech
-from gw.chat.native import ArrayStream
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import Script, answer
 from tests.unit.calls.relaying import ASKED

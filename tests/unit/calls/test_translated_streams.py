@@ -18,9 +18,9 @@ from channels.http.interfaces import UpstreamRequest
 from channels.http.sse import SseEvent, SseSplitter
 from channels.translation.paths import TRANSLATIONS, Translation
 from channels.translation.session import TranslatedCall
+from gw.api.chat.native import ArrayStream
 from gw.calls.call import Framing, SseFraming
 from gw.calls.speech import Speech
-from gw.chat.native import ArrayStream
 from tests.support.aio import run
 from tests.unit.calls.fake_wire import answer
 from tests.unit.calls.world import Told, world

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.aio import run
-from tests.unit.web.fakes import World
-from tests.unit.web.wire import Answer, request, served
+from tests.unit.api.fakes import World
+from tests.unit.http.wire import Answer, request, served
 
 
 def ask(world: World, body: bytes, *headers: str) -> Answer:

@@ -16,7 +16,7 @@ from gw.idempotency.guard import IdempotencyGuard
 from gw.idempotency.store import KeptAnswer
 from gw.idempotency.submission import Submission
 from tests.support.aio import run
-from tests.unit.web.fakes import FakeKeptAnswers, FakeMetrics
+from tests.unit.api.fakes import FakeKeptAnswers, FakeMetrics
 
 KEPT = KeptAnswer(
     UUID(int=7),

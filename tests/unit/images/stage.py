@@ -19,9 +19,9 @@ from channels.dialects import images
 from channels.dialects.images import address as adapter
 from channels.http.interfaces import UpstreamRequest
 from channels.registry import ChannelSpec, HealthSpec, PriceSpec
+from gw.api.images.bill import ImageBill
 from gw.calls.media import MediaCall
 from gw.idempotency.submission import Submission
-from gw.images.bill import ImageBill
 from metrics.spans import UNSAMPLED
 from tests.support.specs import make_channel, make_model
 from tests.unit.calls.fake_wire import Script

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.logs.cover import Piece, cover
-from gw.logs.window import Window
+from gw.api.logs.cover import Piece, cover
+from gw.api.logs.window import Window
 
 DAY = datetime(2026, 11, 10, tzinfo=UTC)
 NOW = DAY + timedelta(days=3, hours=9, minutes=50)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from gw.api.logs.handler import LogsHandler
 from gw.errors.render import dumps
 from gw.errors.table import INVALID_REQUEST, GatewayError
-from gw.logs.handler import LogsHandler
-from gw.web.application import GatewayApplication
+from gw.http.application import GatewayApplication
 from tests.support.aio import run
-from tests.unit.web.fakes import KEY, World, make_principal
-from tests.unit.web.wire import Answer, request, served
+from tests.unit.api.fakes import KEY, World, make_principal
+from tests.unit.http.wire import Answer, request, served
 
 OTHER_KEY = "sk-platform-" + "b" * 64
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gw.logs import summary_cache
-from gw.logs.summary_cache import SummaryCache
+from gw.api.logs import summary_cache
+from gw.api.logs.summary_cache import SummaryCache
 from tests.support.aio import run
 from tests.support.clock import FakeClock
 

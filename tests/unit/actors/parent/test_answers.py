@@ -14,7 +14,7 @@ from actors.parent.answers import SharedAnswers
 from actors.parent.link import ParentLink, ParentUnavailable
 from actors.parent.messages import ANSWER_BYTES_MAX
 from actors.parent.server import ParentServer
-from gw.logs.summary_cache import SummaryCache
+from gw.api.logs.summary_cache import SummaryCache
 from tests.support.aio import eventually
 from tests.support.clock import FakeClock
 

@@ -1,0 +1,76 @@
+"""POST /v1/messages (spec: Chat, messages protocol; contract §5: version header)."""
+
+from __future__ import annotations
+
+from channels import families
+from channels.dialects import messages
+from channels.dialects.dialect import MESSAGES
+from channels.dialects.messages import address as adapter
+from gw.api.chat.handler import ConversationHandler, NativeSpeech
+from gw.errors.table import INVALID_REQUEST, GatewayError
+
+# The specification's role-named header, and the name that official client libraries send.
+VERSION_HEADERS = ("messages-api-version", "anthropic-version")
+# Names of features that the client wants to try, which mean something to this protocol's channels.
+BETA_HEADER = "anthropic-beta"
+BETA_CHARACTERS_MAX = 2048
+
+
+class MessagesHandler(ConversationHandler):
+    """The messages protocol."""
+
+    shape = families.MESSAGES.error_shape
+    route = "messages"
+    protocol = families.MESSAGES.protocol
+    dialect = MESSAGES
+
+    async def on_post(self) -> None:
+        version = self._version()
+        self.own_headers = self._betas()
+        if self.is_light():
+            request = self.read(lambda: messages.read_request(self.body))
+        else:
+            request = await self.read_elsewhere()
+
+        native = NativeSpeech(
+            write=messages.upstream_body,
+            options=lambda candidate, channel, model: {"upstream_model": candidate.upstream_model},
+            address=lambda candidate, channel, body: adapter.request(
+                channel, body, version=version, extra_headers=self.own_headers
+            ),
+        )
+        await self.converse(request, native)
+
+    def _version(self) -> str:
+        """The client's version of the protocol; a missing one is the first there was."""
+        for name in VERSION_HEADERS:
+            version = self.request.headers.get(name, "").strip()
+            if version:
+                break
+        else:
+            return messages.VERSION
+        accepted: tuple[str, ...] = self.settings["messages_versions"]
+        if version not in accepted:
+            raise GatewayError(
+                INVALID_REQUEST,
+                f"{name}: this version is not supported; use one of {', '.join(accepted)}.",
+                param=name,
+            )
+        return version
+
+    def _betas(self) -> tuple[tuple[str, str], ...]:
+        """The one header of the client's that goes to a channel beside the version; often none.
+
+        Raises GatewayError for a value that is no list of names.
+        """
+        value = self.request.headers.get(BETA_HEADER, "").strip()
+        if not value:
+            return ()
+        if len(value) > BETA_CHARACTERS_MAX or not (value.isascii() and value.isprintable()):
+            raise GatewayError(
+                INVALID_REQUEST,
+                f"{BETA_HEADER}: expected names with commas between them, "
+                f"{BETA_CHARACTERS_MAX} characters at most.",
+                param=BETA_HEADER,
+            )
+        return ((BETA_HEADER, value),)

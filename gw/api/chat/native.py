@@ -1,0 +1,73 @@
+"""POST /v1beta/models/{model}:generateContent and :streamGenerateContent (spec: native-content).
+
+A stream is server-sent events with `alt=sse` and one JSON array without it (contract §5); the
+upstream is asked for events either way.
+"""
+
+from __future__ import annotations
+
+from channels import families
+from channels.dialects import gemini as native
+from channels.dialects.dialect import NATIVE
+from channels.dialects.gemini import address as adapter
+from channels.dialects.validate import is_repeatable
+from channels.http.sse import SseEvent
+from gw.api.chat.handler import ConversationHandler, NativeSpeech
+
+STREAM = "streamGenerateContent"
+
+
+class NativeHandler(ConversationHandler):
+    """The native-content protocol."""
+
+    shape = families.GEMINI.error_shape
+    route = "native"
+    protocol = families.GEMINI.protocol
+    dialect = NATIVE
+
+    def named_model(self) -> str | None:
+        named: str = self.path_args[0]
+        return self.model_name or (named if is_repeatable(named) else None)
+
+    async def on_post(self, model_id: str, verb: str) -> None:
+        is_stream = verb == STREAM
+        path = {"model": model_id, "stream": is_stream}
+        if self.is_light():
+            request = self.read(
+                lambda: native.read_request(self.body, model=model_id, stream=is_stream)
+            )
+        else:
+            request = await self.read_elsewhere(**path)
+
+        speech = NativeSpeech(
+            write=native.upstream_body,
+            options=lambda candidate, channel, model: {
+                "upstream_model": candidate.upstream_model,
+                "default_max_tokens": model.max_output_tokens,
+            },
+            address=lambda candidate, channel, body: adapter.request(
+                channel, body, upstream_model=candidate.upstream_model, stream=is_stream
+            ),
+            path=path,
+        )
+        is_sse = self.get_query_argument("alt", "") == "sse"
+        await self.converse(request, speech, framing=None if is_sse else ArrayStream())
+
+
+class ArrayStream:
+    """A stream as the elements of one JSON array; an array left open was cut."""
+
+    content_type = native.CONTENT_TYPE
+    keeps_events = False
+
+    def __init__(self) -> None:
+        self._framing = native.ArrayFraming()
+
+    def event(self, event: SseEvent) -> bytes:
+        return b"" if event.data is None else self._framing.element(event.data)
+
+    def end(self) -> bytes:
+        return self._framing.end()
+
+    def broken(self, message: str) -> bytes:
+        return b""

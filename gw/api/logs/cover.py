@@ -1,0 +1,60 @@
+"""Covers a window with as few sums and rows as it takes: whole days, whole hours, then single rows.
+
+Each end of the window is moved to the nearest edge of a day, from there back to the nearest edge of
+an hour, and from there to itself. A step outwards is taken away again, so that no more than half a
+day of hours and half an hour of rows is read at either end. Pure; instants are UTC.
+
+    |  day  |  day  |  day  |      end at d+19:50:  + days up to d+1
+                  ▲ end            − hours 20:00…24:00 of d,  − rows 19:50…20:00
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from gw.api.logs.instants import EPOCH
+from gw.api.logs.window import Window
+
+DAY_HOURS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A stretch of sums of so many hours, or of rows (0), to be added (1) or taken away (-1)."""
+
+    hours: int
+    start: datetime
+    end: datetime
+    sign: int
+
+
+def cover(window: Window, now: datetime) -> list[Piece]:
+    """The pieces that make up a window; those of no length are left out.
+
+    What lies behind `now` has no rows yet, so a step into it costs nothing.
+    """
+    days = [_nearest(edge, DAY_HOURS, now) for edge in (window.start, window.end)]
+    pieces = list(_stretch(DAY_HOURS, *days, sign=1))
+    for edge, day, sign in ((window.start, days[0], 1), (window.end, days[1], -1)):
+        hour = _nearest(edge, 1, now)
+        pieces += _stretch(1, hour, day, sign=sign)
+        pieces += _stretch(0, edge, hour, sign=sign)
+    return pieces
+
+
+def _stretch(hours: int, start: datetime, end: datetime, *, sign: int) -> Iterator[Piece]:
+    """From one instant to another, backwards with the sign turned."""
+    if start < end:
+        yield Piece(hours, start, end, sign)
+    elif end < start:
+        yield Piece(hours, end, start, -sign)
+
+
+def _nearest(instant: datetime, hours: int, now: datetime) -> datetime:
+    """The edge of a bucket with the least between it and the instant."""
+    width = timedelta(hours=hours)
+    floor = instant - (instant - EPOCH) % width
+    behind, ahead = instant - floor, min(floor + width, max(instant, now)) - instant
+    return floor if behind <= ahead else floor + width

@@ -1,0 +1,99 @@
+"""The cursor: where the next page begins, sealed so that only we can write one.
+
+It carries the window of the first page, the order and the last row shown. Its seal covers the
+visibility it was made under, so another key's cursor, or one of another scope, opens nothing; what
+is visible is decided afresh for each page all the same.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import struct
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from gw.api.logs.instants import of_microseconds, to_microseconds
+from gw.api.logs.visibility import Visibility
+from gw.api.logs.window import Window
+
+Order = Literal["desc", "asc"]
+
+_VERSION = 1
+_LAYOUT = struct.Struct(">BBqqqq")  # version, order, window, the last row's instant and id
+_SEAL_BYTES = 16
+_TEXT_CHARACTERS = -(-4 * (_LAYOUT.size + _SEAL_BYTES) // 3)
+_ORDERS: tuple[Order, Order] = ("desc", "asc")
+
+
+class BadCursor(ValueError):
+    """A text that is no cursor of ours, or not of this visibility."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A row's place among all: by its instant, then by its id."""
+
+    created_at: datetime
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Go on after `place`, in this order, within this window."""
+
+    window: Window
+    order: Order
+    place: Place
+
+
+class CursorSeal:
+    """Writes and reads cursors under one secret key of 32 bytes, the same in every process."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def __repr__(self) -> str:
+        return "<CursorSeal>"
+
+    def write(self, cursor: Cursor, visibility: Visibility) -> str:
+        """The opaque text of a cursor."""
+        body = _LAYOUT.pack(
+            _VERSION,
+            _ORDERS.index(cursor.order),
+            to_microseconds(cursor.window.start),
+            to_microseconds(cursor.window.end),
+            to_microseconds(cursor.place.created_at),
+            cursor.place.id,
+        )
+        sealed = body + self._seal(body, visibility)
+        return _text(sealed)
+
+    def read(self, text: str, visibility: Visibility) -> Cursor:
+        """The cursor of a text. Raises BadCursor."""
+        if len(text) != _TEXT_CHARACTERS or not text.isascii():
+            raise BadCursor
+        try:
+            sealed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        except binascii.Error:
+            raise BadCursor from None
+        if _text(sealed) != text:
+            raise BadCursor  # its last character has bits to spare, which the seal does not cover
+        body, seal = sealed[: _LAYOUT.size], sealed[_LAYOUT.size :]
+        if not hmac.compare_digest(seal, self._seal(body, visibility)):
+            raise BadCursor
+        version, order, start, end, at, row_id = _LAYOUT.unpack(body)
+        if version != _VERSION:
+            raise BadCursor
+        window = Window(of_microseconds(start), of_microseconds(end))
+        return Cursor(window, _ORDERS[order], Place(of_microseconds(at), row_id))
+
+    def _seal(self, body: bytes, visibility: Visibility) -> bytes:
+        whose = f"{visibility.scope}\0{visibility.account_id}\0{visibility.key_id or ''}\0"
+        return hmac.digest(self._key, whose.encode() + body, "sha256")[:_SEAL_BYTES]
+
+
+def _text(sealed: bytes) -> str:
+    return base64.urlsafe_b64encode(sealed).decode().rstrip("=")

@@ -1,0 +1,80 @@
+"""What the three endpoints of the call log share: their rate, told on every answer, and no agents.
+
+Free at any balance and outside the account's limits (contract §5); a use of the key like any other.
+A request counts as soon as its key is good, whatever becomes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import cast
+
+from actors.limits.standing import Standing
+from gw.api import checks
+from gw.api.base import BaseHandler
+from gw.api.logs.services import LogServices
+from gw.api.logs.visibility import Scope, Visibility, of_scope
+from gw.errors.table import LOGS_RATE_LIMITED, PERMISSION_DENIED, GatewayError
+
+REQUESTS_PER_MINUTE = 60
+
+
+class LogsHandler(BaseHandler):
+    """One request to the call log: 401, then 429, then 403 for an agent key."""
+
+    # Refused below all the same, once the rate is known that its answer tells.
+    agent_keys_allowed = True
+
+    _rate_headers: Mapping[str, str] = MappingProxyType({})
+
+    @property
+    def logs(self) -> LogServices:
+        return cast(LogServices, self.settings["logs"])
+
+    def visibility(self, scope: Scope) -> Visibility:
+        """What the key sees in this scope; 403 when it is closed to it."""
+        visibility = of_scope(self.principal, scope)
+        if visibility is None:
+            raise GatewayError(
+                PERMISSION_DENIED,
+                "This key may read its own calls only (`scope=key`). A console key reads the whole"
+                " account's when its account-wide log access is switched on.",
+            )
+        return visibility
+
+    def check_at_once(self) -> bool:
+        return False  # the rate comes between the checks that all endpoints share
+
+    async def check(self) -> None:
+        await super().check()
+        name = f"logs:{self.principal.key_id}"
+        standing = await self.logs.rates.take(name, REQUESTS_PER_MINUTE)
+        self._rate_headers = rate_headers(standing)
+        self._set_rate_headers()
+        if standing.refused is not None:
+            wait_seconds = standing.retry_after_seconds
+            raise GatewayError(
+                LOGS_RATE_LIMITED,
+                f"This key has made {REQUESTS_PER_MINUTE} requests to the call logs within a"
+                f" minute. Try again in {wait_seconds} s.",
+                headers={"Retry-After": str(wait_seconds)},
+            )
+        checks.require_agent_allowed(self.principal, agent_keys_allowed=False)
+
+    def set_default_headers(self) -> None:
+        super().set_default_headers()  # an error clears the headers and comes through here
+        self._set_rate_headers()
+
+    def _set_rate_headers(self) -> None:
+        for name, value in self._rate_headers.items():
+            self.set_header(name, value)
+
+
+def rate_headers(standing: Standing) -> dict[str, str]:
+    """The headers of spec: Limits, Log API rate."""
+    return {
+        "x-ratelimit-limit": str(REQUESTS_PER_MINUTE),
+        "x-ratelimit-remaining": str(max(0, REQUESTS_PER_MINUTE - standing.requests)),
+        "x-ratelimit-reset": str(standing.reset_whole_seconds),
+    }

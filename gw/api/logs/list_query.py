@@ -1,0 +1,88 @@
+"""One request for a page of the list, read from its query (spec: Call logs, `GET /v1/logs`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import cast
+
+from gw.api.logs.cursor import BadCursor, CursorSeal, Order, Place
+from gw.api.logs.filters import Filters, read_filters
+from gw.api.logs.parameters import Parameters, refuse
+from gw.api.logs.visibility import Scope, Visibility
+from gw.api.logs.window import DEFAULT_PERIOD, Window, read_window
+
+SCOPES = ("key", "account")
+ORDERS = ("desc", "asc")
+INCLUDES = ("attempts", "in_flight", "none")
+LIMIT_DEFAULT, LIMIT_MAX = 50, 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListQuery:
+    """What is asked for; `after` is the last row of the page before, None on the first."""
+
+    visibility: Visibility
+    filters: Filters
+    window: Window
+    order: Order
+    after: Place | None
+    limit: int
+    with_attempts: bool
+    with_in_flight: bool
+
+
+def read_list_query(
+    query: Mapping[str, Sequence[bytes]],
+    *,
+    see: Callable[[Scope], Visibility],
+    seal: CursorSeal,
+    now: datetime,
+) -> ListQuery:
+    """Read everything, and refuse what cannot be meant. `see` raises 403, the rest is 400.
+
+    On later pages the cursor's window and order hold; `from`, `to` and `period` must still be well
+    written, and an `order` that is given must be the cursor's.
+    """
+    parameters = Parameters(query)
+    visibility = read_visibility(parameters, see)
+    order = cast(Order | None, parameters.choice("order", ORDERS))
+    include = parameters.choices("include", INCLUDES) or ("attempts",)
+    filters = read_filters(parameters)
+    # Whoever has a reference seldom knows how old its row is (contract §7: `ref`).
+    of_any_age = "all" if filters.ref is not None else DEFAULT_PERIOD
+    window = read_window(parameters, now, default_period=of_any_age)
+    after: Place | None = None
+    text = parameters.text("cursor")
+    if text is not None:
+        try:
+            cursor = seal.read(text, visibility)
+        except BadCursor:
+            raise refuse(
+                "cursor", "is not one that this listing gave; pass `next_cursor` on as it came."
+            ) from None
+        if order not in (None, cursor.order):
+            raise refuse("cursor", f"belongs to a listing with order={cursor.order}.")
+        window, order, after = cursor.window, cursor.order, cursor.place
+    limit = parameters.whole("limit", least=1, most=LIMIT_MAX)
+    return ListQuery(
+        visibility=visibility,
+        filters=filters,
+        window=window,
+        order=order or "desc",
+        after=after,
+        limit=LIMIT_DEFAULT if limit is None else limit,
+        with_attempts="attempts" in include,
+        with_in_flight="in_flight" in include and after is None,
+    )
+
+
+def read_visibility(parameters: Parameters, see: Callable[[Scope], Visibility]) -> Visibility:
+    """Scope and key of a request; the key is one of the account's, or nothing is found."""
+    scope = cast(Scope, parameters.choice("scope", SCOPES) or "key")
+    key_id = parameters.text("key_id")
+    if key_id is not None and scope != "account":
+        raise refuse("key_id", "is taken only with scope=account.")
+    visibility = see(scope)
+    return visibility if key_id is None else visibility.narrowed(key_id)

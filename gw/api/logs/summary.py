@@ -1,0 +1,135 @@
+"""The sums of a window, read and shown (spec: Call log summary)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from actors.store.database import Database
+from actors.store.queries import load
+from actors.wallet.money import format_credits
+from gw.api.logs.cover import cover
+from gw.api.logs.filters import STATUSES, refuse_filters
+from gw.api.logs.instants import show
+from gw.api.logs.list_query import read_visibility
+from gw.api.logs.parameters import Parameters, refuse
+from gw.api.logs.rows import CURRENCY
+from gw.api.logs.visibility import Scope, Visibility
+from gw.api.logs.window import DEFAULT_PERIOD, Window, read_window
+
+SQL = load("gw.api.logs", "summary.sql")
+WINDOW_MAX = timedelta(days=365)
+# Refused calls are rows under whatever name the client made up. The models that cost most are shown
+# first, and an answer has an end.
+MODELS_MAX = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryQuery:
+    """What is summed up. `asked` is how the window was asked for: it stays as time goes on."""
+
+    visibility: Visibility
+    window: Window
+    asked: tuple[str | None, str | None, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """One line of figures."""
+
+    name: str
+    requests: int
+    cost_nano_usd: int
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+
+
+def read_summary_query(
+    query: Mapping[str, Sequence[bytes]], *, see: Callable[[Scope], Visibility], now: datetime
+) -> SummaryQuery:
+    """Read a request for a summary. `see` raises 403, the rest is 400."""
+    parameters = Parameters(query)
+    visibility = read_visibility(parameters, see)
+    refuse_filters(parameters)
+    window = read_window(parameters, now)
+    since, until = parameters.text("from"), parameters.text("to")
+    period = None if since is not None else parameters.text("period") or DEFAULT_PERIOD
+    if period == "all":
+        raise refuse("period", "may not be `all` here: a summary covers at most 365 days.")
+    if window.end - window.start > WINDOW_MAX:
+        raise refuse("from", "lies more than 365 days before `to`, the most a summary covers.")
+    return SummaryQuery(visibility=visibility, window=window, asked=(since, until, period))
+
+
+async def read_sums(
+    database: Database, visibility: Visibility, window: Window, now: datetime
+) -> dict[str, list[Sums]]:
+    """The window's sums by `status`, `day` and `model`. Raises StoreUnavailable."""
+    pieces = cover(window, now)
+    found = await database.fetch_all(
+        SQL["sums"],
+        {
+            "account": visibility.account_id,
+            "key": visibility.key_id,
+            "hours": [piece.hours for piece in pieces],
+            "starts": [piece.start for piece in pieces],
+            "ends": [piece.end for piece in pieces],
+            "signs": [piece.sign for piece in pieces],
+        },
+    )
+    sums: dict[str, list[Sums]] = {"status": [], "day": [], "model": []}
+    for kind, name, requests, cost, *tokens in found:
+        sums[kind].append(Sums(name, requests, int(cost), *tokens))
+    return sums
+
+
+def show_summary(
+    query: SummaryQuery, sums: Mapping[str, Sequence[Sums]], credits_per_usd: Decimal
+) -> dict[str, Any]:
+    """The answer's body; days ascend, models begin with the one that cost most."""
+    by_status = {one.name: one.requests for one in sums["status"]}
+    total = Sums(
+        "total",
+        sum(one.requests for one in sums["status"]),
+        sum(one.cost_nano_usd for one in sums["status"]),
+        sum(one.input_tokens for one in sums["status"]),
+        sum(one.output_tokens for one in sums["status"]),
+        sum(one.cached_tokens for one in sums["status"]),
+    )
+    models = sorted(sums["model"], key=lambda one: (-one.cost_nano_usd, -one.requests, one.name))
+
+    def figures(one: Sums) -> dict[str, Any]:
+        return {
+            "requests": one.requests,
+            "cost": format_credits(one.cost_nano_usd, credits_per_usd),
+            "input_tokens": one.input_tokens,
+            "output_tokens": one.output_tokens,
+            "cached_tokens": one.cached_tokens,
+        }
+
+    return {
+        "object": "logs.summary",
+        "currency": CURRENCY,
+        "scope": query.visibility.scope,
+        "period_from": show(query.window.start),
+        "period_to": show(query.window.end),
+        "total": figures(total),
+        "status_counts": {status: by_status.get(status, 0) for status in STATUSES},
+        "by_day": [
+            {"date": one.name, **figures(one)}
+            for one in sorted(sums["day"], key=lambda one: one.name)
+        ],
+        "by_model": [
+            {
+                "model": one.name,
+                "requests": one.requests,
+                "cost": format_credits(one.cost_nano_usd, credits_per_usd),
+                "total_tokens": one.input_tokens + one.output_tokens,
+            }
+            for one in models[:MODELS_MAX]
+        ],
+    }

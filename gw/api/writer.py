@@ -1,0 +1,89 @@
+"""The client's connection as a call writes to it, over a handler.
+
+Headers go out with the first bytes. Waiting for a write that the client has not kept up with is the
+back-pressure: a client that reads slowly slows the reading of the upstream.
+"""
+
+from __future__ import annotations
+
+from asyncio import Future
+from collections.abc import Mapping
+from typing import cast
+
+from tornado.httputil import HTTPConnection
+
+from gw.api.base import BaseHandler
+from gw.calls.call import ClientGone
+
+
+class HandlerWriter:
+    """Writes one answer through its handler."""
+
+    def __init__(self, handler: BaseHandler) -> None:
+        self._handler = handler
+        self._has_begun = False
+
+    @property
+    def client_gone(self) -> bool:
+        return self._handler.client_gone
+
+    def owns_row(self) -> None:
+        self._handler.owns_row = True
+        self._handler.held()
+
+    def begin(
+        self, content_type: str, headers: Mapping[str, str], *, http_status: int = 200
+    ) -> None:
+        handler = self._handler
+        if http_status != 200:  # which it is already
+            handler.set_status(http_status)
+        handler.set_header("Content-Type", content_type)
+        for name, value in headers.items():
+            handler.set_header(name, value)
+
+    def write(self, block: bytes) -> Future[None] | None:
+        handler = self._handler
+        if self._has_begun:
+            # Not through the handler, which would only collect it: nothing changes its bytes.
+            sent = cast(HTTPConnection, handler.request.connection).write(block)
+        else:
+            self._begin_stream()
+            handler.write(block)
+            sent = handler.flush()
+        if not sent.done():
+            return _kept_up(sent)
+        if sent.exception() is not None:
+            raise ClientGone
+        return None
+
+    def finish(self, block: bytes) -> None:
+        self._begin_stream()
+        self._handler.finish(block)
+
+    def send(self, body: bytes) -> None:
+        self._handler.finish(body)
+
+    def _begin_stream(self) -> None:
+        if self._has_begun:
+            return
+        self._has_begun = True
+        handler = self._handler
+        handler.set_header("Cache-Control", "no-cache")
+        handler.set_header("X-Accel-Buffering", "no")  # nginx would collect the events otherwise
+
+
+def _kept_up(sent: Future[None]) -> Future[None]:
+    """Done when that is; a connection that was lost is a client that left."""
+    kept_up: Future[None] = sent.get_loop().create_future()
+
+    def pass_on(sent: Future[None]) -> None:
+        if kept_up.done():
+            return
+        if sent.cancelled() or sent.exception() is not None:
+            kept_up.set_exception(ClientGone())
+            kept_up.exception()  # raised where it is awaited; nobody need do so
+        else:
+            kept_up.set_result(None)
+
+    sent.add_done_callback(pass_on)
+    return kept_up

@@ -1,0 +1,447 @@
+"""One client connection on httptools: one request after another, each answered before the next.
+
+Strict where lenience would let this server and one before it disagree on where a request ends
+(request smuggling): the parser runs without any of its leniencies, and `framing.py` stands behind
+it for what it lets through. What comes behind a request waits unparsed (`unread.py`) until that one
+is answered and its answer is on its way; a body waits so until its handler takes it.
+
+A connection has one deadline, moved by what it waits for, and while it has unsent bytes of answers
+another one (`flow_control.py`):
+
+    what it waits for           until                       then
+    a request                   IDLE_SECONDS                closed
+      while the process drains  LAST_CALL_SECONDS           closed
+    the rest of a head          HEAD_SECONDS                closed
+    the rest of a body          BODY_SECONDS                cut
+    an answer                   the call's own time-out     –
+    the client to take a part   UNREAD_SECONDS              cut
+    the client to read its end  LINGER_SECONDS              closed, or as above
+
+What it holds, whatever a client without a key does, is at most CONNECTION_BYTES_MAX:
+
+    unread bytes                READ_AHEAD_BYTES_MAX, and one read of READ_BYTES_MAX
+    a head                      HEAD_BYTES_MAX in HEAD_LINES_MAX lines, each line four objects
+    unsent bytes                the transport's high-water mark (64 KB), and one answer
+
+A body is held by its handler only (`body.py`), and no handler takes one before it knows the key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from httptools import (
+    HttpParserCallbackError,
+    HttpParserError,
+    HttpParserInvalidMethodError,
+    HttpParserUpgrade,
+    HttpRequestParser,
+)
+from tornado.httputil import RequestStartLine
+from tornado.web import RequestHandler
+
+from gw.errors.table import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError
+from gw.http.flow_control import LAST_CALL_SECONDS, FlowControl
+from gw.http.head import (
+    HEAD_BYTES_MAX,
+    HEAD_LINES_MAX,
+    TOO_LARGE,
+    TOO_MANY,
+    HeadFault,
+    headers_of,
+    may_begin,
+    method_of,
+)
+from gw.http.parse_faults import REQUEST_LINE, in_words
+from gw.http.request import FrontRequest, PeerContext
+from gw.http.unread import Unread
+
+if TYPE_CHECKING:
+    from gw.http.server import Server
+
+# A kept connection that stays silent for so long is closed. Longer than common load balancers
+# keep theirs, so that they close first.
+IDLE_SECONDS = 75.0
+HEAD_SECONDS = 30.0
+# A body that is not complete by then is not coming.
+BODY_SECONDS = 120.0
+# So much is read at a time. What it costs to parse is how long everybody else waits.
+READ_BYTES_MAX = 64 * 1024
+# While so much waits unparsed nothing more is read. Not at once: only who reads hears of a client
+# that leaves.
+READ_AHEAD_BYTES_MAX = 16 * 1024
+# Longer than any method that the parser knows.
+METHOD_BYTES_MAX = 32
+# A part for every empty line in a body in chunks: after so many the others have their turn.
+PARTS_MAX = 1000
+# What one connection holds of a client that has shown no key.
+CONNECTION_BYTES_MAX = 256 * 1024
+
+
+class Connection(FlowControl):
+    """A client's connection."""
+
+    __slots__ = (
+        "_body_bytes",
+        "_is_head",
+        "_is_parsing",
+        "_is_stray",
+        "_is_timed",
+        "_is_turn_over",
+        "_is_upgrading",
+        "_kept_bytes",
+        "_lines",
+        "_listener",
+        "_method",
+        "_parser",
+        "_pieces",
+        "_request",
+        "_start",
+        "_target",
+        "_unread",
+        "context",
+    )
+
+    context: PeerContext
+
+    def __init__(self, listener: Server, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop, listener.ready, _idle_seconds(listener))
+        self._listener = listener
+        self._parser = HttpRequestParser(self)
+        self._unread = Unread()
+        self._request: FrontRequest | None = None  # from the end of its head to its answer's
+        self._is_parsing = False  # somebody further up the stack does
+        self._is_turn_over = False  # the next request begins in the loop's next turn
+        self._is_head = False
+        self._is_timed = True  # the deadline is that of what is read
+        self._target = b""
+        self._lines: list[tuple[bytes, bytes]] = []  # of the head, or the trailer, being read
+        self._kept_bytes = 0  # parsed since there was a head or a piece of a body
+        self._body_bytes = 0  # still to come, or CHUNKED
+        self._pieces: list[bytes] = []  # of the body, in the part that is being parsed
+        self._start = b""  # of a head, at least as far as its method goes
+        self._is_stray = False  # that is none which the parser knows
+        self._method = ""  # of the request being read, when the parser does not know it
+        self._is_upgrading = False  # the parser stops at its head, the body is still to be read
+
+    def __repr__(self) -> str:
+        state = "closed" if self.is_closed else "ending" if self._is_ending else "open"
+        return f"<Connection {state} {self._request} {self._unread}>"
+
+    def is_answering(self) -> bool:
+        return self._request is not None
+
+    # --- From the event loop ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        peer = transport.get_extra_info("peername")
+        remote_ip = peer[0] if isinstance(peer, tuple) else ""
+        self.context = PeerContext(remote_ip, self._listener.scheme)
+        if not self._listener.admits(self):
+            full = GatewayError(NO_CHANNEL_AVAILABLE, _FULL)
+            self._refuse(full, "")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._listener.left(self)
+        request, self._request = self._request, None
+        self._unread.clear()
+        self._lines = []
+        del self._parser  # which holds this object: it would all wait for the collector
+        if request is not None:
+            request.lost()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self.read_on()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next read goes: all connections have one buffer, emptied at once."""
+        return self._listener.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(bytes(self._listener.buffer[:nbytes]))
+
+    def data_received(self, data: bytes) -> None:
+        """Take what was read, and parse what may be parsed of it now."""
+        if self._is_ending:
+            self.drop(len(data))
+            return
+        self._unread.add(data)
+        self.read_on()
+
+    # --- Parsing, part by part ---
+
+    def read_on(self) -> None:
+        """Parse what waits, as far as it is its turn; read more as long as little is left."""
+        if self._is_parsing or self.is_closed:
+            return
+        unread = self._unread
+        self._is_parsing = True
+        try:
+            parts = 0
+            while unread.left_bytes and self._is_wanted():
+                self._parse_part(unread)
+                parts += 1
+                if parts == PARTS_MAX:
+                    self._end_turn()
+        finally:
+            self._is_parsing = False
+        if self._is_ending:
+            unread.clear()
+        elif not self._is_timed:
+            self._wait_for_rest()
+        if self._is_turn_over or unread.kept_bytes > READ_AHEAD_BYTES_MAX:
+            self.hold()
+        elif self._is_held:
+            self.resume()
+
+    def _is_wanted(self) -> bool:
+        """Whether somebody takes what comes next."""
+        request = self._request
+        if request is not None:
+            return request.is_ready and not request.is_complete
+        if self._is_head:
+            return not self._is_ending
+        return not (self._is_ending or self._is_turn_over or self._is_paused)
+
+    def _parse_part(self, unread: Unread) -> None:
+        if self._body_bytes > 0:
+            part = unread.take(self._body_bytes)
+            self._body_bytes -= len(part)
+            self._parse(part)
+            if self._pieces:
+                self._hand_over()
+            return
+        if self._request is None and not self._is_head:
+            unread.skip_line_ends()
+            if not unread.left_bytes:
+                return
+            self._is_head = True
+            self._is_timed = False
+            self._target = b""
+        part = unread.take_lines(HEAD_BYTES_MAX + 1 - self._kept_bytes)
+        self._kept_bytes += len(part)
+        if self._is_stray:
+            self._unknown_method(part)
+        else:
+            self._parse(part)
+        if self._pieces:
+            self._hand_over()
+        elif self._kept_bytes > HEAD_BYTES_MAX:
+            self._fail(TOO_LARGE)
+
+    def _parse(self, part: bytes) -> None:
+        """Have it parsed, and hear what stopped that.
+
+        Without its traceback: that would hold on to the data until the collector comes.
+        """
+        is_head = self._is_head
+        try:
+            self._parser.feed_data(part)
+        except HttpParserCallbackError as error:
+            fault = error.__context__
+            if not isinstance(fault, HeadFault):
+                raise
+            self._fail(str(fault.with_traceback(None)))
+        except HttpParserUpgrade:
+            self._ignore_upgrade()
+        except HttpParserInvalidMethodError:
+            self._unknown_method(part)
+            return
+        except HttpParserError as error:
+            if self._request is not None and is_head:
+                self._begin()  # its head does not say where it ends, which has an answer of its own
+            self._fail(in_words(error.with_traceback(None)))
+        if is_head:
+            if self._is_head:
+                self._start += part[: METHOD_BYTES_MAX - len(self._start)]
+            elif not self._is_ending:
+                self._begin()
+
+    def _end_turn(self) -> None:
+        """Let others have theirs."""
+        self._is_turn_over = True
+        self._loop.call_soon(self._begin_turn)
+
+    def _begin_turn(self) -> None:
+        self._is_turn_over = False
+        self.read_on()
+
+    # --- A head ---
+
+    def on_url(self, url: bytes) -> None:
+        if self._is_head:
+            self._target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        lines = self._lines
+        lines.append((name, value))
+        if len(lines) >= HEAD_LINES_MAX:  # with the request line
+            raise HeadFault(TOO_MANY)
+
+    def on_headers_complete(self) -> None:
+        if not self._is_head:
+            self._is_upgrading = False  # the second parser has come to where the first stopped
+            return
+        if self._kept_bytes > HEAD_BYTES_MAX:
+            raise HeadFault(TOO_LARGE)
+        parser = self._parser
+        version = parser.get_http_version()
+        if version not in ("1.1", "1.0"):
+            raise HeadFault(f"its request line names HTTP/{version}, a version not supported")
+        headers = headers_of(self._lines, self._listener.names)
+        self._lines = []
+        method = self._method or parser.get_method().decode("latin-1")
+        request = FrontRequest(
+            self,
+            RequestStartLine(method, self._target.decode("latin-1"), f"HTTP/{version}"),
+            headers,
+        )
+        said = headers.get("Connection", "").lower()
+        if method not in RequestHandler.SUPPORTED_METHODS:
+            request.keeps_alive = False
+        else:
+            request.keeps_alive = "close" not in said if version == "1.1" else "keep-alive" in said
+        self._body_bytes = headers.body_bytes()
+        if parser.should_upgrade():
+            self._is_upgrading = "Content-Length" in headers or "Transfer-Encoding" in headers
+        self._is_head = False
+        self._is_timed = False
+        self._start = b""
+        self._method = ""
+        self._kept_bytes = 0
+        self._request = request
+
+    # --- Its body ---
+
+    def on_body(self, body: bytes) -> None:
+        self._pieces.append(body)
+
+    def on_message_complete(self) -> None:
+        if self._is_upgrading:
+            return
+        if self._pieces:
+            self._hand_over()
+        request = self._request
+        assert request is not None
+        self._body_bytes = 0
+        self._kept_bytes = 0
+        if self._lines:
+            self._lines = []
+        self._is_timed = True
+        self.disarm()
+        request.completed()
+
+    def _hand_over(self) -> None:
+        """Give the handler the pieces of a part, be they ever so small, as one."""
+        pieces, self._pieces = self._pieces, []
+        self._kept_bytes = 0
+        if self._request is not None:
+            self._request.take(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+
+    # --- One request after another ---
+
+    def _begin(self) -> None:
+        request = self._request
+        assert request is not None
+        request.begin(self._listener.application.start_request(self, request))
+
+    def _wait_for_rest(self) -> None:
+        """Not all of a request is here."""
+        if self._is_head:
+            self._is_timed = True
+            self.arm(self._loop.time() + HEAD_SECONDS)
+        elif self._request is not None and not self._request.is_complete:
+            self._is_timed = True
+            self.arm(self._loop.time() + BODY_SECONDS)
+
+    def answered(self, request: FrontRequest, last: bytes) -> None:
+        """The answer of the current request is complete but for its last bytes."""
+        if self.is_closed:
+            return
+        if last:
+            self._transport.write(last)
+        self._request = None
+        if not request.is_complete or self._is_ending:
+            self.linger()
+        elif not request.keeps_alive:
+            self.stop()
+        else:
+            self.arm(self._loop.time() + _idle_seconds(self._listener))
+            if self._unread.left_bytes:
+                self._end_turn()
+
+    def drain(self) -> None:
+        """The process is about to end; who is silent is kept for a moment more."""
+        if self._request is None and not self._is_head and not self._is_ending:
+            self.arm(self._loop.time() + _idle_seconds(self._listener))
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether something was read that is not parsed yet."""
+        return self._unread.left_bytes > 0
+
+    # --- What cannot be read ---
+
+    def _fail(self, fault: str) -> None:
+        """What comes is not HTTP, and nothing behind it is looked at."""
+        if self._is_ending:
+            return
+        self._is_ending = True
+        if self._request is not None:  # in the middle of its body
+            self._request.body_fault(fault)
+            return
+        message = f"The request is malformed: {fault[:200]}."
+        self._refuse(GatewayError(INVALID_REQUEST, message), self._target.decode("latin-1"))
+
+    def _refuse(self, fault: GatewayError, target: str) -> None:
+        """Answer a request that has no handler."""
+        self._is_ending = True
+        request = FrontRequest(
+            self, RequestStartLine("GET", target, "HTTP/1.1"), headers_of((), self._listener.names)
+        )
+        request.keeps_alive = False
+        request.is_complete = True
+        self._request = request
+        self._listener.refuse(request, fault)
+
+    def _unknown_method(self, part: bytes) -> None:
+        """The parser takes HTTP's methods only. What others mean here is the endpoint's to say:
+
+        the request is read as one that has a body, and keeps its name. Until its start line is
+        whole nobody knows whether it is one, and its bytes are kept.
+        """
+        start = self._start + part
+        method = method_of(start)
+        if method is not None:
+            self._is_stray = False
+            self._method = method
+            self._parser = HttpRequestParser(self)
+            self._parse(b"POST" + start[len(method) :])
+        elif may_begin(start):
+            self._is_stray = True
+            self._start = start
+        else:
+            self._fail(REQUEST_LINE)
+
+    def _ignore_upgrade(self) -> None:
+        """This server stays with HTTP/1.1, as it may; the parser has to be told."""
+        self._parser = HttpRequestParser(self)
+        request = self._request
+        if self._is_upgrading and request is not None:
+            # It stopped before the body. Another one begins where the head has been read already.
+            headers = request.headers
+            name = "Content-Length" if "Content-Length" in headers else "Transfer-Encoding"
+            framing = f"POST / HTTP/1.1\r\n{name}: {headers[name]}\r\n\r\n".encode("latin-1")
+            self._parser.feed_data(framing)
+
+
+_FULL = "The gateway has as many connections as it can take. Try again shortly."
+
+
+def _idle_seconds(listener: Server) -> float:
+    """How long a connection is kept on which nothing comes."""
+    return LAST_CALL_SECONDS if listener.is_draining else IDLE_SECONDS

@@ -1,0 +1,222 @@
+"""Everything that handlers ask from outside, in memory, with the events that tests wait for."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, cast
+
+from actors.limits.accounts import AccountLimits
+from actors.limits.limiter import Limiter
+from actors.store.errors import StoreUnavailable
+from actors.wallet.claims import Claim
+from actors.wallet.ledger import Spending
+from channels.registry import Registry
+from gw.api.logs.cursor import CursorSeal
+from gw.api.logs.services import LogServices
+from gw.api.logs.summary_cache import SummaryCache
+from gw.api.overload import Overload
+from gw.api.services import Refusal, Services
+from gw.app import make_application
+from gw.config.config import Timeouts
+from gw.http.application import GatewayApplication
+from gw.http.drain import InFlight
+from gw.idempotency.guard import IdempotencyGuard
+from gw.idempotency.store import KeptAnswer
+from gw.keys.principal import KeyRefused, Principal
+from tests.support.clock import FakeClock
+
+KEY = "sk-platform-" + "a" * 64
+MAX_BODY_BYTES = 200_000
+
+
+def make_principal(**changes: Any) -> Principal:
+    values: dict[str, Any] = {
+        "key_id": "key_1",
+        "account_id": "acct_1",
+        "key_name": "test",
+        "key_prefix": "sk-platform-aaaa",
+        "kind": "console",
+        "agent_id": None,
+        "allowed_models": None,
+        "expires_at": None,
+        "account_logs": False,
+        "spend_cap_nano_usd": None,
+        "rpm_limit": None,
+        "concurrency_limit": None,
+    }
+    return Principal(**{**values, **changes})
+
+
+class FakeKeys:
+    """Keys by their text: whose each is, or why it is refused."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Principal | Exception] = {KEY: make_principal()}
+        self.uses: list[tuple[str, bool]] = []
+        self.remembers = True  # what it knows needs no waiting
+
+    def recall(self, key_text: str, *, touch: bool = True) -> Principal | None:
+        found = self.known.get(key_text)
+        if not self.remembers or not isinstance(found, Principal):
+            return None
+        self.uses.append((key_text, touch))
+        return found
+
+    async def authenticate(self, key_text: str, *, touch: bool = True) -> Principal:
+        self.uses.append((key_text, touch))
+        found = self.known.get(key_text) or KeyRefused("unknown")
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+class FakeMoney:
+    """One account's money; `lag` holds `settled` back."""
+
+    def __init__(self) -> None:
+        self.available_nano_usd = 10**9
+        self.figures = Spending(
+            balance_nano_usd=5 * 10**9,
+            held_nano_usd=0,
+            key_spent_nano_usd=0,
+            key_held_nano_usd=0,
+        )
+        self.after_lag: Spending | None = None
+        self.lag: asyncio.Event | None = None
+        self.is_down = False
+        self.remembers = False  # a balance seen before is good enough to go on with
+        self.asked: list[str] = []
+
+    def is_funded(self, account_id: str) -> bool:
+        return self.remembers and self.available_nano_usd > 0
+
+    async def available(self, account_id: str) -> int:
+        self.asked.append("available")
+        if self.is_down:
+            raise StoreUnavailable("down")
+        return self.available_nano_usd
+
+    async def settled(self, account_id: str) -> None:
+        self.asked.append("settled")
+        if self.lag is not None:
+            await self.lag.wait()
+            if self.after_lag is not None:
+                self.figures = self.after_lag
+
+    async def spending(self, key_id: str, account_id: str) -> Spending:
+        self.asked.append("spending")
+        if self.is_down:
+            raise StoreUnavailable("connection to postgresql://inside refused")
+        return self.figures
+
+
+class FakeKeptAnswers:
+    """What is remembered under idempotency keys, by account and key."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[str, str], KeptAnswer] = {}
+        self.known: set[tuple[str, str]] = set()
+
+    async def answer(self, account_id: str, claim: Claim) -> KeptAnswer | None:
+        return self.kept.get((account_id, claim.key))
+
+    async def is_known(self, account_id: str, key: str) -> bool:
+        return (account_id, key) in self.known
+
+
+class FakeMetrics:
+    """Remembers what the web rooms report."""
+
+    def __init__(self) -> None:
+        self.responses: list[tuple[str, int]] = []
+        self.limits_refused: list[str] = []
+        self.standings: list[str] = []
+        self.shed: Counter[str] = Counter()  # by route
+
+    def call_shed(self, route: str) -> None:
+        self.shed[route] += 1
+
+    def http_response(self, *, route: str, status: int) -> None:
+        self.responses.append((route, status))
+
+    def idempotency(self, standing: str) -> None:
+        self.standings.append(standing)
+
+    def limit_refused(self, dimension: str) -> None:
+        self.limits_refused.append(dimension)
+
+    def render(self, accept: str) -> tuple[bytes, str]:
+        return f"# accept={accept}\n".encode(), "text/plain; version=0.0.4; charset=utf-8"
+
+
+TIMEOUTS = Timeouts(
+    connect=5, chat=180, image_attempt=240, image_total=280, video_submit=60, transcript=55
+)
+
+
+@dataclass(frozen=True)
+class FakeConfig:
+    max_body_bytes: int = MAX_BODY_BYTES
+    messages_versions: tuple[str, ...] = ("2023-06-01",)
+    timeouts: Timeouts = TIMEOUTS
+
+
+@dataclass
+class World:
+    """The fakes of one test, and the services made of them."""
+
+    keys: FakeKeys = field(default_factory=FakeKeys)
+    money: FakeMoney = field(default_factory=FakeMoney)
+    metrics: FakeMetrics = field(default_factory=FakeMetrics)
+    clock: FakeClock = field(default_factory=FakeClock)
+    in_flight: InFlight = field(default_factory=InFlight)
+    overload: Overload = field(default_factory=lambda: Overload(None))
+    refusals: list[Refusal] = field(default_factory=list)
+    registry: Registry = field(default_factory=lambda: Registry.of([], []))
+    new_id: Callable[[], uuid.UUID] = uuid.uuid4
+    kept: FakeKeptAnswers = field(default_factory=FakeKeptAnswers)
+
+    def __post_init__(self) -> None:
+        self.limits = AccountLimits(
+            limiter=Limiter(clock=self.clock), metrics=cast(Any, self.metrics)
+        )
+        self.services = Services(
+            keys=self.keys,
+            wallets=self.money,
+            settled=self.money.settled,
+            limits=self.limits,
+            registry=lambda: self.registry,
+            metrics=cast(Any, self.metrics),
+            tracing=cast(Any, None),
+            clock=self.clock,
+            new_id=self.new_id,
+            config=FakeConfig(),
+            refusals=self.refusals.append,
+            idempotency=IdempotencyGuard(
+                kept=self.kept, answer_bytes_max=1024, metrics=cast(Any, self.metrics)
+            ),
+            in_flight=self.in_flight,
+            overload=self.overload,
+        )
+        self.logs = LogServices(
+            database=cast(Any, None),
+            rates=Limiter(clock=self.clock),
+            redact=str,
+            credits_per_usd=Decimal(1000),
+            cursors=CursorSeal(b"a key for tests only"),
+            summaries=SummaryCache(self.clock),
+        )
+
+    def application(self) -> GatewayApplication:
+        """The gateway's own routes; nothing here calls a model, so there is no conversation."""
+        return make_application(
+            self.services,
+            conversation=cast(Any, None),
+            sync_media=cast(Any, None),
+            logs=self.logs,
+        )

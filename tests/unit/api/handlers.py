@@ -1,0 +1,149 @@
+"""Endpoints to be tested with: one that echoes, one that works until told, one that streams."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from channels.families import ErrorShape
+from gw.api.base import BaseHandler
+from gw.errors.render import dumps
+from gw.http.application import GatewayApplication
+from tests.unit.api.fakes import World
+
+HUGE_BYTES = 30_000_000
+
+
+class EchoHandler(BaseHandler):
+    """Billed and limited like a chat endpoint; answers with what it was sent."""
+
+    route = "/v1/echo"
+    protocol = "chat"
+    billed = True
+    limited = True
+
+    async def on_post(self) -> None:
+        self.write(dumps({"bytes": len(self.body), "text": self.body[:50].decode("latin1")}))
+
+
+class FreeHandler(BaseHandler):
+    """A free endpoint with two methods, outside the limits."""
+
+    route = "/v1/free"
+    touches_key = False
+
+    async def on_get(self) -> None:
+        self.write(b"{}")
+
+    async def on_delete(self) -> None:
+        self.set_status(204)
+
+
+class MessagesHandler(EchoHandler):
+    shape = ErrorShape.MESSAGES
+    agent_keys_allowed = True
+
+
+class NativeHandler(EchoHandler):
+    shape = ErrorShape.GEMINI
+
+
+class Script:
+    """What a working endpoint does, and what became of it."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.go_on = asyncio.Event()
+        self.may_end = asyncio.Event()  # held back by a test to see who waits for the end
+        self.may_end.set()
+        self.events: list[str] = []
+        self.raises: Callable[[], BaseException] | None = None
+
+
+class WorkHandler(BaseHandler):
+    """Works until told to go on; ends well, with a last step that a cancellation must not hit."""
+
+    route = "/v1/work"
+    protocol = "chat"
+    billed = True
+    limited = True
+
+    def initialize(self, script: Script) -> None:
+        self.script = script
+
+    async def on_post(self) -> None:
+        script = self.script
+        script.begun.set()
+        try:
+            await self.work()
+            script.events.append("done")
+        except asyncio.CancelledError:
+            script.events.append(f"cancelled gone={self.client_gone}")
+            raise
+        finally:
+            await asyncio.shield(script.may_end.wait())
+            script.events.append("ended")
+
+    async def work(self) -> None:
+        await self.script.go_on.wait()
+        if self.script.raises is not None:
+            raise self.script.raises()
+        self.write(b'{"worked":true}')
+
+
+class StreamHandler(WorkHandler):
+    """The same, with its headers and one event out before it works."""
+
+    route = "/v1/stream"
+
+    async def work(self) -> None:
+        self.set_header("Content-Type", "text/event-stream")
+        self.write(b"data: 1\n\n")
+        await self.flush()
+        await super().work()
+
+
+class HugeHandler(WorkHandler):
+    """One answer, larger than what the sockets hold."""
+
+    route = "/v1/huge"
+
+    async def work(self) -> None:
+        self.finish(b"x" * HUGE_BYTES)
+
+
+class TorrentHandler(WorkHandler):
+    """Writes for as long as the client reads."""
+
+    route = "/v1/torrent"
+
+    async def work(self) -> None:
+        while True:
+            self.write(b"x" * 65536)
+            await self.flush()
+
+
+def make_app(world: World, script: Script | None = None) -> GatewayApplication:
+    scripted = {"script": script}
+    return GatewayApplication(
+        [
+            (r"/v1/echo", EchoHandler),
+            (r"/v1/free", FreeHandler),
+            (r"/v1/messages", MessagesHandler),
+            (r"/v1beta/native", NativeHandler),
+            (r"/v1/work", WorkHandler, scripted),
+            (r"/v1/stream", StreamHandler, scripted),
+            (r"/v1/huge", HugeHandler, scripted),
+            (r"/v1/torrent", TorrentHandler, scripted),
+            (r"/v1/named/([^/]+)", NamedHandler),
+        ],
+        services=world.services,
+    )
+
+
+class NamedHandler(BaseHandler):
+    route = "/v1/named"
+    auth = "none"
+
+    async def on_get(self, name: str) -> None:
+        self.write(dumps({"name": name}))

@@ -1,0 +1,85 @@
+"""The route table: every path and both mounts, and nothing else."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from gw.api.base import BaseHandler
+from gw.app import Route, routes
+from tests.support.aio import run
+from tests.unit.api.fakes import World
+from tests.unit.http.wire import Answer, request, served
+
+
+def ask(method: str, path: str, *, key: str | None = None) -> Answer:
+    async def scene() -> Answer:
+        async with served(World().application()) as address:
+            return await address.ask(request(method, path, key=key))
+
+    return run(scene())
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/models"),
+        ("GET", "/v1/key/balance"),
+        ("GET", "/v1/dashboard/billing/subscription"),
+        ("GET", "/dashboard/billing/subscription"),
+        ("GET", "/v1/dashboard/billing/usage"),
+        ("GET", "/dashboard/billing/usage"),
+        ("POST", "/v1/embeddings"),
+    ],
+)
+def test_an_endpoint_is_there_and_wants_a_key(method: str, path: str) -> None:
+    answer = ask(method, path)
+    assert (answer.status, answer.code) == (401, "invalid_api_key")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/dashboard/billing/credit_grants",
+        "/dashboard/billing/credit_grants",
+        "/v1/v1/dashboard/billing/usage",
+        "/key/balance",
+        "/models",
+        "/v1/models/",
+        "/api/v1/models",
+    ],
+)
+def test_what_is_not_in_the_table_is_404(path: str) -> None:
+    answer = ask("GET", path)
+    assert (answer.status, answer.code) == (404, "not_found")
+    assert answer.json()["error"]["type"] == "invalid_request_error"
+
+
+def test_each_finished_answer_is_counted_by_its_route() -> None:
+    async def scene() -> World:
+        world = World()
+        async with served(world.application()) as address:
+            await address.ask(request("GET", "/dashboard/billing/usage"))
+            await address.ask(request("GET", "/v1/models?key=x", key=None))
+            await address.ask(request("GET", "/nowhere"))
+        return world
+
+    assert run(scene()).metrics.responses == [
+        ("billing_usage", 200),
+        ("models", 401),
+        ("not_found", 404),
+    ]
+
+
+# Free, with rules of their own (contract §5).
+EXEMPT = re.compile(r"(?:\(\?:/v1\)\?|/v1)/(?:dashboard/billing|key/balance|logs)")
+
+
+@pytest.mark.parametrize("route", routes(), ids=lambda route: route[0])
+def test_account_limits_count_everything_under_v1_but_the_exempt(route: Route) -> None:
+    pattern, handler = route[0], route[1]
+    assert issubclass(handler, BaseHandler)
+    is_counted = pattern.startswith("/v1") and not EXEMPT.match(pattern)
+    assert handler.limited == is_counted
+    assert not handler.limited or handler.auth != "none"

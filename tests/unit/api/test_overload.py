@@ -1,0 +1,173 @@
+"""When calls are refused: the controller on a simulated process, whose time is the test's."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from math import inf
+
+import pytest
+
+from gw.api.overload import LIMIT_FIRST, LIMIT_MIN, Overload
+from tests.support.aio import eventually
+from tests.unit.api.fakes import KEY, World
+from tests.unit.api.handlers import Script, make_app
+from tests.unit.http.wire import request, served
+
+TARGET = 0.02
+TICK = 0.01
+CAPACITY = 2000  # calls a second
+TURNS = 6  # of the loop, which a call takes: what is due waits for one
+REFUSAL = 0.05  # of a call's work
+
+
+class Process:
+    """A loop that can do so much work a second, first come first served."""
+
+    def __init__(self, target: float | None = TARGET, *, ledger_seconds: float = 0.0) -> None:
+        self.overload = Overload(target)
+        self.now = 1000.0
+        self.served = 0
+        self.refused = 0
+        self.most = 0
+        self._ledger_seconds = ledger_seconds  # that a hold takes of its own, at no work
+        self._with_ledger: list[float] = []
+        self._credit = 0.0
+        self._random = random.Random(7)
+
+    def arrive(self, count: int) -> None:
+        for _ in range(count):
+            if self.overload.is_full:
+                self.overload.refused()
+                self.refused += 1
+                self._credit -= REFUSAL
+            else:
+                self.overload.enter()
+                self._with_ledger.append(self.now + self._ledger_seconds)
+        self.most = max(self.most, self.overload.waiting)
+
+    def run(self, seconds: float, rate: float, *, is_even: bool = False) -> None:
+        """Arrivals at random, or evenly."""
+        due = 0.0
+        for _ in range(round(seconds / TICK)):
+            due -= TICK
+            count = 0
+            while due < 0:
+                count += 1
+                due += 1 / rate if is_even else self._random.expovariate(rate)
+            self.arrive(count)
+            self._work()
+            self.now += TICK
+            self.overload.measured(self._delay(), self.now)
+
+    def _work(self) -> None:
+        self._credit = min(self._credit + CAPACITY * TICK, CAPACITY * TICK)
+        while self._credit >= 1 and self._with_ledger and self._with_ledger[0] <= self.now:
+            self._with_ledger.pop(0)
+            self.overload.leave()
+            self.served += 1
+            self._credit -= 1
+
+    def _delay(self) -> float:
+        """How long a turn of the loop takes with the work that can be done now."""
+        return sum(ready <= self.now for ready in self._with_ledger) / CAPACITY / TURNS
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.8])
+def test_normal_load_is_never_refused(share: float) -> None:
+    process = Process()
+    process.run(60, share * CAPACITY)
+    assert process.refused == 0
+
+
+@pytest.mark.parametrize("size", [100, 500])
+def test_burst_on_an_idle_process_is_served_whole(size: int) -> None:
+    process = Process()
+    for _ in range(5):
+        process.arrive(size)
+        process.run(2, 0.2 * CAPACITY)
+    assert process.refused == 0
+    assert process.served > 5 * size
+
+
+def test_three_times_the_load_keeps_the_process_as_busy_and_its_queue_short() -> None:
+    process = Process()
+    process.run(2, 3 * CAPACITY, is_even=True)
+    served, process.most = process.served, 0
+    process.run(20, 3 * CAPACITY, is_even=True)
+    assert process.served - served >= 0.85 * 20 * CAPACITY  # refusals cost a tenth of it
+    assert process.most <= 2 * LIMIT_FIRST
+    assert process.overload.limit >= LIMIT_MIN
+
+
+def test_load_that_is_normal_again_is_served_whole() -> None:
+    process = Process()
+    process.run(10, 3 * CAPACITY)
+    assert process.overload.is_limited
+    process.run(0.5, CAPACITY / 2)
+    refused = process.refused
+    process.run(10, CAPACITY / 2)
+    assert process.refused == refused
+    assert not process.overload.is_limited
+
+
+def test_pause_of_the_process_is_no_overload() -> None:
+    process = Process()
+    process.run(5, CAPACITY / 2)
+    process.now += 2.0
+    process.overload.measured(2.0, process.now)
+    assert not process.overload.is_limited
+    process.arrive(CAPACITY)  # of the two seconds
+    assert process.refused == 0
+    process.run(2, CAPACITY / 2)
+    refused = process.refused
+    process.run(5, CAPACITY / 2)
+    assert process.refused == refused
+
+
+def test_ledger_that_is_slow_by_nature_gets_no_fewer_calls() -> None:
+    process = Process(ledger_seconds=0.3)
+    process.run(10, CAPACITY / 2)
+    assert process.refused == 0
+    process.run(10, 3 * CAPACITY)
+    served = process.served
+    process.run(10, 3 * CAPACITY)
+    assert process.overload.is_limited
+    # What waits by nature is a third of a second's calls, and not an overload.
+    assert process.served - served >= 0.6 * 10 * CAPACITY
+
+
+def test_without_a_target_nothing_is_refused() -> None:
+    process = Process(None)
+    process.run(10, 5 * CAPACITY)
+    assert process.refused == 0
+    assert process.overload.limit == inf
+
+
+# --- Who is counted ---
+
+
+@pytest.mark.parametrize("how", ["answered", "refused by its key", "left", "failed"])
+async def test_call_waits_until_it_is_over_at_the_latest(
+    how: str, expect_log: Callable[..., None]
+) -> None:
+    expect_log("request_failed", required=how == "failed")
+
+    world, script = World(), Script()
+    waiting = world.overload
+    key = "sk-unknown" if how == "refused by its key" else KEY
+    async with served(make_app(world, script)) as address, address.client() as client:
+        head = request("POST", "/v1/work", "Content-Length: 2", key=key)
+        await client.send(head.replace("\n", "\r\n").encode() + b"{}")
+        if key == KEY:
+            await script.begun.wait()
+            assert waiting.waiting == 1
+        if how == "left":
+            client.vanish()
+        else:
+            if how == "failed":
+                script.raises = lambda: RuntimeError("a defect")
+            script.go_on.set()
+            await client.answer()
+        await eventually(lambda: waiting.waiting == 0)
+    assert waiting.waiting == 0

@@ -1,5 +1,0 @@
-"""The event loop for tests of this room that use pytest-tornado."""
-
-from tests.unit.web.loop import io_loop
-
-__all__ = ["io_loop"]

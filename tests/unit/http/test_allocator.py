@@ -1,0 +1,89 @@
+"""Memory goes back to the system in quiet times, and never while anybody waits."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import gc
+import weakref
+
+from gw import allocator
+from gw.allocator import QUIET_SECONDS, QUIET_TIMES, QuietTimes
+from gw.http import connection, listener
+from gw.http.drain import InFlight
+
+
+class Request:
+    """One that is in flight, or has been."""
+
+    def cut(self) -> None:
+        raise AssertionError("nothing is drained here")
+
+
+class Looks:
+    """A clock on which each sleep ends with the next of some events, and then never again."""
+
+    def __init__(self, *events: str) -> None:
+        self.in_flight = InFlight()
+        self.given_back: list[int] = []  # after how many of the events
+        self._events = events
+        self._count = 0
+        self._request = Request()
+
+    async def sleep(self, seconds: float) -> None:
+        if self._count == len(self._events):
+            raise asyncio.CancelledError
+        event = self._events[self._count]
+        self._count += 1
+        if event in ("enters", "passes"):
+            self.in_flight.enter(self._request)
+        if event in ("leaves", "passes"):
+            self.in_flight.leave(self._request)
+
+    def run(self) -> list[int]:
+        quiet = QuietTimes(
+            self.in_flight, self, give_back=lambda: self.given_back.append(self._count)
+        )
+        try:
+            asyncio.run(quiet.run())
+        except asyncio.CancelledError:
+            return self.given_back
+        raise AssertionError("it ends by being cancelled only")
+
+
+def test_memory_goes_back_once_in_a_short_quiet_time() -> None:
+    assert Looks("passes", "", "", "", "passes", "passes", "", "").run() == [2, 7]
+
+
+def test_memory_goes_back_once_more_when_kept_connections_are_gone() -> None:
+    assert Looks("passes", *[""] * 20).run() == [2, 7]
+    idle_seconds = max(connection.IDLE_SECONDS, listener.IDLE_SECONDS)
+    assert QUIET_TIMES[-1] * QUIET_SECONDS > idle_seconds
+
+
+def test_memory_is_not_touched_while_a_request_is_in_flight() -> None:
+    assert Looks("enters", "", "", "leaves", "").run() == [4]
+
+
+def test_process_that_was_asked_nothing_keeps_what_it_has() -> None:
+    assert Looks("", "", "").run() == []
+
+
+def test_allocator_is_told_where_it_can_be() -> None:
+    assert allocator.keep_buffers() is hasattr(ctypes.CDLL(None), "mallopt")
+    allocator.give_back()
+
+
+def test_what_only_refers_to_itself_is_given_back_too() -> None:
+    class Knot:
+        def __init__(self) -> None:
+            self.itself = self
+
+    gc.disable()  # the test's own collection, and no other
+    try:
+        gone = weakref.ref(Knot())
+        assert gone() is not None
+        allocator.give_back()
+        assert gone() is None
+    finally:
+        gc.enable()

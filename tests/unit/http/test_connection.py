@@ -1,0 +1,198 @@
+"""Bytes that are not HTTP, over real sockets: one answer in our shape, and the connection ends."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from gw.http.exchange import Exchange
+from gw.http.head import HEAD_BYTES_MAX, HEAD_LINES_MAX
+from gw.http.request import FrontRequest
+from tests.support.aio import eventually, run
+from tests.unit.api.fakes import KEY, World
+from tests.unit.api.handlers import make_app
+from tests.unit.http.wire import Answer, request, served
+
+CHUNKED = "Transfer-Encoding: chunked"
+
+
+async def sent(wire: bytes) -> tuple[Answer, bool, World]:
+    world = World()
+    async with served(make_app(world)) as address, address.client() as client:
+        await client.send(wire)
+        answer = await client.answer()
+        is_ended = await client.ended()
+        await eventually(lambda: len(world.in_flight) == 0)
+    return answer, is_ended, world
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [
+        b"GET\r\n\r\n",
+        b"GET /v1/free HTTP/2.0\r\n\r\n",
+        b"GET /v1/free\0 HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET /v1/free HTTP/1.1\r\nHost: a\r\nNo colon\r\n\r\n",
+        b"GET /v1/free HTTP/1.1\r\nHost: a\r\nX: \x01\r\n\r\n",
+        b"GET /v1/free HTTP/1.1\nHost: a\n\n",
+        b"GET /v1/free HTTP/1.1\r\nHost: a\r\n" + b"X: y\r\n" * 1000 + b"\r\n",
+    ],
+)
+def test_head_that_cannot_be_read_is_answered_in_our_shape(wire: bytes) -> None:
+    answer, is_ended, world = run(sent(wire + b"GET /v1/free HTTP/1.1\r\nHost: a\r\n\r\n"))
+    assert (answer.status, answer.code) == (400, "invalid_request")
+    assert len(answer.headers["x-gateway-trace"]) == 32
+    assert answer.headers["connection"] == "close"
+    assert is_ended
+    assert world.metrics.responses == [("malformed", 400)]
+    assert world.keys.uses == []
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "X: \x01\r\n",
+        "X: y\r\n" * 300,
+        "X: y\n",
+        "X: " + "y" * 70_000 + "\r\n",
+        "Host: b\r\n",
+        f"Content-Length: 2\r\n{CHUNKED}\r\n",
+    ],
+)
+def test_head_that_will_not_do_is_answered_in_the_shape_of_what_it_asked_for(lines: str) -> None:
+    for path, members in (
+        ("/v1/messages", {"type", "message"}),
+        ("/v1beta/native?a=b", {"code", "message", "status"}),
+    ):
+        head = f"POST {path} HTTP/1.1\r\nHost: a\r\n{lines}\r\n"
+        answer, is_ended, _ = run(sent(head.encode()))
+        assert (answer.status, is_ended) == (400, True)
+        assert set(answer.json()["error"]) == members
+
+
+def test_key_in_a_head_that_cannot_be_read_is_not_repeated() -> None:
+    wire = f"GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {KEY}\0\r\n\r\n"
+    answer, _, _ = run(sent(wire.encode()))
+    assert answer.status == 400
+    assert KEY not in answer.body.decode()
+
+
+@pytest.mark.parametrize("chunks", ["zz\r\n", "3\r\nabcdef", "0\r\nxx\r\n\r\n", "f" * 40 + "\r\n"])
+def test_body_that_is_not_chunked_is_answered_as_its_endpoint_does(chunks: str) -> None:
+    head = request("POST", "/v1/messages", CHUNKED).replace("\n", "\r\n")
+    answer, is_ended, world = run(sent((head + chunks).encode()))
+    assert answer.status == 400
+    assert answer.json()["type"] == "error"
+    assert answer.json()["error"]["type"] == "invalid_request_error"
+    assert is_ended
+    assert world.metrics.responses == [("/v1/echo", 400)]
+    assert [refusal.error_code for refusal in world.refusals] == ["invalid_request"]
+    assert world.limits.in_flight("acct_1") == 0
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "key", "status"),
+    [
+        ("POST", "/v1/echo", None, 401),
+        ("POST", "/nowhere", KEY, 404),
+        ("PUT", "/v1/echo", KEY, 405),
+        ("BREW", "/v1/echo", KEY, 405),
+    ],
+)
+def test_refused_request_gets_no_second_answer_for_its_body(
+    method: str, path: str, key: str | None, status: int
+) -> None:
+    head = request(method, path, CHUNKED, key=key).replace("\n", "\r\n")
+    answer, is_ended, world = run(sent((head + "zz\r\n").encode()))
+    assert answer.status == status
+    assert is_ended
+    assert [status for _, status in world.metrics.responses] == [status]
+
+
+def test_target_that_is_no_path_has_no_endpoint() -> None:
+    async def scene() -> tuple[int, str]:
+        async with served(make_app(World())) as address:
+            answer = await address.ask(request("GET", "gateway:80"))
+            return answer.status, answer.code
+
+    assert run(scene()) == (400, "invalid_request")
+
+
+async def test_announced_close_is_kept() -> None:
+    world = World()
+    async with served(make_app(world)) as address, address.client() as client:
+        head = request("POST", "/v1/echo", CHUNKED, key=None)
+        answer = await client.ask(head, b"5\r\nhello\r\n0\r\n\r\n")
+        assert answer.headers["connection"] == "close"
+        assert await client.ended()
+    async with served(make_app(world)) as address, address.client() as client:
+        world.in_flight.begin_drain()
+        answer = await client.ask(request("GET", "/v1/free"))
+        assert (answer.status, answer.headers["connection"]) == (200, "close")
+        assert await client.ended()
+
+
+@pytest.mark.parametrize("expect", ["100-Continue", "100-CONTINUE"])
+async def test_client_that_asks_first_is_told_however_it_spells_that(expect: str) -> None:
+    lines = ("Content-Length: 5", f"Expect: {expect}")
+    async with served(make_app(World())) as address, address.client() as client:
+        assert (await client.ask(request("POST", "/v1/echo", *lines))).status == 100
+        await client.send(b"hello")
+        assert (await client.answer()).status == 200
+
+
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        ("http://gateway/v1/free", 200),
+        ("HTTPS://elsewhere.example:444/v1/free?x=1", 200),
+        ("http://gateway", 404),
+        ("http://gateway?x=/v1/free", 404),
+        ("http://user@gateway/v1/free", 404),
+        ("http:///v1/free", 404),
+        ("ftp://gateway/v1/free", 404),
+    ],
+)
+def test_absolute_target_means_its_path(target: str, status: int) -> None:
+    async def scene() -> int:
+        async with served(make_app(World())) as address:
+            return (await address.ask(request("GET", target))).status
+
+    assert run(scene()) == status
+
+
+def test_answered_request_is_freed_without_the_garbage_collector() -> None:
+    async def scene() -> list[object]:
+        async with served(make_app(World())) as address, address.client() as client:
+            gc.collect()
+            gc.disable()
+            try:
+                for _ in range(20):
+                    await client.ask(request("POST", "/v1/echo", "Content-Length: 2"), b"{}")
+                return [
+                    found
+                    for found in gc.get_objects()
+                    if isinstance(found, FrontRequest | Exchange)
+                ]
+            finally:
+                gc.enable()
+
+    assert len(run(scene())) < 6  # the last one, and the connection's next
+
+
+@pytest.mark.parametrize(
+    ("more", "status"),
+    [
+        (b"X: y\r\n" * (HEAD_LINES_MAX - 3), 404),
+        (b"X: y\r\n" * (HEAD_LINES_MAX - 2), 400),
+        (b"X: " + b"y" * (HEAD_BYTES_MAX - 70) + b"\r\n", 404),
+        (b"X: " + b"y" * HEAD_BYTES_MAX + b"\r\n", 400),
+    ],
+    ids=["lines", "a line too many", "bytes", "bytes too many"],
+)
+async def test_bounds_of_a_head(more: bytes, status: int) -> None:
+    async with served(make_app(World())) as address, address.client() as client:
+        head = b"GET /nowhere HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+        await client.send(head + more + b"\r\n")
+        assert (await client.answer()).status == status

@@ -1,0 +1,145 @@
+"""What a request means does not depend on its packets: cut anywhere, it is answered as when whole.
+
+Reads are given to the connection itself, so that every cut is a read of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator, Sequence
+from itertools import combinations, pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gw.config.config import Address
+from gw.http.application import GatewayApplication
+from gw.http.connection import Connection
+from gw.http.server import Server
+from tests.support.aio import run
+from tests.unit.api.fakes import World
+from tests.unit.http.test_fuzz import Recorder, wires
+from tests.unit.http.test_server import Socket
+
+# Turns of the loop after which nothing moves any more: a request takes one, its task another.
+QUIET_TURNS = 6
+_OWN = re.compile(rb"(X-Gateway-Trace|Date): [^\r]*|HTTP/1.1 100 Continue\r\n\r\n")
+
+GET = b"GET /a HTTP/1.1\r\nHost: a\r\n\r\n"
+POST = b"POST /a HTTP/1.1\r\nHost: a\r\n"
+SIZED = POST + b"Content-Length: 5\r\n\r\nh\r\n\r\n"
+CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
+CORPUS = [
+    GET,
+    SIZED + GET,
+    GET + SIZED + GET,
+    CHUNKED + b"4\r\n\r\n\r\n\r\n2;x=y\r\nab\r\n0\r\nX: y\r\n\r\n" + GET,
+    POST + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n{}" + GET,
+    POST + b"Connection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 2\r\n\r\n{}" + GET,
+    POST + b"Connection: Upgrade\r\nUpgrade: h2c\r\nTransfer-Encoding: chunked\r\n\r\n"
+    b"2\r\n{}\r\n0\r\n\r\n" + GET,
+    b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n" + GET,
+    b"\r\n\r\n" + GET + b"\r\n" + GET,
+    b"GET /a HTTP/1.0\r\n\r\n" + GET,
+    b"GET  /a  HTTP/1.1\r\nHost: a\r\nX:\r\nY: \t z \r\n\r\n" + GET,
+    b"HEAD http://a/a?b=c HTTP/1.1\r\nHost: a\r\n\r\n" + GET,
+    POST + b"Connection: close\r\nContent-Length: 2\r\n\r\n{}" + GET,
+    # Refused before or after their body, or for it.
+    b"POST /nowhere HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello" + GET,
+    CHUNKED + b"zz\r\n" + GET,
+    CHUNKED + b"3\r\nabcdef" + GET,
+    CHUNKED + b"0\r\nxx\r\n\r\n" + GET,
+    # Methods that nobody knows, or only the parser.
+    b"BREW /a HTTP/1.1\r\nHost: a\r\n\r\n" + GET,
+    GET + b"BREW /a HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}" + GET,
+    b"G" + GET,
+    b"GETS" + GET,
+    b"get /a HTTP/1.1\r\nHost: a\r\n\r\n",
+    b"BREW /a HTTP/2.0\r\nHost: a\r\n\r\n",
+    b"PROPFIND /a HTTP/1.1\r\nHost: a\r\n\r\n" + GET,
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    # Not HTTP.
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    b"GET\r\n\r\n" + GET,
+    b"GET /a\r\n\r\n" + GET,
+    b"GET /\0 HTTP/1.1\r\nHost: a\r\n\r\n" + GET,
+    b"GET /a HTTP/1.2\r\nHost: a\r\n\r\n" + GET,
+    b"GET /a HTTP/1.1\nHost: a\n\n" + GET,
+    b"GET /a HTTP/1.1\r\nHost : a\r\n\r\n" + GET,
+    b"GET /a HTTP/1.1\r\nHost: a\r\n folded\r\n\r\n" + GET,
+    b"GET /a HTTP/1.1\r\nHost: a\r\nX: \x01\r\n\r\n" + GET,
+    b"GET /a HTTP/1.1\r\nHost: a\rX: y\r\n\r\n" + GET,
+    POST + b"Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}" + GET,
+    POST + b"Content-Length: +2\r\n\r\n{}" + GET,
+    POST + b"Transfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n{}" + GET,
+    POST + b"Transfer-Encoding: chunked, identity\r\n\r\n{}" + GET,
+]
+SHORT = [
+    b"G" + b"GET /a HTTP/1.0\r\n\r\n",
+    b"BREW /a HTTP/1.1\r\nHost:\r\n\r\n",
+    b"\r\nGET / HTTP/1.0\r\n\r\n",
+    b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n\n\r\n0\r\n\r\n",
+    b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n\r\n",
+]
+
+Outcome = tuple[list[tuple[str | None, str | None, bytes]], bytes, bool]
+
+
+class Stand:
+    """One listener, on which every wire has a connection of its own."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[str | None, str | None, bytes]] = []
+        application = GatewayApplication(
+            [(r"(?:http://a)?/(?:a.*)?", Recorder)], services=World().services, found=self.found
+        )
+        self.listener = Server(application, Address("127.0.0.1", 0))
+
+    async def outcome(self, reads: Sequence[bytes]) -> Outcome:
+        """What its endpoints were asked, what was answered, whether that was all."""
+        self.found.clear()
+        socket = Socket()
+        connection = Connection(self.listener, asyncio.get_running_loop())
+        connection.connection_made(socket)
+        for data in reads:
+            connection.data_received(data)
+            for _ in range(QUIET_TURNS):
+                await asyncio.sleep(0)
+        for _ in range(4 * QUIET_TURNS):
+            await asyncio.sleep(0)
+        connection.connection_lost(None)
+        return list(self.found), _OWN.sub(b"", socket.written), socket.has_ended
+
+    async def check(self, wire: bytes, cuts: Iterator[Sequence[int]]) -> None:
+        await self.listener.start()
+        try:
+            whole = await self.outcome([wire])
+            for places in cuts:
+                reads = [wire[start:end] for start, end in pairwise([0, *places, len(wire)])]
+                assert await self.outcome(reads) == whole, reads
+        finally:
+            await self.listener.close()
+
+
+@pytest.mark.parametrize("wire", CORPUS, ids=str)
+async def test_request_cut_at_any_byte_is_answered_as_when_whole(wire: bytes) -> None:
+    await Stand().check(wire, ((place,) for place in range(1, len(wire))))
+
+
+@pytest.mark.parametrize("wire", SHORT, ids=str)
+async def test_request_cut_at_any_two_bytes_is_answered_as_when_whole(wire: bytes) -> None:
+    await Stand().check(wire, combinations(range(1, len(wire)), 2))
+
+
+@settings(max_examples=200, deadline=None)
+@given(wires(), st.lists(st.integers(1, 400), max_size=8, unique=True).map(sorted))
+def test_any_bytes_cut_anywhere_are_answered_as_when_whole(wire: bytes, places: list[int]) -> None:
+    every = range(1, len(wire))
+    some = [place for place in places if place < len(wire)]
+
+    async def scene() -> None:
+        await Stand().check(wire, iter([some, every]))
+
+    run(scene())

@@ -1,0 +1,370 @@
+"""Clients that leave, faults while the endpoint works, and the end of the process."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+from tornado.iostream import StreamClosedError
+
+from actors.limits.accounts import AccountLimits, Admission
+from actors.limits.limiter import Limiter
+from actors.store.errors import StoreUnavailable
+from gw.api.base import BaseHandler
+from gw.errors.table import NO_CHANNEL_AVAILABLE, GatewayError
+from gw.errors.unexpected import ENDING_MESSAGE, INTERNAL_MESSAGE, STORE_MESSAGE
+from tests.support.aio import eventually, run
+from tests.unit.api.fakes import KEY, World, make_principal
+from tests.unit.api.handlers import HUGE_BYTES, Script, make_app
+from tests.unit.http.wire import Answer, Client, request, served
+
+WORK = request("POST", "/v1/work", "Content-Length: 2")
+STREAM = request("POST", "/v1/stream", "Content-Length: 2")
+
+
+async def begin(client: Client, head: str) -> None:
+    await client.send(head.replace("\n", "\r\n").encode() + b"{}")
+
+
+@pytest.mark.parametrize("head", [WORK, STREAM], ids=["before the answer", "in a stream"])
+async def test_a_client_that_leaves_cancels_the_work(
+    head: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    world, script = World(), Script()
+    script.may_end.clear()
+    async with served(make_app(world, script)) as address, address.client() as client:
+        await begin(client, head)
+        await script.begun.wait()
+        assert world.limits.in_flight("acct_1") == 1
+        client.vanish()
+        await eventually(lambda: script.events == ["cancelled gone=True"])
+        assert world.limits.in_flight("acct_1") == 0
+        # It is out of flight only when it has ended well: a drain waits for that.
+        assert len(world.in_flight) == 1
+        script.may_end.set()
+        await eventually(lambda: len(world.in_flight) == 0)
+    assert script.events == ["cancelled gone=True", "ended"]
+    assert [status for _, status in world.metrics.responses] == [499]
+    assert world.refusals == []
+
+
+@pytest.mark.parametrize("others", [0, 1], ids=["there is room", "it is full"])
+async def test_a_client_that_leaves_while_its_limits_are_asked_keeps_no_place(others: int) -> None:
+    """Its connection has ended before there is a place to give back."""
+
+    class SlowLimits(AccountLimits):
+        asked = asyncio.Event()
+        may_answer = asyncio.Event()
+        has_answered = False
+
+        async def enter(
+            self, account_id: str, *, rpm: int | None, concurrency: int | None
+        ) -> Admission:
+            self.asked.set()
+            await self.may_answer.wait()
+            self.has_answered = True
+            return await super().enter(account_id, rpm=rpm, concurrency=concurrency)
+
+    world = World()
+    limiter = Limiter(clock=world.clock)
+    slow = SlowLimits(limiter=limiter, metrics=cast(Any, world.metrics))
+    world.keys.known[KEY] = make_principal(concurrency_limit=1)
+    for _ in range(others):
+        await limiter.enter("acct_1", rpm=None, concurrency=None)
+    world.services = dataclasses.replace(world.services, limits=slow)
+    async with served(make_app(world)) as address, address.client() as client:
+        await client.send(WORK.replace("\n", "\r\n").encode())  # the body is still to come
+        await slow.asked.wait()
+        client.vanish()
+        await eventually(lambda: len(world.in_flight) == 0)
+        slow.may_answer.set()
+        await eventually(lambda: slow.has_answered and len(world.in_flight) == 0)
+        assert limiter.in_flight("acct_1") == others
+    assert [status for _, status in world.metrics.responses] == [499]
+
+
+async def test_a_client_that_leaves_with_its_last_byte_is_noticed() -> None:
+    world, script = World(), Script()
+    async with served(make_app(world, script)) as address:
+        async with address.client() as client:
+            client.writer.write(WORK.replace("\n", "\r\n").encode() + b"{}")
+            client.writer.close()
+        await eventually(lambda: world.metrics.responses == [("/v1/work", 499)])
+        await eventually(lambda: len(world.in_flight) == 0)
+    assert script.events in ([], ["cancelled gone=True", "ended"])
+
+
+async def test_a_write_that_fails_is_a_client_that_left() -> None:
+    world, script = World(), Script()
+    async with served(make_app(world, script)) as address, address.client() as client:
+        # A pipelined byte that waits: only writing tells.
+        head = request("POST", "/v1/torrent", "Content-Length: 2")
+        await client.send(head.replace("\n", "\r\n").encode() + b"{}" + b"G")
+        await client.reader.readexactly(200_000)
+        client.vanish()
+        await eventually(lambda: world.metrics.responses == [("/v1/torrent", 499)])
+        await eventually(lambda: len(world.in_flight) == 0)
+    assert world.limits.in_flight("acct_1") == 0
+
+
+def slow_funds(world: World) -> tuple[asyncio.Event, asyncio.Event]:
+    """Hold the check for funds back: the first event says that it has begun, the second lets it."""
+    asked, gate = asyncio.Event(), asyncio.Event()
+    available = world.money.available
+
+    async def slow(account_id: str) -> int:
+        asked.set()
+        await gate.wait()
+        return await available(account_id)
+
+    world.money.available = slow  # type: ignore[method-assign]
+    return asked, gate
+
+
+async def test_a_client_that_leaves_while_it_is_checked_is_noticed() -> None:
+    world, script = World(), Script()
+    asked, gate = slow_funds(world)
+    async with served(make_app(world, script)) as address, address.client() as client:
+        await begin(client, WORK)
+        await asked.wait()
+        client.vanish()
+        gate.set()
+        await eventually(lambda: world.metrics.responses == [("/v1/work", 499)])
+        await eventually(lambda: len(world.in_flight) == 0)
+    assert world.limits.in_flight("acct_1") == 0
+    assert script.events in ([], ["cancelled gone=True", "ended"])
+
+
+async def test_a_client_without_a_body_that_leaves_while_it_is_checked_is_noticed() -> None:
+    world, script = World(), Script()
+    asked, gate = slow_funds(world)
+    async with served(make_app(world, script)) as address, address.client() as client:
+        await client.send(request("POST", "/v1/work").replace("\n", "\r\n").encode())
+        await asked.wait()
+        client.vanish()
+        (handler,) = world.in_flight._requests
+        assert isinstance(handler, BaseHandler)
+        await eventually(lambda: handler._connection.is_closed)
+        gate.set()
+        await eventually(lambda: world.metrics.responses == [("/v1/work", 499)])
+        await eventually(lambda: len(world.in_flight) == 0)
+    assert world.limits.in_flight("acct_1") == 0
+    assert script.events == []
+
+
+@pytest.mark.parametrize("head", [WORK, STREAM], ids=["before the answer", "in a stream"])
+async def test_an_endpoint_that_finds_its_client_gone_says_so_by_raising(head: str) -> None:
+    world, script = World(), Script()
+    script.raises = StreamClosedError
+    script.go_on.set()
+    async with served(make_app(world, script)) as address, address.client() as client:
+        await begin(client, head)
+        await eventually(lambda: len(world.in_flight) == 0 and script.events == ["ended"])
+    assert [status for _, status in world.metrics.responses] == [499]
+    assert world.refusals == []
+
+
+async def test_a_client_that_leaves_is_not_cancelled_a_second_time() -> None:
+    world, script = World(), Script()
+    script.may_end.clear()
+    async with served(make_app(world, script)) as address, address.client() as client:
+        await begin(client, WORK)
+        await script.begun.wait()
+        client.vanish()
+        await eventually(lambda: script.events == ["cancelled gone=True"])
+        drained = asyncio.create_task(world.in_flight.drain(seconds=30, clock=world.clock))
+        await eventually(lambda: world.in_flight.is_draining)
+        world.clock.advance(30)
+        await eventually(lambda: world.clock.sleepers == 1 and not drained.done())
+        script.may_end.set()
+        assert await drained == 1
+    assert script.events == ["cancelled gone=True", "ended"]
+
+
+# --- Faults ---
+
+
+async def working_answer(script: Script, world: World, head: str = WORK) -> Answer:
+    async with served(make_app(world, script)) as address, address.client() as client:
+        script.go_on.set()
+        await begin(client, head)
+        return await client.answer()
+
+
+def test_an_error_of_the_endpoint_is_told() -> None:
+    async def scene() -> Answer:
+        script = Script()
+        script.raises = lambda: GatewayError(NO_CHANNEL_AVAILABLE, "Nobody serves it.")
+        return await working_answer(script, World())
+
+    answer = run(scene())
+    assert (answer.status, answer.code) == (503, "no_channel_available")
+
+
+def test_a_fault_of_ours_is_500_and_tells_nothing(
+    caplog: pytest.LogCaptureFixture, expect_log: Callable[..., None]
+) -> None:
+    expect_log("request_failed")
+
+    async def scene() -> Answer:
+        script = Script()
+        script.raises = lambda: RuntimeError("secret of the inside")
+        return await working_answer(script, World())
+
+    answer = run(scene())
+    assert (answer.status, answer.code) == (500, "internal_error")
+    assert answer.json()["error"]["message"] == INTERNAL_MESSAGE
+    (record,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert record.levelno == logging.ERROR
+    assert record.exc_info
+    assert "secret of the inside" in str(record.exc_info[1])
+
+
+def test_a_database_that_is_away_is_503_and_says_so(
+    caplog: pytest.LogCaptureFixture, expect_log: Callable[..., None]
+) -> None:
+    expect_log("request_failed")
+
+    async def scene() -> Answer:
+        script = Script()
+        script.raises = lambda: StoreUnavailable("host=inside refused")
+        return await working_answer(script, World())
+
+    answer = run(scene())
+    assert (answer.status, answer.code) == (503, "no_channel_available")
+    assert answer.headers["retry-after"] == "1"
+    assert answer.json()["error"]["message"] == STORE_MESSAGE
+    (record,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert record.levelno == logging.WARNING
+
+
+def test_a_stray_cancellation_is_a_fault(expect_log: Callable[..., None]) -> None:
+    expect_log("request_failed")
+
+    async def scene() -> Answer:
+        script = Script()
+        script.raises = asyncio.CancelledError  # a driver's way of telling of a time-out
+        return await working_answer(script, World())
+
+    assert run(scene()).status == 500
+
+
+def test_a_fault_in_a_stream_ends_it_and_is_logged(expect_log: Callable[..., None]) -> None:
+    expect_log("request_failed")
+
+    async def scene() -> Answer:
+        script = Script()
+        script.raises = lambda: RuntimeError("secret of the inside")
+        world = World()
+        answer = await working_answer(script, world, STREAM)
+        assert world.metrics.responses == [("/v1/stream", 200)]
+        return answer
+
+    answer = run(scene())
+    assert (answer.status, answer.body) == (200, b"data: 1\n\n")
+
+
+# --- The end of the process ---
+
+
+async def test_a_drain_waits_for_the_work_and_asks_clients_to_reconnect() -> None:
+    world, script = World(), Script()
+    async with served(make_app(world, script)) as address, address.client() as client:
+        await begin(client, WORK)
+        await script.begun.wait()
+        drained = asyncio.create_task(world.in_flight.drain(seconds=30, clock=world.clock))
+        await eventually(lambda: world.in_flight.is_draining)
+        other = await address.ask(request("GET", "/v1/free"))
+        assert (other.status, other.headers["connection"]) == (200, "close")
+        assert not drained.done()
+        script.go_on.set()
+        assert (await client.answer()).json() == {"worked": True}
+        assert await drained == 0
+
+
+@pytest.mark.parametrize("head", [WORK, STREAM], ids=["before the answer", "in a stream"])
+async def test_work_that_outlasts_the_drain_is_cut(
+    head: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    world, script = World(), Script()
+    async with served(make_app(world, script)) as address, address.client() as client:
+        await begin(client, head)
+        await script.begun.wait()
+        drained = asyncio.create_task(world.in_flight.drain(seconds=30, clock=world.clock))
+        await eventually(lambda: world.in_flight.is_draining)
+        world.clock.advance(30)
+        answer = await client.answer()
+        if head is WORK:
+            assert (answer.status, answer.json()["error"]["message"]) == (503, ENDING_MESSAGE)
+        else:
+            assert (answer.status, answer.body) == (200, b"data: 1\n\n")
+        assert await drained == 1
+    assert script.events == ["cancelled gone=False", "ended"]
+    assert world.limits.in_flight("acct_1") == 0
+
+
+HUGE = request("POST", "/v1/huge", "Content-Length: 2")
+
+
+async def test_a_drain_waits_for_an_answer_on_its_way() -> None:
+    world, script = World(), Script()
+    async with served(make_app(world, script)) as address, address.client() as client:
+        await begin(client, HUGE)
+        await eventually(lambda: "ended" in script.events)
+        drained = asyncio.create_task(world.in_flight.drain(seconds=30, clock=world.clock))
+        await eventually(lambda: world.in_flight.is_draining)
+        assert not drained.done()
+        assert len((await client.answer()).body) == HUGE_BYTES
+        assert await drained == 0
+
+
+async def test_an_answer_that_nobody_reads_is_cut_with_the_drain() -> None:
+    world, script = World(), Script()
+    async with served(make_app(world, script)) as address, address.client() as client:
+        await begin(client, HUGE)
+        await eventually(lambda: "ended" in script.events)
+        drained = asyncio.create_task(world.in_flight.drain(seconds=30, clock=world.clock))
+        await eventually(lambda: world.in_flight.is_draining)
+        world.clock.advance(30)
+        assert await drained == 1
+        assert len(world.in_flight) == 0
+
+
+async def test_a_client_that_leaves_an_answer_unread_is_forgotten() -> None:
+    world, script = World(), Script()
+    async with served(make_app(world, script)) as address, address.client() as client:
+        await begin(client, HUGE)
+        await eventually(lambda: "ended" in script.events)
+        assert len(world.in_flight) == 1
+        client.vanish()
+        await eventually(lambda: len(world.in_flight) == 0)
+    assert world.metrics.responses == [("/v1/huge", 200)]
+
+
+async def test_a_body_that_outlasts_the_drain_is_cut() -> None:
+    world = World()
+    async with served(make_app(world)) as address, address.client() as client:
+        head = request("POST", "/v1/echo", "Content-Length: 100")
+        await client.send(head.replace("\n", "\r\n").encode() + b"x")
+        await eventually(lambda: len(world.in_flight) == 1)
+        drained = asyncio.create_task(world.in_flight.drain(seconds=30, clock=world.clock))
+        await eventually(lambda: world.in_flight.is_draining)
+        world.clock.advance(30)
+        assert await client.ended()
+        assert await drained == 1
+
+
+async def test_a_refused_body_that_outlasts_the_drain_is_cut() -> None:
+    world = World()
+    async with served(make_app(world)) as address, address.client() as client:
+        head = request("POST", "/v1/echo", "Content-Length: 100", key=None)
+        assert (await client.ask(head, b"x")).status == 401
+        drained = asyncio.create_task(world.in_flight.drain(seconds=20, clock=world.clock))
+        await eventually(lambda: world.in_flight.is_draining)
+        world.clock.advance(20)
+        assert await client.ended()
+        assert await drained == 1

@@ -1,0 +1,342 @@
+"""Bodies, methods and connections, over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from gw.http.body import LINGER_SECONDS
+from tests.support.aio import eventually, run
+from tests.unit.api.fakes import MAX_BODY_BYTES, World
+from tests.unit.api.handlers import Script, make_app
+from tests.unit.http.wire import Answer, Client, request, served
+
+MB = 1024 * 1024
+
+
+async def send_for_ever(client: Client) -> None:
+    while True:
+        await client.send(chunk(b"x" * 65536))
+
+
+def chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+async def test_a_body_is_read_whole_however_it_comes() -> None:
+    world = World()
+    async with served(make_app(world)) as address:
+        sized = await address.ask(request("POST", "/v1/echo", "Content-Length: 5"), b"hello")
+        assert (sized.status, sized.json()) == (200, {"bytes": 5, "text": "hello"})
+
+        head = request("POST", "/v1/echo", "Transfer-Encoding: chunked")
+        chunked = await address.ask(head, chunk(b"hel") + chunk(b"lo") + b"0\r\n\r\n")
+        assert chunked.json() == {"bytes": 5, "text": "hello"}
+
+        none = await address.ask(request("POST", "/v1/echo"))
+        assert none.json() == {"bytes": 0, "text": ""}
+
+        full = request("POST", "/v1/echo", f"Content-Length: {MAX_BODY_BYTES}")
+        assert (await address.ask(full, b"x" * MAX_BODY_BYTES)).status == 200
+    assert world.metrics.responses == [("/v1/echo", 200)] * 4
+    assert len(world.in_flight) == 0
+    assert world.limits.in_flight("acct_1") == 0
+
+
+@pytest.mark.parametrize(
+    "content_type", ["", "Content-Type: text/plain", "Content-Type: multipart/form-data"]
+)
+def test_the_content_type_does_not_matter(content_type: str) -> None:
+    async def scene() -> Answer:
+        lines = ["Content-Length: 2", *filter(None, [content_type])]
+        async with served(make_app(World())) as address:
+            return await address.ask(request("POST", "/v1/echo", *lines), b"{}")
+
+    assert run(scene()).status == 200
+
+
+async def test_every_answer_carries_a_trace_and_names_no_server() -> None:
+    world = World()
+    async with served(make_app(world)) as address:
+        answers = [
+            await address.ask(request("GET", "/v1/free")),
+            await address.ask(request("GET", "/v1/free", key=None)),
+            await address.ask(request("GET", "/nowhere")),
+            await address.ask(request("PUT", "/v1/free")),
+            await address.ask(request("GET", "/v1/named/%ff")),
+            await address.ask(request("POST", "/v1/echo", f"Content-Length: {MB}")),
+        ]
+    assert [answer.status for answer in answers] == [200, 401, 404, 405, 400, 413]
+    traces = {answer.headers["x-gateway-trace"] for answer in answers}
+    assert len(traces) == len(answers)
+    for answer in answers:
+        assert len(answer.headers["x-gateway-trace"]) == 32
+        assert "server" not in answer.headers
+        assert "etag" not in answer.headers
+        assert answer.headers["content-type"] == "application/json"
+
+
+def test_a_conditional_request_gets_the_answer_all_the_same() -> None:
+    async def scene() -> Answer:
+        async with served(make_app(World())) as address:
+            return await address.ask(request("GET", "/v1/free", "If-None-Match: *"))
+
+    assert run(scene()).status == 200
+
+
+# --- Methods and paths ---
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW"])
+@pytest.mark.parametrize("path", ["/v1/echo", "/v1/messages", "/v1beta/native"])
+def test_a_wrong_method_is_405_in_the_first_shape(method: str, path: str) -> None:
+    async def scene() -> tuple[Answer, World]:
+        world = World()
+        async with served(make_app(world)) as address:
+            return await address.ask(request(method, path, key=None)), world
+
+    answer, world = run(scene())
+    assert answer.status == 405
+    assert answer.headers["allow"] == "POST"
+    assert "x-gateway-trace" in answer.headers
+    if method != "HEAD":
+        assert answer.code == "method_not_allowed"
+        assert answer.json()["error"]["type"] == "invalid_request_error"
+    assert [status for _, status in world.metrics.responses] == [405]
+    assert world.keys.uses == []
+
+
+def test_allow_names_every_method_of_the_endpoint() -> None:
+    async def scene() -> Answer:
+        async with served(make_app(World())) as address:
+            return await address.ask(request("POST", "/v1/free"))
+
+    assert run(scene()).headers["allow"] == "GET, DELETE"
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "OPTIONS", "BREW"])
+@pytest.mark.parametrize(
+    "path", ["/", "/v1", "/v1/echo/", "/v1/echo/x", "/V1/ECHO", "//v1/echo", "*"]
+)
+def test_an_unknown_path_is_404_whatever_the_method(method: str, path: str) -> None:
+    async def scene() -> tuple[Answer, World]:
+        world = World()
+        async with served(make_app(world)) as address:
+            return await address.ask(request(method, path, key=None)), world
+
+    answer, world = run(scene())
+    assert answer.status == 404
+    assert "x-gateway-trace" in answer.headers
+    if method != "HEAD":
+        assert answer.code == "not_found"
+    assert world.metrics.responses == [("not_found", 404)]
+
+
+def test_pipelined_requests_are_answered_in_order() -> None:
+    async def scene() -> list[tuple[int, bytes]]:
+        heads = [
+            (request("POST", "/v1/echo", "Content-Length: 1"), b"1"),
+            (request("GET", "/nowhere"), b""),
+            (request("POST", "/v1/free", "Content-Length: 4"), b"junk"),
+            (request("POST", "/v1/echo", "Content-Length: 1", key=None), b"x"),
+            (request("POST", "/v1/echo", "Content-Length: 1"), b"2"),
+            (request("GET", "/v1/free"), b""),
+        ]
+        wire = b"".join(head.replace("\n", "\r\n").encode() + body for head, body in heads)
+        async with served(make_app(World())) as address, address.client() as client:
+            await client.send(wire)
+            answers = [await client.answer() for _ in heads]
+        return [(answer.status, answer.body) for answer in answers]
+
+    answers = run(scene())
+    assert [status for status, _ in answers] == [200, 404, 405, 401, 200, 200]
+    assert b'"text":"1"' in answers[0][1]
+    assert b'"text":"2"' in answers[4][1]
+
+
+# --- Bodies that are refused ---
+
+
+@pytest.mark.parametrize("size", [MAX_BODY_BYTES + 1, 2 * MAX_BODY_BYTES - 1000])
+def test_a_client_that_sends_all_first_reads_the_413(size: int) -> None:
+    async def scene() -> tuple[Answer, World]:
+        world = World()
+        async with served(make_app(world)) as address:
+            head = request("POST", "/v1/echo", f"Content-Length: {size}")
+            return await address.ask(head, b"x" * size), world
+
+    answer, world = run(scene())
+    assert (answer.status, answer.code) == (413, "request_too_large")
+    assert answer.headers["connection"] == "close"
+    assert world.limits.in_flight("acct_1") == 0
+
+
+async def test_a_413_comes_before_the_body() -> None:
+    world = World()
+    async with served(make_app(world)) as address, address.client() as client:
+        answer = await client.ask(request("POST", "/v1/echo", f"Content-Length: {10**12}"))
+        assert answer.status == 413
+        assert world.limits.in_flight("acct_1") == 0  # answered: it takes no place any more
+        await client.send(b"x" * 1000)
+        world.clock.advance(LINGER_SECONDS)
+        assert await client.ended()  # and there was no second answer
+
+
+async def test_a_chunked_body_is_refused_when_it_grows_too_long() -> None:
+    world = World()
+    head = request("POST", "/v1/echo", "Transfer-Encoding: chunked")
+    pieces = chunk(b"x" * 50_000) * 6 + b"0\r\n\r\n"
+    async with served(make_app(world)) as address, address.client() as client:
+        answer = await client.ask(head, pieces)
+        assert (answer.status, answer.code) == (413, "request_too_large")
+        assert answer.headers["connection"] == "close"
+    await eventually(lambda: len(world.in_flight) == 0)
+    assert world.metrics.responses == [("/v1/echo", 413)]
+    (refusal,) = world.refusals
+    assert (refusal.error_code, refusal.http_status) == ("request_too_large", 413)
+
+
+async def test_a_refused_client_cannot_send_for_ever() -> None:
+    world = World()
+    async with served(make_app(world)) as address, address.client() as client:
+        await client.send(
+            request("POST", "/v1/echo", "Transfer-Encoding: chunked").replace("\n", "\r\n").encode()
+        )
+        with pytest.raises(ConnectionError):
+            await send_for_ever(client)
+    await eventually(lambda: len(world.in_flight) == 0)
+    assert world.metrics.responses == [("/v1/echo", 413)]
+
+
+async def test_a_refused_client_that_stalls_is_closed_after_a_while() -> None:
+    world = World()
+    async with served(make_app(world)) as address, address.client() as client:
+        head = request("POST", "/v1/echo", "Content-Length: 100000", key=None)
+        answer = await client.ask(head, b"x" * 10)
+        assert answer.status == 401
+        assert len(world.in_flight) == 1
+        world.clock.advance(LINGER_SECONDS - 1)
+        await asyncio.sleep(0)
+        assert len(world.in_flight) == 1
+        world.clock.advance(1)
+        assert await client.ended()
+    assert len(world.in_flight) == 0
+    assert world.metrics.responses == [("/v1/echo", 401)]
+
+
+async def test_a_client_that_leaves_after_its_refusal_is_counted_with_it() -> None:
+    world = World()
+    async with served(make_app(world)) as address, address.client() as client:
+        head = request("POST", "/v1/echo", "Content-Length: 100000", key=None)
+        assert (await client.ask(head, b"x" * 10)).status == 401
+        client.vanish()
+        await eventually(lambda: len(world.in_flight) == 0)
+    assert world.metrics.responses == [("/v1/echo", 401)]
+
+
+@pytest.mark.parametrize("size", [70_000, MAX_BODY_BYTES])
+def test_a_401_is_read_by_a_client_that_sends_all_of_a_large_body_first(size: int) -> None:
+    async def scene() -> Answer:
+        world = World()
+        async with served(make_app(world)) as address, address.client() as client:
+            head = request("POST", "/v1/echo", f"Content-Length: {size}", key=None)
+            await client.send(head.replace("\n", "\r\n").encode() + b"x" * size)
+            await eventually(lambda: world.metrics.responses == [("/v1/echo", 401)])
+            await eventually(lambda: world.clock.sleepers == 0)  # nobody waits for more of it
+            return await client.answer()
+
+    answer = run(scene())
+    assert (answer.status, answer.code) == (401, "invalid_api_key")
+    assert answer.headers["connection"] == "close"
+
+
+async def test_a_refusal_with_a_small_body_keeps_the_connection() -> None:
+    async with served(make_app(World())) as address, address.client() as client:
+        for _ in range(3):
+            refused = await client.ask(
+                request("POST", "/v1/echo", "Content-Length: 5", key=None), b"hello"
+            )
+            assert refused.status == 401
+            assert "connection" not in refused.headers
+        good = await client.ask(request("POST", "/v1/echo", "Content-Length: 5"), b"hello")
+        assert good.status == 200
+
+
+async def test_a_client_that_asks_before_sending_is_told_at_once() -> None:
+    lines = ("Content-Length: 100", "Expect: 100-continue")
+    async with served(make_app(World())) as address:
+        async with address.client() as client:
+            refused = await client.ask(request("POST", "/v1/echo", *lines, key=None))
+            assert refused.status == 401
+            assert await client.ended()
+        async with address.client() as client:
+            go_on = await client.ask(request("POST", "/v1/echo", *lines))
+            assert go_on.status == 100
+            await client.send(b"x" * 100)
+            assert (await client.answer()).json()["bytes"] == 100
+
+
+def test_a_compressed_body_is_refused_with_a_word() -> None:
+    async def scene() -> Answer:
+        lines = ("Content-Encoding: gzip", "Content-Length: 4")
+        async with served(make_app(World())) as address:
+            return await address.ask(request("POST", "/v1/echo", *lines), b"\x1f\x8b\x08\x00")
+
+    answer = run(scene())
+    assert (answer.status, answer.code) == (400, "invalid_request")
+
+
+def test_an_old_client_is_answered_and_closed() -> None:
+    async def scene() -> tuple[Answer, bool]:
+        async with served(make_app(World())) as address, address.client() as client:
+            answer = await client.ask("GET /v1/named/x HTTP/1.0\n\n")
+            return answer, await client.ended()
+
+    answer, is_ended = run(scene())
+    assert (answer.status, answer.json()) == (200, {"name": "x"})
+    assert is_ended
+
+
+async def test_bodies_that_are_too_many_together_are_told_to_come_back() -> None:
+    """Whoever had room is served; what it took is free again once it is answered, or has left."""
+
+    world, script, size = World(), Script(), 100_000
+    world.services.bodies.limit_bytes = size
+    work = request("POST", "/v1/work", f"Content-Length: {size}")
+    echo = request("POST", "/v1/echo", f"Content-Length: {size}")
+    async with served(make_app(world, script)) as address, address.client() as first:
+        asking = asyncio.ensure_future(first.ask(work, b"x" * size))
+        await script.begun.wait()
+        assert world.services.bodies.held_bytes == size
+        refused = await address.ask(echo, b"x" * size)
+        assert (refused.status, refused.code) == (503, "no_channel_available")
+        assert refused.headers["retry-after"] == "1"
+        small = request("POST", "/v1/echo", "Content-Length: 60000")
+        assert (await address.ask(small, b"x" * 60_000)).status == 200
+        script.go_on.set()
+        assert (await asking).status == 200
+        await eventually(lambda: world.services.bodies.held_bytes == 0)
+        async with address.client() as leaves:
+            await leaves.send(echo.replace("\n", "\r\n").encode() + b"x" * (size - 1))
+            await eventually(lambda: world.services.bodies.held_bytes == size)
+            leaves.vanish()
+            await eventually(lambda: world.services.bodies.held_bytes == 0)
+        assert (await address.ask(echo, b"x" * size)).status == 200
+
+
+async def half_a_body(client: Client) -> None:
+    head = request("POST", "/v1/echo", "Content-Length: 100")
+    await client.send(head.replace("\n", "\r\n").encode() + b"x" * 50)
+
+
+async def test_a_client_that_leaves_in_its_body_leaves_only_a_count() -> None:
+    world = World()
+    async with served(make_app(world)) as address, address.client() as client:
+        await half_a_body(client)
+        await eventually(lambda: world.limits.in_flight("acct_1") == 1)
+        client.vanish()
+        await eventually(lambda: world.metrics.responses == [("/v1/echo", 499)])
+    assert world.limits.in_flight("acct_1") == 0
+    assert len(world.in_flight) == 0
+    assert world.refusals == []

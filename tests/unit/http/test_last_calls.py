@@ -1,0 +1,166 @@
+"""What clients see of a process that is about to end: every answer tells them, nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from gw.http import sockets as accept_queue
+from gw.http.flow_control import LAST_CALL_SECONDS
+from gw.http.server import Server
+from tests.support.aio import eventually, jump, run_on_both_loops
+from tests.support.certificates import contexts
+from tests.unit.api.fakes import World
+from tests.unit.api.handlers import Script, make_app
+from tests.unit.http.wire import Client, request, served, serving
+
+STREAM = request("POST", "/v1/stream", "Content-Length: 2")
+WORK = request("POST", "/v1/work", "Content-Length: 2")
+FREE = request("GET", "/v1/free")
+
+
+async def test_answer_whose_head_goes_out_while_draining_ends_its_connection() -> None:
+    world, script = World(), Script()
+    async with served(make_app(world, script)) as address, address.client() as one:
+        asked = asyncio.create_task(one.ask(WORK, b"{}"))
+        await script.begun.wait()
+        world.in_flight.begin_drain()
+        script.go_on.set()
+        answer = await asked
+        assert (answer.status, answer.headers["connection"]) == (200, "close")
+        assert await one.ended()
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/v1/echo", {"type": "server_error", "code": "no_channel_available"}),
+        ("/v1/messages", {"type": "overloaded_error"}),
+        ("/v1beta/native", {"code": 503, "status": "UNAVAILABLE"}),
+    ],
+)
+async def test_request_that_comes_too_late_is_refused_in_the_shape_of_its_endpoint(
+    path: str, said: dict[str, object]
+) -> None:
+    world = World()
+    async with served(make_app(world)) as address, address.client() as one:
+        assert (await one.ask(FREE)).status == 200
+        asked = len(world.keys.uses)
+        world.in_flight.refuse_new()
+        refused = await one.ask(request("POST", path, "Content-Length: 2"), b"{}")
+        assert (refused.status, refused.headers["connection"]) == (503, "close")
+        assert refused.headers["retry-after"] == "1"
+        assert said.items() <= refused.json()["error"].items()
+        assert await one.ended()
+        await eventually(lambda: len(world.in_flight) == 0)
+    assert len(world.keys.uses) == asked  # nobody looked whose key it is
+    assert world.refusals == []
+
+
+@pytest.mark.parametrize("has_tls", [False, True], ids=["plain", "tls"])
+def test_connection_that_nobody_had_accepted_is_served(
+    monkeypatch: pytest.MonkeyPatch, *, has_tls: bool
+) -> None:
+    tls, trust = contexts("gateway") if has_tls else (None, None)
+    made: list[socket.socket] = []
+
+    def made_now(listening: socket.socket) -> bool:
+        """The last moment before nobody accepts any more."""
+        made.extend(socket.create_connection(listening.getsockname()) for _ in range(5))
+        return False
+
+    monkeypatch.setattr(accept_queue, "refuse_handshakes", made_now)
+
+    async def scene() -> None:
+        async with serving(make_app(World()), tls=tls, trust=trust) as (listener, address):
+            await listener.stop_accepting()
+            name = None if trust is None else "gateway"
+            assert made
+            while made:
+                sock = made.pop()
+                one = Client(
+                    *await asyncio.open_connection(sock=sock, ssl=trust, server_hostname=name)
+                )
+                assert (await one.ask(FREE)).status == 200
+                one.writer.close()
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.open_connection("127.0.0.1", address.port)
+
+    run_on_both_loops(scene)
+
+
+@asynccontextmanager
+async def draining(
+    world: World, script: Script | None = None
+) -> AsyncIterator[tuple[Server, Client]]:
+    """A listener that takes nobody any more, and a client that is connected."""
+    async with serving(make_app(world, script)) as (listener, address), address.client() as one:
+        assert isinstance(listener, Server)
+        yield listener, one
+
+
+async def stop_accepting(world: World, listener: Server) -> None:
+    world.in_flight.begin_drain()
+    await listener.stop_accepting()
+
+
+async def stream_over(one: Client, script: Script, world: World, listener: Server) -> None:
+    """A stream that begins before the drain and ends in it."""
+    await one.send(STREAM.replace("\n", "\r\n").encode() + b"{}")
+    assert b"keep-alive" not in await one.reader.readuntil(b"\r\n\r\n")
+    await stop_accepting(world, listener)
+    script.go_on.set()
+    await one.reader.readuntil(b"0\r\n\r\n")
+
+
+async def test_client_of_a_stream_that_could_not_know_is_served_once_more() -> None:
+    world, script = World(), Script()
+    async with draining(world, script) as (listener, one):
+        await stream_over(one, script, world, listener)
+        last = await one.ask(FREE)
+        assert (last.status, last.headers["connection"]) == (200, "close")
+        assert await one.ended()
+
+
+async def test_client_of_a_stream_that_ends_late_is_refused_in_words() -> None:
+    world, script = World(), Script()
+    async with draining(world, script) as (listener, one):
+        await stream_over(one, script, world, listener)
+        world.in_flight.refuse_new()
+        assert (await one.ask(FREE)).status == 503
+        assert await one.ended()
+
+
+@pytest.mark.parametrize("is_used", [False, True], ids=["new", "kept"])
+async def test_silent_connection_is_closed_a_moment_after_the_drain_began(*, is_used: bool) -> None:
+    world = World()
+    async with draining(world) as (listener, one):
+        if is_used:
+            assert (await one.ask(FREE)).status == 200
+        await stop_accepting(world, listener)
+        ended = asyncio.create_task(one.reader.read())
+        jump(LAST_CALL_SECONDS / 2)
+        await asyncio.sleep(0)
+        assert not ended.done()
+        jump(LAST_CALL_SECONDS / 2)
+        assert await ended == b""
+        # What it sends at that moment is answered by the end, not by a reset.
+        await one.send(FREE.replace("\n", "\r\n").encode())
+        await asyncio.sleep(0.01)
+        assert await one.reader.read() == b""
+
+
+async def test_last_calls_end_when_nobody_is_connected() -> None:
+    world = World()
+    async with draining(world) as (listener, one):
+        assert (await one.ask(FREE)).status == 200
+        await stop_accepting(world, listener)
+        waiting = asyncio.create_task(listener.last_calls(1e6))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        one.writer.close()
+        await waiting

@@ -1,0 +1,73 @@
+"""Paths to handlers: the short way takes a path exactly where the list of rules would."""
+
+from __future__ import annotations
+
+import pytest
+from tornado.httputil import HTTPConnection, HTTPHeaders, RequestStartLine
+
+from gw.api.base import NotFoundHandler
+from gw.app import routes
+from gw.http.application import GatewayApplication
+from gw.http.routing import Routes, Target
+from gw.http.tornado_request import Request
+from tests.unit.api.fakes import World
+
+NOWHERE = Target(NotFoundHandler, {})
+
+
+class Nobody(HTTPConnection):
+    """A connection of which only the other end is known."""
+
+    class context:
+        remote_ip = ""
+
+
+def asked(path: str) -> Request:
+    start_line = RequestStartLine("GET", path, "HTTP/1.1")
+    return Request(Nobody(), start_line, HTTPHeaders({"Host": "gateway"}))
+
+
+def of(*rules: tuple[str, type[NotFoundHandler]]) -> Routes:
+    application = GatewayApplication(list(rules), services=World().services)
+    return Routes(application.wildcard_router.rules, NOWHERE)
+
+
+@pytest.mark.parametrize(
+    ("path", "handler", "parts"),
+    [
+        ("/v1/chat/completions", "ChatCompletionsHandler", []),
+        ("/v1/chat/completions?key=x", "ChatCompletionsHandler", []),
+        ("/v1/logs", "LogListHandler", []),
+        ("/v1/logs/summary", "SummaryHandler", []),
+        ("/v1/logs/call%201", "LogDetailHandler", [b"call 1"]),
+        ("/dashboard/billing/usage", "UsageHandler", []),
+        ("/v1/dashboard/billing/usage", "UsageHandler", []),
+        ("/v1beta/models/a/b:generateContent", "NativeHandler", [b"a/b", b"generateContent"]),
+        ("/v1beta/models/a%3AgenerateContent", "NativeHandler", [b"a", b"generateContent"]),
+        ("/v1/models/a:b%3agenerateContent", "NativeHandler", [b"a:b", b"generateContent"]),
+        ("/v1/chat/completions/", "NotFoundHandler", []),
+        ("/V1/chat/completions", "NotFoundHandler", []),
+        ("", "NotFoundHandler", []),
+    ],
+)
+def test_path_finds_its_endpoint(path: str, handler: str, parts: list[bytes]) -> None:
+    application = GatewayApplication(list(routes()), services=World().services)
+    target = application.routes.find(asked(path))
+    assert (target.handler.__name__, list(target.path_args)) == (handler, parts)
+
+
+def test_most_routes_have_the_short_way() -> None:
+    application = GatewayApplication(list(routes()), services=World().services)
+    assert repr(application.routes) == "<Routes 14 rules 10 exact>"
+
+
+def test_earlier_rule_goes_before_an_exact_one() -> None:
+    class Any(NotFoundHandler):
+        pass
+
+    class Exact(NotFoundHandler):
+        pass
+
+    assert of((r"/a/.*", Any), (r"/a/b", Exact)).find(asked("/a/b")).handler is Any
+    assert of((r"/a/b", Exact), (r"/a/.*", Any)).find(asked("/a/b")).handler is Exact
+    assert of((r"/a.b", Exact)).find(asked("/a-b")).handler is Exact  # a pattern all the same

@@ -1,0 +1,305 @@
+"""What only the httptools server has to get right: turns, bounds, ends. The rest is in `test_*`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from gw.config.config import Address
+from gw.http import connection
+from gw.http.connection import READ_BYTES_MAX, Connection
+from gw.http.head import HEAD_BYTES_MAX
+from gw.http.server import Server
+from tests.support.aio import eventually, jump, run
+from tests.unit.api.fakes import World
+from tests.unit.api.handlers import Script, make_app
+from tests.unit.http.wire import Client, request
+
+FREE = request("GET", "/v1/free").replace("\n", "\r\n").encode()
+PATIENCE_SECONDS = 1.0
+PIPELINED = 40
+
+
+def echo(body: bytes, *headers: str) -> bytes:
+    lines = headers or (f"Content-Length: {len(body)}",)
+    return request("POST", "/v1/echo", *lines).replace("\n", "\r\n").encode() + body
+
+
+@asynccontextmanager
+async def front(
+    world: World, script: Script | None = None, *, connections_max: int = 100
+) -> AsyncIterator[tuple[Server, int]]:
+    listener = Server(
+        make_app(world, script), Address("127.0.0.1", 0), connections_max=connections_max
+    )
+    await listener.start()
+    try:
+        yield listener, int(listener.url.rpartition(":")[2])
+    finally:
+        await listener.close()
+
+
+@asynccontextmanager
+async def client(port: int) -> AsyncIterator[Client]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        yield Client(reader, writer)
+    finally:
+        writer.close()
+
+
+async def silence(of: Client) -> bytes:
+    """What the client is sent while it says nothing for longer than anybody waits for it."""
+    ended = asyncio.ensure_future(of.reader.read())
+    while not ended.done():
+        jump(PATIENCE_SECONDS / 2)
+        await asyncio.sleep(0.01)
+    return await ended
+
+
+def test_requests_are_answered_in_their_order_however_they_were_cut() -> None:
+    wire = b"".join(echo(b"%d" % number) for number in range(PIPELINED)) + FREE
+
+    async def scene(size: int) -> None:
+        async with front(World()) as (_, port), client(port) as one:
+            for start in range(0, len(wire), size):
+                await one.send(wire[start : start + size])
+            for number in range(PIPELINED):
+                assert (await one.answer()).json()["text"] == str(number)
+            assert (await one.answer()).status == 200
+
+    for size in (1, 7, 1000, len(wire)):
+        run(scene(size))
+
+
+@pytest.mark.parametrize(
+    "framing",
+    [("Content-Length: 5", b"hello"), ("Transfer-Encoding: chunked", b"5\r\nhello\r\n0\r\n\r\n")],
+)
+def test_wish_to_upgrade_is_not_followed_and_its_body_is_no_second_request(
+    framing: tuple[str, bytes],
+) -> None:
+    line, body = framing
+    wire = echo(body, "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", line) + FREE
+
+    async def scene(size: int) -> None:
+        async with front(World()) as (_, port), client(port) as one:
+            for start in range(0, len(wire), size):
+                await one.send(wire[start : start + size])
+            assert (await one.answer()).json()["text"] == "hello"
+            assert (await one.answer()).body == b"{}"
+
+    for size in (1, 50, len(wire)):
+        run(scene(size))
+
+
+async def test_trailers_are_read_and_dropped() -> None:
+    async with front(World()) as (_, port), client(port) as one:
+        body = b"5\r\nhello\r\n0\r\nAuthorization: Bearer x\r\n\r\n"
+        await one.send(echo(body, "Transfer-Encoding: chunked") + FREE)
+        assert (await one.answer()).json()["text"] == "hello"
+        assert (await one.answer()).status == 200
+
+
+async def test_trailers_without_end_are_refused() -> None:
+    async with front(World()) as (_, port), client(port) as one:
+        body = b"5\r\nhello\r\n0\r\n" + b"X: y\r\n" * 1000
+        await one.send(echo(body, "Transfer-Encoding: chunked"))
+        assert (await one.answer()).status == 400
+        assert await one.ended()
+
+
+class Socket(asyncio.Transport):
+    """The connection's transport, of which only what is written counts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = b""
+        self.unsent_bytes = 0  # of it; none, unless a test says so
+        self.has_ended = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += data
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent_bytes
+
+    def pause_reading(self) -> None:
+        """Who reads is the test."""
+
+    resume_reading = pause_reading
+
+    def is_closing(self) -> bool:
+        return False
+
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        self.has_ended = True
+
+    def close(self) -> None:
+        self.has_ended = True
+
+    def abort(self) -> None:
+        self.has_ended = True
+
+
+@asynccontextmanager
+async def connected(
+    world: World, script: Script | None = None
+) -> AsyncIterator[tuple[Connection, Socket]]:
+    """A connection whose reads are cut where the test says."""
+    async with front(world, script) as (listener, _):
+        socket = Socket()
+        one = Connection(listener, asyncio.get_running_loop())
+        one.connection_made(socket)
+        try:
+            yield one, socket
+        finally:
+            one.connection_lost(None)
+
+
+async def test_head_that_begins_behind_a_large_body_is_not_taken_for_large() -> None:
+    async with connected(World()) as (one, socket):
+        one.data_received(echo(b"x" * 2 * HEAD_BYTES_MAX) + FREE[:10])
+        one.data_received(FREE[10:])
+        await eventually(lambda: socket.written.count(b"HTTP/1.1 200 ") == 2)
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        b"GET /v1/free?",
+        b"GET /v1/free HTTP/1.1\r\nHost: a\r\nX: ",
+        echo(b"5\r\nhello\r\n0\r\nX: ", "Transfer-Encoding: chunked"),
+        echo(b"5;", "Transfer-Encoding: chunked"),
+    ],
+    ids=["target", "field", "trailer", "extension"],
+)
+async def test_no_more_is_kept_of_what_has_no_end_than_a_head_may_have(start: bytes) -> None:
+    world = World()
+    async with connected(world) as (one, socket):
+        one.data_received(start)
+        sent_bytes = 0
+        while not socket.written and sent_bytes <= HEAD_BYTES_MAX + READ_BYTES_MAX:
+            one.data_received(b"y" * 1000)
+            sent_bytes += 1000
+            await asyncio.sleep(0)  # where the head is whole, its handler hears of it
+        assert socket.written.startswith(b"HTTP/1.1 400 ")
+        assert b"is larger than 64 KB" in socket.written
+    assert len(world.in_flight) == 0
+
+
+async def test_one_connection_too_many_is_told_and_closed() -> None:
+    world = World()
+    async with front(world, connections_max=1) as (_, port), client(port) as one:
+        await one.send(FREE)
+        assert (await one.answer()).status == 200
+        async with client(port) as other:
+            answer = await other.answer()
+            assert (answer.status, answer.code) == (503, "no_channel_available")
+            assert answer.headers["retry-after"] == "1"
+            assert await other.ended()
+        await one.send(FREE)
+        assert (await one.answer()).status == 200
+
+
+@pytest.mark.parametrize(
+    ("limit", "start"),
+    [
+        ("IDLE_SECONDS", b""),
+        ("HEAD_SECONDS", b"GET / HTTP/1.1\r\nHost: a"),
+        ("BODY_SECONDS", echo(b"{", "Content-Length: 9999")),
+    ],
+)
+async def test_client_that_says_no_more_is_closed(
+    monkeypatch: pytest.MonkeyPatch, limit: str, start: bytes
+) -> None:
+    monkeypatch.setattr(connection, limit, PATIENCE_SECONDS)
+
+    world = World()
+    async with front(world) as (_, port), client(port) as one:
+        await one.send(start)
+        assert await silence(one) == b""
+        await eventually(lambda: len(world.in_flight) == 0)
+        assert world.limits.in_flight("acct_1") == 0
+
+
+async def test_kept_connection_that_falls_silent_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "IDLE_SECONDS", PATIENCE_SECONDS)
+
+    async with front(World()) as (_, port), client(port) as one:
+        await one.send(FREE)
+        assert (await one.answer()).status == 200
+        assert await silence(one) == b""
+
+
+async def test_call_is_not_cut_for_the_silence_of_its_client(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for limit in ("IDLE_SECONDS", "HEAD_SECONDS", "BODY_SECONDS"):
+        monkeypatch.setattr(connection, limit, PATIENCE_SECONDS)
+
+    script = Script()
+    async with front(World(), script) as (_, port), client(port) as one:
+        await one.send(
+            request("POST", "/v1/work", "Content-Length: 0").replace("\n", "\r\n").encode()
+        )
+        async with client(port) as other:  # has come later, and is closed for its silence
+            assert await silence(other) == b""
+        script.go_on.set()
+        assert (await one.answer()).status == 200
+
+
+@pytest.mark.parametrize("start", [b"", echo(b"1")], ids=["first", "behind another"])
+async def test_method_nobody_knows_is_the_endpoints_to_refuse_wherever_it_stands(
+    start: bytes,
+) -> None:
+    world = World()
+    async with front(world) as (_, port), client(port) as one:
+        brewing = request("BREW", "/v1/echo").replace("\n", "\r\n").encode()
+        await one.send(start + brewing + FREE)
+        if start:
+            assert (await one.answer()).json()["text"] == "1"
+        answer = await one.answer()
+        assert (answer.status, answer.code) == (405, "method_not_allowed")
+        assert await one.ended()
+    assert len(world.keys.uses) == bool(start)
+
+
+async def test_bytes_before_a_method_are_not_forgotten() -> None:
+    world = World()
+    async with connected(world) as (one, socket):
+        one.data_received(b"G")
+        one.data_received(FREE)
+        await eventually(lambda: b"HTTP/1.1 405 " in socket.written)
+    assert world.keys.uses == []
+
+
+@pytest.mark.parametrize(("more", "status"), [(0, 200), (1, 400)])
+@pytest.mark.parametrize("size", [1, 1000, 2 * HEAD_BYTES_MAX])
+async def test_head_is_measured_as_it_came(more: int, status: int, size: int) -> None:
+    wire = FREE[:-4] + b"\r\nX: " + b"y" * (HEAD_BYTES_MAX - len(FREE) - 5 + more) + b"\r\n\r\n"
+
+    async with connected(World()) as (one, socket):
+        for start in range(0, len(wire), size):
+            one.data_received(wire[start : start + size])
+        await eventually(lambda: b"HTTP/1.1 %d " % status in socket.written)
+
+
+async def test_listener_that_closes_lets_go_of_everyone() -> None:
+    async with front(World()) as (listener, port), client(port) as one:
+        await one.send(FREE)
+        assert (await one.answer()).status == 200
+        await listener.stop_accepting()
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port)
+        await one.send(FREE)
+        assert (await one.answer()).status == 200
+        await listener.close()
+        assert await one.ended()
+        assert "0 connections" in repr(listener)

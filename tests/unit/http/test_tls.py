@@ -1,0 +1,114 @@
+"""The public listener over TLS: the same requests, answers and endings, on both servers."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gw.config.certificate import renew, server_context
+from gw.config.config import Certificate, Config
+from gw.config.faults import ConfigFaults
+from tests.support.aio import eventually, run_on_both_loops
+from tests.support.certificates import pem_files, trusting
+from tests.unit.api.fakes import MAX_BODY_BYTES, World
+from tests.unit.api.handlers import HUGE_BYTES, Script, make_app
+from tests.unit.config.reading import read
+from tests.unit.http.wire import Address, request, served
+
+WORK = request("POST", "/v1/work", "Content-Length: 2")
+HUGE = request("POST", "/v1/huge", "Content-Length: 2")
+
+
+def configured(folder: Path) -> tuple[Config, ssl.SSLContext]:
+    """A configuration with a new certificate for `gateway`, and a client that trusts that one."""
+    chain, key = pem_files("gateway")
+    names = Certificate(folder / "chain.pem", folder / "key.pem")
+    names.chain.write_bytes(chain)
+    names.key.write_bytes(key)
+    return replace(read(""), tls=names), trusting(chain)
+
+
+def test_kept_connection_and_what_is_no_request(tmp_path: Path) -> None:
+    config, trust = configured(tmp_path)
+
+    async def scene() -> None:
+        app = make_app(World())
+        async with (
+            served(app, tls=server_context(config), trust=trust) as address,
+            address.client() as client,
+        ):
+            body = b"x" * MAX_BODY_BYTES  # of many records
+            for _ in range(2):
+                echo = request("POST", "/v1/echo", f"Content-Length: {len(body)}")
+                assert (await client.ask(echo, body)).json()["bytes"] == len(body)
+            await client.send(b"GET / HTTP/1.1\r\nHost : gateway\r\n\r\n")
+            assert (await client.answer()).status == 400
+            assert await client.ended()
+
+    run_on_both_loops(scene)
+
+
+def test_client_that_leaves_is_noticed_and_one_that_is_slow_gets_it_all(tmp_path: Path) -> None:
+    config, trust = configured(tmp_path)
+
+    async def scene() -> None:
+        world, script = World(), Script()
+        app = make_app(world, script)
+        async with served(app, tls=server_context(config), trust=trust) as address:
+            async with address.client() as client:
+                await client.send(WORK.replace("\n", "\r\n").encode() + b"{}")
+                await script.begun.wait()
+                client.vanish()
+                await eventually(lambda: "cancelled gone=True" in script.events)
+            async with address.client() as client:
+                await client.send(HUGE.replace("\n", "\r\n").encode() + b"{}")
+                await eventually(lambda: len(script.events) == 4, what="all of it written")
+                assert len((await client.answer()).body) == HUGE_BYTES
+            await eventually(lambda: len(world.in_flight) == 0)
+
+    run_on_both_loops(scene)
+
+
+async def test_another_certificate_is_shown_from_then_on(tmp_path: Path) -> None:
+    config, trust = configured(tmp_path)
+    context = server_context(config)
+    assert context is not None
+
+    async def ask(address: Address, trust: ssl.SSLContext) -> int:
+        return (await replace(address, trust=trust).ask(request("GET", "/v1/free"))).status
+
+    async with served(make_app(World()), tls=context, trust=trust) as address:
+        async with address.client() as early:
+            assert (await early.ask(request("GET", "/v1/free"))).status == 200
+            _, newly = configured(tmp_path)
+            renew(context, config)
+            assert await ask(address, newly) == 200
+            with pytest.raises(ssl.SSLCertVerificationError):
+                await ask(address, trust)
+            assert (await early.ask(request("GET", "/v1/free"))).status == 200
+        (tmp_path / "key.pem").write_bytes(pem_files("gateway")[1])  # of another certificate
+        with pytest.raises(ConfigFaults, match="KEY_VALUES_MISMATCH"):
+            renew(context, config)
+        assert await ask(address, newly) == 200
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "where", "found"),
+    [("chain.pem", "tls", "what is none"), ("key.pem", "tls.key", "no such file")],
+)
+def test_certificate_that_will_not_do_is_a_fault_with_its_place(
+    tmp_path: Path, spoilt: str, where: str, found: str
+) -> None:
+    config, _ = configured(tmp_path)
+    if where == "tls":
+        (tmp_path / spoilt).write_text("nonsense")
+    else:
+        (tmp_path / spoilt).unlink()
+    with pytest.raises(ConfigFaults) as caught:
+        server_context(config)
+    (fault,) = caught.value.faults
+    assert (fault.file, fault.path) == (str(config.source), where)
+    assert found in fault.found
