@@ -1,4 +1,4 @@
-"""An upstream that speaks four chat protocols (and plain images), and fails on request.
+"""An upstream that speaks four chat protocols, images and tasks, and fails on request.
 
 Used by `gw demo`, by the tests and as the upstream of benchmarks; it imports nothing of the
 gateway. Run `python -m loadtests.simulator --host 127.0.0.1 --port 0 --seed 7`, which prints
@@ -11,8 +11,9 @@ gateway. Run `python -m loadtests.simulator --host 127.0.0.1 --port 0 --seed 7`,
         simulator.requests()[-1].body
 
 Endpoints: `POST /v1/chat/completions`, `/v1/responses`, `/v1/messages`,
-`/v1beta/models/M:generateContent`, `:streamGenerateContent`, `/v1/images/generations`. Any key
-that is not empty will do, in the header of the protocol; without one it is a 401.
+`/v1beta/models/M:generateContent`, `:streamGenerateContent`, `/v1/images/generations`, and those of
+tasks (below). Any key that is not empty will do, in the header of the protocol; without one it is
+a 401.
 
 What an answer is: without a directive it echoes the beginning of the last user message; with
 function tools in the request (and `tool_choice` not `none`) it calls one, or two in parallel when
@@ -85,6 +86,44 @@ a plain answer counts as one event. Bytes are bytes of the body, without its fra
 | `rate`              | 0 to 1          | the directive applies so often; the seed decides when |
 | `times`             | number          | a standing directive is gone after so many requests |
 
+Tasks
+-----
+Films, songs, speech, avatars, voices and transcripts come over the plain wire, which is this
+gateway's own client API (`tasks/routes.py` lists the endpoints): a submit gives an id, polls tell
+`queued`, then `running` with its progress, and at the end links to real files, an mp4, an mp3, a
+PNG, signed and good for a while, whole or by `Range`. A task takes `--task-seconds` (1 when not
+given) and needs nobody: its state is worked out when it is asked for. A submit with the
+`Idempotency-Key` of an earlier one gets that one's answer again. What is told is foreseeable: a
+film is as long as its `duration` (5 s without one, a clip 30), `dh-avatar` speaks 5 characters a
+second, speech 15.
+
+What stands at the top of a directive concerns the submit, what it says of the task the whole of it:
+
+| Member           | Value            | What it does |
+|------------------|------------------|-----------------------------------------------|
+| `task_seconds`   | seconds          | from the submit to the end |
+| `task_states`    | list of texts    | the words it reports until then, each as long |
+| `task_end`       | text             | the word it ends with: `failed`, `expired`, any |
+| `task_error`     | object or text   | its error; alone it makes the task fail |
+| `no_result`      | true             | it succeeds and has no link |
+| `no_progress`    | true             | it says nothing of how far it is |
+| `real_seconds`   | number or text   | the length it reports, in place of the true one |
+| `no_seconds`     | true             | it reports no length |
+| `link_seconds`   | seconds          | how long its links live, from its end |
+| `file_bytes`     | bytes            | its film is a file of that size |
+| `later`          | true             | a transcript becomes a task |
+| `code`           | text or number   | a refusal with this word, where the wire has its own |
+| `open_tasks_max` | number           | more unfinished tasks of a key are refused |
+| `minute_max`     | number           | more submits of a key in a minute are refused |
+| `poll`           | a directive      | for polls of the task, or of all tasks |
+| `cancel`         | a directive      | for cancelling or deleting it |
+| `file`           | a directive      | for its files, once they are fetched |
+| `catalog`        | a directive      | for lists of templates, presets and voices |
+| `asset`          | a directive      | for registering a picture |
+
+So `[[sim {"poll": {"status": 503, "times": 2}}]]` in a prompt makes the first two polls of that
+task fail, and the same as a standing directive the next two of anybody's.
+
 Looking inside
 --------------
 | Request                                | Answer |
@@ -95,13 +134,16 @@ Looking inside
 |                                        | `key=K` looks at one key; the gauges (`active`, |
 |                                        | `held_back`, `paused`, `connections_open`) |
 |                                        | must be equal, the rest at least so many |
+| `GET /_sim/tasks?last=N`               | the most recent tasks: state, polls, idempotency key |
+| `POST /_sim/finish`, `…/finish/ID`     | lets every task, or one, end now as planned |
 | `POST /_sim/resume`                    | lets everything that is paused go on |
-| `POST /_sim/reset`                     | forgets faults, requests and counters |
+| `POST /_sim/reset`                     | forgets faults, tasks, requests and counters |
 
 `held_back` counts the connections whose client reads too slowly to take more at this moment.
 A request ends as `completed`, as `cut` (by a directive) or as `cancelled_by_client`.
 
 Where things are: `http` (a connection) -> `engine` (request to script) -> `dialects/*` (wires),
 `answers` (content), `script` (delivery) -> `playback`; beside them `directives`, `faults`,
-`stats`, `introspection`, `server`.
+`stats`, `introspection`, `server`. Work that takes time is in `tasks/`, the files it makes in
+`media/`.
 """

@@ -15,12 +15,18 @@ from collections.abc import Callable
 
 from gw.open_files import raise_open_files
 from loadtests.simulator.directives import DirectiveError, parse
+from loadtests.simulator.engine import TASK_SECONDS
 from loadtests.simulator.server import Simulator
 
 
 def main() -> int:
     options = _options()
-    simulator = Simulator(host=options.host, port=options.port, seed=options.seed)
+    simulator = Simulator(
+        host=options.host,
+        port=options.port,
+        seed=options.seed,
+        task_seconds=options.task_seconds,
+    )
     if options.directive is not None:
         try:
             simulator.engine.faults.put(None, parse(options.directive))
@@ -67,6 +73,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0, help="0 takes any free port")
     parser.add_argument("--seed", type=int, default=7, help="answers follow from it")
+    parser.add_argument(
+        "--task-seconds", type=float, default=TASK_SECONDS, help="how long a film or a song takes"
+    )
     parser.add_argument("--directive", help="a directive for everybody, as JSON")
     return parser.parse_args()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -87,10 +87,33 @@ class Directive(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     cut: Literal["reset", "close"] = "close"
     crlf: bool | None = None
     split_bytes: Positive | None = None
+    # tasks: what becomes of one, and where a failure stands (see `tasks/`)
+    code: int | str | None = None
+    task_seconds: Annotated[float, msgspec.Meta(ge=0, le=1_000_000)] | None = None
+    task_states: list[str] | None = None
+    task_end: str | None = None
+    task_error: dict[str, Any] | str | None = None
+    no_result: bool = False
+    no_progress: bool = False
+    real_seconds: float | str | None = None
+    no_seconds: bool = False
+    link_seconds: Annotated[float, msgspec.Meta(ge=0, le=100_000_000)] | None = None
+    file_bytes: Count = 0
+    later: bool = False
+    open_tasks_max: Count | None = None
+    minute_max: Count | None = None
+    poll: dict[str, Any] | None = None
+    cancel: dict[str, Any] | None = None
+    file: dict[str, Any] | None = None
+    catalog: dict[str, Any] | None = None
+    asset: dict[str, Any] | None = None
     # whether it applies at all
     rate: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
     times: Positive | None = None
 
+
+# Members that are directives themselves, for requests other than the submit of a task.
+PARTS: Final = ("poll", "cancel", "file", "catalog", "asset")
 
 ORDINARY = Directive()
 _HEADER = re.compile(r"[!#-'*+.^-z|~0-9A-Z-]+: [\t -~\xa0-\xff]*")
@@ -118,7 +141,7 @@ def parse(document: bytes | str) -> Layer:
     return from_value(value)
 
 
-def from_value(value: object) -> Layer:
+def from_value(value: object, *, is_part: bool = False) -> Layer:
     """Check a decoded directive; raises DirectiveError naming the member."""
     if not isinstance(value, Mapping):
         raise DirectiveError("sim: expected an object of directive members")
@@ -136,6 +159,12 @@ def from_value(value: object) -> Layer:
     for name, text in sent.items():
         if not _HEADER.fullmatch(f"{name}: {text}"):
             raise DirectiveError(f"sim: header {name!r} cannot be sent")
+    for name in PARTS:
+        part = getattr(directive, name)
+        if part is not None and is_part:
+            raise DirectiveError(f"sim: {name!r} within another part")
+        if part is not None:
+            from_value(part, is_part=True)
     return Layer(members={name: getattr(directive, name) for name in value})
 
 

@@ -6,6 +6,8 @@ repeated request of a benchmark costs one look-up.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Final
 
 from loadtests.simulator import directives, script
@@ -22,11 +24,14 @@ from loadtests.simulator.exchange import Exchange, Ring
 from loadtests.simulator.faults import FaultBook
 from loadtests.simulator.script import Script
 from loadtests.simulator.stats import Stats
+from loadtests.simulator.tasks.server import TaskServer
 
 # A kept script holds its answer's bytes; these bounds keep all of them below 64 MiB.
 KEPT_SCRIPTS: Final = 1024
 KEPT_REQUEST_BYTES: Final = 16 * 1024
 KEPT_ANSWER_BYTES: Final = 48 * 1024
+
+TASK_SECONDS: Final = 1.0  # that a task takes unless it is told otherwise
 
 Token = tuple[bytes | int, ...]
 
@@ -34,9 +39,16 @@ Token = tuple[bytes | int, ...]
 class Engine:
     """Everything the simulator knows and remembers, apart from its connections."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(
+        self,
+        seed: int,
+        *,
+        clock: Callable[[], float] = time.time,
+        task_seconds: float = TASK_SECONDS,
+    ) -> None:
         self.seed = seed
         self.stats = Stats()
+        self.tasks = TaskServer(seed, self.stats, clock=clock, task_seconds=task_seconds)
         self.ring = Ring()
         self.faults = FaultBook(seed)
         self._seed_key = b"%d" % seed
@@ -55,11 +67,16 @@ class Engine:
         self.stats.reset()
         self.ring.clear()
         self.faults = FaultBook(self.seed)
+        self.tasks.book.clear()
         self._kept.clear()
 
     def begin(self, exchange: Exchange) -> Script:
         """Count the request in and decide its delivery; whoever delivers it counts it out."""
         dialect = self._route(exchange.target)
+        if dialect is None:
+            found = self.tasks.begin(exchange, self.faults)
+            if found is not None:
+                return self._counted(exchange, found)
         exchange.protocol = "unknown" if dialect is None else dialect.name
         try:
             if dialect is None:
@@ -71,6 +88,9 @@ class Engine:
         except Refusal as refusal:
             shape = dialect or self._unknown
             found = script.refusal_script(shape, refusal.status, refusal.message)
+        return self._counted(exchange, found)
+
+    def _counted(self, exchange: Exchange, found: Script) -> Script:
         exchange.status = found.status
         self.stats.began(exchange)
         self.ring.add(exchange)

@@ -7,13 +7,13 @@ A request's own directive is not here: it travels with the request (`engine.py`)
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 import msgspec
 
-from loadtests.simulator.directives import Layer, from_value
+from loadtests.simulator.directives import PARTS, Layer, from_value
 
 MAX_CHANNELS = 10_000  # far above any test; stops a loop that forgets to clear
 
@@ -25,11 +25,25 @@ def port_channel(port: int) -> str:
 
 @dataclass(slots=True)
 class Fault:
-    """One standing layer; `remaining` counts down when it was given `times`."""
+    """One standing layer; `remaining` counts down when it was given `times`.
+
+    `parts` are those of its members that are directives for other requests than a submit.
+    """
 
     layer: Layer
     serial: int
     remaining: int | None
+    parts: dict[str, Fault] = field(default_factory=dict)
+
+
+def fault_of(layer: Layer, serial: int = 0) -> Fault:
+    """A layer ready to be taken, its parts beside it."""
+    parts = {
+        name: fault_of(from_value(layer.members[name], is_part=True), serial)
+        for name in PARTS
+        if layer.members.get(name) is not None
+    }
+    return Fault(layer, serial, layer.members.get("times"), parts)
 
 
 class FaultBook:
@@ -50,7 +64,7 @@ class FaultBook:
         """Set the directive of a channel, or of everybody for None; raises DirectiveError."""
         layer = directive if isinstance(directive, Layer) else from_value(directive)
         self._serial += 1
-        fault = Fault(layer=layer, serial=self._serial, remaining=layer.members.get("times"))
+        fault = fault_of(layer, self._serial)
         if channel is None:
             self._everybody = fault
         else:
@@ -92,6 +106,29 @@ class FaultBook:
                 if fault.remaining == 0:
                     self.clear(channel)
         return taken
+
+    def take_part(self, api_key: str, port: int, part: str) -> list[Layer]:
+        """The same for a request that is no submit: of each fault what is meant for such a one."""
+        if self.is_empty:
+            return []
+        standing = (
+            self._everybody,
+            self._channels.get(port_channel(port)),
+            self._channels.get(api_key),
+        )
+        taken = [self.part_of(fault.parts, part) for fault in standing if fault is not None]
+        return [layer for layer in taken if layer is not None]
+
+    def part_of(self, parts: dict[str, Fault], part: str) -> Layer | None:
+        """One of a directive's parts, if it applies this time; counts `times` down."""
+        fault = parts.get(part)
+        if fault is None or not self.applies(fault.layer):
+            return None
+        if fault.remaining is not None:
+            fault.remaining -= 1
+            if fault.remaining == 0:
+                del parts[part]
+        return fault.layer
 
     def applies(self, layer: Layer) -> bool:
         """Whether this time the layer's `rate` lets it act; the seed decides."""

@@ -32,7 +32,9 @@ COUNTERS: Final = frozenset(
         "events_sent",
         "held_back",
         "paused",
+        "polls",
         "requests",
+        "tasks",
     }
 )
 KEY_COUNTERS: Final = frozenset({"active", "cancelled_by_client", "completed", "cut", "requests"})
@@ -101,6 +103,14 @@ async def _answer(engine: Engine, exchange: Exchange) -> tuple[int, dict[str, An
             count = _number(exchange.parameters().get("last", "50"))
             recent = engine.ring.last(count)
             return 200, {"requests": [request.describe() for request in recent]}
+        case "GET", "tasks":
+            count = _number(exchange.parameters().get("last", "50"))
+            tasks = engine.tasks
+            return 200, {"tasks": tasks.book.describe(count, tasks.clock())}
+        case "POST", "finish":
+            if not engine.tasks.book.finish(engine.tasks.clock(), _channel(rest)):
+                raise BadQuestion(404, f"no task {rest[0]}")
+            return 200, engine.stats.describe()
         case "POST", "reset":
             engine.reset()
             return 200, engine.stats.describe()

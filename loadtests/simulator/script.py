@@ -73,15 +73,10 @@ class Script(msgspec.Struct, kw_only=True):
 
 def answer_script(dialect: Dialect, ask: Ask, answer: Answer, directive: Directive) -> Script:
     """The delivery of an answer, or of what the directive has instead of one."""
-    if directive.body is not None or (directive.status or 200) >= 300:
-        return _stated(dialect, answer.id, directive)
+    instead = instead_script(dialect.error, directive, answer.id)
+    if instead is not None:
+        return instead
     status = directive.status or 200
-    if directive.malformed == "http":
-        script = _script(status, JSON, b"", answer.id, directive)
-        script.head, script.ending = framing.NOT_HTTP, Ending.CUT
-        return script
-    if directive.malformed == "html":
-        return body_script(status, directive, framing.HTML, b"text/html", answer.id)
     if ask.stream:
         return _streamed(dialect, ask, answer, directive, status)
     if directive.endless:
@@ -89,9 +84,25 @@ def answer_script(dialect: Dialect, ask: Ask, answer: Answer, directive: Directi
         script.more = lambda _: framing.chunk(b"x" * 1024)
         return _deliver(script, [b'{"endless":"'], Ending.ENDLESS, is_chunked=True)
     if directive.error_event is not None:  # what breaks a stream fails a plain answer
-        body = dialect.error(500, _message(directive, 500))
+        body = dialect.error(500, stated_message(directive, 500))
         return body_script(500, directive, body, JSON, answer.id)
     return body_script(status, directive, dialect.plain(ask, answer), JSON, answer.id)
+
+
+def instead_script(
+    error: Callable[[int, str], bytes], directive: Directive, digest: str = ""
+) -> Script | None:
+    """The delivery of what the directive has instead of any answer; None when it has nothing."""
+    if directive.body is not None or (directive.status or 200) >= 300:
+        return _stated(error, digest, directive)
+    status = directive.status or 200
+    if directive.malformed == "http":
+        script = _script(status, JSON, b"", digest, directive)
+        script.head, script.ending = framing.NOT_HTTP, Ending.CUT
+        return script
+    if directive.malformed == "html":
+        return body_script(status, directive, framing.HTML, b"text/html", digest)
+    return None
 
 
 def refusal_script(dialect: Dialect, status: int, message: str) -> Script:
@@ -100,9 +111,15 @@ def refusal_script(dialect: Dialect, status: int, message: str) -> Script:
 
 
 def body_script(
-    status: int, directive: Directive, body: bytes, content_type: bytes, digest: str = ""
+    status: int,
+    directive: Directive,
+    body: bytes,
+    content_type: bytes,
+    digest: str = "",
+    *,
+    lines: bytes = b"",
 ) -> Script:
-    """The delivery of one body with its length."""
+    """The delivery of one body with its length; `lines` are more header lines."""
     if status in BODILESS:
         script = _script(status, content_type, b"", digest, directive)
         return _deliver(script, [], Ending.FINISH, is_chunked=False)
@@ -110,11 +127,22 @@ def body_script(
         body = framing.broken(body, directive.malformed)
     is_chunked = directive.malformed == "chunk"
     length = CHUNKED if is_chunked else b"Content-Length: %d\r\n" % len(body)
-    script = _script(status, content_type, length, digest, directive)
+    script = _script(status, content_type, lines + length, digest, directive)
     return _deliver(script, [body], Ending.FINISH, is_chunked=is_chunked)
 
 
-def _stated(dialect: Dialect, digest: str, directive: Directive) -> Script:
+def pieces_script(
+    status: int, directive: Directive, pieces: list[bytes], content_type: bytes, lines: bytes
+) -> Script:
+    """The delivery of a body in pieces, between which a slow reader holds it back.
+
+    `lines` are more header lines, the one with its length among them.
+    """
+    script = _script(status, content_type, lines, "", directive)
+    return _deliver(script, pieces, Ending.FINISH, is_chunked=False)
+
+
+def _stated(error: Callable[[int, str], bytes], digest: str, directive: Directive) -> Script:
     """The directive's own status or body."""
     status = directive.status or 200
     if isinstance(directive.body, str):
@@ -123,7 +151,7 @@ def _stated(dialect: Dialect, digest: str, directive: Directive) -> Script:
         return body_script(status, directive, body, content_type, digest)
     if directive.body is not None:
         return body_script(status, directive, encode(directive.body), JSON, digest)
-    body = dialect.error(status, _message(directive, status))
+    body = error(status, stated_message(directive, status))
     return body_script(status, directive, body, JSON, digest)
 
 
@@ -200,9 +228,8 @@ def _deliver(script: Script, frames: list[bytes], ending: Ending, *, is_chunked:
         pieces = [framing.chunk(frame) for frame in frames] if is_chunked else frames
     size = directive.split_bytes
     script.steps = [framing.split(piece, size) if size else [piece] for piece in pieces]
-    if script.is_ordinary:
-        whole = script.head + b"".join(pieces) + script.tail
-        script.whole = whole if len(whole) <= WHOLE_LIMIT else None
+    if script.is_ordinary and sum(map(len, pieces)) <= WHOLE_LIMIT:
+        script.whole = script.head + b"".join(pieces) + script.tail
     return script
 
 
@@ -212,6 +239,7 @@ def _stop_after(directive: Directive) -> int | None:
     return min((stop for stop in stops if isinstance(stop, int)), default=None)
 
 
-def _message(directive: Directive, status: int) -> str:
+def stated_message(directive: Directive, status: int) -> str:
+    """The message of an error that a directive asks for."""
     told = f"The simulated upstream answers {status}: {framing.phrase(status)}."
     return directive.message or told

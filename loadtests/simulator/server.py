@@ -9,11 +9,12 @@ async with Simulator(seed=7) as simulator:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from loadtests.simulator.engine import Engine
+from loadtests.simulator.engine import TASK_SECONDS, Engine
 from loadtests.simulator.exchange import Exchange
 from loadtests.simulator.faults import port_channel
 from loadtests.simulator.http import Connection
@@ -26,10 +27,18 @@ BACKLOG = 4096
 class Simulator:
     """Upstreams on one or more ports, with one memory of what they saw."""
 
-    def __init__(self, *, host: str = "127.0.0.1", port: int = 0, seed: int = 7) -> None:
+    def __init__(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        seed: int = 7,
+        clock: Callable[[], float] = time.time,
+        task_seconds: float = TASK_SECONDS,
+    ) -> None:
         self.host = host
         self.port = port
-        self.engine = Engine(seed)
+        self.engine = Engine(seed, clock=clock, task_seconds=task_seconds)
         self._servers: dict[int, asyncio.Server] = {}
         self._connections: set[Connection] = set()
 
@@ -76,6 +85,14 @@ class Simulator:
     def requests(self, last: int = 50) -> list[Exchange]:
         """The most recent requests, oldest first."""
         return self.engine.ring.last(last)
+
+    def tasks(self, last: int = 50) -> list[dict[str, Any]]:
+        """The most recent tasks, oldest first."""
+        return self.engine.tasks.book.describe(last, self.engine.tasks.clock())
+
+    def finish(self, task_id: str | None = None) -> bool:
+        """Let one task, or all, end now as planned; False for an unknown one."""
+        return self.engine.tasks.book.finish(self.engine.tasks.clock(), task_id)
 
     def put_faults(
         self,

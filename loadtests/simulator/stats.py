@@ -44,6 +44,8 @@ class Stats:
         self.cancelled_by_client = 0
         self.events_sent = 0
         self.bytes_sent = 0
+        self.tasks = 0  # begun
+        self.polls = 0  # of tasks that were known
         self.by_protocol: dict[str, int] = {}
         self.by_key: dict[str, Tally] = {}
         self._waiters: set[asyncio.Future[None]] = set()
@@ -109,6 +111,14 @@ class Stats:
             tally.cancelled_by_client += 1
         self._wake()
 
+    def submitted(self) -> None:
+        self.tasks += 1
+        self._wake()
+
+    def polled(self) -> None:
+        self.polls += 1
+        self._wake()
+
     def sent(self, *, events: int, count_bytes: int) -> None:
         self.events_sent += events
         self.bytes_sent += count_bytes
@@ -134,6 +144,7 @@ class Stats:
         """Back to zero, but for the gauges: what is active stays counted as active."""
         self.connections = self.requests = self.completed = self.cut = 0
         self.cancelled_by_client = self.events_sent = self.bytes_sent = 0
+        self.tasks = self.polls = 0
         self.by_protocol.clear()
         self.by_key = {
             key: Tally(active=tally.active) for key, tally in self.by_key.items() if tally.active
@@ -155,6 +166,8 @@ class Stats:
             "cancelled_by_client": self.cancelled_by_client,
             "events_sent": self.events_sent,
             "bytes_sent": self.bytes_sent,
+            "tasks": self.tasks,
+            "polls": self.polls,
             "by_key": {
                 key: {name: getattr(tally, name) for name in Tally.__slots__}
                 for key, tally in self.by_key.items()

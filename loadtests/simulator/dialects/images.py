@@ -11,7 +11,7 @@ from loadtests.simulator.ask import NULL, Ask, Refusal, given, tokens_of
 from loadtests.simulator.dialects.base import JSON, Stream, bearer, decode, encode
 from loadtests.simulator.dialects.openai_errors import error_body
 from loadtests.simulator.exchange import Exchange
-from loadtests.simulator.pictures import png_base64
+from loadtests.simulator.media.picture import png_base64
 
 MAX_IMAGES: Final = 10
 DEFAULT_SIZE: Final = "1024x1024"

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from loadtests.simulator.dialects.base import argument_pieces, named
 from loadtests.simulator.dialects.responses_items import Item
-from loadtests.simulator.pictures import png_base64
+from loadtests.simulator.media.picture import png_base64
 
 
 class EventWriter:

@@ -9,7 +9,7 @@ from typing import Any
 
 from loadtests.simulator.answers import ECHO_CHARS, Answer, Call
 from loadtests.simulator.ask import Ask, Picture
-from loadtests.simulator.pictures import png_base64
+from loadtests.simulator.media.picture import png_base64
 
 SOURCE = "https://news.invalid/"
 

@@ -1,0 +1,130 @@
+"""Every task that was begun, within bounds, and the answers that are repeated for the same key."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Final
+
+from loadtests.simulator.tasks.task import Task
+
+# The oldest go first: more than any benchmark has open at once.
+TASKS_MAX: Final = 200_000
+REPLAYS_MAX: Final = 20_000
+REPLAY_BYTES_MAX: Final = 16 * 1024
+KEYS_MAX: Final = 10_000  # whose submits of the last minute are counted
+MINUTE: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """The answer under an idempotency key; no body when it was too large to keep."""
+
+    asked: bytes  # what tells the request from another
+    status: int
+    content_type: bytes
+    body: bytes | None
+
+
+class TaskBook:
+    """Tasks by id, and the answers given under an idempotency key."""
+
+    def __init__(self, seed: int, *, tasks_max: int = TASKS_MAX) -> None:
+        self._seed_key = b"%d" % seed
+        self._tasks: OrderedDict[str, Task] = OrderedDict()
+        self._tasks_max = tasks_max
+        self._replays: OrderedDict[tuple[str, str], Replay] = OrderedDict()
+        self._submits: OrderedDict[str, deque[float]] = OrderedDict()
+        self._serial = 0
+
+    def __repr__(self) -> str:
+        return f"<TaskBook {len(self._tasks)} tasks, {len(self._replays)} replays>"
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def clear(self) -> None:
+        """Forget everything; ids go on, so that none ever means two things."""
+        self._tasks.clear()
+        self._replays.clear()
+        self._submits.clear()
+
+    def new_id(self) -> str:
+        """32 hex digits that nobody has had."""
+        self._serial += 1
+        return blake2b(b"%d" % self._serial, key=self._seed_key, digest_size=16).hexdigest()
+
+    def add(self, task: Task) -> None:
+        self._tasks[task.id] = task
+        if len(self._tasks) > self._tasks_max:
+            self._tasks.popitem(last=False)
+
+    def find(self, task_id: str, api_key: str | None = None) -> Task | None:
+        """A task, of anyone or of this key alone."""
+        task = self._tasks.get(task_id)
+        return task if task is not None and api_key in (None, task.api_key) else None
+
+    def remove(self, task: Task) -> None:
+        self._tasks.pop(task.id, None)
+
+    def of_kind(self, kind: str, api_key: str) -> list[Task]:
+        """Newest first."""
+        found = [t for t in self._tasks.values() if t.kind == kind and t.api_key == api_key]
+        return found[::-1]
+
+    def open_tasks(self, api_key: str, now: float) -> int:
+        """How many of a key's tasks are not over."""
+        return sum(t.api_key == api_key and not t.is_over(now) for t in self._tasks.values())
+
+    def count_submit(self, api_key: str, now: float, limit: int) -> bool:
+        """Count one submit of the running minute; False when that makes more than `limit`."""
+        times = self._submits.setdefault(api_key, deque())
+        self._submits.move_to_end(api_key)
+        if len(self._submits) > KEYS_MAX:
+            self._submits.popitem(last=False)
+        while times and times[0] <= now - MINUTE:
+            times.popleft()
+        if len(times) >= limit:
+            return False
+        times.append(now)
+        return True
+
+    def finish(self, now: float, task_id: str | None = None) -> bool:
+        """Let one task, or all of them, end now; False for an unknown one."""
+        found = list(self._tasks.values())
+        if task_id is not None:
+            found = [self._tasks[task_id]] if task_id in self._tasks else []
+        for task in found:
+            task.finish(now)
+        return task_id is None or bool(found)
+
+    def describe(self, count: int, now: float) -> list[dict[str, Any]]:
+        """The most recent tasks, oldest first."""
+        tasks = list(self._tasks.values())[-count:] if count > 0 else []
+        return [task.describe(now) for task in tasks]
+
+    # --- Idempotency ---
+
+    def replay(self, api_key: str, key: str) -> Replay | None:
+        return self._replays.get((api_key, key))
+
+    def keep(self, api_key: str, key: str, replay: Replay) -> None:
+        self._replays[api_key, key] = replay
+        if len(self._replays) > REPLAYS_MAX:
+            self._replays.popitem(last=False)
+
+
+def replay_of(target: bytes, asked: bytes, status: int, content_type: bytes, body: bytes) -> Replay:
+    """What is kept of an answer."""
+    return Replay(
+        digest_of(target, asked),
+        status,
+        content_type,
+        body if len(body) <= REPLAY_BYTES_MAX else None,
+    )
+
+
+def digest_of(target: bytes, asked: bytes) -> bytes:
+    """What tells a request from another under the same key."""
+    return blake2b(target + b"\0" + asked, digest_size=16).digest()

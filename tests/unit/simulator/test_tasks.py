@@ -1,0 +1,358 @@
+"""Tasks over the plain wire: states by the clock, endings, files, what directives change."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from loadtests.simulator.server import Simulator
+from loadtests.simulator.tasks.book import REPLAYS_MAX, TaskBook, replay_of
+from tests.unit.simulator.client import KEY, Client, Reply, call, request
+
+Ask = Callable[..., Coroutine[Any, Any, Reply]]
+
+VIDEO = {"model": "film", "content": [{"type": "text", "text": "a boat"}], "duration": 4}
+SPEECH = {"model": "tts", "input": "hello out there", "voice": "preset-warm"}
+MUSIC = {"model": "song", "prompt": "rain"}
+AVATAR = {"name": "Ann", "source_url": "https://a.example/a.png"}
+CLIP = {"model": "clip-realman", "style_id": "realman-bold", "source_video_url": "https://a.b/c"}
+VIDEOS = "/v1/videos/generations"
+
+
+class Hands:
+    """A simulator whose clock is turned by hand, and a key for it."""
+
+    def __init__(self) -> None:
+        self.now = 1_800_000_000.0
+        self.simulator = Simulator(clock=lambda: self.now, task_seconds=100)
+
+    async def ask(
+        self, method: str, path: str, value: object = None, *, key: str = KEY, **headers: str
+    ) -> Reply:
+        return await call(
+            self.simulator, method, path, value, authorization=f"Bearer {key}", **headers
+        )
+
+    async def submit(self, path: str = VIDEOS, value: object = VIDEO, **sim: Any) -> str:
+        body = {**value, "sim": sim} if sim and isinstance(value, dict) else value
+        reply = await self.ask("POST", path, body)
+        assert reply.status == 200, reply.json
+        task: str = reply.json["id"]
+        return task
+
+    async def fetch(self, url: str, **headers: str) -> Reply:
+        async with Client(self.simulator) as client:
+            client.send(request("GET", target_of(url), b"", **headers))
+            return await client.reply()
+
+
+def target_of(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.path}?{parts.query}"
+
+
+@asynccontextmanager
+async def hands() -> AsyncIterator[Hands]:
+    found = Hands()
+    async with found.simulator:
+        yield found
+
+
+async def test_a_film_is_queued_runs_and_succeeds_by_the_clock() -> None:
+    async with hands() as h:
+        reply = await h.ask("POST", VIDEOS, VIDEO)
+        task = reply.json["id"]
+        assert reply.json == {
+            "id": task,
+            "status": "queued",
+            "model": "film",
+            "created_at": 1_800_000_000,
+            "progress": 0,
+        }
+        h.now += 50
+        running = (await h.ask("GET", f"{VIDEOS}/{task}")).json
+        assert (running["status"], running["progress"]) == ("running", 50)
+        h.now += 50
+        done = (await h.ask("GET", f"{VIDEOS}/{task}")).json
+        assert (done["status"], done["duration"]) == ("succeeded", 4.0)
+        assert done["expires_at"] == 1_800_000_100 + 7 * 86_400
+        assert "progress" not in done
+        assert (await h.ask("GET", f"{VIDEOS}/{task}", key="another")).status == 404
+        (shown,) = h.simulator.tasks()
+        assert (shown["polls"], shown["state"], shown["model"]) == (2, "succeeded", "film")
+        assert h.simulator.stats.by_protocol == {"videos": 1, "videos.poll": 3}
+
+
+async def test_a_file_comes_whole_in_ranges_and_until_its_link_ends() -> None:
+    async with hands() as h:
+        task = await h.submit(task_seconds=0, file_bytes=400_000)
+        url = (await h.ask("GET", f"{VIDEOS}/{task}")).json["video_url"]
+        whole = await h.fetch(url)
+        assert (whole.status, len(whole.body)) == (200, 400_000)
+        assert whole.headers["content-type"] == "video/mp4"
+        assert whole.body[4:8] == b"ftyp"
+        tag = whole.headers["etag"]
+        part = await h.fetch(url, range="bytes=100000-", if_range=tag)
+        assert (part.status, part.body) == (206, whole.body[100_000:])
+        assert part.headers["content-range"] == "bytes 100000-399999/400000"
+        assert (await h.fetch(url, range="bytes=5-8")).body == whole.body[5:9]
+        assert (await h.fetch(url, range="bytes=-7")).body == whole.body[-7:]
+        assert (await h.fetch(url, range="bytes=1-2", if_range='"else"')).status == 200
+        assert (await h.fetch(url, range="bytes=400000-")).status == 416
+        assert (await h.fetch(url[:-1] + "x")).status == 403
+        assert b"SignatureDoesNotMatch" in (await h.fetch(url[:-1] + "x")).body
+        h.now += 7 * 86_400
+        gone = await h.fetch(url)
+        assert (gone.status, b"expired" in gone.body) == (403, True)
+
+
+@pytest.mark.parametrize(
+    ("sim", "shown"),
+    [
+        ({"task_error": {"code": "x", "message": "y"}}, {"error": {"code": "x", "message": "y"}}),
+        ({"task_error": "words"}, {"status": "failed", "error": "words"}),
+        ({"task_end": "expired"}, {"status": "expired"}),
+        ({"task_end": "Completed"}, {"status": "Completed"}),
+        ({"no_result": True}, {"status": "succeeded", "duration": 4.0}),
+        ({"real_seconds": "7.25"}, {"duration": "7.25"}),
+    ],
+)
+async def test_a_directive_decides_the_end(sim: dict[str, Any], shown: dict[str, Any]) -> None:
+    async with hands() as h:
+        task = await h.submit(**sim)
+        assert h.simulator.finish(task)
+        told = (await h.ask("GET", f"{VIDEOS}/{task}")).json
+        assert {name: told.get(name) for name in shown} == shown
+        assert ("video_url" in told) == ("real_seconds" in sim)
+        assert not h.simulator.finish("vid_none")
+
+
+async def test_words_on_the_way_and_what_is_left_out() -> None:
+    async with hands() as h:
+        task = await h.submit(task_states=["NOT_START", "odd"], no_progress=True, no_seconds=True)
+        assert (await h.ask("GET", f"{VIDEOS}/{task}")).json["status"] == "NOT_START"
+        h.now += 60
+        told = (await h.ask("GET", f"{VIDEOS}/{task}")).json
+        assert (told["status"], "progress" in told) == ("odd", False)
+        h.now += 60
+        assert "duration" not in (await h.ask("GET", f"{VIDEOS}/{task}")).json
+
+
+async def test_later_requests_fail_as_the_submit_or_a_standing_directive_says() -> None:
+    async with hands() as h:
+        text = 'a boat [[sim {"poll": {"status": 429, "retry_after": 3, "times": 1}}]]'
+        body = {**VIDEO, "content": [{"type": "text", "text": text}]}
+        task = await h.submit(value=body, file={"cut_after_bytes": 10}, cancel={"status": 500})
+        first = await h.ask("GET", f"{VIDEOS}/{task}")
+        assert (first.status, first.headers["retry-after"]) == (429, "3")
+        assert first.json["error"]["code"] == "rate_limit_exceeded"
+        assert (await h.ask("GET", f"{VIDEOS}/{task}")).status == 200
+        assert (await h.ask("DELETE", f"{VIDEOS}/{task}")).status == 500
+        h.simulator.put_faults({"poll": {"status": 503, "times": 2}}, api_key=KEY)
+        other = await h.submit()
+        polled = [(await h.ask("GET", f"{VIDEOS}/{other}")).status for _ in range(3)]
+        assert polled == [503, 503, 200]
+        h.simulator.finish()
+        url = (await h.ask("GET", f"{VIDEOS}/{task}")).json["video_url"]
+        cut = await h.fetch(url)
+        assert (len(cut.body), cut.is_whole) == (10, False)
+
+
+async def test_an_answer_that_is_lost_does_not_lose_the_task() -> None:
+    async with hands() as h:
+        lost = await h.ask("POST", VIDEOS, {**VIDEO, "sim": {"refuse": True}}, Idempotency_Key="a")
+        assert (lost.status, lost.end) == (0, "eof")
+        (task,) = h.simulator.tasks()
+        assert task["idempotency_key"] == "a"
+        refused = await h.ask("POST", VIDEOS, {**VIDEO, "sim": {"status": 503}})
+        assert refused.json["error"]["code"] == "upstream_error"
+        coded = await h.ask("POST", VIDEOS, {**VIDEO, "sim": {"code": "content_policy"}})
+        assert (coded.status, coded.json["error"]["code"]) == (400, "content_policy")
+        assert len(h.simulator.tasks()) == h.simulator.stats.tasks == 1
+
+
+async def test_the_same_key_gets_the_same_answer_and_another_body_none() -> None:
+    async with hands() as h:
+        first = await h.ask("POST", VIDEOS, VIDEO, Idempotency_Key="k")
+        again = await h.ask("POST", VIDEOS, VIDEO, Idempotency_Key="k")
+        assert (again.json, again.headers["idempotency-replayed"]) == (first.json, "true")
+        longer = await h.ask("POST", VIDEOS, {**VIDEO, "duration": 5}, Idempotency_Key="k")
+        assert longer.status == 409
+        other = await h.ask("POST", VIDEOS, VIDEO, key="another", Idempotency_Key="k")
+        assert other.json["id"] != first.json["id"]
+        long = {**SPEECH, "input": "x" * 900}
+        assert (await h.ask("POST", "/v1/audio/speech", long, Idempotency_Key="s")).status == 200
+        large = await h.ask("POST", "/v1/audio/speech", long, Idempotency_Key="s")
+        assert large.json["error"]["code"] == "idempotency_response_not_cached"
+
+
+async def test_a_cancelled_task_stays_so_and_one_that_is_over_cannot_be() -> None:
+    async with hands() as h:
+        task = await h.submit()
+        assert (await h.ask("DELETE", f"{VIDEOS}/{task}")).json["status"] == "cancelled"
+        h.now += 1000
+        told = (await h.ask("GET", f"{VIDEOS}/{task}")).json
+        assert (told["status"], told["error"]["code"]) == ("cancelled", "task_cancelled")
+        assert (await h.ask("DELETE", f"{VIDEOS}/{task}")).status == 400
+
+
+async def test_limits_that_a_directive_sets_are_kept_in_the_wires_words() -> None:
+    async with hands() as h:
+        h.simulator.put_faults({"open_tasks_max": 1})
+        await h.submit()
+        full = await h.ask("POST", VIDEOS, VIDEO)
+        assert (full.status, "concurrency" in full.json["error"]["message"]) == (429, True)
+        h.simulator.finish()
+        h.simulator.put_faults({"minute_max": 2})
+        statuses = [(await h.ask("POST", VIDEOS, VIDEO)).status for _ in range(3)]
+        h.now += 61
+        assert [*statuses, (await h.ask("POST", VIDEOS, VIDEO)).status] == [200, 200, 429, 200]
+
+
+async def test_avatars_are_pending_ready_used_and_deleted() -> None:
+    async with hands() as h:
+        path = "/v1/videos/avatars"
+        avatar = await h.submit(path, AVATAR)
+        film = {
+            "model": "dh-avatar",
+            "duration": 9,
+            "avatar": avatar,
+            "voice": "preset-warm",
+            "text": "x" * 52,
+        }
+        assert (await h.ask("POST", VIDEOS, film)).status == 400
+        assert (await h.ask("DELETE", f"{path}/{avatar}")).status == 400
+        h.simulator.finish(avatar)
+        (listed,) = (await h.ask("GET", path)).json["avatars"]
+        assert (listed["status"], listed["created_at"][-6:]) == ("ready", "+00:00")
+        made = await h.submit(value=film, task_seconds=0)
+        assert (await h.ask("GET", f"{VIDEOS}/{made}")).json["duration"] == 10.4
+        assert (await h.ask("DELETE", f"{path}/{avatar}")).json == {"id": avatar, "deleted": True}
+        assert (await h.ask("GET", f"{path}/{avatar}")).status == 404
+        presets = (await h.ask("GET", f"{path}/presets")).json["avatars"]
+        assert await h.submit(value={**film, "avatar": presets[0]["id"]})
+
+
+async def test_clips_need_a_template_and_tell_its_layers() -> None:
+    async with hands() as h:
+        path = "/v1/videos/clip-templates"
+        every = (await h.ask("GET", path)).json["templates"]
+        some = (await h.ask("GET", f"{path}?scene=realMan")).json["templates"]
+        assert (len(every), len(some)) == (12, 3)
+        assert (await h.fetch(some[0]["cover"])).headers["content-type"] == "image/png"
+        detail = (await h.ask("GET", f"{path}/{CLIP['style_id']}")).json
+        assert (detail["has_persona"], [layer["id"] for layer in detail["layers"]]) == (
+            False,
+            ["video", "header"],
+        )
+        clip = await h.submit(value={**CLIP, "language": "en"}, task_seconds=0)
+        told = (await h.ask("GET", f"{VIDEOS}/{clip}")).json
+        assert (told["duration"], told["output_files"][0]["language"]) == (30.0, "en")
+        h.simulator.put_faults({"catalog": {"status": 500}})
+        assert (await h.ask("GET", path)).status == 500
+        assert (await h.ask("GET", f"{path}/none")).status == 500
+
+
+async def test_songs_are_two_and_have_pictures() -> None:
+    async with hands() as h:
+        path = "/v1/music/generations"
+        task = await h.submit(path, {**MUSIC, "lyrics": "la la", "title": "Rain"})
+        assert (await h.ask("GET", f"{path}/{task}")).json["status"] == "processing"
+        h.simulator.finish()
+        one, two = (await h.ask("GET", f"{path}/{task}")).json["tracks"]
+        assert (one["title"], one["lyrics"], two["duration_sec"]) == ("Rain", "la la", 30.5)
+        assert len((await h.fetch(one["audio_url"])).body) > 90_000
+        assert (await h.fetch(two["image_url"])).status == 200
+        async with Client(h.simulator) as client:
+            client.send(request("HEAD", target_of(two["audio_url"]), connection="close"))
+            head = await client.read_some()
+            assert (head.count(b"Content-Length: 122"), head[-4:]) == (1, b"\r\n\r\n")
+            assert await client.at_end()
+
+
+async def test_speech_comes_at_once_or_later_and_voices_are_cloned() -> None:
+    async with hands() as h:
+        path = "/v1/audio/speech"
+        spoken = await h.ask("POST", path, {**SPEECH, "response_format": "flac"})
+        assert (spoken.headers["content-type"], spoken.body[:4]) == ("audio/flac", b"fLaC")
+        assert (await h.ask("POST", path, {**SPEECH, "speed": 9})).status == 400
+        task = await h.submit(path, {**SPEECH, "async": True, "response_format": "wav"})
+        assert (await h.ask("GET", f"{path}/{task}")).json["status"] == "pending"
+        h.simulator.finish()
+        told = (await h.ask("GET", f"{path}/{task}")).json
+        assert (told["characters"], (await h.fetch(told["audio_url"])).body[:4]) == (15, b"RIFF")
+        clone = {"model": "clone", "name": "Me", "audio_url": "https://a.example/me.mp3"}
+        voice = await h.submit("/v1/audio/voices", clone)
+        voices = (await h.ask("GET", "/v1/audio/voices")).json["voices"]
+        assert [v["kind"] for v in voices] == ["preset"] * 3 + ["cloned"]
+        assert voices[-1]["id"] == voice
+
+
+async def test_transcripts_come_at_once_or_later() -> None:
+    async with hands() as h:
+        path = "/v1/transcripts/extract"
+        body = {"model": "script", "url": "https://a.example/v"}
+        now = (await h.ask("POST", path, body)).json
+        later = (await h.ask("POST", path, {**body, "sim": {"later": True}})).json
+        assert later == {"id": later["id"], "status": "queued"}
+        h.simulator.finish()
+        told = (await h.ask("GET", f"{path}/{later['id']}")).json
+        assert (told["status"], told["text"]) == ("succeeded", now["text"])
+        assert now["segments"][-1]["end"] == now["duration_sec"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (VIDEOS, {"model": "film", "content": []}),
+        (VIDEOS, {"model": "film"}),
+        (VIDEOS, {**VIDEO, "duration": "5"}),
+        (VIDEOS, {"model": "dh-motion", "duration": 5}),
+        (VIDEOS, {**CLIP, "style_id": "none"}),
+        (VIDEOS, []),
+        (VIDEOS, {**VIDEO, "sim": {"poll": {"poll": {}}}}),
+        (VIDEOS, {**VIDEO, "sim": {"poll": {"nothing": 1}}}),
+        ("/v1/music/generations", {"model": "song"}),
+        ("/v1/audio/speech", {**SPEECH, "response_format": "ogg"}),
+        ("/v1/audio/voices", {"model": "m", "name": "x" * 21, "audio_url": "https://a.b/c"}),
+        ("/v1/videos/avatars", {**AVATAR, "source_url": "ftp://a"}),
+        ("/v1/transcripts/extract", {"url": 5}),
+    ],
+)
+async def test_what_cannot_be_meant_is_refused(path: str, body: object) -> None:
+    async with hands() as h:
+        reply = await h.ask("POST", path, body)
+        assert (reply.status, reply.json["error"]["code"]) == (400, "invalid_request")
+        assert h.simulator.tasks() == []
+
+
+async def test_no_key_another_method_and_the_introspection_over_http() -> None:
+    async with hands() as h:
+        assert (await call(h.simulator, "POST", VIDEOS, VIDEO)).status == 401
+        assert (await h.ask("PUT", VIDEOS, VIDEO)).status == 405
+        registered = await h.ask("POST", "/v1/assets", {"model": "m", "type": "image", "url": "u"})
+        assert registered.json["id"].startswith("asset_")
+        task = await h.submit()
+        shown = (await call(h.simulator, "GET", "/_sim/tasks?last=1")).json["tasks"]
+        assert [one["id"] for one in shown] == [task]
+        assert (await call(h.simulator, "POST", f"/_sim/finish/{task}")).status == 200
+        assert (await call(h.simulator, "POST", "/_sim/finish/none")).status == 404
+        assert (await h.ask("GET", f"{VIDEOS}/{task}")).json["status"] == "succeeded"
+        await h.simulator.wait(tasks=1, polls=1)
+        await call(h.simulator, "POST", "/_sim/reset")
+        assert (await h.ask("GET", f"{VIDEOS}/{task}")).status == 404
+
+
+def test_the_book_keeps_so_many_tasks_and_answers() -> None:
+    book = TaskBook(1, tasks_max=2)
+    simulator = Simulator()
+    simulator.engine.tasks.book = book
+    replay = replay_of(b"/", b"", 200, b"", b"")
+    for number in range(REPLAYS_MAX + 1):
+        book.keep("k", str(number), replay)
+    assert (book.replay("k", "0"), book.replay("k", "1")) == (None, replay)
+    assert len({book.new_id() for _ in range(100)}) == 100
