@@ -4,12 +4,25 @@ Sans I/O: a dialect makes requests and reads responses, somebody else sends them
 
 - `requests.py`: what a client asks for, whatever the upstream calls it.
 - `replies.py`: what an upstream may answer: accepted, done, refused, a state, a result.
-- `model.py`: an exchange (a request and how its response is read), and the protocol of a dialect.
+- `model.py`: an exchange (a request and how its response is read), and the protocol of a dialect;
+  `perform.py`: how an exchange is made to its end.
+- `plain/`, `shanjian/`, `ark.py`, `openai.py`, `suno.py`, `minimax.py`: the dialects, all of
+  them by name in `dialects.py`. `values.py` reads single values of an answer, `outcomes.py` says
+  what statuses, words and errors mean.
 """
 
 from __future__ import annotations
 
+from channels.media.dialects import DIALECTS
 from channels.media.model import Exchange, MediaDialect, MediaRequest, MediaResponse, TaskKind
 from channels.media.perform import perform
 
-__all__ = ["Exchange", "MediaDialect", "MediaRequest", "MediaResponse", "TaskKind", "perform"]
+__all__ = [
+    "DIALECTS",
+    "Exchange",
+    "MediaDialect",
+    "MediaRequest",
+    "MediaResponse",
+    "TaskKind",
+    "perform",
+]

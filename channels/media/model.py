@@ -32,9 +32,9 @@ TASK_KINDS: tuple[TaskKind, ...] = ("video", "music", "speech", "avatar")
 KIB, MIB = 1024, 1024 * 1024
 # Of a response's body; a longer one is Trouble to a poll, Unknown to a submit. Task answers are a
 # few hundred bytes.
-TASK_BYTES_MAX = MIB
-CATALOG_BYTES_MAX = 4 * MIB
-TRANSCRIPT_BYTES_MAX = 4 * MIB
+TASK_BYTES_MAX = 256 * KIB
+CATALOG_BYTES_MAX = 2 * MIB
+TRANSCRIPT_BYTES_MAX = 2 * MIB
 # A recording of the longest input takes some 15 MB as mp3.
 AUDIO_BYTES_MAX = 64 * MIB
 # An upstream's id of a task, an avatar, a voice or a file. None known is longer than 100.
@@ -97,6 +97,9 @@ class MediaDialect(Protocol):
     @property
     def name(self) -> str:
         """Its name in a channel's `wire`."""
+
+    def makes(self, submission: Submission) -> bool:
+        """Whether the upstream makes such a thing at all; what it does not is never submitted."""
 
     def submit(self, submission: Submission, *, idempotency_key: str) -> Exchange[SubmitReply]:
         """Ask for something to be made. The key is the task's id, or the call's."""

@@ -132,8 +132,8 @@ class Refused(Struct, frozen=True, kw_only=True):
 class Failed(Struct, frozen=True, kw_only=True):
     """The upstream failed, and nothing was made: the next channel may be asked.
 
-    `status` is 500 to 599 and not 504. `is_final`: it took the request, and failed at the work;
-    another channel is not asked.
+    `status` is 500 to 599; of a submit not 504. `is_final`: it took the request and failed at the
+    work, so that another channel is not asked.
     """
 
     status: int

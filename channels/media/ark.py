@@ -1,0 +1,79 @@
+"""The `ark` dialect (Volcengine, ModelArk): general videos, and their tasks.
+
+The body is that of the plain wire. The real length is `duration`, or else counted in frames; a link
+lives a day from the task's last change.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from channels.media.base import BaseDialect, segment
+from channels.media.model import Exchange, MediaRequest, MediaResponse, TaskKind
+from channels.media.outcomes import is_ok, poll_trouble, polled
+from channels.media.plain import bodies
+from channels.media.plain.poll import was_done
+from channels.media.plain.submit import accepted, post
+from channels.media.replies import PollReply, SubmitReply, Trouble, VideoResult
+from channels.media.requests import GeneralVideo, Submission
+from channels.media.values import (
+    instant,
+    json_of,
+    link,
+    link_end,
+    member,
+    milliseconds,
+    quotient,
+)
+
+TASKS = "/api/v3/contents/generations/tasks"
+LINK_SECONDS = 24 * 3600.0
+
+
+class Ark(BaseDialect):
+    """Serves `videos`."""
+
+    name = "ark"
+
+    def submit(self, submission: Submission, *, idempotency_key: str) -> Exchange[SubmitReply]:
+        if not isinstance(submission, GeneralVideo):
+            self.not_served(submission)
+        body = bodies.encoded(bodies.video(submission))
+        return post(TASKS, body, accepted, idempotency_key=idempotency_key)
+
+    def poll(self, kind: TaskKind, upstream_id: str) -> Exchange[PollReply]:
+        request = MediaRequest(method="GET", path=f"{TASKS}/{segment(upstream_id)}")
+        return Exchange(request=request, read=_read)
+
+    def cancel(self, kind: TaskKind, upstream_id: str) -> Exchange[bool] | None:
+        request = MediaRequest(method="DELETE", path=f"{TASKS}/{segment(upstream_id)}")
+        return Exchange(request=request, read=was_done)
+
+
+def _read(response: MediaResponse) -> PollReply:
+    if not is_ok(response):
+        return poll_trouble(response)
+    value = json_of(response)
+    if not isinstance(value, dict):
+        return Trouble(reason="no JSON object", status=response.status)
+    return polled(
+        value.get("status"),
+        result=_result(value, now=response.received_at),
+        seconds_ms=_milliseconds(value),
+        progress=value.get("progress"),
+        error=value.get("error"),
+    )
+
+
+def _result(value: Any, *, now: float) -> VideoResult | None:
+    url = link(member(value, "content", "video_url"))
+    if url is None:
+        return None
+    changed = instant(value.get("updated_at"))
+    lasts = (now if changed is None else changed) + LINK_SECONDS
+    return VideoResult(url=url, expires_at=link_end(url, now=now, at_most=lasts))
+
+
+def _milliseconds(value: Any) -> int | None:
+    frames = quotient(value.get("frames"), value.get("framespersecond"))
+    return milliseconds(value.get("duration")) or milliseconds(frames)

@@ -1,0 +1,218 @@
+"""The `minimax` dialect: speech, as hexadecimal digits at once or as a task and its file.
+
+Errors come with status 200, in `base_resp`. A task that has succeeded names a file, whose link is
+asked for in a second request and lives nine hours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from channels.dialects.error_body import message_in
+from channels.json.lenient import NOTHING, read_loosely
+from channels.json.outline import outline
+from channels.media.base import BaseDialect
+from channels.media.model import (
+    AUDIO_BYTES_MAX,
+    Exchange,
+    MediaRequest,
+    MediaResponse,
+    TaskKind,
+)
+from channels.media.outcomes import (
+    is_ok,
+    poll_trouble,
+    polled,
+    refusal,
+    state_of,
+    unusable,
+)
+from channels.media.plain.audio import CONTENT_TYPES
+from channels.media.plain.bodies import encoded
+from channels.media.plain.submit import post
+from channels.media.replies import (
+    Accepted,
+    Done,
+    Failed,
+    NotFound,
+    PollReply,
+    RateLimited,
+    Refused,
+    SpeechAudio,
+    SpeechResult,
+    SubmitReply,
+    Trouble,
+)
+from channels.media.requests import AudioFormat, SpeechRequest, Submission
+from channels.media.values import identifier, json_of, link, link_end, member, word
+
+AT_ONCE = "/v1/t2a_v2"
+AS_TASK = "/v1/t2a_async_v2"
+QUERY = "/v1/query/t2a_async_query_v2"
+FILE = "/v1/files/retrieve"
+LINK_SECONDS = 9 * 3600.0
+
+# What a `base_resp.status_code` means as an HTTP status; 0 is good, any other is 502.
+STATUSES: Mapping[int, int] = MappingProxyType({1002: 429, 1039: 429, 2013: 400})
+
+
+class MiniMax(BaseDialect):
+    """Serves `speech`."""
+
+    name = "minimax"
+
+    def submit(self, submission: Submission, *, idempotency_key: str) -> Exchange[SubmitReply]:
+        if not isinstance(submission, SpeechRequest):
+            self.not_served(submission)
+        body = _body(submission)
+        if submission.is_async:
+            return post(AS_TASK, encoded(body), _accepted, idempotency_key=idempotency_key)
+        return post(
+            AT_ONCE,
+            encoded(body | {"stream": False, "output_format": "hex"}),
+            partial(_sound, submission.response_format),
+            idempotency_key=idempotency_key,
+            answer_bytes_max=2 * AUDIO_BYTES_MAX,
+        )
+
+    def poll(self, kind: TaskKind, upstream_id: str) -> Exchange[PollReply]:
+        request = MediaRequest(method="GET", path=QUERY, query=(("task_id", upstream_id),))
+        return Exchange(request=request, read=_read)
+
+
+def _body(request: SpeechRequest) -> dict[str, Any]:
+    setting: dict[str, Any] = {"voice_id": request.voice}
+    if request.speed is not None:
+        setting["speed"] = request.speed
+    return {
+        "model": request.model,
+        "text": request.input,
+        "voice_setting": setting,
+        "audio_setting": {"format": request.response_format},
+    }
+
+
+def _status(value: Any) -> int:
+    """The HTTP status that an answer means; 200 where it reports no error."""
+    code = member(value, "base_resp", "status_code")
+    if not isinstance(code, int) or code == 0:
+        return 200
+    return STATUSES.get(code, 502)
+
+
+def _failure(value: Any) -> Refused | Failed | None:
+    """What an answer reports in place of what was asked for."""
+    status = _status(value)
+    if status == 200:
+        return None
+    message = message_in(member(value, "base_resp", "status_msg"))
+    if status < 500:
+        return Refused(status=status, message=message)
+    return Failed(status=status, message=message)
+
+
+def _accepted(response: MediaResponse) -> SubmitReply:
+    if not is_ok(response):
+        return refusal(response)
+    value = json_of(response)
+    if (failure := _failure(value)) is not None:
+        return failure
+    upstream_id = identifier(member(value, "task_id"))
+    return unusable("no id") if upstream_id is None else Accepted(upstream_id)
+
+
+class _Data(Struct):
+    audio: Raw = NOTHING
+
+
+class _Answer(Struct):
+    data: _Data | None = None
+
+
+_ANSWER = msgspec.json.Decoder(_Answer)
+
+
+def _sound(response_format: AudioFormat, response: MediaResponse) -> SubmitReply:
+    if not is_ok(response):
+        return refusal(response)
+    # The digits are stepped over here, and found where they stand below.
+    failure = _failure(read_loosely(outline(response.body), mends=False))
+    if failure is not None:
+        return failure
+    if response.is_cut_off:
+        return unusable("too much sound")
+    digits = _digits(response.body)
+    if digits is None:
+        return unusable("no sound")
+    return Done(SpeechAudio(content_type=CONTENT_TYPES[response_format], data=digits, is_hex=True))
+
+
+def _digits(body: bytes) -> bytes | None:
+    """The hexadecimal digits of a recording; None where there are none, or an odd number."""
+    try:
+        data = _ANSWER.decode(body).data
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    if data is None:
+        return None
+    told = bytes(data.audio)
+    if not told.startswith(b'"'):
+        return None
+    digits = told[1:-1]
+    is_whole = len(digits) % 2 == 0 and not digits.translate(None, _HEX)
+    return digits if digits and is_whole else None
+
+
+_HEX = b"0123456789abcdefABCDEF"
+
+
+def _trouble(value: Any, response: MediaResponse) -> PollReply | None:
+    """What an answer to a poll reports in place of a state."""
+    status = _status(value)
+    if status == 200:
+        return None
+    if status == 429:
+        return RateLimited()
+    reason = message_in(member(value, "base_resp", "status_msg")) or "an error"
+    return Trouble(reason=reason, status=response.status)
+
+
+def _read(response: MediaResponse) -> PollReply | Exchange[PollReply]:
+    if not is_ok(response):
+        return poll_trouble(response)
+    value = json_of(response)
+    if (trouble := _trouble(value, response)) is not None:
+        return trouble
+    status = word(member(value, "status"))
+    file_id = identifier(member(value, "file_id"))
+    if state_of(status) == "succeeded" and file_id is not None:
+        request = MediaRequest(method="GET", path=FILE, query=(("file_id", file_id),))
+        return Exchange(request=request, read=partial(_file, status))
+    if not isinstance(value, dict):
+        return Trouble(reason="no JSON object", status=response.status)
+    error = member(value, "base_resp", "status_msg")
+    return polled(status, result=None, error=None if word(error).lower() == "success" else error)
+
+
+def _file(status: str, response: MediaResponse) -> PollReply:
+    """The link of a task's file. That it cannot be had now does not end the task."""
+    if not is_ok(response):
+        trouble = poll_trouble(response)
+        return Trouble(reason="no file") if isinstance(trouble, NotFound) else trouble
+    value = json_of(response)
+    if (failure := _trouble(value, response)) is not None:
+        return failure
+    if not isinstance(value, dict):
+        return Trouble(reason="no JSON object", status=response.status)
+    url = link(member(value, "file", "download_url"))
+    if url is None:
+        return polled(status, result=None)
+    now = response.received_at
+    ends = link_end(url, now=now, at_most=now + LINK_SECONDS)
+    return polled(status, result=SpeechResult(url=url, expires_at=ends))

@@ -1,0 +1,89 @@
+"""The `openai` dialect: general videos from a prompt and a first image, fetched through us.
+
+The upstream gives no link: a film is read from `/v1/videos/{id}/content` with the channel's key, so
+the gateway makes a link of its own and streams it (`content`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Any
+
+from channels.media.base import BaseDialect, segment
+from channels.media.model import Exchange, MediaRequest, MediaResponse, TaskKind
+from channels.media.outcomes import is_ok, poll_trouble, polled
+from channels.media.plain.bodies import encoded
+from channels.media.plain.poll import was_done
+from channels.media.plain.submit import accepted, post
+from channels.media.replies import PollReply, SubmitReply, Trouble, VideoResult
+from channels.media.requests import GeneralVideo, Submission
+from channels.media.values import json_of, milliseconds
+
+VIDEOS = "/v1/videos"
+_MADE = VideoResult(url=None)
+
+# By resolution and ratio; any other pair has no size.
+SIZES: Mapping[tuple[str | None, str | None], str] = MappingProxyType(
+    {
+        ("720p", "16:9"): "1280x720",
+        ("720p", "9:16"): "720x1280",
+        ("1080p", "16:9"): "1920x1080",
+        ("1080p", "9:16"): "1080x1920",
+    }
+)
+
+
+class OpenAI(BaseDialect):
+    """Serves `videos`."""
+
+    name = "openai"
+
+    def submit(self, submission: Submission, *, idempotency_key: str) -> Exchange[SubmitReply]:
+        if not isinstance(submission, GeneralVideo):
+            self.not_served(submission)
+        body = encoded(_body(submission))
+        return post(VIDEOS, body, accepted, idempotency_key=idempotency_key)
+
+    def poll(self, kind: TaskKind, upstream_id: str) -> Exchange[PollReply]:
+        request = MediaRequest(method="GET", path=f"{VIDEOS}/{segment(upstream_id)}")
+        return Exchange(request=request, read=_read)
+
+    def cancel(self, kind: TaskKind, upstream_id: str) -> Exchange[bool] | None:
+        request = MediaRequest(method="DELETE", path=f"{VIDEOS}/{segment(upstream_id)}")
+        return Exchange(request=request, read=was_done)
+
+    def content(self, upstream_id: str) -> MediaRequest | None:
+        return MediaRequest(method="GET", path=f"{VIDEOS}/{segment(upstream_id)}/content")
+
+
+def _body(request: GeneralVideo) -> dict[str, Any]:
+    body: dict[str, Any] = {"model": request.model, "prompt": "\n".join(request.texts())}
+    if request.duration is not None:
+        body["seconds"] = _digits(request.duration)
+    if (size := SIZES.get((request.resolution, request.ratio))) is not None:
+        body["size"] = size
+    if images := request.images():
+        body["input_reference"] = {"image_url": images[0]}
+    return body
+
+
+def _digits(seconds: int | float) -> str:
+    """A number as plain digits: 8 and 8.0 are "8"."""
+    return f"{Decimal(str(seconds)):f}".removesuffix(".0")
+
+
+def _read(response: MediaResponse) -> PollReply:
+    if not is_ok(response):
+        return poll_trouble(response)
+    value = json_of(response)
+    if not isinstance(value, dict):
+        return Trouble(reason="no JSON object", status=response.status)
+    return polled(
+        value.get("status"),
+        result=_MADE,
+        seconds_ms=milliseconds(value.get("seconds")),
+        progress=value.get("progress"),
+        error=value.get("error"),
+    )

@@ -1,0 +1,64 @@
+"""The bodies that the plain wire sends: a client's own fields, by the client's names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from channels.media.requests import (
+    AvatarVideo,
+    ClipVideo,
+    ContentItem,
+    GeneralVideo,
+    LipSyncVideo,
+    MotionVideo,
+    Video,
+)
+
+S = TypeVar("S", bound=Struct)
+
+
+def without_nothing(value: Struct, *, leaves_out: Iterable[str] = ()) -> dict[str, Any]:
+    """The fields of a request that say something, by name."""
+    fields = {name: getattr(value, name) for name in value.__struct_fields__}
+    dropped = set(leaves_out)
+    return {name: one for name, one in fields.items() if one is not None and name not in dropped}
+
+
+def encoded(fields: Mapping[str, Any]) -> bytes:
+    """A JSON body."""
+    return msgspec.json.encode(fields)
+
+
+def video(request: Video) -> dict[str, Any]:
+    """The body of any kind of video."""
+    if isinstance(request, GeneralVideo):
+        return _general(request)
+    if isinstance(request, ClipVideo):
+        return _clip(request)
+    if isinstance(request, MotionVideo):
+        return without_nothing(request) | {"content": _items(request.content)}
+    assert isinstance(request, AvatarVideo | LipSyncVideo)
+    return without_nothing(request)
+
+
+def _general(request: GeneralVideo) -> dict[str, Any]:
+    ours = ("others", "content", "registers_images", "portrait_auth")
+    fields = without_nothing(request, leaves_out=ours)
+    return fields | dict(request.others) | {"content": _items(request.content)}
+
+
+def _clip(request: ClipVideo) -> dict[str, Any]:
+    fields = without_nothing(request, leaves_out=("scene", "materials", "bgm"))
+    if request.materials:
+        fields["materials"] = [without_nothing(one) for one in request.materials]
+    if request.bgm is not None:
+        fields["bgm"] = without_nothing(request.bgm)
+    return fields
+
+
+def _items(content: Iterable[ContentItem]) -> list[Raw]:
+    return [item.object for item in content]

@@ -1,0 +1,188 @@
+"""Whatever an upstream answers, a dialect says something of its own words, and never pays for air.
+
+Any JSON, any bytes, any status: nothing raises, nothing succeeds without a result, every text can
+be stored.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from channels.media.dialects import DIALECTS
+from channels.media.model import TASK_KINDS, Exchange, MediaResponse
+from channels.media.replies import (
+    Accepted,
+    Done,
+    Failed,
+    Found,
+    NotFound,
+    Polled,
+    RateLimited,
+    Refused,
+    SpeechAudio,
+    Trouble,
+    Unknown,
+)
+from channels.media.requests import (
+    AvatarRequest,
+    AvatarVideo,
+    MusicRequest,
+    SpeechRequest,
+    Submission,
+    TranscriptRequest,
+    VoiceRequest,
+)
+from tests.unit.media.wire import NOW, general, item, submit
+
+# The members that the dialects look at, so that what is made up comes near a real answer.
+NAMES = st.sampled_from(
+    [
+        *("id", "taskId", "task_id", "status", "code", "message", "data", "error", "content"),
+        *("video_url", "videoUrl", "audio_url", "url", "result", "results", "tracks", "duration"),
+        *("seconds", "frames", "framespersecond", "progress", "expires_at", "updated_at", "file"),
+        *("file_id", "download_url", "base_resp", "status_code", "status_msg", "audio", "sid"),
+        *("virtualmanId", "speakerId", "metadata", "prompt", "fail_reason", "errorCode"),
+        *("errorMessage", "output_files", "videoStructInfo", "editInfo", "headerLayer", "canvas"),
+        *("templates", "avatars", "voices", "text", "segments"),
+    ]
+)
+WORDS = st.sampled_from(
+    [
+        "success",
+        "Succeed",
+        "SUCCEEDED",
+        "failed",
+        "queued",
+        "ready",
+        "https://a.example/x?Expires=1",
+    ]
+) | st.text(max_size=8)
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | WORDS
+    | st.sampled_from([10**400, "1" * 100, "\ud800", "a\x00b", "9" * 13])
+)
+VALUES: Any = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=6),
+    max_leaves=25,
+)
+
+
+def as_json(value: Any) -> bytes:
+    """As an upstream may write it: with NaN, surrogates and huge numbers."""
+    return json.dumps(value).encode()
+
+
+BODIES = VALUES.map(as_json) | st.binary(max_size=40)
+STATUSES = st.sampled_from([200, 200, 200, 201, 204, 302, 400, 404, 429, 500, 504])
+RESPONSES = st.builds(
+    MediaResponse,
+    status=STATUSES,
+    headers=st.dictionaries(
+        st.sampled_from(["retry-after", "content-type"]),
+        st.sampled_from(["5", "-1", "soon", "1e999", "audio/mpeg", "application/json"]),
+    ),
+    body=BODIES,
+    received_at=st.just(NOW),
+    is_cut_off=st.booleans(),
+)
+
+SUBMISSIONS: list[tuple[str, Submission]] = [
+    ("plain", general(item("text", "x"), item("image_url", "https://i"), registers_images=True)),
+    ("plain", MusicRequest(model="m", prompt="x")),
+    ("plain", SpeechRequest(model="m", input="x", voice="v")),
+    ("plain", SpeechRequest(model="m", input="x", voice="v", is_async=True)),
+    ("plain", VoiceRequest(model="m", name="n", audio_url="https://a")),
+    ("plain", AvatarRequest(name="n", source_url="https://a")),
+    ("plain", TranscriptRequest(model="m", url="https://a")),
+    ("ark", general()),
+    ("openai", general()),
+    ("suno", MusicRequest(model="m", prompt="x")),
+    ("minimax", SpeechRequest(model="m", input="x", voice="v")),
+    ("minimax", SpeechRequest(model="m", input="x", voice="v", is_async=True)),
+    ("shanjian", AvatarVideo(model="m", avatar="a", audio_url="https://a")),
+    ("shanjian", VoiceRequest(model="m", name="n", audio_url="https://a")),
+]
+QUESTIONS: list[Callable[[Any], Exchange[Any] | None]] = [
+    lambda dialect: dialect.templates("realMan"),
+    lambda dialect: dialect.template("t"),
+    lambda dialect: dialect.preset_avatars(),
+    lambda dialect: dialect.preset_voices(),
+]
+
+
+def after(exchange: Exchange[Any], answers: list[MediaResponse]) -> Any:
+    """The reply after some answers, or the exchange at which they end."""
+    for answer in answers:
+        outcome = exchange.read(answer)
+        if not isinstance(outcome, Exchange):
+            return outcome
+        exchange = outcome
+    return exchange
+
+
+def check_storable(reply: Any) -> None:
+    """Nothing in it that PostgreSQL or a JSON encoder refuses."""
+    assert b"\\u0000" not in msgspec.json.encode(reply)
+
+
+@settings(max_examples=400, deadline=None)
+@given(asked=st.sampled_from(SUBMISSIONS), answers=st.lists(RESPONSES, min_size=1, max_size=3))
+def test_answers_to_a_submit(asked: tuple[str, Submission], answers: list[MediaResponse]) -> None:
+    name, submission = asked
+    reply = after(submit(DIALECTS[name], submission), answers)
+    assert isinstance(reply, Accepted | Done | Refused | Failed | Unknown | Exchange)
+    if isinstance(reply, Refused):
+        assert 400 <= reply.status < 500
+    if isinstance(reply, Failed):
+        assert 500 <= reply.status < 600
+        assert reply.status != 504
+    if isinstance(reply, Done) and isinstance(reply.result, SpeechAudio):
+        assert b"".join(reply.result.pieces())
+    elif not isinstance(reply, Exchange):
+        check_storable(reply)
+
+
+@settings(max_examples=600, deadline=None)
+@given(
+    name=st.sampled_from(sorted(DIALECTS)),
+    kind=st.sampled_from(TASK_KINDS),
+    answers=st.lists(RESPONSES, min_size=2, max_size=2),
+)
+def test_answers_to_a_poll(name: str, kind: Any, answers: list[MediaResponse]) -> None:
+    reply = after(DIALECTS[name].poll(kind, "t"), answers)
+    assert isinstance(reply, Polled | RateLimited | NotFound | Trouble)
+    if isinstance(reply, Polled):
+        assert (reply.state == "succeeded") == (reply.result is not None)
+        assert reply.seconds_ms is None or reply.seconds_ms > 0
+        assert reply.progress is None or 0 <= reply.progress <= 100
+    if isinstance(reply, RateLimited) and reply.retry_after_seconds is not None:
+        assert 0 <= reply.retry_after_seconds <= 300
+    check_storable(reply)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    name=st.sampled_from(["plain", "shanjian"]),
+    ask=st.sampled_from(QUESTIONS),
+    answers=st.lists(RESPONSES, min_size=1, max_size=4),
+)
+def test_answers_to_a_question_for_a_list(
+    name: str, ask: Callable[[Any], Exchange[Any] | None], answers: list[MediaResponse]
+) -> None:
+    exchange = ask(DIALECTS[name])
+    assert exchange is not None
+    reply = after(exchange, answers)
+    assert isinstance(reply, Found | Refused | Failed | Exchange)
+    if not isinstance(reply, Exchange):
+        check_storable(reply)

@@ -1,0 +1,180 @@
+"""The `minimax` dialect: sound as digits, errors within a 200, a file behind a second question."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from channels.media.minimax import MiniMax
+from channels.media.replies import (
+    Accepted,
+    Done,
+    Failed,
+    Polled,
+    RateLimited,
+    Refused,
+    SpeechAudio,
+    SpeechResult,
+    SubmitReply,
+    TaskError,
+    Trouble,
+    Unknown,
+)
+from channels.media.requests import AudioFormat, SpeechRequest
+from tests.unit.media.wire import NOW, end, next_of, polled, response, sent, submit
+
+MINIMAX = MiniMax()
+GOOD = {"status_code": 0, "status_msg": "success"}
+AT_ONCE = SpeechRequest(model="speech", input="Hi", voice="v", response_format="flac", speed=1.2)
+AS_TASK = SpeechRequest(model="speech", input="Hi", voice="v", is_async=True)
+
+
+def bad(code: int, message: str = "No.") -> Any:
+    return {"base_resp": {"status_code": code, "status_msg": message}}
+
+
+def test_submit_at_once() -> None:
+    asked = submit(MINIMAX, AT_ONCE).request
+    assert (asked.method, asked.path) == ("POST", "/v1/t2a_v2")
+    assert sent(asked) == {
+        "model": "speech",
+        "text": "Hi",
+        "stream": False,
+        "output_format": "hex",
+        "voice_setting": {"voice_id": "v", "speed": 1.2},
+        "audio_setting": {"format": "flac"},
+    }
+
+
+def test_submit_as_a_task() -> None:
+    asked = submit(MINIMAX, AS_TASK)
+    assert asked.request.path == "/v1/t2a_async_v2"
+    assert sent(asked.request) == {
+        "model": "speech",
+        "text": "Hi",
+        "voice_setting": {"voice_id": "v"},
+        "audio_setting": {"format": "mp3"},
+    }
+    assert end(asked, response({"task_id": 95157322514444, "base_resp": GOOD})) == Accepted(
+        "95157322514444"
+    )
+    assert end(asked, response({"base_resp": GOOD})) == Unknown(status=502, reason="no id")
+    assert end(asked, response(bad(1002))) == Refused(status=429, message="No.")
+
+
+@pytest.mark.parametrize(
+    ("response_format", "content_type"),
+    [
+        ("mp3", "audio/mpeg"),
+        ("wav", "audio/wav"),
+        ("flac", "audio/flac"),
+        ("pcm", "audio/pcm"),
+        ("opus", "audio/ogg"),
+        ("aac", "audio/aac"),
+    ],
+)
+def test_sound_comes_as_digits(response_format: AudioFormat, content_type: str) -> None:
+    request = SpeechRequest(model="m", input="x", voice="v", response_format=response_format)
+    value = {"data": {"audio": "00fFA5", "status": 2}, "extra_info": {}, "base_resp": GOOD}
+    reply = end(submit(MINIMAX, request), response(value))
+    assert isinstance(reply, Done)
+    assert isinstance(reply.result, SpeechAudio)
+    assert reply.result.content_type == content_type
+    assert b"".join(reply.result.pieces()) == b"\x00\xff\xa5"
+
+
+@pytest.mark.parametrize(
+    ("value", "reply"),
+    [
+        (bad(1002), Refused(status=429, message="No.")),
+        (bad(1039), Refused(status=429, message="No.")),
+        (bad(2013), Refused(status=400, message="No.")),
+        (bad(1004), Failed(status=502, message="No.")),
+        ({"data": {"audio": "ab"}, **bad(1000)}, Failed(status=502, message="No.")),
+        ({"data": None, "base_resp": GOOD}, Unknown(status=502, reason="no sound")),
+        ({"data": {"audio": ""}}, Unknown(status=502, reason="no sound")),
+        ({"data": {"audio": "abc"}}, Unknown(status=502, reason="no sound")),
+        ({"data": {"audio": "zz"}}, Unknown(status=502, reason="no sound")),
+        ({"data": {"audio": 1234}}, Unknown(status=502, reason="no sound")),
+        ({"data": ["ab"]}, Unknown(status=502, reason="no sound")),
+        ("ab", Unknown(status=502, reason="no sound")),
+    ],
+)
+def test_answer_without_sound(value: Any, reply: SubmitReply) -> None:
+    assert end(submit(MINIMAX, AT_ONCE), response(value)) == reply
+
+
+def test_answer_that_is_too_long_is_not_decoded() -> None:
+    cut = response({"data": {"audio": "abab"}}, is_cut_off=True)
+    assert end(submit(MINIMAX, AT_ONCE), cut) == Unknown(status=502, reason="too much sound")
+
+
+def test_file_of_a_task_is_asked_for() -> None:
+    poll = MINIMAX.poll("speech", "7")
+    assert (poll.request.path, poll.request.query) == (
+        "/v1/query/t2a_async_query_v2",
+        (("task_id", "7"),),
+    )
+    file = next_of(poll, response({"status": "Success", "file_id": 99, "base_resp": GOOD}))
+    assert (file.request.path, file.request.query) == (
+        "/v1/files/retrieve",
+        (("file_id", "99"),),
+    )
+    url = "https://cdn.example/a.mp3"
+    found = end(file, response({"file": {"download_url": url}, "base_resp": GOOD}))
+    assert found == Polled(
+        state="succeeded",
+        word="Success",
+        result=SpeechResult(url=url, expires_at=NOW + 9 * 3600),
+    )
+    signed = f"{url}?Expires={int(NOW) + 60}"
+    ends_earlier = end(file, response({"file": {"download_url": signed}}))
+    assert isinstance(ends_earlier, Polled)
+    assert ends_earlier.result == SpeechResult(url=signed, expires_at=NOW + 60)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reply"),
+    [
+        (response(status=404), Trouble(reason="no file")),
+        (response(status=429), RateLimited()),
+        (response(bad(1039)), RateLimited()),
+        (response(bad(1000)), Trouble(reason="No.", status=200)),
+        (response([]), Trouble(reason="no JSON object", status=200)),
+    ],
+)
+def test_file_that_cannot_be_had_now_does_not_end_the_task(answer: Any, reply: Any) -> None:
+    poll = MINIMAX.poll("speech", "7")
+    assert end(poll, response({"status": "Success", "file_id": 99}), answer) == reply
+
+
+def test_file_without_a_link_ends_it() -> None:
+    poll = MINIMAX.poll("speech", "7")
+    told = end(poll, response({"status": "Success", "file_id": 99}), response({"file": {}}))
+    assert isinstance(told, Polled)
+    assert told.error is not None
+    assert told.error.code == "no_result"
+
+
+@pytest.mark.parametrize(
+    ("value", "reply"),
+    [
+        ({"status": "Processing", "base_resp": GOOD}, Polled(state="running", word="Processing")),
+        (
+            {"status": "Failed", **bad(0, "success")},
+            Polled(
+                state="failed",
+                word="Failed",
+                error=TaskError(code="generation_failed", message="The generation failed."),
+            ),
+        ),
+        (bad(1002), RateLimited()),
+        (bad(1004), Trouble(reason="No.", status=200)),
+        ({}, Polled(state=None, word="")),
+        ([], Trouble(reason="no JSON object", status=200)),
+    ],
+)
+def test_poll(value: Any, reply: Any) -> None:
+    assert polled(MINIMAX, value, kind="speech") == reply
+    assert MINIMAX.cancel("speech", "7") is None

@@ -1,0 +1,271 @@
+"""Polls and lists on the plain wire as tables: what an answer means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from channels.media.plain.dialect import Plain
+from channels.media.replies import (
+    AvatarResult,
+    Failed,
+    Found,
+    MusicResult,
+    NotFound,
+    Polled,
+    PollReply,
+    PresetAvatar,
+    PresetVoice,
+    RateLimited,
+    Refused,
+    SpeechResult,
+    TaskError,
+    Template,
+    Track,
+    Trouble,
+    VideoResult,
+)
+from tests.unit.media.wire import (
+    NOW,
+    end,
+    polled,
+    response,
+)
+
+PLAIN = Plain()
+FILM = "https://cdn.example/a.mp4"
+AUDIO = "https://cdn.example/a.mp3"
+
+# --- Polls ---
+
+
+def video(state: Any, word: str, **fields: Any) -> Polled:
+    return Polled(state=state, word=word, **fields)
+
+
+FAILED = TaskError(code="generation_failed", message="The generation failed.")
+POLLS: list[tuple[Any, PollReply]] = [
+    ({"status": "queued"}, video("queued", "queued")),
+    ({"status": "NOT_START"}, video("queued", "NOT_START")),
+    ({"status": "In_Progress", "progress": 41.9}, video("running", "In_Progress", progress=41)),
+    ({"status": "running", "progress": -3}, video("running", "running", progress=0)),
+    ({"status": "running", "progress": 1e9}, video("running", "running", progress=100)),
+    ({"status": "running", "progress": "41"}, video("running", "running")),
+    ({"status": "running", "progress": True}, video("running", "running")),
+    (
+        {"status": "succeeded", "video_url": FILM, "duration": "7.0004", "progress": 99},
+        video("succeeded", "succeeded", result=VideoResult(url=FILM), seconds_ms=7000),
+    ),
+    (
+        {"status": "SUCCESS", "video_url": FILM, "expires_at": NOW + 60, "duration": 0.0005},
+        video(
+            "succeeded",
+            "SUCCESS",
+            result=VideoResult(url=FILM, expires_at=NOW + 60),
+            seconds_ms=1,
+        ),
+    ),
+    (
+        {"status": "done", "video_url": FILM},
+        video(None, "done"),
+    ),
+    (
+        {"status": "complete"},
+        video(
+            "failed",
+            "complete",
+            error=TaskError(
+                code="no_result",
+                message="The upstream reported success without a result to fetch.",
+            ),
+        ),
+    ),
+    ({"status": "failed"}, video("failed", "failed", error=FAILED)),
+    (
+        {"status": "error", "error": {"code": "blocked", "message": "Not this."}},
+        video("failed", "error", error=TaskError(code="blocked", message="Not this.")),
+    ),
+    (
+        {"status": "fail", "error": "Not this."},
+        video("failed", "fail", error=TaskError(code="generation_failed", message="Not this.")),
+    ),
+    (
+        {"status": "canceled"},
+        video(
+            "cancelled",
+            "canceled",
+            error=TaskError(code="task_cancelled", message="The upstream cancelled the task."),
+        ),
+    ),
+    (
+        {"status": "expired", "error": {"code": 7}},
+        video(
+            "expired",
+            "expired",
+            error=TaskError(code="7", message="The task expired at the upstream."),
+        ),
+    ),
+    ({}, video(None, "")),
+    ([], Trouble(reason="no JSON object", status=200)),
+]
+
+
+@pytest.mark.parametrize(("value", "reply"), POLLS)
+def test_poll_of_a_video(value: Any, reply: PollReply) -> None:
+    assert polled(PLAIN, value) == reply
+
+
+@pytest.mark.parametrize("duration", [0, -1, True, None, "7s", "", "1e3", "0.0004", 86_401, [7]])
+def test_length_that_is_none_is_left_out(duration: Any) -> None:
+    told = polled(PLAIN, {"status": "success", "video_url": FILM, "duration": duration})
+    assert isinstance(told, Polled)
+    assert (told.state, told.seconds_ms) == ("succeeded", None)
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "reply"),
+    [
+        (429, {"retry-after": "12"}, RateLimited(12.0)),
+        (429, {"retry-after": "4000"}, RateLimited(300.0)),
+        (429, {"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}, RateLimited()),
+        (429, {}, RateLimited()),
+        (404, {}, NotFound()),
+        (410, {}, Trouble(reason="status 410", status=410)),
+        (401, {}, Trouble(reason="status 401", status=401)),
+        (500, {}, Trouble(reason="status 500", status=500)),
+        (302, {}, Trouble(reason="status 302", status=302)),
+    ],
+)
+def test_poll_that_says_nothing(status: int, headers: dict[str, str], reply: PollReply) -> None:
+    answer = response({"status": "succeeded"}, status=status, headers=headers)
+    assert end(PLAIN.poll("video", "t"), answer) == reply
+
+
+def test_poll_that_cannot_be_read() -> None:
+    unreadable = Trouble(reason="no JSON object", status=200)
+    assert end(PLAIN.poll("video", "t"), response(body=b"{")) == unreadable
+    cut = response({"status": "failed"}, is_cut_off=True)
+    assert end(PLAIN.poll("video", "t"), cut) == unreadable
+
+
+def test_paths_of_polls_and_cancels() -> None:
+    paths = {
+        "video": "/v1/videos/generations/a%2F%3Fb",
+        "music": "/v1/music/generations/a%2F%3Fb",
+        "speech": "/v1/audio/speech/a%2F%3Fb",
+        "avatar": "/v1/videos/avatars/a%2F%3Fb",
+    }
+    for kind, path in paths.items():
+        poll = PLAIN.poll(kind, "a/?b").request  # type: ignore[arg-type]
+        cancel = PLAIN.cancel(kind, "a/?b")  # type: ignore[arg-type]
+        assert (poll.method, poll.path) == ("GET", path)
+        assert cancel is not None
+        assert (cancel.request.method, cancel.request.path) == ("DELETE", path)
+        assert end(cancel, response({})) is True
+        assert end(cancel, response({}, status=404)) is False
+
+
+def test_output_files_are_kept_as_they_are() -> None:
+    files = [{"language": "en", "url": FILM, "size": 3, "odd": [1]}, FILM, 7]
+    told = polled(PLAIN, {"status": "success", "video_url": FILM, "output_files": files})
+    assert isinstance(told, Polled)
+    kept = [{"language": "en", "url": FILM, "size": 3}, FILM]
+    assert told.result == VideoResult(url=FILM, output_files=kept)
+
+
+def test_link_that_says_itself_when_it_ends() -> None:
+    signed = f"{FILM}?Expires={int(NOW) + 600}&Signature=x"
+    told = polled(PLAIN, {"status": "success", "video_url": signed})
+    assert isinstance(told, Polled)
+    assert told.result == VideoResult(url=signed, expires_at=NOW + 600)
+
+
+def test_songs_keep_their_order_and_what_is_missing_is_none() -> None:
+    tracks = [
+        {"clip_id": "c2", "title": "B", "duration_sec": 120.5, "audio_url": AUDIO, "lyrics": "La"},
+        {"clip_id": 1, "audio_url": "ftp://no", "image_url": 7, "duration_sec": "120"},
+        "odd",
+    ]
+    told = polled(PLAIN, {"status": "succeeded", "tracks": tracks}, kind="music")
+    assert isinstance(told, Polled)
+    assert told.result == MusicResult(
+        tracks=(
+            Track(clip_id="c2", title="B", duration_sec=120.5, audio_url=AUDIO, lyrics="La"),
+            Track(clip_id="1"),
+        )
+    )
+    silent = polled(PLAIN, {"status": "succeeded", "tracks": tracks[1:]}, kind="music")
+    assert isinstance(silent, Polled)
+    assert silent.error is not None
+    assert silent.error.code == "no_result"
+    processing = polled(PLAIN, {"status": "processing"}, kind="music")
+    assert processing == Polled(state="running", word="processing")
+
+
+def test_speech_and_avatars_that_are_ready() -> None:
+    told = {"status": "succeeded", "audio_url": AUDIO, "expires_at": str(int(NOW) + 5)}
+    speech = SpeechResult(url=AUDIO, expires_at=NOW + 5)
+    assert polled(PLAIN, told, kind="speech") == video("succeeded", "succeeded", result=speech)
+    assert polled(PLAIN, {"status": "pending"}, kind="speech") == video("queued", "pending")
+    avatar = AvatarResult(upstream_id="up-1")
+    ready = polled(PLAIN, {"status": "ready"}, kind="avatar")
+    assert ready == video("succeeded", "ready", result=avatar)
+    assert polled(PLAIN, {"status": "ready", "video_url": FILM}) == video(None, "ready")
+    failed = polled(PLAIN, {"status": "failed", "error": "No face."}, kind="avatar")
+    error = TaskError(code="generation_failed", message="No face.")
+    assert failed == video("failed", "failed", error=error)
+
+
+# --- Lists ---
+
+
+def test_lists_of_what_everybody_may_use() -> None:
+    templates = PLAIN.templates("realMan")
+    assert templates is not None
+    request = templates.request
+    assert (request.path, request.query) == (
+        "/v1/videos/clip-templates",
+        (("scene", "realMan"),),
+    )
+    listed = [{"id": "s1", "title": "T", "cover": FILM, "has_title": False}, {"title": "no id"}, 7]
+    assert end(templates, response({"templates": listed})) == Found(
+        (Template(id="s1", title="T", cover=FILM, has_title=False, has_persona=True),)
+    )
+    avatars = PLAIN.preset_avatars()
+    assert avatars is not None
+    assert avatars.request.path == "/v1/videos/avatars/presets"
+    assert end(avatars, response({"avatars": [{"id": "a", "name": "Ann"}, {"id": "b"}]})) == Found(
+        (PresetAvatar(id="a", name="Ann"), PresetAvatar(id="b", name="b"))
+    )
+    voices = PLAIN.preset_voices()
+    assert voices is not None
+    listed = [
+        {"id": "v", "name": "Vi", "kind": "preset", "language": "en", "preview_url": AUDIO},
+        {"id": "mine", "name": "Me", "kind": "cloned"},
+    ]
+    assert end(voices, response({"voices": listed})) == Found(
+        (PresetVoice(id="v", name="Vi", language="en", preview_url=AUDIO),)
+    )
+
+
+def test_template_as_a_whole() -> None:
+    asked = PLAIN.template("s/1")
+    assert asked is not None
+    assert asked.request.path == "/v1/videos/clip-templates/s%2F1"
+    detail = {
+        "id": "s/1",
+        "scene": "realMan",
+        "canvas": {"width": 1080, "height": 1920.0, "ratio": "9:16"},
+        "layers": [{"id": "l", "type": "header", "name": "Title", "editable": True}, 7],
+    }
+    found = end(asked, response(detail))
+    assert isinstance(found, Found)
+    assert found.value.scene == "realMan"
+    assert found.value.canvas is not None
+    assert (found.value.canvas.width, found.value.canvas.height) == (1080, 1920)
+    assert [layer.editable for layer in found.value.layers] == [True]
+    assert end(asked, response({}, status=404)) == Refused(status=404)
+    unreadable = Failed(status=502, message="The upstream's list cannot be read.")
+    assert end(asked, response([])) == unreadable
+    assert end(asked, response(status=504)) == Failed(status=504)

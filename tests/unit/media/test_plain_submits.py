@@ -1,0 +1,385 @@
+"""Submits on the plain wire as tables: what is sent for what is asked, what an answer means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec import Raw
+
+from channels.media.plain.dialect import Plain
+from channels.media.replies import (
+    Accepted,
+    Done,
+    Failed,
+    Refused,
+    Segment,
+    SpeechAudio,
+    SubmitReply,
+    TranscriptResult,
+    Unknown,
+    VoiceResult,
+)
+from channels.media.requests import (
+    AvatarRequest,
+    AvatarVideo,
+    BackgroundMusic,
+    ClipVideo,
+    LipSyncVideo,
+    Material,
+    MotionVideo,
+    MusicRequest,
+    SpeechRequest,
+    Submission,
+    TranscriptRequest,
+    VoiceRequest,
+)
+from tests.unit.media.wire import (
+    KEY,
+    end,
+    general,
+    item,
+    next_of,
+    response,
+    sent,
+    submit,
+)
+
+PLAIN = Plain()
+FILM = "https://cdn.example/a.mp4"
+AUDIO = "https://cdn.example/a.mp3"
+
+SUBMITS: list[tuple[str, Submission, str, Any]] = [
+    (
+        "general",
+        general(
+            item("text", "A cat"),
+            item("image_url", "https://i", role="reference_image"),
+            duration=5,
+            resolution="720p",
+            ratio="16:9",
+            watermark=False,
+            video_mode="extend",
+            portrait_auth=True,
+            others={"seed": Raw(b"7"), "camera": Raw(b'{"fixed": true}')},
+        ),
+        "/v1/videos/generations",
+        {
+            "model": "film",
+            "duration": 5,
+            "resolution": "720p",
+            "ratio": "16:9",
+            "watermark": False,
+            "video_mode": "extend",
+            "seed": 7,
+            "camera": {"fixed": True},
+            "content": [
+                {"type": "text", "text": "A cat"},
+                {
+                    "type": "image_url",
+                    "image_url": {"url": "https://i"},
+                    "role": "reference_image",
+                },
+            ],
+        },
+    ),
+    (
+        "dh-avatar",
+        AvatarVideo(model="dh", duration=30, avatar="up-a", voice="up-v", text="Hi", title="T"),
+        "/v1/videos/generations",
+        {
+            "model": "dh",
+            "duration": 30,
+            "avatar": "up-a",
+            "voice": "up-v",
+            "text": "Hi",
+            "title": "T",
+        },
+    ),
+    (
+        "dh-lipsync",
+        LipSyncVideo(model="dh", duration=2.5, source_video_url=FILM, audio_url=AUDIO),
+        "/v1/videos/generations",
+        {"model": "dh", "duration": 2.5, "source_video_url": FILM, "audio_url": AUDIO},
+    ),
+    (
+        "dh-motion",
+        MotionVideo(
+            model="dh",
+            duration=9,
+            resolution="max",
+            source_video_url=FILM,
+            content=(item("image_url", "https://i"),),
+            face_count=1,
+        ),
+        "/v1/videos/generations",
+        {
+            "model": "dh",
+            "duration": 9,
+            "resolution": "max",
+            "source_video_url": FILM,
+            "content": [{"type": "image_url", "image_url": {"url": "https://i"}}],
+            "face_count": 1,
+        },
+    ),
+    (
+        "clip",
+        ClipVideo(
+            model="c",
+            scene="news",
+            style_id="s",
+            title="T",
+            duration=60,
+            materials=(
+                Material(type="image", file_url="https://m"),
+                Material(type="video", file_url="https://n", sound_switch=True),
+            ),
+            material_composition="order",
+            bgm=BackgroundMusic(mode="custom", url=AUDIO, volume=0.5),
+            cover_url="https://c",
+            introduce_card={"name": "N"},
+        ),
+        "/v1/videos/generations",
+        {
+            "model": "c",
+            "duration": 60,
+            "style_id": "s",
+            "title": "T",
+            "materials": [
+                {"type": "image", "file_url": "https://m"},
+                {"type": "video", "file_url": "https://n", "sound_switch": True},
+            ],
+            "material_composition": "order",
+            "bgm": {"mode": "custom", "url": AUDIO, "volume": 0.5},
+            "cover_url": "https://c",
+            "introduce_card": {"name": "N"},
+        },
+    ),
+    (
+        "avatar",
+        AvatarRequest(name="Ann", source_url=FILM, source_kind="video"),
+        "/v1/videos/avatars",
+        {"name": "Ann", "source_url": FILM, "source_kind": "video"},
+    ),
+    (
+        "music",
+        MusicRequest(model="m", lyrics="La", tags="pop", instrumental=False),
+        "/v1/music/generations",
+        {"model": "m", "lyrics": "La", "tags": "pop", "instrumental": False},
+    ),
+    (
+        "speech",
+        SpeechRequest(model="m", input="Hi", voice="v", speed=1.5),
+        "/v1/audio/speech",
+        {"model": "m", "input": "Hi", "voice": "v", "response_format": "mp3", "speed": 1.5},
+    ),
+    (
+        "speech task",
+        SpeechRequest(model="m", input="Hi", voice="v", response_format="wav", is_async=True),
+        "/v1/audio/speech",
+        {"model": "m", "input": "Hi", "voice": "v", "response_format": "wav", "async": True},
+    ),
+    (
+        "voice",
+        VoiceRequest(model="m", name="N", audio_url=AUDIO),
+        "/v1/audio/voices",
+        {"model": "m", "name": "N", "audio_url": AUDIO},
+    ),
+    (
+        "transcript",
+        TranscriptRequest(model="m", url=FILM, language="en"),
+        "/v1/transcripts/extract",
+        {"model": "m", "url": FILM, "language": "en"},
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("submission", "path", "body"),
+    [entry[1:] for entry in SUBMITS],
+    ids=[entry[0] for entry in SUBMITS],
+)
+def test_submit_sends_the_clients_own_fields(submission: Submission, path: str, body: Any) -> None:
+    request = submit(PLAIN, submission).request
+    assert (request.method, request.path, request.query) == ("POST", path, ())
+    assert request.headers == (("Idempotency-Key", KEY),)
+    assert sent(request) == body
+
+
+# Status, body, what it means. The same for every submit of a task.
+ANSWERS: list[tuple[int, Any, SubmitReply]] = [
+    (200, {"id": "t-1", "status": "queued"}, Accepted("t-1")),
+    (201, {"id": 17}, Accepted("17")),
+    (200, {"status": "queued"}, Unknown(status=502, reason="no id")),
+    (200, {"id": True}, Unknown(status=502, reason="no id")),
+    (200, {"id": ".."}, Unknown(status=502, reason="no id")),
+    (200, {"id": "a\nb"}, Unknown(status=502, reason="no id")),
+    (200, {"id": "x" * 257}, Unknown(status=502, reason="no id")),
+    (200, [{"id": "t"}], Unknown(status=502, reason="no id")),
+    (204, None, Unknown(status=502, reason="status 204")),
+    (302, None, Unknown(status=502, reason="status 302")),
+    (400, {"error": {"code": "x", "message": "No."}}, Refused(status=400, message="No.")),
+    (422, {"error": "No."}, Refused(status=422, message="No.")),
+    (429, {"message": "Slow."}, Refused(status=429, message="Slow.", retry_after="7")),
+    (403, None, Refused(status=403)),
+    (500, {"error": {"message": "Oh."}}, Failed(status=500, message="Oh.")),
+    (503, {}, Failed(status=503, retry_after="7")),
+    (504, {"message": "Late."}, Unknown(status=504, reason="status 504")),
+]
+
+
+@pytest.mark.parametrize(("status", "value", "reply"), ANSWERS)
+def test_answer_to_a_submit(status: int, value: Any, reply: SubmitReply) -> None:
+    headers = {"retry-after": "7"} if status in (429, 503) else {}
+    assert end(submit(PLAIN, general()), response(value, status=status, headers=headers)) == reply
+
+
+def test_answer_that_is_no_json_or_too_long_leaves_the_outcome_unknown() -> None:
+    for answer in (response(body=b"<html>"), response({"id": "t"}, is_cut_off=True)):
+        assert end(submit(PLAIN, general()), answer) == Unknown(status=502, reason="no id")
+
+
+# --- Images that are registered first ---
+
+
+def test_images_are_registered_before_the_film_is_asked_for() -> None:
+    request = general(
+        item("image_url", "https://i/1", role="reference_image"),
+        item("text", "A cat"),
+        item("image_url", "https://i/2"),
+        registers_images=True,
+        portrait_auth=True,
+    )
+    first = submit(PLAIN, request)
+    assert (first.request.path, sent(first.request)) == (
+        "/v1/assets",
+        {"model": "film", "type": "image", "url": "https://i/1", "portrait_auth": True},
+    )
+    second = next_of(first, response({"id": "as1"}))
+    assert sent(second.request)["url"] == "https://i/2"
+    keys = {exchange.request.headers for exchange in (first, second)}
+    film = next_of(second, response({"id": "as2"}))
+    assert film.request.path == "/v1/videos/generations"
+    assert film.request.headers == (("Idempotency-Key", KEY),)
+    assert len(keys | {film.request.headers}) == 3
+    assert sent(film.request) == {
+        "model": "film",
+        "content": [
+            {
+                "type": "image_url",
+                "image_url": {"url": "asset://as1"},
+                "role": "reference_image",
+            },
+            {"type": "text", "text": "A cat"},
+            {"type": "image_url", "image_url": {"url": "asset://as2"}},
+        ],
+    }
+    assert end(film, response({"id": "t"})) == Accepted("t")
+
+
+@pytest.mark.parametrize(
+    ("status", "value", "reply"),
+    [
+        (403, {"message": "Not you."}, Refused(status=400, message="Not you.")),
+        (429, None, Refused(status=400)),
+        (500, None, Failed(status=500)),
+        (504, None, Unknown(status=504, reason="status 504")),
+        (200, {}, Unknown(status=502, reason="no id")),
+    ],
+)
+def test_image_that_cannot_be_registered(status: int, value: Any, reply: SubmitReply) -> None:
+    request = general(item("text", "x"), item("image_url", "https://i"), registers_images=True)
+    assert end(submit(PLAIN, request), response(value, status=status)) == reply
+
+
+# --- Speech, voices, transcripts ---
+
+
+@pytest.mark.parametrize(
+    ("headers", "content_type"),
+    [
+        ({"content-type": "audio/x-wav; rate=8000"}, "audio/x-wav; rate=8000"),
+        ({"content-type": "application/octet-stream"}, "audio/ogg"),
+        ({"content-type": "audio/\x00"}, "audio/ogg"),
+        ({}, "audio/ogg"),
+    ],
+)
+def test_speech_is_the_sound_itself(headers: dict[str, str], content_type: str) -> None:
+    speech = submit(PLAIN, SpeechRequest(model="m", input="Hi", voice="v", response_format="opus"))
+    reply = end(speech, response(body=b"sound", headers=headers))
+    assert reply == Done(SpeechAudio(content_type=content_type, data=b"sound"))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        response({"id": "t"}, headers={"content-type": "application/json"}),
+        response(body=b"<html>", headers={"content-type": "text/html"}),
+        response(body=b"", headers={"content-type": "audio/mpeg"}),
+        response(body=b"so", headers={"content-type": "audio/mpeg"}, is_cut_off=True),
+    ],
+)
+def test_what_is_no_sound_leaves_the_outcome_unknown(answer: Any) -> None:
+    reply = end(submit(PLAIN, SpeechRequest(model="m", input="Hi", voice="v")), answer)
+    assert isinstance(reply, Unknown)
+
+
+def test_voice_is_there_at_once() -> None:
+    asked = submit(PLAIN, VoiceRequest(model="m", name="N", audio_url=AUDIO))
+    assert end(asked, response({"id": "v-1"})) == Done(VoiceResult(upstream_id="v-1"))
+    assert end(asked, response({}, status=502)) == Failed(status=502)
+
+
+SCRIPT = {
+    "id": "t",
+    "text": "Hello\nyou",
+    "title": "A film",
+    "language": "en",
+    "duration_sec": 61.5,
+    "segments": [{"start": 0, "end": 1.5, "text": "Hello"}, "odd", {"text": "you"}],
+}
+TRANSCRIPT = Done(
+    TranscriptResult(
+        text="Hello\nyou",
+        title="A film",
+        language="en",
+        duration_sec=61.5,
+        segments=(
+            Segment(start=0, end=1.5, text="Hello"),
+            Segment(start=None, end=None, text="you"),
+        ),
+    )
+)
+
+
+def test_script_comes_at_once_or_is_looked_for_every_second() -> None:
+    asked = submit(PLAIN, TranscriptRequest(model="m", url=FILM))
+    assert end(asked, response(SCRIPT)) == TRANSCRIPT
+    looking = next_of(asked, response({"id": "t/1", "status": "queued"}))
+    assert looking.request.path == "/v1/transcripts/extract/t%2F1"
+    assert (looking.after_seconds, looking.repeats) == (1.0, True)
+    for answer in (
+        response({"id": "t/1", "status": "running"}),
+        response(status=429),
+        response(status=404),
+        response(status=500),
+        response(body=b"<html>"),
+    ):
+        assert next_of(looking, answer) is looking
+    assert end(looking, response({"status": "succeeded", **SCRIPT})) == TRANSCRIPT
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({"id": "t", "status": "failed", "error": {"message": "No speech."}}, "No speech."),
+        ({"id": "t", "status": "failed", "error": "No speech."}, "No speech."),
+        ({"id": "t", "status": "expired"}, "The task expired at the upstream."),
+        ({"id": "t", "status": "success"}, "The upstream reported success without a script."),
+    ],
+)
+def test_script_that_fails_is_final(value: Any, message: str) -> None:
+    asked = submit(PLAIN, TranscriptRequest(model="m", url=FILM))
+    failed = Failed(status=502, message=message, is_final=True)
+    assert end(asked, response(value)) == failed
+    assert end(next_of(asked, response({"id": "t"})), response(value)) == failed
