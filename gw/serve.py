@@ -45,7 +45,7 @@ from gw.api.services import Services
 from gw.app import make_application
 from gw.calls.billing import Billing
 from gw.calls.conversation import Conversation
-from gw.calls.media_attempt import MediaUpstream
+from gw.calls.media_upstream import MediaUpstream
 from gw.calls.sync_media import SyncMedia
 from gw.config.certificate import renew, server_context
 from gw.config.config import Config

@@ -65,14 +65,19 @@ def read_request(body: bytes, protocol: str, path: Mapping[str, Any]) -> tuple[A
     return _without_body(_READERS[protocol](body, **path)), None
 
 
+def passthrough_body(request: Any, protocol: str, options: Mapping[str, Any]) -> bytes:
+    """The body of a checked request for a channel that speaks the client's protocol."""
+    written = _WRITERS[protocol](request, **options)
+    if protocol != "images":
+        written = without_foreign(protocol, written, request.object.outline)
+    return written
+
+
 def native_body(
     body: bytes, protocol: str, path: Mapping[str, Any], options: Mapping[str, Any]
 ) -> tuple[None, bytes | None]:
     """The body for a channel that speaks the client's protocol; None where it is the client's."""
-    request = _READERS[protocol](body, **path)
-    written = _WRITERS[protocol](request, **options)
-    if protocol != "images":
-        written = without_foreign(protocol, written, request.object.outline)
+    written = passthrough_body(_READERS[protocol](body, **path), protocol, options)
     return None, None if written is body else written
 
 

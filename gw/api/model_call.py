@@ -12,13 +12,13 @@ from actors.wallet.messages import CallFacts
 from channels.dialects.validate import model_in
 from channels.errors import InvalidRequest
 from channels.offload.jobs import read_request
-from channels.offload.pool import OffloadFailed, OffloadFull
 from channels.offload.process import Job
 from channels.offload.weight import COUNTED_BYTES_MAX, READ_VALUES_MAX, weight_of
 from channels.registry import ModelSpec
 from gw.api.base import BaseHandler
 from gw.calls.models import resolve_model
-from gw.errors.table import NO_CHANNEL_AVAILABLE, GatewayError, invalid_request
+from gw.calls.request import offloaded
+from gw.errors.table import invalid_request
 from metrics.masks import redact
 
 
@@ -31,8 +31,6 @@ class AskedOfModel(Protocol):
     @property
     def parameters(self) -> Mapping[str, str]: ...
 
-
-_TOO_MANY_LARGE = "There are too many large requests at once: try again in a moment."
 
 A = TypeVar("A", bound=AskedOfModel)
 
@@ -69,10 +67,7 @@ class ModelCallHandler(BaseHandler):
 
     async def offload(self, job: Job, *arguments: Any) -> tuple[Any, bytes | None]:
         """Have a job done on the body. Raises what the job raises, or GatewayError."""
-        try:
-            return await self.services.offload.run(job, self.body, *arguments)
-        except (OffloadFull, OffloadFailed) as error:
-            raise GatewayError(NO_CHANNEL_AVAILABLE, _TOO_MANY_LARGE) from error
+        return await offloaded(self.services.offload, job, self.body, *arguments)
 
     def read(self, reading: Callable[[], A]) -> A:
         """Read the request, which names its model. Raises GatewayError."""

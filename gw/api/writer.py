@@ -31,6 +31,9 @@ class HandlerWriter:
         self._handler.owns_row = True
         self._handler.held()
 
+    def forget_request(self) -> None:
+        self._handler.forget_body()
+
     def begin(
         self, content_type: str, headers: Mapping[str, str], *, http_status: int = 200
     ) -> None:

@@ -1,6 +1,7 @@
 """What one attempt can bring back: an answer whole, an answer as a stream, a refusal, a failure.
 
-Values only; how they come about is `attempt.py`, what they mean for the call `ending.py`.
+Values only; how they come about is `chat_upstream.py` and
+`media_upstream.py`, what they mean for the call `ending.py`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from channels.errors import ErrorBody, ErrorMembers, UnexpectedStatus
 from channels.http.interfaces import UpstreamResponse
 from channels.masking import StreamMask
 from gw.calls.blocks import EventBlocks
-from gw.calls.call import Framing
+from gw.calls.framing import Framing
 
 
 def is_success(status: int) -> bool:

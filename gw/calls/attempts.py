@@ -1,9 +1,10 @@
 """The attempts of one call: one channel after another until one answers, each of them measured.
 
 Everything that is tried on an upstream goes through `Attempts.first_result`, whatever the call is:
-what is sent and how the response is read is the `Upstream`'s (`attempt.py`, `media_attempt.py`),
-and so is the table that says when another channel may be asked (`retries.py`). Nothing here knows
-money: `settlement.py` reads what was tried when it writes the call's row.
+what is sent and how the response is read is the `Upstream`'s (`chat_upstream.py`,
+`media_upstream.py`), and so is the table that says when another channel may be asked
+(`retries.py`). Nothing here knows money: `settlement.py` reads what was tried when it writes the
+call's row.
 """
 
 from __future__ import annotations

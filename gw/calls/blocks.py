@@ -1,17 +1,16 @@
 """From an upstream's bytes to the client's: events cut, metered and framed, one read at a time.
 
 Nothing here waits or writes: what a read brought goes in, the bytes that the client gets for it
-come out (`attempt.py` reads the first of them, `relay.py` all others).
+come out (`chat_upstream.py` reads the first of them, `relay.py` all others).
 """
 
 from __future__ import annotations
 
-from channels.dialects.dialect import Meter
+from channels.dialects.dialect import Dialect, Meter
 from channels.errors import ErrorMembers, ErrorReported, UpstreamError, UpstreamMalformed
 from channels.http.sse import SseEvent, SseSplitter
 from channels.offload.weight import values_in
-from gw.calls.call import Framing
-from gw.calls.speech import Speech, TranslatedFraming
+from gw.calls.framing import Framing, TranslatedFraming
 from gw.calls.unreadable import unreadable
 
 # Comments that are kept back until the first event comes.
@@ -45,16 +44,16 @@ class EventBlocks:
     )
 
     def __init__(
-        self, meter: Meter, speech: Speech, framing: Framing, *, forwards_usage: bool
+        self, meter: Meter, dialect: Dialect, framing: Framing, *, forwards_usage: bool
     ) -> None:
         self._splitter = SseSplitter()
         self._meter = meter
-        self._dialect = speech.dialect
+        self._dialect = dialect
         self._framing = framing
         self._translated = framing if isinstance(framing, TranslatedFraming) else None
         # A translation decides by itself what a client that did not ask for usage is sent.
         self._forwards_usage = forwards_usage or self._translated is not None
-        self._has_terminator = speech.dialect.has_terminator
+        self._has_terminator = dialect.has_terminator
         # Server-sent events that leave as they came need not be taken apart.
         self._is_verbatim = framing.keeps_events and self._translated is None
         self._has_begun = False

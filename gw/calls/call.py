@@ -1,72 +1,26 @@
-"""One call as the use-case sees it: what was asked, and the two things it needs from outside.
+"""One call as the use-case sees it: what was asked, and the client's side of the connection.
 
-`ChatCall` says how to speak to a channel and how to read its answer; `AnswerWriter` is the client's
-side of the connection. Neither knows Tornado, so a whole call runs in a test without a socket.
+Nothing here knows HTTP, so a whole call runs in a test without a socket.
 """
 
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
 
-from actors.router import Candidate
 from actors.wallet.messages import CallFacts
-from channels.http.sse import SseEvent
-from channels.registry import ChannelSpec, ModelSpec
+from channels.registry import ModelSpec
+from gw.calls.framing import Framing, SseFraming
+from gw.calls.plan import ChatRequest
 from metrics.tracing import CallSpan
-
-if TYPE_CHECKING:
-    from gw.calls.speech import Speech
 
 
 class ClientGone(Exception):
     """The client closed its connection."""
-
-
-class Framing(Protocol):
-    """How the events of a stream reach the client.
-
-    `keeps_events`: server-sent events are passed on as they are, so that bytes that are some
-    already need not be taken apart.
-    """
-
-    @property
-    def content_type(self) -> str: ...
-
-    @property
-    def keeps_events(self) -> bool: ...
-
-    def event(self, event: SseEvent) -> bytes:
-        """The bytes of one event; none where the form has no place for it."""
-
-    def end(self) -> bytes:
-        """The bytes that end a complete answer."""
-
-    def broken(self, message: str) -> bytes:
-        """The bytes that end one that failed: none, but where the gateway closes its streams.
-
-        `message` says why, to the client (spec: Stream failure behaviour 1, 3).
-        """
-
-
-class SseFraming:
-    """Server-sent events as the upstream sent them, byte for byte."""
-
-    content_type = "text/event-stream; charset=utf-8"
-    keeps_events = True
-
-    def event(self, event: SseEvent) -> bytes:
-        return event.raw
-
-    def end(self) -> bytes:
-        return b""
-
-    def broken(self, message: str) -> bytes:
-        return b""
 
 
 class AnswerWriter(Protocol):
@@ -78,6 +32,9 @@ class AnswerWriter(Protocol):
 
     def owns_row(self) -> None:
         """From here on the call writes its own row, however it ends."""
+
+    def forget_request(self) -> None:
+        """Let go of the request's bytes: no other channel is asked any more."""
 
     def begin(
         self, content_type: str, headers: Mapping[str, str], *, http_status: int = 200
@@ -135,8 +92,7 @@ class ChatCall(Struct, frozen=True, kw_only=True):
     max_tokens: int | None
     pin: str | None
     span: CallSpan
-    speak: Callable[[Candidate, ChannelSpec], Speech | Awaitable[Speech]]
-    forget: Callable[[], None]  # lets go of the request's bytes; nobody is asked any more
+    request: ChatRequest
     started: float  # monotonic seconds
     tools: tuple[str, ...] = ()  # built-in ones that were asked for
     tools_protocol: str | None = None  # what these run over, where it is not the client's

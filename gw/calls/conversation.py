@@ -21,9 +21,9 @@ from channels.offload.pool import OffloadPool
 from channels.redact import Redactor
 from channels.registry import ModelSpec
 from gw.calls.answers import Refusal, StreamAnswer, WholeAnswer
-from gw.calls.attempt import ChatUpstream
 from gw.calls.billing import Billing
 from gw.calls.call import AnswerWriter, ChatCall
+from gw.calls.chat_upstream import ChatUpstream
 from gw.calls.ending import SUCCESS, Ending, ending_of_failure, ending_of_refusal
 from gw.calls.estimate import estimate
 from gw.calls.relay import Relay
@@ -122,7 +122,8 @@ class Conversation:
             writer.begin("application/json", answer.headers)
             writer.send(answer.body)
         else:
-            call.forget()  # it may be megabytes, and a stream lasts for minutes
+            call.request.forget()  # it may be megabytes, and a stream lasts for minutes
+            writer.forget_request()
             await self._relay(settlement, answer, writer, limit.deadline)
 
     async def _relay(

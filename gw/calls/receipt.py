@@ -31,7 +31,7 @@ from typing import Any
 from actors.router import Candidate
 from channels.redact import Redactor
 from gw.calls.bill import Charged
-from gw.calls.speech import Speech
+from gw.calls.plan import UpstreamPlan
 
 
 class Receipt:
@@ -61,13 +61,13 @@ class Receipt:
         attempt = [channel_id, round(at, 3), round(seconds * 1000), outcome]
         self.detail.setdefault("tried", []).append(attempt)
 
-    def translated(self, speech: Speech) -> None:
+    def translated(self, plan: UpstreamPlan) -> None:
         """How the call was translated, if it was, and what was lost."""
-        if speech.translated is not None:
-            translation = speech.translated.translation
+        if plan.translated is not None:
+            translation = plan.translated.translation
             self.detail["translation"] = translation.header or translation.path
-            if speech.translated.report.dropped:
-                self.detail["dropped"] = list(speech.translated.report.dropped)
+            if plan.translated.report.dropped:
+                self.detail["dropped"] = list(plan.translated.report.dropped)
 
     def first_byte(self, seconds: float) -> None:
         """The first byte went out to the client so long after the call had come."""

@@ -26,7 +26,7 @@ from gw.calls.ending import (
     ending_of_report,
 )
 from gw.calls.media import MediaBill, MediaCall
-from gw.calls.media_attempt import MediaAnswer, MediaUpstream
+from gw.calls.media_upstream import MediaAnswer, MediaUpstream
 from gw.calls.settlement import Settlement
 
 

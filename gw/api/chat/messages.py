@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from channels import families
 from channels.dialects import messages
-from channels.dialects.dialect import MESSAGES
-from channels.dialects.messages import address as adapter
-from gw.api.chat.handler import ConversationHandler, NativeSpeech
+from gw.api.chat.handler import ConversationHandler
 from gw.errors.table import INVALID_REQUEST, GatewayError
 
 # The specification's role-named header, and the name that official client libraries send.
@@ -22,24 +20,15 @@ class MessagesHandler(ConversationHandler):
     shape = families.MESSAGES.error_shape
     route = "messages"
     protocol = families.MESSAGES.protocol
-    dialect = MESSAGES
 
     async def on_post(self) -> None:
         version = self._version()
-        self.own_headers = self._betas()
+        own_headers = self._betas()
         if self.is_light():
             request = self.read(lambda: messages.read_request(self.body))
         else:
             request = await self.read_elsewhere()
-
-        native = NativeSpeech(
-            write=messages.upstream_body,
-            options=lambda candidate, channel, model: {"upstream_model": candidate.upstream_model},
-            address=lambda candidate, channel, body: adapter.request(
-                channel, body, version=version, extra_headers=self.own_headers
-            ),
-        )
-        await self.converse(request, native)
+        await self.converse(request, version=version, own_headers=own_headers)
 
     def _version(self) -> str:
         """The client's version of the protocol; a missing one is the first there was."""

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from channels import families
 from channels.dialects import gemini as native
-from channels.dialects.dialect import NATIVE
-from channels.dialects.gemini import address as adapter
 from channels.dialects.validate import is_repeatable
 from channels.http.sse import SseEvent
-from gw.api.chat.handler import ConversationHandler, NativeSpeech
+from gw.api.chat.handler import ConversationHandler
 
 STREAM = "streamGenerateContent"
 
@@ -23,7 +21,6 @@ class NativeHandler(ConversationHandler):
     shape = families.GEMINI.error_shape
     route = "native"
     protocol = families.GEMINI.protocol
-    dialect = NATIVE
 
     def named_model(self) -> str | None:
         named: str = self.path_args[0]
@@ -38,20 +35,8 @@ class NativeHandler(ConversationHandler):
             )
         else:
             request = await self.read_elsewhere(**path)
-
-        speech = NativeSpeech(
-            write=native.upstream_body,
-            options=lambda candidate, channel, model: {
-                "upstream_model": candidate.upstream_model,
-                "default_max_tokens": model.max_output_tokens,
-            },
-            address=lambda candidate, channel, body: adapter.request(
-                channel, body, upstream_model=candidate.upstream_model, stream=is_stream
-            ),
-            path=path,
-        )
         is_sse = self.get_query_argument("alt", "") == "sse"
-        await self.converse(request, speech, framing=None if is_sse else ArrayStream())
+        await self.converse(request, path=path, framing=None if is_sse else ArrayStream())
 
 
 class ArrayStream:

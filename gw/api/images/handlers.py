@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from typing import cast
 
-from actors.router import Candidate
 from actors.wallet.unit_pricing import ImagePrice
 from channels import families
 from channels.dialects import images
 from channels.dialects.images import ImagesRequest
 from channels.dialects.images import address as adapter
-from channels.http.interfaces import UpstreamRequest
-from channels.offload.jobs import native_body
-from channels.registry import ChannelSpec, ModelSpec
+from channels.registry import ModelSpec
 from gw.api.images.bill import ImageBill, UnknownArea
 from gw.api.submit import SubmitHandler
-from gw.calls.media import MediaCall
+from gw.calls.media import MediaCall, MediaRequest
 from gw.calls.models import require_served
 from gw.calls.sync_media import SyncMedia
 from gw.errors.table import INVALID_REQUEST, GatewayError
@@ -46,15 +43,14 @@ class ImagesHandler(SubmitHandler):
     def _call(
         self, request: ImagesRequest, model: ModelSpec, submission: Submission | None
     ) -> MediaCall:
-        async def prepare(candidate: Candidate, channel: ChannelSpec) -> UpstreamRequest:
-            options = {"upstream_model": candidate.upstream_model}
-            if self.is_heavy:
-                _, made = await self.offload(native_body, self.protocol, {}, options)
-                body = self.body if made is None else made
-            else:
-                body = images.upstream_body(request, **options)
-            return adapter.request(channel, body)
-
+        upstream_request = MediaRequest(
+            request,
+            protocol=self.protocol,
+            body=self.body,
+            weight=self.weight,
+            offload=self.services.offload,
+            address=adapter.request,
+        )
         return MediaCall(
             facts=self.facts(),
             model=model,
@@ -62,7 +58,7 @@ class ImagesHandler(SubmitHandler):
             bill=_bill(request, model),
             cheaper="or ask for fewer or smaller images.",
             span=self._span(model),
-            prepare=prepare,
+            request=upstream_request,
             started=self.services.clock.monotonic(),
             submission=submission,
             detail=self._detail,

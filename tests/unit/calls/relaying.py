@@ -17,8 +17,7 @@ from channels.translation.paths import TRANSLATIONS, translation_between
 from channels.translation.session import TranslatedCall
 from gw.api.chat.native import ArrayStream
 from gw.calls.blocks import EventBlocks
-from gw.calls.call import Framing, SseFraming
-from gw.calls.speech import Speech, TranslatedFraming
+from gw.calls.framing import Framing, SseFraming, TranslatedFraming
 
 BROKEN = "It broke off."
 REQUEST = UpstreamRequest("POST", "http://upstream.example/", (), b"")
@@ -70,8 +69,7 @@ def relayed(way: Way, pieces: Iterable[bytes], *, asks_for_usage: bool = True) -
             id="answer-1", created=1_700_000_000, model="m", include_usage=asks_for_usage
         )
         framing = TranslatedFraming(stream, framing, meter, has_terminator=dialect.has_terminator)
-    speech = Speech(REQUEST, dialect, translated)
-    blocks = EventBlocks(meter, speech, framing, forwards_usage=asks_for_usage)
+    blocks = EventBlocks(meter, dialect, framing, forwards_usage=asks_for_usage)
     written: list[bytes] = []
     failed = None
     try:

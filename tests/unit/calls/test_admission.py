@@ -8,7 +8,6 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 from actors.wallet.money import MAX_NANO_USD
 from channels.registry import PriceSpec
@@ -185,11 +184,10 @@ async def test_client_that_leaves_around_its_hold_leaves_one_row_and_no_hold(tur
 async def test_defect_of_ours_ends_the_call_and_is_settled() -> None:
     async with world(a=[GOOD]) as w:
 
-        def broken(*_: Any) -> Any:
+        def broken(_: Any) -> Any:
             raise RuntimeError("a defect")
 
-        call, writer = w.prepare(), RecordingWriter()
-        call = structs.replace(call, speak=broken)
+        call, writer = w.prepare(plan=broken), RecordingWriter()
         task = w.begin(call, writer)
         with pytest.raises(RuntimeError):
             await task

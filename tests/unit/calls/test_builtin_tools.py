@@ -8,19 +8,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from channels.dialects.dialect import RESPONSES
 from channels.errors import UpstreamCut
-from channels.http.interfaces import UpstreamRequest
 from channels.registry import ChannelSpec
-from channels.translation.paths import BUILTIN_TOOLS
-from channels.translation.session import TranslatedCall
 from gw.calls.call import ChatCall
-from gw.calls.speech import Speech
 from tests.support.aio import eventually, jump
 from tests.support.specs import make_channel, make_model
 from tests.unit.calls.fake_wire import FOR_EVER, Script, Step, answer
-from tests.unit.calls.world import MESSAGES, TIMEOUT_SECONDS, Told, World, world
+from tests.unit.calls.world import TIMEOUT_SECONDS, Told, World, world
 from tests.unit.calls.writer import RecordingWriter
 from tests.unit.translators.responses.pieces import CREATED, completed, text
 from tests.unit.translators.wire import data_of
@@ -51,22 +47,8 @@ def channels(*names: str, **changes: Any) -> list[ChannelSpec]:
 
 def prepared(w: World, *tools: str) -> ChatCall:
     """A call with these tools, as the endpoint makes it."""
-    asked: dict[str, Any] = {"model": "m", "messages": MESSAGES, "max_tokens": 100, "stream": True}
-    asked["tools"] = [{"type": tool} for tool in tools]
-    call = w.prepare(**{name: asked[name] for name in ("stream", "tools")})
-
-    def speak(candidate: Any, channel: ChannelSpec) -> Speech:
-        translated = TranslatedCall(
-            BUILTIN_TOOLS, asked, redact=lambda text: text.replace(channel.api_key, "[…]")
-        )
-        body = translated.upstream_body(model="up", stream=True, max_tokens=100)
-        url = f"{channel.base_url}/v1/{candidate.protocol}"
-        request = UpstreamRequest("POST", url, (), json.dumps(body).encode())
-        return Speech(request, RESPONSES, translated)
-
-    changed: dict[str, Any] = {"tools": tools, "tools_protocol": "responses", "speak": speak}
-    made = {name: getattr(call, name) for name in call.__struct_fields__}
-    return ChatCall(**{**made, **changed})
+    call = w.prepare(stream=True, tools=[{"type": tool} for tool in tools])
+    return replace(call, tools=tools, tools_protocol="responses")
 
 
 async def asking(w: World, *tools: str, writer: RecordingWriter | None = None) -> Told:
@@ -119,9 +101,9 @@ async def test_incomplete_answer_is_charged_and_complete_for_the_client() -> Non
     [
         ([], "The upstream ended the stream before it was complete.", 1, "cut"),
         ([UpstreamCut()], "The upstream ended the stream before it was complete.", 1, "cut"),
-        ([ERROR], "[…] broke", 1, "cut"),
-        ([FAILED], "[…] broke", 5, "error_event"),
-        ([ERROR, 3, FAILED], "[…] broke", 5, "error_event"),
+        ([ERROR], "[redacted] broke", 1, "cut"),
+        ([FAILED], "[redacted] broke", 5, "error_event"),
+        ([ERROR, 3, FAILED], "[redacted] broke", 5, "error_event"),
     ],
     ids=["ends", "connection lost", "error event", "failed", "error event and failed"],
 )
@@ -209,7 +191,7 @@ async def test_failure_everywhere_is_an_error_answer_in_the_upstreams_words(
         told = await asking(w, SEARCH)
         assert told.error is not None
         assert (told.error.http_status, told.error.kind.code) == (502, "upstream_error")
-        assert told.error.message in ("[…] broke", "[redacted] broke")
+        assert told.error.message in ("[redacted] broke", "[redacted] broke")
         assert told.attempts == ["upstream_error"]
         assert (told.status, told.cost) == (("error", "upstream_error"), 0)
 

@@ -18,7 +18,7 @@ from channels.errors import UpstreamCut, UpstreamMalformed, UpstreamUnreachable
 from channels.http.interfaces import UpstreamRequest
 from channels.translation.paths import translation_between
 from channels.translation.session import TranslatedCall
-from gw.calls.speech import Speech
+from gw.calls.plan import UpstreamPlan
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import Script, answer
 from tests.unit.calls.test_measured import counts
@@ -97,19 +97,19 @@ BEFORE_THE_BODY = {
 }
 
 
-def natively(protocol: str) -> Callable[[UpstreamRequest], Speech]:
-    return lambda request: Speech(request, DIALECTS[protocol])
+def natively(protocol: str) -> Callable[[UpstreamRequest], UpstreamPlan]:
+    return lambda request: UpstreamPlan(request, DIALECTS[protocol])
 
 
-def translated(client: str, upstream: str) -> Callable[[UpstreamRequest], Speech]:
-    def speech(request: UpstreamRequest) -> Speech:
+def translated(client: str, upstream: str) -> Callable[[UpstreamRequest], UpstreamPlan]:
+    def plan(request: UpstreamRequest) -> UpstreamPlan:
         asked: dict[str, Any] = {"messages": MESSAGES, "max_tokens": 100}
         call = TranslatedCall(
             translation_between(client, upstream), asked, redact=lambda text: text
         )
-        return Speech(request, DIALECTS[upstream], call)
+        return UpstreamPlan(request, DIALECTS[upstream], call)
 
-    return speech
+    return plan
 
 
 WAYS = {
@@ -138,7 +138,7 @@ async def test_failure_is_told_by_its_class_and_tried_elsewhere_where_it_may(
     fails: Fails, way: str, stream: bool
 ) -> None:
     async with world(a=[fails.script]) as w:
-        told = await failing(w, fails, stream=stream, speech=WAYS[way])
+        told = await failing(w, fails, stream=stream, plan=WAYS[way])
         assert told.error is not None
         assert (told.error.http_status, told.error.kind.code) == fails.told
         assert told.status == ("error", fails.told[1])
@@ -146,7 +146,7 @@ async def test_failure_is_told_by_its_class_and_tried_elsewhere_where_it_may(
         assert "Location" not in told.error.headers
     refusing = answer(sse.error_body("no"), status=400)  # an answer, whatever the protocol
     async with world(a=[fails.script], b=[refusing]) as w:
-        await failing(w, fails, stream=stream, speech=WAYS[way])
+        await failing(w, fails, stream=stream, plan=WAYS[way])
         assert w.wire.tried == (["a", "b"] if fails.next_is_tried else ["a"])
 
 
@@ -167,6 +167,6 @@ async def test_translated_stream_that_begins_with_an_error_has_sent_nothing(
     script = answer(ERROR_FIRST[upstream], *(() if ends else (UpstreamCut(),)))
     fails = Fails(script, ERROR, "upstream_error", "error_event", says=True)
     async with world(a=[script]) as w:
-        told = await failing(w, fails, stream=True, speech=translated(client, upstream))
+        told = await failing(w, fails, stream=True, plan=translated(client, upstream))
         assert told.error is not None
         assert (told.error.message, told.status) == (WORDS, ("error", "upstream_error"))

@@ -18,10 +18,10 @@ import pytest
 from channels.dialects.dialect import DIALECTS
 from channels.errors import UpstreamError
 from channels.http.interfaces import UpstreamRequest
-from gw.calls import attempt, blocks
+from gw.calls import blocks, chat_upstream
 from gw.calls.blocks import EventBlocks
-from gw.calls.call import Framing, SseFraming
-from gw.calls.speech import Speech, TranslatedFraming
+from gw.calls.framing import Framing, SseFraming, TranslatedFraming
+from gw.calls.plan import UpstreamPlan
 from tests.unit.calls.fake_wire import answer
 from tests.unit.calls.test_failure_classes import WAYS
 from tests.unit.calls.world import world
@@ -56,7 +56,7 @@ def fail(error: Exception) -> UpstreamError:
 
 @pytest.fixture(autouse=True)
 def _no_guard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempt, "unreadable", fail)
+    monkeypatch.setattr(chat_upstream, "unreadable", fail)
     monkeypatch.setattr(blocks, "unreadable", fail)
 
 
@@ -79,35 +79,35 @@ def is_object(event: bytes) -> bool:
         return False
 
 
-def speech_of(way: str) -> Speech:
+def plan_of(way: str) -> UpstreamPlan:
     return WAYS[way](REQUEST)
 
 
-def new_blocks(speech: Speech) -> EventBlocks:
-    meter = speech.dialect.new_meter()
+def new_blocks(plan: UpstreamPlan) -> EventBlocks:
+    meter = plan.dialect.new_meter()
     framing: Framing = SseFraming()
-    if speech.translated is not None:
-        stream = speech.translated.stream(id="a", created=1, model="m", include_usage=True)
+    if plan.translated is not None:
+        stream = plan.translated.stream(id="a", created=1, model="m", include_usage=True)
         framing = TranslatedFraming(stream, framing, meter, has_terminator=True)
-    return EventBlocks(meter, speech, framing, forwards_usage=False)
+    return EventBlocks(meter, plan.dialect, framing, forwards_usage=False)
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 @pytest.mark.parametrize("way", WAYS)
 def test_hostile_whole_answer_is_read_or_refused(way: str, text: str) -> None:
     rng = Random(f"{way} {text[:9]}")
-    protocol = speech_of(way).dialect.protocol
+    protocol = plan_of(way).dialect.protocol
     names: Any = {"id": "a", "created": 1, "model": "m"}
     count = 0
     for path in sorted((TRANSCRIPTS / f"{protocol}_whole").glob("*.json")):
         for body in hostile(json.loads(path.read_bytes()), text, rng, 0.3):
-            speech, meter = speech_of(way), DIALECTS[protocol].new_meter()
+            plan, meter = plan_of(way), DIALECTS[protocol].new_meter()
             count += 1
             try:
                 meter.body(body)
-                attempt._refuse_unusable(body, meter, speech)
-                if speech.translated is not None:
-                    speech.translated.answer(body, **names)
+                chat_upstream._refuse_unusable(body, meter, plan)
+                if plan.translated is not None:
+                    plan.translated.answer(body, **names)
             except UpstreamError:
                 continue
             assert meter.usage is None or meter.usage.output_tokens < 2**40
@@ -119,7 +119,7 @@ def test_hostile_whole_answer_is_read_or_refused(way: str, text: str) -> None:
 def test_hostile_event_is_passed_over_or_ends_the_stream(way: str, text: str) -> None:
     rng = Random(f"{way} {text[:9]}")
     count = 0
-    for path in sorted((TRANSCRIPTS / speech_of(way).dialect.protocol).glob("*.sse")):
+    for path in sorted((TRANSCRIPTS / plan_of(way).dialect.protocol).glob("*.sse")):
         events = events_of(path)[:30]
         objects = [place for place, event in enumerate(events) if is_object(event)]
         if not objects:
@@ -128,7 +128,7 @@ def test_hostile_event_is_passed_over_or_ends_the_stream(way: str, text: str) ->
         head, found, data = events[index].rpartition(b"data: ")
         for odd in hostile(json.loads(data), text, rng, 0.2):
             stream = [*events[:index], head + found + odd, *events[index + 1 :]]
-            taken = new_blocks(speech_of(way))
+            taken = new_blocks(plan_of(way))
             count += 1
             try:
                 for event in stream:
@@ -148,12 +148,12 @@ async def test_answer_with_deeply_nested_content_is_tried_elsewhere(way: str, de
     script = answer(body.encode())
 
     async with world(a=[script]) as w:
-        told = await w.call(stream=False, speech=WAYS[way])
+        told = await w.call(stream=False, plan=WAYS[way])
         assert told.error is not None
         assert (told.error.http_status, told.error.kind.code) == (502, "upstream_error")
         assert told.cost == 0
     async with world(a=[script], b=[answer(b'{"error":{"message":"no"}}', status=400)]) as w:
-        await w.call(stream=False, speech=WAYS[way])
+        await w.call(stream=False, plan=WAYS[way])
         assert w.wire.tried == ["a", "b"]
 
 
@@ -166,7 +166,7 @@ async def test_fault_in_reading_is_told_in_the_log_and_tried_elsewhere(
     def broken(*_: object) -> None:
         raise KeyError("a slip of ours")
 
-    monkeypatch.setattr(attempt, "_refuse_unusable", broken)
+    monkeypatch.setattr(chat_upstream, "_refuse_unusable", broken)
 
     async with world(a=[answer(b"{}")], b=[answer(b'{"error":{}}', status=400)]) as w:
         told = await w.call(stream=False)
@@ -183,12 +183,12 @@ def in_reads(taken: EventBlocks, event: bytes) -> bytes:
 def test_event_of_too_many_values_is_not_translated_and_an_image_is() -> None:
     lists = b'data: {"choices":[{"index":0,"delta":{"content":"x"}}],"x":[%b[]]}\n\n'
     heavy = lists % (b"[]," * 200_000)
-    taken = new_blocks(speech_of("messages over chat"))
+    taken = new_blocks(plan_of("messages over chat"))
     with pytest.raises(UpstreamError, match=r"not what its protocol promises"):
         in_reads(taken, heavy)
     picture = b"abcd" * 500_000
     native = b'data: {"candidates":[{"content":{"parts":[{"inlineData":{"mimeType":"image/png",'
     event = native + b'"data":"' + picture + b'"}}]}}]}\n\n'
-    taken = new_blocks(speech_of("chat over native"))
+    taken = new_blocks(plan_of("chat over native"))
     assert picture in in_reads(taken, event)
-    assert new_blocks(speech_of("chat")).take(heavy) == heavy  # natively nothing of it is built
+    assert new_blocks(plan_of("chat")).take(heavy) == heavy  # natively nothing of it is built

@@ -13,8 +13,7 @@ from channels.translation.model import Protocol
 from channels.translation.paths import TRANSLATIONS
 from channels.translation.session import TranslatedCall
 from gw.api.chat.native import ArrayStream
-from gw.calls.call import Framing, SseFraming
-from gw.calls.speech import SILENCE_SECONDS, TranslatedFraming
+from gw.calls.framing import SILENCE_SECONDS, Framing, SseFraming, TranslatedFraming
 from tests.support.clock import FakeClock
 from tests.unit.calls import sse
 from tests.unit.translators.test_odd_values import BODIES

@@ -14,8 +14,8 @@ from channels.http.interfaces import UpstreamRequest
 from channels.translation.paths import TRANSLATIONS, translation_between
 from channels.translation.session import TranslatedCall
 from gw.api.chat.native import ArrayStream
-from gw.calls.call import Framing, SseFraming
-from gw.calls.speech import Speech
+from gw.calls.framing import Framing, SseFraming
+from gw.calls.plan import UpstreamPlan
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import Script, answer
 from tests.unit.calls.relaying import ASKED
@@ -63,17 +63,17 @@ ERRORS: dict[str, bytes] = {
 }
 
 
-def natively(protocol: str) -> Callable[[UpstreamRequest], Speech]:
-    return lambda request: Speech(request, DIALECTS[protocol])
+def natively(protocol: str) -> Callable[[UpstreamRequest], UpstreamPlan]:
+    return lambda request: UpstreamPlan(request, DIALECTS[protocol])
 
 
-def over(client: str, upstream: str) -> Callable[[UpstreamRequest], Speech]:
-    def speech(request: UpstreamRequest) -> Speech:
+def over(client: str, upstream: str) -> Callable[[UpstreamRequest], UpstreamPlan]:
+    def plan(request: UpstreamRequest) -> UpstreamPlan:
         translation = translation_between(client, upstream)
         call = TranslatedCall(translation, ASKED[client], redact=lambda text: text)
-        return Speech(request, DIALECTS[upstream], call)
+        return UpstreamPlan(request, DIALECTS[upstream], call)
 
-    return speech
+    return plan
 
 
 def masked(body: bytes) -> bytes:
@@ -92,16 +92,16 @@ async def sent(script: Script, **options: Any) -> bytes:
 @pytest.mark.parametrize("protocol", WHOLE)
 async def test_whole_answer_is_masked_and_otherwise_as_it_came(protocol: str) -> None:
     body = b" " + json.dumps(WHOLE[protocol]).encode() + b"\n"
-    assert await sent(answer(body), speech=natively(protocol)) == masked(body)
+    assert await sent(answer(body), plan=natively(protocol)) == masked(body)
     spelled = body.replace(b"-", b"\\u002d").replace(b"/", b"\\/")
-    got = await sent(answer(spelled), speech=natively(protocol))
+    got = await sent(answer(spelled), plan=natively(protocol))
     assert MASKED in json.dumps(json.loads(got))
 
 
 @pytest.mark.parametrize(("client", "upstream"), TRANSLATIONS)
 async def test_translated_answer_is_masked(client: str, upstream: str) -> None:
     body = json.dumps(WHOLE[upstream]).replace("-", "\\u002d").encode()
-    got = await sent(answer(body), speech=over(client, upstream))
+    got = await sent(answer(body), plan=over(client, upstream))
     assert MASKED in json.dumps(json.loads(got))
 
 
@@ -110,10 +110,10 @@ async def test_translated_answer_is_masked(client: str, upstream: str) -> None:
 async def test_error_event_is_masked_and_otherwise_as_it_came(protocol: str, begun: bool) -> None:
     steps = (SAYS[protocol](f"See {HOST}."),) if begun else ()
     script = answer(*steps, ERRORS[protocol], UpstreamCut())
-    got = await sent(script, stream=True, speech=natively(protocol))
+    got = await sent(script, stream=True, plan=natively(protocol))
     assert got == b"".join(steps) + masked(ERRORS[protocol])
     together = answer(b"".join(steps) + ERRORS[protocol])
-    assert masked(ERRORS[protocol]) in await sent(together, stream=True, speech=natively(protocol))
+    assert masked(ERRORS[protocol]) in await sent(together, stream=True, plan=natively(protocol))
 
 
 @pytest.mark.parametrize("is_array", [False, True], ids=["events", "array"])
@@ -123,7 +123,7 @@ async def test_error_event_of_a_translated_stream_is_masked(
 ) -> None:
     framing: Framing = ArrayStream() if is_array else SseFraming()
     script = answer(SAYS[upstream]("Hello"), ERRORS[upstream])
-    got = await sent(script, stream=True, speech=over(client, upstream), framing=framing)
+    got = await sent(script, stream=True, plan=over(client, upstream), framing=framing)
     assert b"[redacted] at https://[host]/v1" in got
 
 
@@ -136,7 +136,7 @@ async def test_key_in_any_event_is_masked_wherever_the_reads_are_cut(
     events = b"".join(map(say, ("one", "two", "three", f"my {KEY}!", "four")))
     place = events.index(KEY.encode()) - 30 + cut
     script = answer(say("zero"), events[:place], events[place:])
-    got = await sent(script, stream=True, speech=natively(protocol))
+    got = await sent(script, stream=True, plan=natively(protocol))
     assert got == say("zero") + events.replace(KEY.encode(), b"[redacted]")
 
 

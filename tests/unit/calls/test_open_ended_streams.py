@@ -9,8 +9,8 @@ import pytest
 
 from channels.dialects.dialect import CHAT, MESSAGES, NATIVE, Dialect
 from channels.http.interfaces import UpstreamRequest
+from gw.calls.plan import UpstreamPlan
 from gw.calls.relay import ENDING_SECONDS
-from gw.calls.speech import Speech
 from tests.support.aio import eventually, jump
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import FOR_EVER, answer
@@ -24,8 +24,8 @@ def said(text: str, *, index: int = 0, **candidate: Any) -> bytes:
     return sse.event({"candidates": [{"content": content, "index": index, **candidate}]})
 
 
-def in_native(request: UpstreamRequest) -> Speech:
-    return Speech(request, NATIVE)
+def in_native(request: UpstreamRequest) -> UpstreamPlan:
+    return UpstreamPlan(request, NATIVE)
 
 
 ENDED = said("", finishReason="STOP")
@@ -35,7 +35,7 @@ async def test_upstream_that_leaves_a_whole_answer_open_is_not_waited_for_long()
     usage = {"promptTokenCount": 9, "candidatesTokenCount": 4}
     late = sse.event({"usageMetadata": usage})
     async with world(a=[answer(said("Hello"), ENDED, late, FOR_EVER)]) as w:
-        call, writer = w.prepare(stream=True, speech=in_native), RecordingWriter()
+        call, writer = w.prepare(stream=True, plan=in_native), RecordingWriter()
         w.begin(call, writer)
         await eventually(lambda: [r.pieces_taken for r in w.wire.responses] == [3])
         assert writer.sent == said("Hello")  # settled first, then the end
@@ -53,7 +53,7 @@ async def test_candidate_that_begins_after_another_has_ended_comes_after_it() ->
         said("Three", index=1, finishReason="STOP"),
     )
     async with world(a=[answer(*steps)]) as w:
-        told = await w.call(stream=True, speech=in_native)
+        told = await w.call(stream=True, plan=in_native)
         assert told.writer.sent == b"".join(steps)
         assert told.status == ("success", None)
 
@@ -63,7 +63,7 @@ async def test_candidate_that_goes_on_has_all_the_time_of_the_call() -> None:
     steps = (said("One"), ENDED, said("Two", index=1), goes_on)
     last = said("", index=1, finishReason="STOP")
     async with world(a=[answer(*steps, last)]) as w:
-        call, writer = w.prepare(stream=True, speech=in_native), RecordingWriter()
+        call, writer = w.prepare(stream=True, plan=in_native), RecordingWriter()
         w.begin(call, writer)
         await eventually(lambda: b"Two" in writer.sent)
         jump(ENDING_SECONDS)
@@ -76,7 +76,7 @@ async def test_candidate_that_goes_on_has_all_the_time_of_the_call() -> None:
 async def test_candidate_that_never_ends_makes_it_a_cut_stream() -> None:
     steps = (said("One"), said("Two", index=1), ENDED)
     async with world(a=[answer(*steps)]) as w:
-        told = await w.call(stream=True, speech=in_native)
+        told = await w.call(stream=True, plan=in_native)
         assert told.writer.sent == b"".join(steps)
         assert told.status == ("error", "upstream_error")
 
@@ -99,6 +99,6 @@ async def test_last_event_without_its_blank_line_is_passed_on_as_it_is(
     dialect: Dialect, begun: bytes, last: bytes, end: bytes
 ) -> None:
     async with world(a=[answer(begun, last + end)]) as w:
-        told = await w.call(stream=True, speech=lambda request: Speech(request, dialect))
+        told = await w.call(stream=True, plan=lambda request: UpstreamPlan(request, dialect))
         assert told.writer.sent == begun + last + end
         assert told.status == ("success", None)

@@ -13,8 +13,8 @@ from channels.http.interfaces import UpstreamRequest
 from channels.translation.paths import translation_between
 from channels.translation.session import TranslatedCall
 from gw.calls.attempts import CLOSE_SECONDS
+from gw.calls.plan import UpstreamPlan
 from gw.calls.relay import REST_SECONDS
-from gw.calls.speech import Speech
 from tests.support.aio import eventually, jump
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import FOR_EVER, Script, Step, answer
@@ -44,15 +44,15 @@ RESTS: dict[str, list[bytes]] = {
 }
 
 
-def natively(protocol: str) -> Callable[[UpstreamRequest], Speech]:
-    return lambda request: Speech(request, DIALECTS[protocol])
+def natively(protocol: str) -> Callable[[UpstreamRequest], UpstreamPlan]:
+    return lambda request: UpstreamPlan(request, DIALECTS[protocol])
 
 
-def over_chat(request: UpstreamRequest) -> Speech:
+def over_chat(request: UpstreamRequest) -> UpstreamPlan:
     """A messages client on a channel that speaks chat."""
     translation = translation_between("messages", "chat")
     call = TranslatedCall(translation, ASKED["messages"], redact=lambda text: text)
-    return Speech(request, DIALECTS["chat"], call)
+    return UpstreamPlan(request, DIALECTS["chat"], call)
 
 
 @pytest.mark.parametrize("rest", RESTS.values(), ids=RESTS.keys())
@@ -68,8 +68,8 @@ async def test_rest_is_passed_on_and_changes_nothing(
         "later": [text, end, 3, *rest],
     }
     async with world(a=[answer(text, end), answer(*steps[comes])]) as w:
-        without = await w.call(stream=True, speech=natively(protocol))
-        told = await w.call(stream=True, speech=natively(protocol))
+        without = await w.call(stream=True, plan=natively(protocol))
+        told = await w.call(stream=True, plan=natively(protocol))
         assert told.writer.sent == b"".join((text, end, *rest))
         assert told.status == ("success", None)
         assert (told.tokens, told.cost) == (without.tokens, without.cost)
@@ -80,7 +80,7 @@ async def test_rest_of_a_stream_without_a_terminator_is_passed_on_as_well() -> N
     said = {"content": {"parts": [{"text": "Hi"}]}, "finishReason": "STOP"}
     steps = (sse.event({"candidates": [said]}), b": bye")
     async with world(a=[answer(*steps)]) as w:
-        told = await w.call(stream=True, speech=natively("native"))
+        told = await w.call(stream=True, plan=natively("native"))
         assert told.writer.sent == b"".join(steps)
         assert told.status == ("success", None)
 
@@ -160,7 +160,7 @@ async def test_key_of_the_channel_is_masked_in_the_rest() -> None:
 
 async def test_translated_stream_ends_with_its_terminator() -> None:
     async with world(a=[answer(HELLO, sse.DONE + sse.DONE, sse.delta("late"), FOR_EVER)]) as w:
-        call, writer = w.prepare(stream=True, speech=over_chat), RecordingWriter()
+        call, writer = w.prepare(stream=True, plan=over_chat), RecordingWriter()
         w.begin(call, writer)
         await eventually(lambda: writer.has_ended)  # nobody waits for the upstream's end
         jump(CLOSE_SECONDS)

@@ -19,8 +19,8 @@ from channels.http.sse import SseEvent, SseSplitter
 from channels.translation.paths import TRANSLATIONS, Translation
 from channels.translation.session import TranslatedCall
 from gw.api.chat.native import ArrayStream
-from gw.calls.call import Framing, SseFraming
-from gw.calls.speech import Speech
+from gw.calls.framing import Framing, SseFraming
+from gw.calls.plan import UpstreamPlan
 from tests.support.aio import run
 from tests.unit.calls.fake_wire import answer
 from tests.unit.calls.world import Told, world
@@ -62,10 +62,10 @@ def read_by_meter(protocol: str, stream: bytes) -> AnswerMeter:
     return meter
 
 
-def translated(translation: Translation, request: UpstreamRequest) -> Speech:
+def translated(translation: Translation, request: UpstreamRequest) -> UpstreamPlan:
     call = TranslatedCall(translation, BODIES[translation.client], redact=str)
     call.upstream_body(model="m", stream=True, max_tokens=9)
-    return Speech(request, DIALECTS[translation.upstream], call)
+    return UpstreamPlan(request, DIALECTS[translation.upstream], call)
 
 
 def ended_well(client: str, sent: bytes, *, is_array: bool) -> bool:
@@ -117,7 +117,7 @@ def test_translated_stream_is_charged_and_ends_as_the_upstreams(
                 stream=True,
                 usage=True,
                 framing=framing,
-                speech=lambda request: translated(translation, request),
+                plan=lambda request: translated(translation, request),
             )
             is_array = not framing.keeps_events
             check(told, meter, translation.client, is_array=is_array)

@@ -29,18 +29,17 @@ from actors.wallet.pricing import TokenPrice
 from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
 from channels.dialects import chat
-from channels.dialects.chat import address as adapter
-from channels.dialects.dialect import CHAT
 from channels.http.interfaces import UpstreamRequest
 from channels.offload.pool import OffloadPool
 from channels.redact import Redactor
 from channels.registry import ChannelSpec, HealthSpec, ModelSpec
 from gw.calls.billing import Billing
-from gw.calls.call import ChatCall, Framing, PaidCall, SseFraming
+from gw.calls.call import ChatCall, PaidCall
 from gw.calls.conversation import Conversation
+from gw.calls.framing import Framing, SseFraming
 from gw.calls.media import MediaCall
-from gw.calls.media_attempt import MediaUpstream
-from gw.calls.speech import Speech
+from gw.calls.media_upstream import MediaUpstream
+from gw.calls.plan import ChatRequest, UpstreamPlan
 from gw.calls.sync_media import SyncMedia
 from gw.config.config import Precharge
 from gw.errors.table import GatewayError
@@ -63,9 +62,17 @@ MESSAGES = [{"role": "user", "content": "Say hello."}]
 MESSAGES_TOKENS = -(-len(json.dumps(MESSAGES)) // 4)  # as the pre-charge counts them
 
 
-def in_chat(request: UpstreamRequest) -> Speech:
-    """The channel speaks chat-completions to a client that does."""
-    return Speech(request, CHAT)
+Plan = Callable[[UpstreamRequest], UpstreamPlan]
+
+
+class PlannedRequest(ChatRequest):
+    """A chat request whose channels answer as a test says: in this dialect, so translated."""
+
+    plan: Plan | None = None
+
+    async def plan_for(self, candidate: Candidate, channel: ChannelSpec) -> UpstreamPlan:
+        made = await super().plan_for(candidate, channel)
+        return made if self.plan is None else self.plan(made.request)
 
 
 @dataclass
@@ -135,13 +142,13 @@ class World:
         *,
         stream: bool = False,
         usage: bool = False,
-        speech: Callable[[UpstreamRequest], Speech] = in_chat,
+        plan: Plan | None = None,
         framing: Framing | None = None,
         **body: Any,
     ) -> ChatCall:
         """A call as the endpoint makes it. `usage`: the client asks for the usage chunk.
 
-        `speech` says in which dialect the scripts answer, and how they are translated.
+        `plan` says in which dialect the scripts answer, and how they are translated.
         """
         options = {"stream_options": {"include_usage": True}} if usage else {}
         cap = body.pop("cap", None)
@@ -151,15 +158,16 @@ class World:
         request = chat.read_request(written)
         model = self.model
 
-        def upstream(candidate: Candidate, channel: ChannelSpec) -> UpstreamRequest:
-            sent = chat.upstream_body(
-                request,
-                upstream_model=candidate.upstream_model,
-                max_tokens_param=channel.max_tokens_param,
-                default_max_tokens=model.max_output_tokens,
-            )
-            return adapter.request(channel, sent, extra_headers=())
-
+        planned = PlannedRequest(
+            request,
+            protocol="chat",
+            model=model,
+            body=written,
+            weight=0,
+            offload=OffloadPool(),
+            redact=Redactor([actor.spec for actor in self.channels.values()]).text,
+        )
+        planned.plan = plan
         call = ChatCall(
             facts=self.facts("chat"),
             model=model,
@@ -171,8 +179,7 @@ class World:
             max_tokens=request.max_tokens,
             pin=pin,
             span=UNSAMPLED,
-            speak=lambda candidate, channel: speech(upstream(candidate, channel)),
-            forget=request.object.forget,
+            request=planned,
             framing=framing or SseFraming(),
             started=self.clock.monotonic(),
             detail={"request": request.parameters},

@@ -24,6 +24,7 @@ class RecordingWriter:
         self.blocks: list[bytes] = []
         self.waiting = 0
         self.has_ended = False
+        self.has_forgotten = False
         self.content_type: str | None = None
 
     @property
@@ -33,6 +34,9 @@ class RecordingWriter:
 
     def owns_row(self) -> None:
         self.is_row_owned = True
+
+    def forget_request(self) -> None:
+        self.has_forgotten = True
 
     def begin(
         self, content_type: str, headers: Mapping[str, str], *, http_status: int = 200

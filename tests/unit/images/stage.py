@@ -12,15 +12,14 @@ from contextlib import AbstractAsyncContextManager
 from decimal import Decimal
 from typing import Any
 
-from actors.router import Candidate
 from actors.wallet.claims import Claim
 from actors.wallet.unit_pricing import ImagePrice
 from channels.dialects import images
 from channels.dialects.images import address as adapter
-from channels.http.interfaces import UpstreamRequest
-from channels.registry import ChannelSpec, HealthSpec, PriceSpec
+from channels.offload.pool import OffloadPool
+from channels.registry import HealthSpec, PriceSpec
 from gw.api.images.bill import ImageBill
-from gw.calls.media import MediaCall
+from gw.calls.media import MediaCall, MediaRequest
 from gw.idempotency.submission import Submission
 from metrics.spans import UNSAMPLED
 from tests.support.specs import make_channel, make_model
@@ -81,12 +80,8 @@ def submission(key: str) -> Submission:
 def prepare(w: World, **body: Any) -> MediaCall:
     """A call as the endpoint makes it; `key` is the idempotency key that it claims."""
     cap, key = body.pop("cap", None), body.pop("key", None)
-    request = images.read_request(json.dumps({"model": "m", "prompt": "a boat", **body}).encode())
-
-    async def upstream(candidate: Candidate, channel: ChannelSpec) -> UpstreamRequest:
-        sent = images.upstream_body(request, upstream_model=candidate.upstream_model)
-        return adapter.request(channel, sent)
-
+    written = json.dumps({"model": "m", "prompt": "a boat", **body}).encode()
+    request = images.read_request(written)
     call = MediaCall(
         facts=w.facts("images"),
         model=w.model,
@@ -94,7 +89,14 @@ def prepare(w: World, **body: Any) -> MediaCall:
         bill=ImageBill(request, ImagePrice.of(w.model.price, w.model.multiplier)),
         cheaper="or ask for fewer images.",
         span=UNSAMPLED,
-        prepare=upstream,
+        request=MediaRequest(
+            request,
+            protocol="images",
+            body=written,
+            weight=0,
+            offload=OffloadPool(),
+            address=adapter.request,
+        ),
         started=w.clock.monotonic(),
         submission=None if key is None else submission(key),
     )

@@ -1,48 +1,65 @@
-"""How one attempt speaks to its channel: the request, the dialect of the answer, and the way back.
+"""How the events of a stream reach the client: as they came, or translated.
 
-A channel that speaks the client's protocol gets the client's bytes and its answer goes back as it
-is. Otherwise the attempt carries a translation (`channels/translation`), which reads and writes
-beside the meter: usage is always metered as the upstream states it.
+A channel that speaks the client's protocol has its events passed on as they are. Otherwise a
+translation (`channels/translation`) reads and writes beside the meter: usage is always metered as
+the upstream states it.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from typing import Protocol
 
-from msgspec import Struct
-
-from channels.dialects.dialect import Dialect, Meter
-from channels.http.interfaces import UpstreamRequest
+from channels.dialects.dialect import Meter
 from channels.http.sse import SseEvent, SseSplitter
 from channels.translation.model import Failed
-from channels.translation.session import TranslatedCall, TranslatedStream
-from gw.calls.call import Framing
-
-
-class Speech(Struct, frozen=True):
-    """One attempt's side of the conversation with its channel."""
-
-    request: UpstreamRequest
-    dialect: Dialect
-    translated: TranslatedCall | None = None
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """What the client is told of a translation (spec: Translation paths)."""
-        if self.translated is None:
-            return {}
-        headers = {}
-        if header := self.translated.translation.header:
-            headers["X-Protocol-Translation"] = header
-        warning = self.translated.report.warning()
-        if warning is not None:
-            headers["X-Protocol-Warning"] = warning
-        return headers
-
+from channels.translation.session import TranslatedStream
 
 # A client that is sent nothing for so long is told that the answer is still coming.
 SILENCE_SECONDS = 10.0
+
+
+class Framing(Protocol):
+    """How the events of a stream reach the client.
+
+    `keeps_events`: server-sent events are passed on as they are, so that bytes that are some
+    already need not be taken apart.
+    """
+
+    @property
+    def content_type(self) -> str: ...
+
+    @property
+    def keeps_events(self) -> bool: ...
+
+    def event(self, event: SseEvent) -> bytes:
+        """The bytes of one event; none where the form has no place for it."""
+
+    def end(self) -> bytes:
+        """The bytes that end a complete answer."""
+
+    def broken(self, message: str) -> bytes:
+        """The bytes that end one that failed: none, but where the gateway closes its streams.
+
+        `message` says why, to the client (spec: Stream failure behaviour 1, 3).
+        """
+
+
+class SseFraming:
+    """Server-sent events as the upstream sent them, byte for byte."""
+
+    content_type = "text/event-stream; charset=utf-8"
+    keeps_events = True
+
+    def event(self, event: SseEvent) -> bytes:
+        return event.raw
+
+    def end(self) -> bytes:
+        return b""
+
+    def broken(self, message: str) -> bytes:
+        return b""
 
 
 class TranslatedFraming:

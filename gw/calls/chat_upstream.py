@@ -1,0 +1,198 @@
+"""One attempt of a chat call: sent, and read far enough to know whether it is an answer.
+
+That is a whole answer, or a stream whose first events are here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from actors.clock import Clock
+from actors.router import Candidate
+from channels.dialects.dialect import Meter
+from channels.dialects.error_body import error_members
+from channels.errors import ErrorMembers, ErrorReported, UpstreamError, UpstreamMalformed
+from channels.http.interfaces import UpstreamResponse, Wire
+from channels.json.lenient import read_loosely
+from channels.masking import StreamMask
+from channels.offload.jobs import Metered, metered
+from channels.offload.pool import OffloadFailed, OffloadFull, OffloadPool
+from channels.offload.weight import READ_VALUES_MAX, TRANSLATED_VALUES_MAX, weight_of
+from channels.redact import Redactor
+from channels.registry import ChannelSpec
+from gw.calls.answers import Answer, StreamAnswer, WholeAnswer, is_success
+from gw.calls.attempt import BaseUpstream
+from gw.calls.attempts import Attempts
+from gw.calls.blocks import EventBlocks
+from gw.calls.call import ChatCall
+from gw.calls.framing import TranslatedFraming
+from gw.calls.plan import UpstreamPlan
+from gw.calls.retries import Retry, retry_of_chat
+from gw.calls.unreadable import unreadable
+
+# Of an error body only the message is used.
+ERROR_BYTES_MAX = 256 * 1024
+
+
+class ChatUpstream(BaseUpstream):
+    """Makes the attempts of chat calls. One per process; holds no state of its own."""
+
+    def __init__(
+        self,
+        *,
+        wire: Wire,
+        redactor: Callable[[], Redactor],
+        clock: Clock,
+        answer_bytes_max: int,
+        offload: OffloadPool,
+    ) -> None:
+        super().__init__(
+            wire=wire, redactor=redactor, clock=clock, answer_bytes_max=answer_bytes_max
+        )
+        self._offload = offload
+
+    def retry(self, error: UpstreamError) -> Retry:
+        """See `Upstream`."""
+        return retry_of_chat(error)
+
+    async def attempt(
+        self, call: ChatCall, candidate: Candidate, channel: ChannelSpec, attempts: Attempts
+    ) -> Answer:
+        """Try one channel. Raises UpstreamError."""
+        plan = await call.request.plan_for(candidate, channel)
+        response = await self._open(plan.request, attempts)
+        if not is_success(response.status):
+            return await self._refusal(
+                response,
+                bytes_max=ERROR_BYTES_MAX,
+                headers=plan.headers,
+                is_translated=plan.translated is not None,
+            )
+        attempts.receipt.translated(plan)
+        if call.is_stream:
+            return await self._begin_stream(call, plan, response, channel)
+        body = await self._whole(response, attempts)
+        body = await self._redactor().answers.masked_whole(body)
+        return await self._read_whole(call, plan, body)
+
+    async def _begin_stream(
+        self, call: ChatCall, plan: UpstreamPlan, response: UpstreamResponse, channel: ChannelSpec
+    ) -> StreamAnswer:
+        """Read a stream as far as its first events. Raises UpstreamError."""
+        dialect, framing = plan.dialect, call.framing
+        meter = dialect.new_meter()
+        if plan.translated is not None:
+            stream = plan.translated.stream(
+                **self._names(call, meter), include_usage=call.forwards_usage
+            )
+            framing = TranslatedFraming(
+                stream,
+                framing,
+                meter,
+                has_terminator=dialect.has_terminator,
+                monotonic=self._clock.monotonic,
+            )
+        blocks = EventBlocks(meter, dialect, framing, forwards_usage=call.forwards_usage)
+        first = await _first_block(response, blocks, plan)
+        return StreamAnswer(
+            first,
+            response,
+            blocks,
+            meter,
+            plan.headers,
+            framing,
+            dialect.has_terminator,
+            StreamMask.of(channel, self._redactor().errors),
+        )
+
+    async def _read_whole(self, call: ChatCall, plan: UpstreamPlan, body: bytes) -> WholeAnswer:
+        """Meter a whole answer, and translate it where that is due. Raises UpstreamError."""
+        try:
+            read, written = await self._metered(call, plan, body)
+            _refuse_unusable(body, read.meter, plan)
+        except UpstreamError:
+            raise
+        except Exception as error:  # whatever an upstream sends, it is no fault of the call's
+            raise unreadable(error) from error
+        if read.fault is not None:
+            raise read.fault
+        return WholeAnswer(body if written is None else written, read.meter, plan.headers)
+
+    async def _metered(
+        self, call: ChatCall, plan: UpstreamPlan, body: bytes
+    ) -> tuple[Metered, bytes | None]:
+        """An answer as it was read, here or, where that would hold up the loop, elsewhere."""
+        protocol, translated = plan.dialect.protocol, plan.translated
+        arguments: tuple[Any, ...] = (protocol, None, {}, {})
+        if translated is None:
+            values_max = READ_VALUES_MAX
+        else:
+            names = self._names(call, plan.dialect.new_meter())
+            client = translated.translation.client
+            values_max = TRANSLATED_VALUES_MAX
+            arguments = (protocol, client, translated.names, names)
+        if weight_of(body) <= values_max:
+            return metered(body, *arguments)
+        try:
+            return await self._offload.run(metered, body, *arguments)
+        except (OffloadFull, OffloadFailed) as error:
+            raise UpstreamMalformed(
+                f"an answer that is too large to be read now: {error}"
+            ) from error
+
+    def _names(self, call: ChatCall, meter: Meter) -> Any:
+        """What a translated answer is called, unless its stream still says it."""
+        return {
+            "id": meter.response_id or call.facts.call_id.hex,
+            "created": int(self._clock.now()),
+            "model": meter.response_model or call.model.id,
+        }
+
+
+def _told(body: bytes, plan: UpstreamPlan) -> ErrorMembers:
+    """What the client is told of an error body."""
+    told = error_members(body)
+    if plan.translated is not None:
+        return ErrorMembers(told.message)  # the rest is said in another protocol's words
+    return told
+
+
+def _refuse_unusable(body: bytes, meter: Meter, plan: UpstreamPlan) -> None:
+    """A body that was read and is no answer. Raises UpstreamError, with the upstream's words.
+
+    That is an error where an answer was promised, in the dialect's form or in another: an answer
+    says something, or states what it took, or why it says nothing, or at least what it is called.
+    """
+    if meter.characters:
+        return
+    if meter.error_seen is not None:
+        raise ErrorReported(_told(body, plan))
+    stated = (meter.usage, meter.partial_usage, meter.finish_reason, meter.response_id)
+    if all(one is None for one in stated):
+        raise _no_answer(body, plan)
+
+
+def _no_answer(body: bytes, plan: UpstreamPlan) -> UpstreamError:
+    """What a body is that is no answer: an error in whatever form, or anything else."""
+    value = read_loosely(body, mends=False) if len(body) <= ERROR_BYTES_MAX else None
+    told = _told(body, plan) if isinstance(value, dict | list) else ErrorMembers()
+    return UpstreamMalformed("no answer") if told.message is None else ErrorReported(told)
+
+
+async def _first_block(
+    response: UpstreamResponse, blocks: EventBlocks, plan: UpstreamPlan
+) -> bytes:
+    """Read until there is something for the client. Raises UpstreamError."""
+    head: list[bytes] = []
+    room = ERROR_BYTES_MAX
+    async for piece in response.chunks():
+        if block := blocks.take(piece):
+            return block
+        room -= len(piece)
+        if room >= 0:
+            head.append(piece)
+    last = blocks.last()
+    if last is None:
+        raise _no_answer(b"".join(head), plan)
+    return last

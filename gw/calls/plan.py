@@ -1,0 +1,165 @@
+"""What a channel is sent for a chat call, and how its response will be read: one plan an attempt.
+
+A channel that speaks the client's protocol gets the client's bytes, but for what the gateway has to
+change; any other gets their translation (`channels/translation`), whose way back stays in the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from actors.router import Candidate
+from channels.dialects.address import address
+from channels.dialects.dialect import DIALECTS, Asked, Dialect
+from channels.dialects.messages import VERSION
+from channels.errors import InvalidRequest
+from channels.http.interfaces import UpstreamRequest
+from channels.offload.jobs import translated_body
+from channels.offload.pool import OffloadPool
+from channels.offload.weight import TRANSLATED_VALUES_MAX
+from channels.registry import ChannelSpec, ModelSpec
+from channels.translation.paths import translation_between
+from channels.translation.session import TranslatedCall
+from gw.calls.estimate import OUTPUT_TOKENS_DEFAULT_MAX
+from gw.calls.request import ClientRequest
+from gw.errors.table import INVALID_REQUEST, GatewayError, invalid_request
+
+
+class UpstreamPlan(Struct, frozen=True):
+    """The request to one channel, the dialect of its response, and the way back if translated."""
+
+    request: UpstreamRequest
+    dialect: Dialect
+    translated: TranslatedCall | None = None
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What the client is told of a translation (spec: Translation paths)."""
+        if self.translated is None:
+            return {}
+        headers = {}
+        if header := self.translated.translation.header:
+            headers["X-Protocol-Translation"] = header
+        warning = self.translated.report.warning()
+        if warning is not None:
+            headers["X-Protocol-Warning"] = warning
+        return headers
+
+
+class ChatRequest(ClientRequest):
+    """A checked request of one of the four chat protocols.
+
+    `version` and `own_headers` go to channels of the client's own protocol only. `is_strict`: the
+    client asks that nothing be dropped for it (`X-Protocol-Strict: 1`). `redact` makes an
+    upstream's message fit for a client.
+    """
+
+    def __init__(
+        self,
+        parsed: Asked,
+        *,
+        protocol: str,
+        model: ModelSpec,
+        body: bytes,
+        weight: int,
+        offload: OffloadPool,
+        redact: Callable[[str], str],
+        path: Mapping[str, Any] | None = None,
+        version: str = VERSION,
+        own_headers: tuple[tuple[str, str], ...] = (),
+        is_strict: bool = False,
+    ) -> None:
+        super().__init__(
+            parsed, protocol=protocol, body=body, weight=weight, offload=offload, path=path
+        )
+        self._asked = parsed
+        self._model = model
+        self._redact = redact
+        self._version = version
+        self._own_headers = own_headers
+        self._is_strict = is_strict
+
+    async def plan_for(self, candidate: Candidate, channel: ChannelSpec) -> UpstreamPlan:
+        """What this channel is sent. Raises GatewayError for what cannot be said to it."""
+        try:
+            if candidate.protocol == self.protocol:
+                body = await self.passthrough_body(self._options(candidate, channel))
+                translated = None
+            else:
+                translated, body = await self._translation(candidate, channel)
+                self._refuse_losses(translated)
+        except InvalidRequest as invalid:
+            raise invalid_request(invalid) from None
+        except RecursionError:
+            # Read once already, but with fewer calls on the stack.
+            raise GatewayError(
+                INVALID_REQUEST, "The request body is nested too deeply to be translated."
+            ) from None
+        request = address(
+            candidate.protocol,
+            channel,
+            body,
+            upstream_model=candidate.upstream_model,
+            stream=self._asked.stream,
+            version=self._version if translated is None else VERSION,
+            extra_headers=self._own_headers if translated is None else (),
+        )
+        return UpstreamPlan(request, DIALECTS[candidate.protocol], translated)
+
+    async def _translation(
+        self, candidate: Candidate, channel: ChannelSpec
+    ) -> tuple[TranslatedCall, bytes]:
+        """The way back, and the body for a channel of another protocol. Raises InvalidRequest."""
+        if self._asked.fault is not None:  # which an upstream of the client's own would judge
+            raise self._asked.fault
+        made, written = await self.done(
+            translated_body,
+            self.protocol,
+            candidate.protocol,
+            self._translation_options(candidate, channel),
+            [name for name, _ in self._own_headers],
+            values_max=TRANSLATED_VALUES_MAX,
+        )
+        assert written is not None
+        translation = translation_between(self.protocol, candidate.protocol)
+        translated = TranslatedCall.resumed(
+            translation, names=made.names, report=made.report, redact=self._redact
+        )
+        return translated, written
+
+    def _options(self, candidate: Candidate, channel: ChannelSpec) -> dict[str, Any]:
+        """What the writer of the client's own protocol has to know of the channel."""
+        options: dict[str, Any] = {"upstream_model": candidate.upstream_model}
+        if self.protocol != "messages":  # whose clients always name a maximum
+            options["default_max_tokens"] = self._model.max_output_tokens
+        if self.protocol == "chat":
+            options["max_tokens_param"] = channel.max_tokens_param
+        return options
+
+    def _translation_options(self, candidate: Candidate, channel: ChannelSpec) -> dict[str, Any]:
+        """What the translation of a request has to know of the channel."""
+        maximum = self._asked.max_tokens or self._model.max_output_tokens
+        if maximum is None and candidate.protocol == "messages":
+            maximum = OUTPUT_TOKENS_DEFAULT_MAX  # the one protocol that demands it
+        options: dict[str, Any] = {
+            "model": candidate.upstream_model,
+            "stream": self._asked.stream,
+            "max_tokens": maximum,
+        }
+        # The one protocol whose upstreams differ in this name.
+        if candidate.protocol == "chat" and channel.max_tokens_param is not None:
+            options["max_tokens_param"] = channel.max_tokens_param
+        return options
+
+    def _refuse_losses(self, translated: TranslatedCall) -> None:
+        """A client may ask that nothing be dropped for it. Raises GatewayError."""
+        warning = translated.report.warning()
+        if warning is not None and self._is_strict:
+            raise GatewayError(
+                INVALID_REQUEST,
+                f"The channel of this model speaks another protocol, which cannot say: {warning}.",
+                param=translated.report.dropped[0],
+            )

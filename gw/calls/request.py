@@ -1,0 +1,85 @@
+"""The request of a call: what was read of it, its bytes, and what a channel is sent for it.
+
+A body of many values is worked on in a helper process (`channels/offload`): it would hold up the
+loop. Where that is done is decided here, by the weight of the body, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from channels.json.members import JsonObject
+from channels.offload.jobs import native_body, passthrough_body
+from channels.offload.pool import OffloadFailed, OffloadFull, OffloadPool
+from channels.offload.process import Job
+from channels.offload.weight import READ_VALUES_MAX
+from gw.errors.table import NO_CHANNEL_AVAILABLE, GatewayError
+
+_TOO_MANY_LARGE = "There are too many large requests at once: try again in a moment."
+
+
+class Parsed(Protocol):
+    """A checked request of any protocol; `object` is the body as it came."""
+
+    @property
+    def object(self) -> JsonObject: ...
+
+
+async def offloaded(
+    offload: OffloadPool, job: Job, body: bytes, *arguments: Any
+) -> tuple[Any, bytes | None]:
+    """Have a job done in a helper process. Raises what the job raises, or GatewayError."""
+    try:
+        return await offload.run(job, body, *arguments)
+    except (OffloadFull, OffloadFailed) as error:
+        raise GatewayError(NO_CHANNEL_AVAILABLE, _TOO_MANY_LARGE) from error
+
+
+class ClientRequest:
+    """One checked request; `weight` is the number of its values, at most.
+
+    `path` is what its reader took from the request's path.
+    """
+
+    def __init__(
+        self,
+        parsed: Parsed,
+        *,
+        protocol: str,
+        body: bytes,
+        weight: int,
+        offload: OffloadPool,
+        path: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.protocol = protocol
+        self._parsed = parsed
+        self._body = body
+        self._weight = weight
+        self._offload = offload
+        self._path = path or {}
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.protocol} {len(self._body)} bytes>"
+
+    def forget(self) -> None:
+        """Let go of its bytes: no other channel is asked any more."""
+        self._body = b""
+        self._parsed.object.forget()
+
+    async def passthrough_body(self, options: Mapping[str, Any]) -> bytes:
+        """The body for a channel of the client's own protocol. Raises InvalidRequest."""
+        if self._weight <= READ_VALUES_MAX:
+            return passthrough_body(self._parsed, self.protocol, options)
+        _, written = await self.offloaded(native_body, self.protocol, self._path, options)
+        return self._body if written is None else written
+
+    async def done(self, job: Job, *arguments: Any, values_max: int) -> tuple[Any, bytes | None]:
+        """Have a job done on the body: here, unless it has more values than these."""
+        if self._weight <= values_max:
+            return job(self._body, *arguments)
+        return await self.offloaded(job, *arguments)
+
+    async def offloaded(self, job: Job, *arguments: Any) -> tuple[Any, bytes | None]:
+        """Have a job done on the body in a helper process."""
+        return await offloaded(self._offload, job, self._body, *arguments)
