@@ -97,6 +97,17 @@ given) and needs nobody: its state is worked out when it is asked for. A submit 
 film is as long as its `duration` (5 s without one, a clip 30), `dh-avatar` speaks 5 characters a
 second, speech 15.
 
+The same tasks over the dialects of five providers, with the errors, states and ends of links of
+each, as their files in `tasks/` say:
+
+| Dialect    | Begins at |
+|------------|-------------------------------------------------------------|
+| `ark`      | `/api/v3/contents/generations/tasks` |
+| `openai`   | `/v1/videos`, the film at `/v1/videos/ID/content` |
+| `suno`     | `/suno/submit/music` |
+| `minimax`  | `/v1/t2a_v2`, `/v1/t2a_async_v2` |
+| `shanjian` | `/v1/virtualman/…`, `/v1/clip/…`, `/v1/voice/train`; `/v1/task/info` |
+
 What stands at the top of a directive concerns the submit, what it says of the task the whole of it:
 
 | Member           | Value            | What it does |

@@ -33,7 +33,7 @@ def poll(call: Call) -> Reply:
 
 def listed(call: Call) -> Reply:
     """`GET /v1/videos/avatars`."""
-    found = call.book.of_kind("avatar", call.api_key)[:LISTED_MAX]
+    found = call.book.of_wire("avatars", call.api_key)[:LISTED_MAX]
     return json_reply({"avatars": [_shown(task, call) for task in found]})
 
 

@@ -13,7 +13,7 @@ from loadtests.simulator.tasks.task import Task
 TASKS_MAX: Final = 200_000
 REPLAYS_MAX: Final = 20_000
 REPLAY_BYTES_MAX: Final = 16 * 1024
-KEYS_MAX: Final = 10_000  # whose submits of the last minute are counted
+KEYS_MAX: Final = 10_000  # whose requests of the last minute are counted
 MINUTE: Final = 60.0
 
 
@@ -35,7 +35,7 @@ class TaskBook:
         self._tasks: OrderedDict[str, Task] = OrderedDict()
         self._tasks_max = tasks_max
         self._replays: OrderedDict[tuple[str, str], Replay] = OrderedDict()
-        self._submits: OrderedDict[str, deque[float]] = OrderedDict()
+        self._recent: OrderedDict[str, deque[float]] = OrderedDict()
         self._serial = 0
 
     def __repr__(self) -> str:
@@ -48,7 +48,7 @@ class TaskBook:
         """Forget everything; ids go on, so that none ever means two things."""
         self._tasks.clear()
         self._replays.clear()
-        self._submits.clear()
+        self._recent.clear()
 
     def new_id(self) -> str:
         """32 hex digits that nobody has had."""
@@ -68,22 +68,22 @@ class TaskBook:
     def remove(self, task: Task) -> None:
         self._tasks.pop(task.id, None)
 
-    def of_kind(self, kind: str, api_key: str) -> list[Task]:
-        """Newest first."""
-        found = [t for t in self._tasks.values() if t.kind == kind and t.api_key == api_key]
+    def of_wire(self, wire: str, api_key: str) -> list[Task]:
+        """A key's tasks of one wire, newest first."""
+        found = [t for t in self._tasks.values() if t.wire == wire and t.api_key == api_key]
         return found[::-1]
 
     def open_tasks(self, api_key: str, now: float) -> int:
         """How many of a key's tasks are not over."""
         return sum(t.api_key == api_key and not t.is_over(now) for t in self._tasks.values())
 
-    def count_submit(self, api_key: str, now: float, limit: int) -> bool:
-        """Count one submit of the running minute; False when that makes more than `limit`."""
-        times = self._submits.setdefault(api_key, deque())
-        self._submits.move_to_end(api_key)
-        if len(self._submits) > KEYS_MAX:
-            self._submits.popitem(last=False)
-        while times and times[0] <= now - MINUTE:
+    def count(self, api_key: str, now: float, limit: int, seconds: float = MINUTE) -> bool:
+        """Count one request of the running minute; False when that makes more than `limit`."""
+        times = self._recent.setdefault(api_key, deque())
+        self._recent.move_to_end(api_key)
+        if len(self._recent) > KEYS_MAX:
+            self._recent.popitem(last=False)
+        while times and times[0] <= now - seconds:
             times.popleft()
         if len(times) >= limit:
             return False

@@ -78,11 +78,19 @@ class Call:
     def plan(self) -> Plan:
         return plan_of(self.directive, self.usual_seconds)
 
-    def begin(self, kind: str, prefix: str, made_seconds: float = 0.0, **facts: Any) -> Task:
-        """A new task, remembered."""
+    def begin(
+        self,
+        kind: str,
+        prefix: str,
+        made_seconds: float = 0.0,
+        *,
+        task_id: str | None = None,
+        **facts: Any,
+    ) -> Task:
+        """A new task, remembered; its id is a new one behind `prefix` unless it is given."""
         key = self.exchange.header(b"idempotency-key").decode("latin-1")
         task = Task(
-            id=prefix + self.book.new_id(),
+            id=prefix + self.book.new_id() if task_id is None else task_id,
             wire=self.wire.name,
             kind=kind,
             api_key=self.api_key,

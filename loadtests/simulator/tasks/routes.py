@@ -7,10 +7,15 @@ from functools import lru_cache
 from typing import Final
 
 from loadtests.simulator.tasks import (
+    ark,
     avatars,
     clips,
+    minimax,
     music,
+    openai,
+    shanjian,
     speech,
+    suno,
     transcripts,
     videos,
     voices,
@@ -40,9 +45,15 @@ class Route:
         return name if self.part == SUBMIT else f"{name}.{self.part}"
 
 
-def _plain(name: str, *rows: tuple[str, str, str, Handler]) -> list[Route]:
-    wire = PlainWire(name)
-    return [Route(method, path, part, wire, handler) for method, path, part, handler in rows]
+Row = tuple[str, str, str, Handler] | tuple[str, str, str, Handler, str]
+
+
+def _plain(name: str, *rows: Row) -> list[Route]:
+    return _over(PlainWire(name), *rows)
+
+
+def _over(wire: Wire, *rows: Row) -> list[Route]:
+    return [Route(*row[:3], wire, *row[3:]) for row in rows]
 
 
 _VIDEOS = "/v1/videos/generations"
@@ -52,6 +63,8 @@ _MUSIC = "/v1/music/generations"
 _SPEECH = "/v1/audio/speech"
 _VOICES = "/v1/audio/voices"
 _TRANSCRIPTS = "/v1/transcripts/extract"
+_ARK = "/api/v3/contents/generations/tasks"
+_OPENAI = "/v1/videos"
 
 ROUTES: Final[tuple[Route, ...]] = (
     *_plain(
@@ -95,6 +108,46 @@ ROUTES: Final[tuple[Route, ...]] = (
         "transcripts",
         ("POST", _TRANSCRIPTS, SUBMIT, transcripts.extract),
         ("GET", f"{_TRANSCRIPTS}/*", "poll", transcripts.poll),
+    ),
+    *_over(
+        ark.ArkWire(),
+        ("POST", _ARK, SUBMIT, ark.submit),
+        ("GET", f"{_ARK}/*", "poll", ark.poll),
+        ("DELETE", f"{_ARK}/*", "cancel", ark.cancel),
+    ),
+    *_over(
+        openai.OpenAIWire(),
+        ("POST", _OPENAI, SUBMIT, openai.submit),
+        ("GET", f"{_OPENAI}/*", "poll", openai.poll),
+        ("GET", f"{_OPENAI}/*/content", "file", openai.content),
+        ("DELETE", f"{_OPENAI}/*", "cancel", openai.delete),
+    ),
+    *_over(
+        suno.SunoWire(),
+        ("POST", "/suno/submit/music", SUBMIT, suno.submit),
+        ("GET", "/suno/fetch/*", "poll", suno.poll),
+    ),
+    *_over(
+        minimax.MiniMaxWire(),
+        ("POST", "/v1/t2a_v2", SUBMIT, minimax.speak),
+        ("POST", "/v1/t2a_async_v2", SUBMIT, minimax.submit),
+        ("GET", "/v1/query/t2a_async_query_v2", "poll", minimax.poll, "task_id"),
+        ("GET", "/v1/files/retrieve", "file", minimax.retrieve, "file_id"),
+    ),
+    *_over(
+        shanjian.ShanjianWire(),
+        ("POST", "/v1/virtualman/video", SUBMIT, shanjian.avatar_video),
+        ("POST", "/v1/clip/video/realman_broadcast", SUBMIT, shanjian.realman),
+        ("POST", "/v1/clip/video/broadcast_mixcut", SUBMIT, shanjian.mixcut),
+        ("POST", "/v1/clip/video/news_mixcut", SUBMIT, shanjian.news),
+        ("POST", "/v1/virtualman/image/train", SUBMIT, shanjian.train_image),
+        ("POST", "/v1/virtualman/fast/train", SUBMIT, shanjian.train_video),
+        ("POST", "/v1/voice/train", SUBMIT, shanjian.train_voice),
+        ("GET", "/v1/task/info", "poll", shanjian.poll, "taskId"),
+        ("GET", "/v1/clip/template", "catalog", shanjian.listed),
+        ("GET", "/v1/clip/template/detail/*", "catalog", shanjian.detail),
+        ("GET", "/v1/assets/virtualman/common", "catalog", shanjian.preset_avatars),
+        ("GET", "/v1/assets/voice/common", "catalog", shanjian.preset_voices),
     ),
 )
 

@@ -116,7 +116,7 @@ class TaskServer:
     def _check_limits(self, call: Call) -> None:
         """The limits that directives set; raises Refusal in the wire's own words."""
         minute, tasks = call.directive.minute_max, call.directive.open_tasks_max
-        if minute is not None and not self.book.count_submit(call.api_key, call.now, minute):
+        if minute is not None and not self.book.count(call.api_key, call.now, minute):
             raise call.wire.too_many("minute")
         if tasks is not None and self.book.open_tasks(call.api_key, call.now) >= tasks:
             raise call.wire.too_many("tasks")

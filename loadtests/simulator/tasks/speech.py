@@ -32,8 +32,8 @@ def submit(call: Call) -> Reply:
     if body.get("async") is not True:
         content_type, make = FORMATS[extension]
         return Reply(make(seconds, len(text)), content_type=content_type.encode())
-    facts = {"characters": len(text), "format": extension}
-    return json_reply(_shown(call.begin("speech", "tts_", seconds, **facts), call))
+    task = call.begin("speech", "tts_", seconds, characters=len(text), format=extension)
+    return json_reply(_shown(task, call))
 
 
 def poll(call: Call) -> Reply:

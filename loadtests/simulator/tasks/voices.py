@@ -44,7 +44,7 @@ def listed(call: Call) -> Reply:
         }
         for voice, (name, language) in PRESETS.items()
     ]
-    for task in call.book.of_kind("voice", call.api_key):
+    for task in call.book.of_wire("voices", call.api_key):
         own = {"id": task.id, "name": task.facts["name"], "kind": "cloned"}
         found.append({**own, "language": None, "preview_url": None})
     return json_reply({"voices": found})

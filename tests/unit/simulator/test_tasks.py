@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
 from loadtests.simulator.server import Simulator
 from loadtests.simulator.tasks.book import REPLAYS_MAX, TaskBook, replay_of
-from tests.unit.simulator.client import KEY, Client, Reply, call, request
-
-Ask = Callable[..., Coroutine[Any, Any, Reply]]
+from tests.unit.simulator.client import KEY, Client, call, request
+from tests.unit.simulator.hands import Hands, hands, target_of
 
 VIDEO = {"model": "film", "content": [{"type": "text", "text": "a boat"}], "duration": 4}
 SPEECH = {"model": "tts", "input": "hello out there", "voice": "preset-warm"}
@@ -23,43 +19,9 @@ CLIP = {"model": "clip-realman", "style_id": "realman-bold", "source_video_url":
 VIDEOS = "/v1/videos/generations"
 
 
-class Hands:
-    """A simulator whose clock is turned by hand, and a key for it."""
-
-    def __init__(self) -> None:
-        self.now = 1_800_000_000.0
-        self.simulator = Simulator(clock=lambda: self.now, task_seconds=100)
-
-    async def ask(
-        self, method: str, path: str, value: object = None, *, key: str = KEY, **headers: str
-    ) -> Reply:
-        return await call(
-            self.simulator, method, path, value, authorization=f"Bearer {key}", **headers
-        )
-
-    async def submit(self, path: str = VIDEOS, value: object = VIDEO, **sim: Any) -> str:
-        body = {**value, "sim": sim} if sim and isinstance(value, dict) else value
-        reply = await self.ask("POST", path, body)
-        assert reply.status == 200, reply.json
-        task: str = reply.json["id"]
-        return task
-
-    async def fetch(self, url: str, **headers: str) -> Reply:
-        async with Client(self.simulator) as client:
-            client.send(request("GET", target_of(url), b"", **headers))
-            return await client.reply()
-
-
-def target_of(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.path}?{parts.query}"
-
-
-@asynccontextmanager
-async def hands() -> AsyncIterator[Hands]:
-    found = Hands()
-    async with found.simulator:
-        yield found
+async def submit(h: Hands, body: Any = VIDEO, path: str = VIDEOS, **sim: Any) -> str:
+    task: str = (await h.submit(path, body, **sim))["id"]
+    return task
 
 
 async def test_a_film_is_queued_runs_and_succeeds_by_the_clock() -> None:
@@ -89,7 +51,7 @@ async def test_a_film_is_queued_runs_and_succeeds_by_the_clock() -> None:
 
 async def test_a_file_comes_whole_in_ranges_and_until_its_link_ends() -> None:
     async with hands() as h:
-        task = await h.submit(task_seconds=0, file_bytes=400_000)
+        task = await submit(h, VIDEO, task_seconds=0, file_bytes=400_000)
         url = (await h.ask("GET", f"{VIDEOS}/{task}")).json["video_url"]
         whole = await h.fetch(url)
         assert (whole.status, len(whole.body)) == (200, 400_000)
@@ -123,7 +85,7 @@ async def test_a_file_comes_whole_in_ranges_and_until_its_link_ends() -> None:
 )
 async def test_a_directive_decides_the_end(sim: dict[str, Any], shown: dict[str, Any]) -> None:
     async with hands() as h:
-        task = await h.submit(**sim)
+        task = await submit(h, **sim)
         assert h.simulator.finish(task)
         told = (await h.ask("GET", f"{VIDEOS}/{task}")).json
         assert {name: told.get(name) for name in shown} == shown
@@ -133,7 +95,7 @@ async def test_a_directive_decides_the_end(sim: dict[str, Any], shown: dict[str,
 
 async def test_words_on_the_way_and_what_is_left_out() -> None:
     async with hands() as h:
-        task = await h.submit(task_states=["NOT_START", "odd"], no_progress=True, no_seconds=True)
+        task = await submit(h, task_states=["NOT_START", "odd"], no_progress=True, no_seconds=True)
         assert (await h.ask("GET", f"{VIDEOS}/{task}")).json["status"] == "NOT_START"
         h.now += 60
         told = (await h.ask("GET", f"{VIDEOS}/{task}")).json
@@ -146,14 +108,14 @@ async def test_later_requests_fail_as_the_submit_or_a_standing_directive_says() 
     async with hands() as h:
         text = 'a boat [[sim {"poll": {"status": 429, "retry_after": 3, "times": 1}}]]'
         body = {**VIDEO, "content": [{"type": "text", "text": text}]}
-        task = await h.submit(value=body, file={"cut_after_bytes": 10}, cancel={"status": 500})
+        task = await submit(h, body, file={"cut_after_bytes": 10}, cancel={"status": 500})
         first = await h.ask("GET", f"{VIDEOS}/{task}")
         assert (first.status, first.headers["retry-after"]) == (429, "3")
         assert first.json["error"]["code"] == "rate_limit_exceeded"
         assert (await h.ask("GET", f"{VIDEOS}/{task}")).status == 200
         assert (await h.ask("DELETE", f"{VIDEOS}/{task}")).status == 500
         h.simulator.put_faults({"poll": {"status": 503, "times": 2}}, api_key=KEY)
-        other = await h.submit()
+        other = await submit(h)
         polled = [(await h.ask("GET", f"{VIDEOS}/{other}")).status for _ in range(3)]
         assert polled == [503, 503, 200]
         h.simulator.finish()
@@ -192,7 +154,7 @@ async def test_the_same_key_gets_the_same_answer_and_another_body_none() -> None
 
 async def test_a_cancelled_task_stays_so_and_one_that_is_over_cannot_be() -> None:
     async with hands() as h:
-        task = await h.submit()
+        task = await submit(h)
         assert (await h.ask("DELETE", f"{VIDEOS}/{task}")).json["status"] == "cancelled"
         h.now += 1000
         told = (await h.ask("GET", f"{VIDEOS}/{task}")).json
@@ -203,7 +165,7 @@ async def test_a_cancelled_task_stays_so_and_one_that_is_over_cannot_be() -> Non
 async def test_limits_that_a_directive_sets_are_kept_in_the_wires_words() -> None:
     async with hands() as h:
         h.simulator.put_faults({"open_tasks_max": 1})
-        await h.submit()
+        await submit(h)
         full = await h.ask("POST", VIDEOS, VIDEO)
         assert (full.status, "concurrency" in full.json["error"]["message"]) == (429, True)
         h.simulator.finish()
@@ -216,7 +178,7 @@ async def test_limits_that_a_directive_sets_are_kept_in_the_wires_words() -> Non
 async def test_avatars_are_pending_ready_used_and_deleted() -> None:
     async with hands() as h:
         path = "/v1/videos/avatars"
-        avatar = await h.submit(path, AVATAR)
+        avatar = await submit(h, AVATAR, path)
         film = {
             "model": "dh-avatar",
             "duration": 9,
@@ -229,12 +191,12 @@ async def test_avatars_are_pending_ready_used_and_deleted() -> None:
         h.simulator.finish(avatar)
         (listed,) = (await h.ask("GET", path)).json["avatars"]
         assert (listed["status"], listed["created_at"][-6:]) == ("ready", "+00:00")
-        made = await h.submit(value=film, task_seconds=0)
+        made = await submit(h, film, task_seconds=0)
         assert (await h.ask("GET", f"{VIDEOS}/{made}")).json["duration"] == 10.4
         assert (await h.ask("DELETE", f"{path}/{avatar}")).json == {"id": avatar, "deleted": True}
         assert (await h.ask("GET", f"{path}/{avatar}")).status == 404
         presets = (await h.ask("GET", f"{path}/presets")).json["avatars"]
-        assert await h.submit(value={**film, "avatar": presets[0]["id"]})
+        assert await submit(h, {**film, "avatar": presets[0]["id"]})
 
 
 async def test_clips_need_a_template_and_tell_its_layers() -> None:
@@ -249,7 +211,7 @@ async def test_clips_need_a_template_and_tell_its_layers() -> None:
             False,
             ["video", "header"],
         )
-        clip = await h.submit(value={**CLIP, "language": "en"}, task_seconds=0)
+        clip = await submit(h, {**CLIP, "language": "en"}, task_seconds=0)
         told = (await h.ask("GET", f"{VIDEOS}/{clip}")).json
         assert (told["duration"], told["output_files"][0]["language"]) == (30.0, "en")
         h.simulator.put_faults({"catalog": {"status": 500}})
@@ -260,7 +222,7 @@ async def test_clips_need_a_template_and_tell_its_layers() -> None:
 async def test_songs_are_two_and_have_pictures() -> None:
     async with hands() as h:
         path = "/v1/music/generations"
-        task = await h.submit(path, {**MUSIC, "lyrics": "la la", "title": "Rain"})
+        task = await submit(h, {**MUSIC, "lyrics": "la la", "title": "Rain"}, path)
         assert (await h.ask("GET", f"{path}/{task}")).json["status"] == "processing"
         h.simulator.finish()
         one, two = (await h.ask("GET", f"{path}/{task}")).json["tracks"]
@@ -280,13 +242,13 @@ async def test_speech_comes_at_once_or_later_and_voices_are_cloned() -> None:
         spoken = await h.ask("POST", path, {**SPEECH, "response_format": "flac"})
         assert (spoken.headers["content-type"], spoken.body[:4]) == ("audio/flac", b"fLaC")
         assert (await h.ask("POST", path, {**SPEECH, "speed": 9})).status == 400
-        task = await h.submit(path, {**SPEECH, "async": True, "response_format": "wav"})
+        task = await submit(h, {**SPEECH, "async": True, "response_format": "wav"}, path)
         assert (await h.ask("GET", f"{path}/{task}")).json["status"] == "pending"
         h.simulator.finish()
         told = (await h.ask("GET", f"{path}/{task}")).json
         assert (told["characters"], (await h.fetch(told["audio_url"])).body[:4]) == (15, b"RIFF")
         clone = {"model": "clone", "name": "Me", "audio_url": "https://a.example/me.mp3"}
-        voice = await h.submit("/v1/audio/voices", clone)
+        voice = await submit(h, clone, "/v1/audio/voices")
         voices = (await h.ask("GET", "/v1/audio/voices")).json["voices"]
         assert [v["kind"] for v in voices] == ["preset"] * 3 + ["cloned"]
         assert voices[-1]["id"] == voice
@@ -336,7 +298,7 @@ async def test_no_key_another_method_and_the_introspection_over_http() -> None:
         assert (await h.ask("PUT", VIDEOS, VIDEO)).status == 405
         registered = await h.ask("POST", "/v1/assets", {"model": "m", "type": "image", "url": "u"})
         assert registered.json["id"].startswith("asset_")
-        task = await h.submit()
+        task = await submit(h)
         shown = (await call(h.simulator, "GET", "/_sim/tasks?last=1")).json["tasks"]
         assert [one["id"] for one in shown] == [task]
         assert (await call(h.simulator, "POST", f"/_sim/finish/{task}")).status == 200
