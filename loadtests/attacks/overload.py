@@ -321,7 +321,7 @@ def main() -> None:
     parser.add_argument("--new-connections", action="store_true", help="one for each request")
     options = parser.parse_args()
     placement = place(available_cores())
-    pin(os.getpid(), placement.load[0])
+    pin(os.getpid(), placement.load)
     shapes = models([(1, 0)])
     with (
         light_upstream(placement) as rig,

@@ -6,6 +6,7 @@ work could not be measured, or when every window of the gateway was void in one.
 
 from __future__ import annotations
 
+import argparse
 import os
 import shlex
 import signal
@@ -13,20 +14,73 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from loadtests.bench.bench import FULL, QUICK, Bench, rig
 from loadtests.bench.machine import allow_files, description, go_first
-from loadtests.bench.options import chosen, others, parse
 from loadtests.bench.placement import available_cores, place
-from loadtests.bench.profile import write_profiles
 from loadtests.bench.record import Measured, Record, begin, keep
-from loadtests.bench.rig import VerifyFailed
-from loadtests.bench.table import all_void, render
+from loadtests.bench.rig import Against, VerifyFailed
+from loadtests.bench.scenarios import WORKLOADS
+from loadtests.bench.table import render
 from loadtests.bench.window import VoidWindow
-from loadtests.bench.workloads import WORKLOADS
 
 FILES = 65_536
+TABLE = Path("loadtests/table.md")
+EPILOG = """\
+COMMAND is started as it is, with {upstream_url}, {upstream_host}, {upstream_port} and {port} filled
+in, and must then take POST /v1/chat/completions on URL, forwarding it to the upstream. Example:
+
+  ops/bench --only plain stream \\
+      --against "python proxy.py {port} {upstream_port}" http://127.0.0.1:18099 --name other
+"""
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Read the command line; leaves with status 2 when it is wrong.
+
+    `only` are then the pieces of work to do, in the order of the table; `others` the other servers,
+    each with its name, or where it listens for want of one.
+    """
+    parser = argparse.ArgumentParser(
+        prog="ops/bench",
+        description="Measure what a call costs, beside a bare proxy and any other server.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    stays = f"the table ({TABLE}, with --quick none); what else it holds already stays in it"
+    add("--only", nargs="+", choices=[*WORKLOADS], metavar="WORK", help="these pieces of work")
+    add("--list", action="store_true", help="name the pieces of work and leave")
+    add("--quick", action="store_true", help="short and small: whether it works, not how fast")
+    add("--windows", type=_count, help="for each figure (7)")
+    add("--seconds", type=float, help="of a window (1)")
+    add("--write", type=Path, metavar="FILE.md", help=stays)
+    add("--against", nargs=2, action="append", default=[], metavar=("COMMAND", "URL"),
+        help="another server in the same run")  # fmt: skip
+    add("--name", action="append", default=[], help="of the server of the same place in --against")
+    add("--processes", type=_count, default=2, help="of the work `processes` (2)")
+    add("--soak", type=float, default=0.0, metavar="MINUTES", help="add the work `soak`")
+    options = parser.parse_args(arguments)
+    if len(options.name) > len(options.against):
+        parser.error("there are more --name than --against")
+    if "soak" in (options.only or ()) and not options.soak:
+        parser.error("soak needs --soak MINUTES")
+    for _, url in options.against:
+        if urlsplit(url).port is None:
+            parser.error(f"{url} is no http://HOST:PORT")
+    if options.write is None and not options.quick:
+        options.write = TABLE
+    wanted = {*(options.only or WORKLOADS), "soak"} - (set() if options.soak else {"soak"})
+    options.only = [name for name in WORKLOADS if name in wanted]
+    options.others = [
+        Against(name or urlsplit(url).netloc, command, url)
+        for (command, url), name in zip_longest(options.against, options.name)
+    ]
+    return options
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -34,32 +88,24 @@ def main(arguments: Sequence[str]) -> int:
     options = parse(arguments)
     signal.signal(signal.SIGTERM, _end)
     if options.list:
-        for name, work in WORKLOADS.items():
-            print(f"{name:18} {work.__doc__}")
+        for name, (about, _) in WORKLOADS.items():
+            print(f"{name:18} {about}")
         return 0
-    placement = place(available_cores())
-    machine, files = description(), allow_files(FILES)
+    placement, machine, files = place(available_cores()), description(), allow_files(FILES)
     scale = QUICK if options.quick else FULL
-    scale = replace(
-        scale,
-        seconds=options.seconds or scale.seconds,
-        windows=options.windows or scale.windows,
-    ).within(files)
-    os.sched_setaffinity(0, placement.rig)
+    seconds, windows = options.seconds or scale.seconds, options.windows or scale.windows
+    scale = replace(scale, seconds=seconds, windows=windows).within(files)
     is_first = not options.quick and go_first([os.getpid()])
     with rig(placement) as surroundings:
         bench = Bench(
             placement=placement,
             scale=scale,
             rig=surroundings,
-            is_first=is_first,
-            others=others(options),
+            others=options.others,
             processes=options.processes,
             soak_minutes=options.soak,
+            is_first=is_first,
         )
-        if options.profile:
-            write_profiles(bench)
-            return 0
         lines = (
             *machine,
             f"a process may open {files:,} files",
@@ -68,7 +114,7 @@ def main(arguments: Sequence[str]) -> int:
         )
         record = begin(options.write, lines, is_full=not options.quick)
         command = shlex.join(["ops/bench", *arguments])
-        return _measure(bench, record, chosen(options), options.write, command)
+        return _measure(bench, record, options.only, options.write, command)
 
 
 def _measure(
@@ -79,22 +125,28 @@ def _measure(
     has_problem, text = False, ""
     for name in names:
         verified = bench.verified
-        measured = Measured(
-            date=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), command=command
-        )
+        date = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+        measured = Measured(date=date, command=command)
+        print(f"{name}: {WORKLOADS[name][0]}", file=sys.stderr, flush=True)
         try:
-            measured.section = WORKLOADS[name](bench)
+            section = measured.section = WORKLOADS[name][1](bench, name)
+            has_problem |= not others.issuperset(section.all_void())
         except (VerifyFailed, VoidWindow) as failed:
-            measured.fault = f"{type(failed).__name__}: {failed}"
+            measured.fault, has_problem = f"{type(failed).__name__}: {failed}", True
         measured.verified = bench.verified - verified
-        section = measured.section
-        has_problem |= section is None or bool(set(all_void(section)) - others)
         record.put(name, measured, list(WORKLOADS))
         text = render(record)
         if path is not None:
             keep(record, path, text)
     print(text)
     return 1 if has_problem else 0
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if count < 1:
+        raise argparse.ArgumentTypeError("must be 1 or more")
+    return count
 
 
 def _end(number: int, frame: object) -> None:

@@ -15,7 +15,6 @@ from typing import Any
 
 MODEL = re.compile(rb'"model"\s*:\s*"[^"]*?bench-(\d+)x(\d+)"')
 STREAM = re.compile(rb'"stream"\s*:\s*true')
-PREFIX = "bench-"
 
 TEXT = "A careful gateway counts what passes through it and keeps nothing that is not its own."
 INPUT_TOKENS, OUTPUT_TOKENS = 42, 40
@@ -32,7 +31,7 @@ class Answer:
 
 def model_name(events: int, pause_ms: int) -> str:
     """The model that streams so many events, so far apart."""
-    return f"{PREFIX}{events}x{pause_ms}"
+    return f"bench-{events}x{pause_ms}"
 
 
 def answer_to(path: bytes, body: bytes) -> Answer | None:
@@ -42,99 +41,84 @@ def answer_to(path: bytes, body: bytes) -> Answer | None:
         return None
     is_messages = path.endswith(b"/messages")
     if not STREAM.search(body):
-        return Answer((_plain(is_messages),), 0)
+        return _plain(is_messages)
     return _stream(is_messages, int(found[1]), int(found[2]))
 
 
 @lru_cache
-def _plain(is_messages: bool) -> bytes:
-    body = json.dumps(_message(TEXT) if is_messages else _completion(TEXT)).encode()
+def _plain(is_messages: bool) -> Answer:
+    body = json.dumps(_message([TEXT]) if is_messages else _completion(TEXT)).encode()
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-    return head % len(body) + body
+    return Answer((head % len(body) + body,), 0)
 
 
 @lru_cache
 def _stream(is_messages: bool, events: int, pause_ms: int) -> Answer:
     made = _message_events(events) if is_messages else _chat_events(events)
     frames = [b"%x\r\n%b\r\n" % (len(event), event) for event in made]
-    head = (
-        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-    )
-    frames[0] = head + frames[0]
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked"
+    frames[0] = head + b"\r\n\r\n" + frames[0]
     frames[-1] += b"0\r\n\r\n"
     return Answer(tuple(frames), pause_ms)
 
 
+CHAT = {"id": "chatcmpl-bench", "created": 1_760_000_000, "model": "bench"}
+CHUNK = {**CHAT, "object": "chat.completion.chunk"}
+CHAT_USAGE = {
+    "prompt_tokens": INPUT_TOKENS,
+    "completion_tokens": OUTPUT_TOKENS,
+    "total_tokens": INPUT_TOKENS + OUTPUT_TOKENS,
+}
+
+
 def _completion(text: str) -> dict[str, Any]:
-    choice = {
-        "index": 0,
-        "message": {"role": "assistant", "content": text},
-        "finish_reason": "stop",
-    }
-    return {**_chat("chat.completion"), "choices": [choice], "usage": _chat_usage()}
-
-
-def _chat(kind: str) -> dict[str, Any]:
-    return {
-        "id": "chatcmpl-bench",
-        "object": kind,
-        "created": 1_760_000_000,
-        "model": "bench",
-    }
-
-
-def _chat_usage() -> dict[str, int]:
-    return {
-        "prompt_tokens": INPUT_TOKENS,
-        "completion_tokens": OUTPUT_TOKENS,
-        "total_tokens": INPUT_TOKENS + OUTPUT_TOKENS,
-    }
+    said = {"role": "assistant", "content": text}
+    choices = [{"index": 0, "message": said, "finish_reason": "stop"}]
+    return {**CHAT, "object": "chat.completion", "choices": choices, "usage": CHAT_USAGE}
 
 
 def _chat_events(events: int) -> list[bytes]:
-    chunk = _chat("chat.completion.chunk")
-
     def event(delta: Mapping[str, str], finish_reason: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
-        return _data({**chunk, "choices": [choice]})
+        return _data({**CHUNK, "choices": [choice]})
 
-    made = [event({"role": "assistant", "content": ""})]
-    made += [event({"content": f"word {number} "}) for number in range(events - 3)]
-    made.append(event({}, "stop"))
-    usage = _data({**chunk, "choices": [], "usage": _chat_usage()})
-    return [*made, usage + b"data: [DONE]\n\n"]
+    first = event({"role": "assistant", "content": ""})
+    words = (event({"content": f"word {number} "}) for number in range(events - 3))
+    usage = _data({**CHUNK, "choices": [], "usage": CHAT_USAGE})
+    return [first, *words, event({}, "stop"), usage + b"data: [DONE]\n\n"]
 
 
-def _message(text: str | None) -> dict[str, Any]:
+def _message(texts: list[str]) -> dict[str, Any]:
     return {
         "id": "msg_bench",
         "type": "message",
         "role": "assistant",
         "model": "bench",
-        "content": [] if text is None else [{"type": "text", "text": text}],
-        "stop_reason": None if text is None else "end_turn",
+        "content": [{"type": "text", "text": text} for text in texts],
+        "stop_reason": "end_turn" if texts else None,
         "stop_sequence": None,
         "usage": {"input_tokens": INPUT_TOKENS, "output_tokens": OUTPUT_TOKENS},
     }
 
 
 def _message_events(events: int) -> list[bytes]:
-    start = {"index": 0, "content_block": {"type": "text", "text": ""}}
-    made = [_named("message_start", {"message": _message(None)})]
-    made.append(_named("content_block_start", start))
-    for number in range(events - 5):
+    def event(name: str, **members: Any) -> bytes:
+        return b"event: " + name.encode() + b"\n" + _data({"type": name, **members})
+
+    def word(number: int) -> bytes:
         delta = {"type": "text_delta", "text": f"word {number} "}
-        made.append(_named("content_block_delta", {"index": 0, "delta": delta}))
-    made.append(_named("content_block_stop", {"index": 0}))
+        return event("content_block_delta", index=0, delta=delta)
+
     stop = {"stop_reason": "end_turn", "stop_sequence": None}
-    last = {"delta": stop, "usage": {"output_tokens": OUTPUT_TOKENS}}
-    made.append(_named("message_delta", last))
-    return [*made, _named("message_stop", {})]
+    return [
+        event("message_start", message=_message([])),
+        event("content_block_start", index=0, content_block={"type": "text", "text": ""}),
+        *map(word, range(events - 5)),
+        event("content_block_stop", index=0),
+        event("message_delta", delta=stop, usage={"output_tokens": OUTPUT_TOKENS}),
+        event("message_stop"),
+    ]
 
 
 def _data(value: Mapping[str, Any]) -> bytes:
     return b"data: " + json.dumps(value, separators=(",", ":")).encode() + b"\n\n"
-
-
-def _named(name: str, value: Mapping[str, Any]) -> bytes:
-    return b"event: " + name.encode() + b"\n" + _data({"type": name, **value})

@@ -11,7 +11,7 @@ import platform
 import resource
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -22,35 +22,39 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 _CPUCLOCK_SCHED = 2  # the clock of a process in its number, as clock_getcpuclockid(3) makes it
 
 NICE = -10
-
-PACKAGES = (
-    "tornado",
-    "uvloop",
-    "httptools",
-    "msgspec",
-    "ujson",
-    "aiopg",
-    "psycopg2-binary",
-)
+PACKAGES = ("tornado", "uvloop", "httptools", "msgspec", "ujson", "aiopg", "psycopg2-binary")
 
 
 def cpu_seconds(pid: int) -> float:
     """User and system time of one process with all its threads, and of its ended children."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    ended = sum(int(value) for value in fields[13:15]) / _TICK
+    own, ended = (sum(map(int, fields[at : at + 2])) / _TICK for at in (11, 13))
     try:
-        own = time.clock_gettime(~pid << 3 | _CPUCLOCK_SCHED)
+        return time.clock_gettime(~pid << 3 | _CPUCLOCK_SCHED) + ended
     except OSError:
-        own = sum(int(value) for value in fields[11:13]) / _TICK
-    return own + ended
+        return own + ended
+
+
+def resident_mb(pid: int) -> float:
+    """Resident memory of one process in MB."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE / 1e6
 
 
 def tree_cpu_seconds(pid: int) -> float:
     """CPU time of a process and its living descendants."""
+    return _sum(cpu_seconds, tree(pid))
+
+
+def tree_resident_mb(pid: int) -> float:
+    """Resident memory of a process and its living descendants in MB."""
+    return _sum(resident_mb, tree(pid))
+
+
+def _sum(read: Callable[[int], float], pids: Iterable[int]) -> float:
     total = 0.0
-    for one in tree(pid):
+    for pid in pids:
         try:
-            total += cpu_seconds(one)
+            total += read(pid)
         except FileNotFoundError:  # it has ended meanwhile: its parent has its time
             continue
     return total
@@ -77,23 +81,6 @@ def stolen_seconds() -> float:
     """CPU time of all cores that other guests of this machine's host have taken; 0 if not told."""
     every_core = Path("/proc/stat").read_text().partition("\n")[0].split()
     return int(every_core[8]) / _TICK if len(every_core) > 8 else 0.0
-
-
-def resident_mb(pid: int) -> float:
-    """Resident memory of one process in MB."""
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * _PAGE / 1e6
-
-
-def tree_resident_mb(pid: int) -> float:
-    """Resident memory of a process and its living descendants in MB."""
-    total = 0.0
-    for one in tree(pid):
-        try:
-            total += resident_mb(one)
-        except FileNotFoundError:  # it has ended meanwhile
-            continue
-    return total
 
 
 def pin(pid: int, cores: Iterable[int]) -> None:
@@ -136,28 +123,12 @@ def go_first(pids: Iterable[int]) -> bool:
 
 def description() -> list[str]:
     """The machine and the versions, one line each."""
-    server = _postgres_version()
+    server = subprocess.check_output([find(os.environ).path("postgres"), "--version"], text=True)
     packages = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
-    cores = len(os.sched_getaffinity(0))
+    info = Path("/proc/cpuinfo").read_text().partition("model name")[2].partition("\n")[0]
+    cpu, cores = info.partition(":")[2].strip() or platform.machine(), os.sched_getaffinity(0)
+    python = f"{platform.python_implementation()} {platform.python_version()}"
     return [
-        f"{_cpu_model()}, {cores} cores, {platform.system()} {platform.release()}",
-        f"{platform.python_implementation()} {platform.python_version()}, {server}; {packages}",
+        f"{cpu}, {len(cores)} cores, {platform.system()} {platform.release()}",
+        f"{python}, {server.strip()}; {packages}",
     ]
-
-
-def _postgres_version() -> str:
-    done = subprocess.run(
-        [find(os.environ).path("postgres"), "--version"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.strip()
-
-
-def _cpu_model() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() == "model name":
-            return value.strip()
-    return platform.machine()

@@ -12,17 +12,17 @@ Cores = frozenset[int]
 
 @dataclass(frozen=True)
 class Placement:
-    """Cores of the server under test, of PostgreSQL, of the upstream, and of each load process."""
+    """Cores of the server under test, of PostgreSQL, of the upstream, and of the load."""
 
     server: Cores
     database: Cores
     upstream: Cores
-    load: tuple[Cores, ...]
+    load: Cores
 
     @property
     def rig(self) -> Cores:
         """Every core that something other than the server under test may use."""
-        return self.database | self.upstream | frozenset().union(*self.load)
+        return self.database | self.upstream | self.load
 
     @property
     def is_disjoint(self) -> bool:
@@ -31,10 +31,9 @@ class Placement:
 
     def describe(self) -> str:
         """One sentence for the table."""
-        load = ", ".join(_named(cores) for cores in self.load)
         text = (
             f"server under test on {_named(self.server)}, PostgreSQL on {_named(self.database)}, "
-            f"upstream on {_named(self.upstream)}, load on {load}"
+            f"upstream on {_named(self.upstream)}, load on {_named(self.load)}"
         )
         if not self.is_disjoint:
             return text + "; they compete, so rates and latencies are not to be compared"
@@ -43,26 +42,20 @@ class Placement:
         return text
 
 
-def place(available: Sequence[int], *, server: int = 1, load_max: int = 4) -> Placement:
+def place(available: Sequence[int], *, server: int = 1) -> Placement:
     """Share out cores; `server` is how many the server under test wants.
 
     Where there are too few, PostgreSQL, upstream and load share what is left, or everything.
     """
     everything = sorted(available)
-    if len(everything) <= server:
-        own = frozenset(everything)
-        rest = everything
-    else:
-        own = frozenset(everything[:server])
-        rest = everything[server:]
-    if len(rest) >= 3:
-        load = tuple(frozenset({core}) for core in rest[2 : 2 + load_max])
-        return Placement(own, frozenset(rest[:1]), frozenset(rest[1:2]), load)
-    if len(rest) == 2 and own.isdisjoint(rest):
-        shared, last = frozenset(rest[:1]), frozenset(rest[1:])
-        return Placement(own, shared, shared, (last,))
-    shared = frozenset(rest)
-    return Placement(own, shared, shared, (shared,))
+    own, rest = frozenset(everything[:server]), everything[server:] or everything
+    database, upstream, load = (frozenset({core}) for core in (rest * 3)[:3])
+    if len(rest) < 3:  # of two that are left the load has one
+        database = upstream = frozenset(rest[:-1] or rest)
+        load = frozenset(rest[-1:])
+    if len(rest) < 3 and own & {*rest}:
+        database = upstream = load = frozenset(rest)
+    return Placement(own, database, upstream, load)
 
 
 @cache
@@ -72,5 +65,4 @@ def available_cores() -> tuple[int, ...]:
 
 
 def _named(cores: Cores) -> str:
-    numbers = ", ".join(map(str, sorted(cores)))
-    return f"core {numbers}" if len(cores) == 1 else f"cores {numbers}"
+    return f"core{'s' * (len(cores) > 1)} {', '.join(map(str, sorted(cores)))}"

@@ -13,10 +13,7 @@ from loadtests.bench.figures import Section
 
 @dataclass
 class Measured:
-    """A piece of work of one run, and when and how it was measured.
-
-    `fault` says why there are no figures; then `section` is None.
-    """
+    """A piece of work of one run, when and how it was measured; without figures, why (`fault`)."""
 
     date: str
     command: str
@@ -33,20 +30,10 @@ class Record:
     is_full: bool
     work: dict[str, Measured] = field(default_factory=dict)
 
-    @property
-    def sections(self) -> list[Section]:
-        """What has figures."""
-        return [one.section for one in self.work.values() if one.section is not None]
-
     def put(self, name: str, measured: Measured, order: Sequence[str]) -> None:
         """Replace a piece of work, in the order of the table."""
         work = {**self.work, name: measured}
         self.work = {one: work[one] for one in order if one in work}
-
-
-def kept_beside(table: Path) -> Path:
-    """Where the figures of a table are."""
-    return table.with_suffix(".json")
 
 
 def begin(table: Path | None, surroundings: Sequence[str], *, is_full: bool) -> Record:
@@ -55,12 +42,12 @@ def begin(table: Path | None, surroundings: Sequence[str], *, is_full: bool) -> 
     A new one when there is none or it is of another machine, of other versions or of a quick run:
     such figures do not stand side by side.
     """
-    new = Record(tuple(surroundings), is_full)
-    path = None if table is None else kept_beside(table)
+    new = Record(list(surroundings), is_full)
+    path = None if table is None else table.with_suffix(".json")
     if path is None or not path.exists():
         return new
     kept = msgspec.json.decode(path.read_bytes(), type=Record)
-    is_same = list(kept.surroundings) == list(surroundings) and kept.is_full == is_full
+    is_same = (list(kept.surroundings), kept.is_full) == (new.surroundings, is_full)
     return kept if is_same else new
 
 
@@ -69,4 +56,4 @@ def keep(record: Record, table: Path, text: str) -> None:
     table.parent.mkdir(parents=True, exist_ok=True)
     table.write_text(text, encoding="utf-8")
     data = msgspec.json.format(msgspec.json.encode(record), indent=1)
-    kept_beside(table).write_bytes(data + b"\n")
+    table.with_suffix(".json").write_bytes(data + b"\n")

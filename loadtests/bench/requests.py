@@ -1,4 +1,4 @@
-"""The requests of a benchmark: bodies for the models that the light upstream knows."""
+"""What is asked: models that the light upstream knows, bodies, and the bytes of a request."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import random
 from collections.abc import Sequence
 
 from loadtests.bench.canned import model_name
-from loadtests.bench.client import http_request
 from loadtests.bench.rig import Model
 
 PATH = "/v1/chat/completions"
@@ -23,12 +22,9 @@ QUESTION = (
 
 def models(shapes: Sequence[tuple[int, int]]) -> list[Model]:
     """A native model for each number of events and pause, and one that has to be translated."""
-    made = []
-    for events, pause_ms in shapes:
-        name = model_name(events, pause_ms)
-        made.append(Model(name, [NATIVE]))
-        made.append(Model(f"{MESSAGES}-{name}", [MESSAGES], name))
-    return made
+    names = [model_name(*shape) for shape in shapes]
+    native = [Model(name, [NATIVE]) for name in names]
+    return native + [Model(f"{MESSAGES}-{name}", [MESSAGES], name) for name in names]
 
 
 def chat_body(
@@ -39,21 +35,22 @@ def chat_body(
     if image_bytes:
         picture = base64.b64encode(random.Random(7).randbytes(image_bytes)).decode()
         url = {"url": f"data:image/png;base64,{picture}"}
-        asked = [
-            {"type": "text", "text": QUESTION},
-            {"type": "image_url", "image_url": url},
-        ]
-    body: dict[str, object] = {"model": model}
-    if is_stream:
-        body["stream"] = True
-    body["messages"] = [
-        {"role": "system", "content": SYSTEM},
-        {"role": "user", "content": asked},
-    ]
-    body |= {"temperature": 0.7, "max_tokens": max_tokens}
+        asked = [{"type": "text", "text": QUESTION}, {"type": "image_url", "image_url": url}]
+    roles = {"system": SYSTEM, "user": asked}
+    body = {
+        "model": model,
+        **({"stream": True} if is_stream else {}),
+        "messages": [{"role": role, "content": content} for role, content in roles.items()],
+        "temperature": 0.7,
+        "max_tokens": max_tokens,
+    }
     return json.dumps(body, separators=(",", ":")).encode()
 
 
 def requests(host: str, keys: Sequence[str], body: bytes) -> tuple[bytes, ...]:
-    """The same call by each of the keys."""
-    return tuple(http_request(PATH, host, body, {"Authorization": f"Bearer {key}"}) for key in keys)
+    """The bytes of the same call by each of the keys."""
+    head = f"POST {PATH} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
+    return tuple(
+        f"{head}Authorization: Bearer {key}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+        for key in keys
+    )

@@ -20,21 +20,17 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from loadtests.bench.accounts import make_keys
 from loadtests.bench.machine import children, pin, tree
-from loadtests.bench.placement import Placement, available_cores, place
+from loadtests.bench.placement import Cores, Placement, available_cores, place
 
+GATEWAY, REFERENCE, RIG = "gateway", "bare proxy", "rig alone"
 READY_SECONDS = 60.0
 STOP_SECONDS = 60
-SIMULATOR = "loadtests.simulator"
-LIGHT_UPSTREAM = "loadtests.bench.upstream"
-REFERENCE = "bare proxy"
-RIG = "rig alone"
 MAX_CONCURRENCY = 20_000
 
 
@@ -62,9 +58,17 @@ class Target:
     is_rig: bool = False  # it surrounds the servers, and is asked to know what it costs itself
 
     @property
-    def key(self) -> str:
-        """One of the keys."""
-        return self.keys[0]
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://{self.host}:{self.port}"
+
+
+@dataclass(frozen=True)
+class Rig:
+    """What surrounds the server under test: the upstream, and this process, which is the load."""
+
+    upstream: Target
+    cores: int  # that it has, beside the server's
 
 
 @dataclass(frozen=True)
@@ -76,87 +80,69 @@ class Against:
     url: str
 
 
-@cache
-def cores() -> tuple[set[int], set[int]]:
-    """The core of the server under test, and those of everything else."""
-    placement = place(available_cores())
-    return set(placement.server), set(placement.rig)
-
-
-def start(arguments: Sequence[str], cores: set[int]) -> tuple[subprocess.Popen[str], str]:
-    """Start a Python module on these cores; return it with its ready line."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", *arguments],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    pin(process.pid, cores)
-    assert process.stderr is not None
-    deadline = time.monotonic() + READY_SECONDS
-    for line in process.stderr:
-        if line.startswith("ready "):
-            # A pipe that nobody reads would stop the process once it is full.
-            threading.Thread(target=_pass_on, args=(process.stderr,), daemon=True).start()
-            return process, line.strip()
-        sys.stderr.write(line)
-        if time.monotonic() > deadline:
-            break
-    process.kill()
-    raise SystemExit(f"{' '.join(arguments)} did not become ready")
-
-
-def stop(process: subprocess.Popen[str]) -> None:
-    """End a process and wait for it."""
-    process.send_signal(signal.SIGTERM)
-    process.wait(timeout=STOP_SECONDS)
-
-
-def _pass_on(lines: IO[str]) -> None:
-    with lines:
-        for line in lines:
-            sys.stderr.write(line)
+class VerifyFailed(Exception):
+    """`gw ledger verify` found something."""
 
 
 @contextmanager
-def upstream(options: Sequence[str] = ()) -> Iterator[str]:
-    """The simulator; yields its address."""
-    with _upstream(SIMULATOR, options, cores()[1]) as (_, url):
-        yield url
+def started(arguments: Sequence[str], cores: Cores) -> Iterator[tuple[int, Mapping[str, str]]]:
+    """A Python module on these cores, to its end; yields its pid and the words it is ready with."""
+    command = [sys.executable, "-m", *arguments]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    pin(process.pid, cores)
+    lines = process.stderr
+    assert lines is not None
+    deadline = time.monotonic() + READY_SECONDS
+    for line in lines:
+        if line.startswith("ready ") or time.monotonic() > deadline:
+            break
+        sys.stderr.write(line)
+    else:
+        line = ""
+    if not line.startswith("ready "):
+        process.kill()
+        raise SystemExit(f"{' '.join(arguments)} did not become ready")
+    # A pipe that nobody reads would stop the process once it is full.
+    reader = threading.Thread(target=sys.stderr.writelines, args=(lines,), daemon=True)
+    reader.start()
+    try:
+        yield process.pid, dict(word.split("=", 1) for word in line.split() if "=" in word)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=STOP_SECONDS)
+        reader.join()
+        lines.close()
+
+
+@contextmanager
+def simulator() -> Iterator[str]:
+    """The upstream that is about being right; yields its address."""
+    cores = place(available_cores()).rig
+    with started(["loadtests.simulator", "--port", "0"], cores) as (_, words):
+        yield words["listen"]
 
 
 @contextmanager
 def light_upstream(placement: Placement) -> Iterator[Target]:
     """The upstream of canned bytes, as a target: asked without a server between."""
-    with _upstream(LIGHT_UPSTREAM, (), set(placement.upstream)) as (process, url):
-        host, port = _host_and_port(url)
-        yield Target(RIG, host, port, process.pid, ["bench"], is_rig=True)
-
-
-@contextmanager
-def _upstream(
-    module: str, options: Sequence[str], own: set[int]
-) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    process, ready = start([module, "--port", "0", *options], own)
-    try:
-        yield process, _word(ready, "listen")
-    finally:
-        stop(process)
+    with started(["loadtests.bench.upstream"], placement.upstream) as (pid, words):
+        yield Target(RIG, *_host_and_port(words["listen"]), pid, ["bench"], is_rig=True)
 
 
 @contextmanager
 def gateway(
     upstream_url: str,
     *,
-    channels: Sequence[str] | Mapping[str, str] = ("simulator",),
+    channels: Mapping[str, str],
     models: Sequence[Model] = (),
     accounts: int = 1,
     processes: int = 1,
     placement: Placement | None = None,
-    name: str = "gateway",
+    name: str = GATEWAY,
 ) -> Iterator[Target]:
     """A gateway with keys that will not run dry, one an account; verified when it has stopped.
 
-    `channels` may say which protocol each speaks. Raises VerifyFailed.
+    `channels` says which protocol each speaks. Raises VerifyFailed.
     """
     where = placement or place(available_cores())
     with tempfile.TemporaryDirectory(prefix="gw-bench-") as text:
@@ -168,28 +154,21 @@ def gateway(
         arguments = ["gw", "serve", "--config", str(config)]
         if processes > 1:
             arguments += ["--processes", str(processes)]
-        process, ready = start(arguments, set(where.server))
-        try:
-            database = _postmaster(folder)
-            for pid in tree(database):
-                pin(pid, where.database)
+        with started(arguments, where.server) as (pid, words):
+            (pid_file,) = (folder / "var").rglob("postmaster.pid")
+            database = int(pid_file.read_text().split("\n", 1)[0])
+            for one in tree(database):
+                pin(one, where.database)
             keys = asyncio.run(make_keys(config, accounts))
-            host, port = _host_and_port(_word(ready, "listen"))
-            admin_url = _word(ready, "admin")
-            workers = children(process.pid) if processes > 1 else ()
-            yield Target(name, host, port, process.pid, keys, database, admin_url, workers)
-        finally:
-            stop(process)
+            workers = children(pid) if processes > 1 else ()
+            at = _host_and_port(words["listen"])
+            yield Target(name, *at, pid, keys, database, words["admin"], workers)
         verify(config)
 
 
 def _settings(
-    folder: Path,
-    upstream_url: str,
-    channels: Sequence[str] | Mapping[str, str],
-    models: Sequence[Model],
+    folder: Path, upstream_url: str, channels: Mapping[str, str], models: Sequence[Model]
 ) -> dict[str, Any]:
-    spoken = channels if isinstance(channels, Mapping) else dict.fromkeys(channels, "chat")
     return {
         "listen": "127.0.0.1:0",
         "admin_listen": "127.0.0.1:0",
@@ -203,7 +182,7 @@ def _settings(
                 "max_concurrency": MAX_CONCURRENCY,
                 "health": {"failures": 100},
             }
-            for name, protocol in spoken.items()
+            for name, protocol in channels.items()
         ],
         "models": [
             {
@@ -214,20 +193,19 @@ def _settings(
                 "max_output_tokens": 1000,
                 "price": {"input": "1", "output": "10", "cached_input": "0.1"},
             }
-            for model in models or [Model("sim-model", list(spoken))]
+            for model in models or [Model("sim-model", list(channels))]
         ],
     }
 
 
 @contextmanager
-def other_server(against: Against, upstream_url: str, placement: Placement) -> Iterator[Target]:
+def other_server(against: Against, upstream: Target, placement: Placement) -> Iterator[Target]:
     """Any server that takes chat-completions; its command is told where the upstream is."""
-    up_host, up_port = _host_and_port(upstream_url)
     host, port = _host_and_port(against.url)
     command = against.command.format(
-        upstream_url=upstream_url,
-        upstream_host=up_host,
-        upstream_port=up_port,
+        upstream_url=upstream.url,
+        upstream_host=upstream.host,
+        upstream_port=upstream.port,
         port=port,
     )
     process = subprocess.Popen(shlex.split(command))
@@ -248,13 +226,18 @@ def reference() -> Against:
     """The project's own bare proxy."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = f"{shlex.quote(sys.executable)} -m loadtests.bench.reference {port}"
-    return Against(
-        REFERENCE,
-        command + " {upstream_host} {upstream_port}",
-        f"http://127.0.0.1:{port}",
-    )
+        url = f"http://127.0.0.1:{probe.getsockname()[1]}"
+    command = f"{shlex.quote(sys.executable)} -m loadtests.bench.reference "
+    return Against(REFERENCE, command + "{port} {upstream_host} {upstream_port}", url)
+
+
+def verify(config: Path | str) -> None:
+    """Print what `gw ledger verify` says. Raises VerifyFailed."""
+    command = [sys.executable, "-m", "gw", "ledger", "verify", "--config", str(config), "--json"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=False, text=True)
+    if done.returncode:
+        raise VerifyFailed(done.stdout)
+    print(f"gw ledger verify: {json.loads(done.stdout)['counts']}")
 
 
 def _is_listening(host: str, port: int) -> bool:
@@ -262,41 +245,8 @@ def _is_listening(host: str, port: int) -> bool:
         return probe.connect_ex((host, port)) == 0
 
 
-class VerifyFailed(Exception):
-    """`gw ledger verify` found something."""
-
-
-def verify(config: Path | str) -> None:
-    """Print what `gw ledger verify` says. Raises VerifyFailed."""
-    try:
-        report = _gw(config, "ledger", "verify")
-    except subprocess.CalledProcessError as error:
-        raise VerifyFailed(error.stdout) from error
-    print(f"gw ledger verify: {report['counts']}")
-
-
-def _gw(config: Path | str, *arguments: str) -> dict[str, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "gw", *arguments, "--config", str(config), "--json"],
-        stdout=subprocess.PIPE,
-        check=True,
-        text=True,
-    )
-    answer: dict[str, str] = json.loads(done.stdout)
-    return answer
-
-
-def _word(ready: str, name: str) -> str:
-    return ready.partition(f"{name}=")[2].split()[0]
-
-
 def _host_and_port(url: str) -> tuple[str, int]:
     parts = urlsplit(url)
     assert parts.hostname is not None, url
     assert parts.port is not None, url
     return parts.hostname, parts.port
-
-
-def _postmaster(folder: Path) -> int:
-    (pid_file,) = (folder / "var").rglob("postmaster.pid")
-    return int(pid_file.read_text().split("\n", 1)[0])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterable, Sequence
+from statistics import median
 
-from loadtests.bench.figures import Figure, Row, Section, ratio
+from loadtests.bench.figures import Row, Section, ratio
 from loadtests.bench.record import Measured, Record
 from loadtests.bench.rig import REFERENCE, RIG
-from loadtests.bench.targets import BARE_PLAIN_MS, TARGETS, slowness, written
+from loadtests.bench.targets import BARE_PLAIN_MS, TARGETS, Sections, slowness
 
 NOTHING = "–"
 # Above this share of its cores the rig is what is measured.
@@ -16,41 +16,38 @@ RIG_BUSY_MAX = 0.9
 SERVED_MIN = 0.95
 
 # column: heading, factor, decimals
-COLUMNS: Mapping[str, tuple[str, float, int]] = MappingProxyType(
-    {
-        "rate": ("calls/s", 1, 0),
-        "cpu_ms": ("CPU ms/call", 1, 3),
-        "per_core": ("calls/s by CPU", 1, 0),
-        "busiest": ("busiest process's share %", 100, 0),
-        "pg_ms": ("PostgreSQL ms/call", 1, 3),
-        "p50_ms": ("p50 ms", 1, 2),
-        "p99_ms": ("p99 ms", 1, 2),
-        "hold_ms": ("hold ms", 1, 2),
-        "batch_ms": ("transaction ms", 1, 2),
-        "batch_messages": ("messages in one", 1, 1),
-        "openings": ("openings/s", 1, 0),
-        "event_us": ("CPU µs/event", 1, 1),
-        "served": ("served %", 100, 0),
-        "first_p50_ms": ("first byte p50 ms", 1, 1),
-        "first_p99_ms": ("first byte p99 ms", 1, 1),
-        "gap_p99_ms": ("gap p99 ms", 1, 1),
-        "kb_stream": ("KB/stream", 1, 0),
-        "lag_ms": ("loop blocked ≤ ms", 1, 1),
-        "server_busy": ("server's core %", 100, 0),
-        "rig_busy": ("rig's cores %", 100, 0),
-        "idle_mb": ("idle MB", 1, 1),
-        "peak_mb": ("peak MB", 1, 1),
-        "after_mb": ("after MB", 1, 1),
-        "above_idle": ("above idle %", 100, 0),
-        "recovered_s": ("seconds waited", 1, 0),
-        "minutes": ("minutes", 1, 1),
-        "first_mb": ("first MB", 1, 1),
-        "last_mb": ("last MB", 1, 1),
-        "mb_per_hour": ("MB/hour", 1, 1),
-    }
-)
+COLUMNS: dict[str, tuple[str, float, int]] = {
+    "rate": ("calls/s", 1, 0),
+    "cpu_ms": ("CPU ms/call", 1, 3),
+    "per_core": ("calls/s by CPU", 1, 0),
+    "busiest": ("busiest process's share %", 100, 0),
+    "pg_ms": ("PostgreSQL ms/call", 1, 3),
+    "p50_ms": ("p50 ms", 1, 2),
+    "p99_ms": ("p99 ms", 1, 2),
+    "hold_ms": ("hold ms", 1, 2),
+    "batch_ms": ("transaction ms", 1, 2),
+    "batch_messages": ("messages in one", 1, 1),
+    "openings": ("openings/s", 1, 0),
+    "event_us": ("CPU µs/event", 1, 1),
+    "served": ("served %", 100, 0),
+    "first_p50_ms": ("first byte p50 ms", 1, 1),
+    "first_p99_ms": ("first byte p99 ms", 1, 1),
+    "gap_p99_ms": ("gap p99 ms", 1, 1),
+    "kb_stream": ("KB/stream", 1, 0),
+    "lag_ms": ("loop blocked ≤ ms", 1, 1),
+    "server_busy": ("server's core %", 100, 0),
+    "rig_busy": ("rig's cores %", 100, 0),
+    "idle_mb": ("idle MB", 1, 1),
+    "peak_mb": ("peak MB", 1, 1),
+    "after_mb": ("after MB", 1, 1),
+    "above_idle": ("above idle %", 100, 0),
+    "recovered_s": ("seconds waited", 1, 0),
+    "minutes": ("minutes", 1, 1),
+    "first_mb": ("first MB", 1, 1),
+    "last_mb": ("last MB", 1, 1),
+    "mb_per_hour": ("MB/hour", 1, 1),
+}
 RATIO = "ratio"
-RATIO_OF = ("event_us", "cpu_ms")  # the first of them that the section has
 EXPLANATIONS = f"""\
 Figures are medians of the windows that count, with the lowest and the highest in brackets. CPU is
 the operating system's count for the whole process tree, PostgreSQL apart.
@@ -63,54 +60,47 @@ machine's own speed drifts by more than what is to be seen; it is not the quotie
 `{RIG}` is the load generator straight at the upstream: what of a latency is not the server's.
 Its CPU column is the upstream's. Where the rig's cores are busy above {RIG_BUSY_MAX:.0%}, the rig
 is what limits the calls a second; CPU still says what a call costs.
+
+What each piece of work does, and how its columns are counted, is said in `loadtests/README.md`.
 """
 
 
 def render(record: Record) -> str:
     """The whole file."""
-    lines = ["# What a call costs", ""]
-    if not record.is_full:
-        lines += [
-            "A quick run: it shows that the benchmark works; its figures say nothing.",
-            "",
-        ]
+    quick = "A quick run: it shows that the benchmark works; its figures say nothing."
+    lines = ["# What a call costs", "", *(() if record.is_full else (quick, ""))]
     verified = sum(one.verified for one in record.work.values())
     lines += [f"- {line}" for line in record.surroundings]
     lines += [f"- `gw ledger verify` found nothing after {verified} gateways"]
+    sections: dict[str, Section] = {}
     for name, measured in record.work.items():
         if measured.section is None:
             lines.append(f"- **{name}: {measured.fault}**")
         else:
-            voids = all_void(measured.section)
+            sections[name] = measured.section
+            voids = measured.section.all_void()
             lines += [f"- **{name}: every window of {row} is void**" for row in voids]
     if record.is_full:
-        lines += ["", "## Beside the targets", "", *_targets(record.sections)]
+        lines += ["", "## Beside the targets", "", *_targets(sections)]
     lines += ["", "## Every piece of work", "", EXPLANATIONS]
-    for measured in record.work.values():
-        if measured.section is not None:
-            lines += [*_section(measured, measured.section), ""]
+    for name, section in sections.items():
+        lines += [*_section(record.work[name], section), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def all_void(section: Section | None) -> list[str]:
-    """The servers of which nothing is known because of every window something failed."""
-    return [row.name for row in section.rows if row.voids and not row.valid] if section else []
-
-
-def _targets(sections: Sequence[Section]) -> Iterable[str]:
-    by_name = {section.name: section for section in sections}
-    slower = slowness(by_name)
+def _targets(sections: Sections) -> Iterable[str]:
+    slower = slowness(sections)
     rows = []
     for target in TARGETS:
-        judged = target.judge(by_name)
-        bound = ("≥ " if target.least else "≤ ") + written(target, target.bound)
+        written = target.text.format
+        judged = target.judge(sections)
+        bound = ("≥ " if target.least else "≤ ") + written(target.bound)
         if judged is None:
             rows.append([target.work, bound, NOTHING, "", "not measured"])
             continue
         value, is_met = judged
-        scaled = written(target, value / slower) if slower and target.is_cpu_time else ""
-        met = "yes" if is_met else "**no**"
-        rows.append([target.work, bound, written(target, value), scaled, met])
+        scaled = written(value / slower) if slower and target.is_cpu_time else ""
+        rows.append([target.work, bound, written(value), scaled, "yes" if is_met else "**no**"])
     yield from _grid(["Work", "Target", "Measured", "At the targets' speed", "Met"], rows)
     if slower:
         yield ""
@@ -123,36 +113,33 @@ def _targets(sections: Sequence[Section]) -> Iterable[str]:
 
 
 def _section(measured: Measured, section: Section) -> Iterable[str]:
-    has_reference = section.row(REFERENCE) is not None
-    columns = [name for name in section.columns if name != RATIO or has_reference]
+    base = section.row(REFERENCE)
+    columns = [name for name in section.columns if name != RATIO or base is not None]
     headings = [f"× {REFERENCE}" if name == RATIO else COLUMNS[name][0] for name in columns]
-    rows = [[row.name, *(_cell(section, row, name) for name in columns)] for row in section.rows]
-    yield f"### {section.title}"
-    yield ""
     windows = max(len(row.windows) for row in section.rows)
-    yield f"{measured.date}, `{measured.command}`; windows: {windows}{_stolen(section)}"
-    yield ""
+    shares = [one["stolen"] for row in section.rows for one in row.valid if "stolen" in one]
+    others = f"; other guests of the host took up to {max(shares, default=0):.1%} of the cores"
+    about = f"{measured.date}, `{measured.command}`; windows: {windows}{others if shares else ''}"
+    yield from (f"### {section.title}", "", about, "")
+    # The cost of an event where there is one, else of a call, is what is compared.
+    compared = "event_us" if "event_us" in section.columns else "cpu_ms"
+    rows = []
+    for row in section.rows:
+        multiple = ratio(row, base, compared)
+        times = NOTHING if multiple is None else f"{multiple:.2f}"
+        rows.append([row.name, *(times if one == RATIO else _cell(row, one) for one in columns)])
     yield from _grid(["", *headings], rows)
     notes = [*section.notes, *_remarks(section)]
-    if notes:
-        yield ""
-    yield from (f"- {note}" for note in notes)
-
-
-def _stolen(section: Section) -> str:
-    """What other guests of the host took of the cores in a window, where that is known."""
-    shares = [one["stolen"] for row in section.rows for one in row.valid if "stolen" in one]
-    return f"; other guests of the host took up to {max(shares):.1%} of the cores" if shares else ""
+    yield from ("", *(f"- {note}" for note in notes)) if notes else ()
 
 
 def _remarks(section: Section) -> Iterable[str]:
     """What a reader has to know before comparing: void windows, and a rig at its limit."""
     for row in section.rows:
         reasons = "; ".join(sorted(set(row.voids)))
-        if row.voids and not row.valid:
-            yield f"{row.name}: every window is void ({reasons})"
-        elif row.voids:
-            yield f"{row.name}: {len(row.voids)} windows are void ({reasons})"
+        if row.voids:
+            voids = f"{len(row.voids)} windows are" if row.valid else "every window is"
+            yield f"{row.name}: {voids} void ({reasons})"
     late = [row.name for row in section.rows if (row.get("served") or 1) < SERVED_MIN]
     if late:
         yield (
@@ -164,24 +151,14 @@ def _remarks(section: Section) -> Iterable[str]:
         yield f"The rig is at its limit in: {', '.join(limited)}."
 
 
-def _cell(section: Section, row: Row, column: str) -> str:
-    if column == RATIO:
-        base = section.row(REFERENCE)
-        for name in RATIO_OF:
-            if name in section.columns:
-                value = ratio(row, base, name)
-                return NOTHING if value is None else f"{value:.2f}"
-    figure = row.figure(column)
-    return NOTHING if figure is None else _written(figure, column)
-
-
-def _written(figure: Figure, column: str) -> str:
+def _cell(row: Row, column: str) -> str:
+    values = row.values(column)
+    if not values:
+        return NOTHING
     _, factor, decimals = COLUMNS[column]
-
-    def number(value: float) -> str:
-        return f"{value * factor:,.{decimals}f}"
-
-    middle, low, high = number(figure.median), number(figure.low), number(figure.high)
+    middle, low, high = (
+        f"{value * factor:,.{decimals}f}" for value in (median(values), min(values), max(values))
+    )
     return middle if low == high else f"{middle} ({low}–{high})"
 
 

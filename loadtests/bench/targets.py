@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from loadtests.bench.bench import GATEWAY
 from loadtests.bench.figures import Row, Section, added, ratio
-from loadtests.bench.rig import REFERENCE, RIG
+from loadtests.bench.rig import GATEWAY, REFERENCE, RIG
 
 # CPU of the bare proxy's plain call on the machine for which targets in milliseconds were set.
 BARE_PLAIN_MS = 0.070
@@ -31,8 +29,7 @@ class Target:
 
     def judge(self, sections: Sections) -> tuple[float, bool] | None:
         """The figure and whether it is met; None when it was not measured."""
-        section = sections.get(self.section)
-        value = None if section is None else self.measured(section)
+        value = self.measured(sections[self.section]) if self.section in sections else None
         if value is None:
             return None
         return value, value >= self.bound if self.least else value <= self.bound
@@ -40,10 +37,14 @@ class Target:
 
 def slowness(sections: Sections) -> float | None:
     """How many times as long a plain call takes the bare proxy as where the targets were set."""
-    plain = sections.get("plain")
-    base = plain.row(REFERENCE) if plain is not None else None
-    value = base.get("cpu_ms") if base is not None else None
+    base = sections["plain"].row(REFERENCE) if "plain" in sections else None
+    value = None if base is None else base.get("cpu_ms")
     return None if value is None else value / BARE_PLAIN_MS
+
+
+def own(column: str) -> Measured:
+    """A figure of the gateway."""
+    return lambda section: row.get(column) if (row := section.row(GATEWAY)) else None
 
 
 def to_reference(column: str) -> Measured:
@@ -51,27 +52,17 @@ def to_reference(column: str) -> Measured:
     return lambda section: ratio(section.row(GATEWAY), section.row(REFERENCE), column)
 
 
-def own(column: str, row: str = GATEWAY) -> Measured:
-    """A figure of the gateway."""
-
-    def measured(section: Section) -> float | None:
-        found = section.row(row)
-        return None if found is None else found.get(column)
-
-    return measured
-
-
 def above_rig(column: str) -> Measured:
     """By how much a figure of the gateway exceeds that of the rig alone."""
     return lambda section: added(section.row(GATEWAY), section.row(RIG), column)
 
 
-def between(above: int, below: int, column: str) -> Measured:
-    """The figure of one row as a multiple of another's, by their places."""
+def second_to_first(column: str) -> Measured:
+    """The figure of the second row as a multiple of the first one's."""
 
     def measured(section: Section) -> float | None:
-        rows = section.rows
-        return ratio(_at(rows, above), _at(rows, below), column)
+        first, second = [*section.rows[:2], None, None][:2]
+        return ratio(second, first, column)
 
     return measured
 
@@ -85,23 +76,16 @@ def furthest(column: str) -> Measured:
     def measured(section: Section) -> float | None:
         first = section.rows[0]
         rows = [row for row in section.rows if len(row.windows) == len(first.windows)]
-        values = [ratio(row, first, column) for row in rows]
-        known = [value for value in values if value is not None]
-        if len(known) < len(values) or not known or not min(known):
-            return None
-        return max(known) / min(known) - 1
+        known = [value for row in rows if (value := ratio(row, first, column))]
+        return max(known) / min(known) - 1 if len(known) == len(rows) else None
 
     return measured
 
 
-def failed(section: Section) -> float | None:
+def dropped(section: Section) -> float | None:
     """Windows of the gateway in which a stream was dropped."""
-    row = section.row(GATEWAY)
+    row: Row | None = section.row(GATEWAY)
     return None if row is None else float(len(row.voids))
-
-
-def _at(rows: list[Row], place: int) -> Row | None:
-    return rows[place] if place < len(rows) else None
 
 
 TIMES, MS, SHARE = "{:.2f} ×", "{:.3f} ms", "{:.0%}"
@@ -111,28 +95,22 @@ TARGETS: tuple[Target, ...] = (
     Target("plain", "plain call, CPU beside the bare proxy", 2, TIMES, to_reference("cpu_ms")),
     Target("plain", "plain call, PostgreSQL", 0.04, MS, own("pg_ms"), is_cpu_time=True),
     Target("stream", "40 events back to back, CPU", 2, TIMES, to_reference("cpu_ms")),
-    *(
-        Target(name, f"{work}, CPU of an event", 1.5, TIMES, to_reference("event_us"))
-        for name, work in STREAMS
-    ),
-    *(
-        Target(name, f"{work}, events served in time", 0.95, SHARE, own("served"), least=True)
-        for name, work in STREAMS
-    ),
+    *(Target(name, f"{work}, CPU of an event", 1.5, TIMES, to_reference("event_us"))
+      for name, work in STREAMS),
+    *(Target(name, f"{work}, events served in time", 0.95, SHARE, own("served"), least=True)
+      for name, work in STREAMS),
     Target("paced500", "500 streams, first byte p99 added", 5, "{:.1f} ms",
            above_rig("first_p99_ms")),
     Target("paced500", "500 streams, gap p99 added", 5, "{:.1f} ms", above_rig("gap_p99_ms")),
-    *(
-        Target(name, f"{work}, memory of an open stream", 40, "{:.0f} KB", own("kb_stream"))
-        for name, work in STREAMS
-    ),
-    Target("open10000", "10,000, windows with a dropped stream", 0, "{:.0f}", failed),
+    *(Target(name, f"{work}, memory of an open stream", 40, "{:.0f} KB", own("kb_stream"))
+      for name, work in STREAMS),
+    Target("open10000", "10,000, windows with a dropped stream", 0, "{:.0f}", dropped),
     Target("body", "1 MB body, CPU", 1.5, MS, own("cpu_ms")),
     Target("body", "1 MB body, longest time the loop was blocked", 5, "{:.1f} ms", own("lag_ms")),
     Target("translated", "translated plain call beside the native", 1.6, TIMES,
-           between(1, 0, "cpu_ms")),
+           second_to_first("cpu_ms")),
     Target("translated-stream", "translated stream beside the native", 1.6, TIMES,
-           between(1, 0, "cpu_ms")),
+           second_to_first("cpu_ms")),
     Target("half", "half of saturation, p50 added", 1.5, "{:.2f} ms", above_rig("p50_ms")),
     Target("half", "half of saturation, p99 added", 5, "{:.2f} ms", above_rig("p99_ms")),
     Target("accounts", "one, a thousand, ten thousand accounts: CPU apart by", 0.2, SHARE,
@@ -140,12 +118,7 @@ TARGETS: tuple[Target, ...] = (
     Target("accounts", "the same, calls a second apart by", 0.2, SHARE, furthest("rate")),
     Target("burst", "memory above idle after a burst", 0.1, SHARE, own("above_idle")),
     Target("soak", "memory growth at half load in an hour", 5, "{:.1f} MB", own("mb_per_hour")),
-    Target("processes", "two processes, calls a second", 1.8, TIMES, between(1, 0, "rate"),
+    Target("processes", "two processes, calls a second", 1.8, TIMES, second_to_first("rate"),
            least=True),
-    Target("processes", "two processes, CPU of a call", 1.1, TIMES, between(1, 0, "cpu_ms")),
+    Target("processes", "two processes, CPU of a call", 1.1, TIMES, second_to_first("cpu_ms")),
 )  # fmt: skip
-
-
-def written(target: Target, value: float) -> str:
-    """A figure as its target is written."""
-    return "∞" if math.isinf(value) else target.text.format(value)

@@ -1,4 +1,4 @@
-"""The light upstream: python -m loadtests.bench.upstream [--port 0]; prints `ready listen=URL`.
+"""The light upstream: python -m loadtests.bench.upstream; prints `ready listen=URL`.
 
 Canned bytes, one write for each event, and one wheel of time for all streams that are paced: what
 it costs must be little beside what is measured behind it. The simulator (`loadtests/simulator`) is
@@ -7,7 +7,6 @@ the upstream for everything that is about being right.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import signal
@@ -20,11 +19,7 @@ import uvloop
 from loadtests.bench.canned import Answer, answer_to
 
 BACKLOG = 8192
-NOT_FOUND = (
-    b"HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nContent-Length: 40\r\n\r\n"
-    b'{"error":{"message":"no such model  "}}\n'
-)
-
+NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}"
 # Has no divisor in common with any usual pause, so that all parts of one are taken in turn.
 _STRIDE = 7919
 
@@ -133,20 +128,17 @@ class Connection(asyncio.Protocol):
         self._body.append(body)
 
     def on_message_complete(self) -> None:
-        path, body = self._path, b"".join(self._body)
+        answer = answer_to(self._path, b"".join(self._body))
         self._path, self._body = b"", []
-        answer = answer_to(path, body)
-        if answer is None:
-            self.transport.write(NOT_FOUND)
-        elif len(answer.pieces) == 1:
-            self.transport.write(answer.pieces[0])
+        if answer is None or len(answer.pieces) == 1:
+            self.transport.write(NOT_FOUND if answer is None else answer.pieces[0])
+            return
+        stream = self.stream = Stream(self, answer)
+        stream.put()
+        if stream.pause_ms:
+            self._wheel.add(stream, self._wheel.first_pause_ms(stream.pause_ms))
         else:
-            stream = self.stream = Stream(self, answer)
-            stream.put()
-            if stream.pause_ms:
-                self._wheel.add(stream, self._wheel.first_pause_ms(stream.pause_ms))
-            else:
-                self._loop.call_soon(self._hurry, stream)
+            self._loop.call_soon(self._hurry, stream)
 
     def _hurry(self, stream: Stream) -> None:
         """Write one event in each turn of the loop, as an upstream does that has them ready."""
@@ -154,30 +146,21 @@ class Connection(asyncio.Protocol):
             self._loop.call_soon(self._hurry, stream)
 
 
-async def _serve(host: str, port: int) -> None:
+async def _serve() -> None:
     loop = asyncio.get_running_loop()
-    stopped = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopped.set)
     wheel = Wheel(loop)
-    server = await loop.create_server(lambda: Connection(wheel), host, port, backlog=BACKLOG)
+    server = await loop.create_server(lambda: Connection(wheel), "127.0.0.1", 0, backlog=BACKLOG)
     gc.collect()
     gc.freeze()
     gc.disable()  # a collection would be a gap in every stream; what is left lasts for one run
-    bound = server.sockets[0].getsockname()[1]
-    print(f"ready listen=http://{host}:{bound}", file=sys.stderr, flush=True)
+    host, port = server.sockets[0].getsockname()
+    print(f"ready listen=http://{host}:{port}", file=sys.stderr, flush=True)
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
     await stopped.wait()
 
 
-def main() -> None:
-    """Serve until told to end."""
-    parser = argparse.ArgumentParser(prog="python -m loadtests.bench.upstream")
-    parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=0)
-    options = parser.parse_args()
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(options.host, options.port))
-
-
 if __name__ == "__main__":
-    main()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve())

@@ -2,49 +2,46 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import os
 import time
+import urllib.request
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from loadtests.bench.client import Tally
-from loadtests.bench.crew import Crew, LoadFailed
-from loadtests.bench.figures import Window, percentile
-from loadtests.bench.inside import Inside, differences, read_inside
-from loadtests.bench.load import Plan, Seen
-from loadtests.bench.machine import (
-    cpu_seconds,
-    stolen_seconds,
-    tree_cpu_seconds,
-    tree_resident_mb,
-)
-from loadtests.bench.rig import Target
+import uvloop
+from prometheus_client.parser import text_string_to_metric_families
 
-LEAD_SECONDS = 0.03  # for the load processes to hear of a window before it begins
+from loadtests.bench.client import Tally
+from loadtests.bench.figures import Window, percentile
+from loadtests.bench.load import Load, Plan
+from loadtests.bench.machine import cpu_seconds, stolen_seconds, tree_cpu_seconds, tree_resident_mb
+from loadtests.bench.rig import Rig, Target
+
 SETTLING_SECONDS = 0.5  # after the last answer of a pass: its settlements and log rows
+METRICS_SECONDS = 10.0
+LAG = "gw_loop_lag_seconds_bucket"
+# column: the histogram of the gateway whose mean it is, and the factor
+MEANS: Mapping[str, tuple[str, float]] = {
+    "hold_ms": ("gw_hold_latency_seconds", 1000),
+    "batch_ms": ("gw_ledger_batch_seconds", 1000),
+    "batch_messages": ("gw_ledger_batch_messages", 1),
+}
+
+# Of all processes together: values by series, or by the bound of a bucket of the loop's lag.
+Metrics = dict[str | float, float]
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A server with what is asked of it. `pause_ms` is the upstream's between two events."""
+    """A server with what is asked of it."""
 
     name: str
     target: Target
     plan: Plan
-    pause_ms: int = 0
     idle_mb: float = 0.0
     seconds: float = 1.0  # of a window
-    in_a_row: int = 1  # windows of one opening
-    is_opening_told: bool = False  # first bytes are those of the opening, not of the windows
-    wants_inside: bool = False  # what the gateway says itself
-
-
-@dataclass(frozen=True)
-class Rig:
-    """What surrounds the server under test."""
-
-    crew: Crew
-    upstream: Target
-    cores: int  # that it has, beside the server's
 
 
 @dataclass(frozen=True)
@@ -62,12 +59,11 @@ class Spent:
 
     def since(self, earlier: Spent) -> Spent:
         """What was spent between the two."""
-        parts = zip(self.processes, earlier.processes, strict=False)
         return Spent(
             self.server - earlier.server,
             self.database - earlier.database,
             self.rig - earlier.rig,
-            tuple(late - early for late, early in parts),
+            tuple(a - b for a, b in zip(self.processes, earlier.processes, strict=False)),
             self.stolen - earlier.stolen,
         )
 
@@ -78,66 +74,70 @@ class VoidWindow(Exception):
 
 def measure(subject: Subject, rig: Rig, *, warm_seconds: float) -> list[Window]:
     """Figures by column of each window of one opening. Raises VoidWindow."""
-    target, seconds = subject.target, subject.seconds
+    target, seconds, connections = subject.target, subject.seconds, subject.plan.ask.connections
+    spent: list[Spent] = []
+    resident_mb, openings, inside = 0.0, 0.0, Window()
+
+    async def windows(load: Load) -> None:
+        nonlocal resident_mb, openings, inside
+        openings = connections / (time.perf_counter() - began)
+        await asyncio.sleep(warm_seconds)
+        before = await asyncio.to_thread(read_metrics, subject)
+        begin = time.perf_counter()
+        for number in range(subject.plan.ask.in_a_row + 1):
+            await asyncio.sleep(begin + seconds * number - time.perf_counter())
+            load.next_window()
+            spent.append(await asyncio.to_thread(_spent, target, rig))
+            if subject.plan.ask.pause_ms:
+                memory_mb = await asyncio.to_thread(tree_resident_mb, target.pid)
+                resident_mb = max(resident_mb, memory_mb)
+        inside = between(before, await asyncio.to_thread(read_metrics, subject))
+
     began = time.perf_counter()
-    try:
-        rig.crew.open(subject.plan)
-    except LoadFailed as failed:
-        raise VoidWindow(str(failed)) from failed
-    opening_seconds = time.perf_counter() - began
-    time.sleep(warm_seconds)
-    inside = _inside(subject)
-    begin = time.perf_counter() + LEAD_SECONDS
-    moments = [begin + seconds * number for number in range(subject.in_a_row + 1)]
-    rig.crew.measure(moments)
-    spent, resident_mb = [], 0.0
-    for moment in moments:
-        _sleep_until(moment)
-        spent.append(_spent(target, rig))
-        if subject.pause_ms:
-            resident_mb = max(resident_mb, tree_resident_mb(target.pid))
-    said = differences(inside, _inside(subject))
-    try:
-        seen = rig.crew.collect()
-    except LoadFailed as failed:
-        raise VoidWindow(str(failed)) from failed
-    _refuse(seen)
-    made = []
-    for number, tally in enumerate(seen.windows):
+    load, made = _run(subject.plan, windows), []
+    opening, *tallies, _ = load.tallies
+    for number, tally in enumerate(tallies):
         own = spent[number + 1].since(spent[number])
-        figures = from_tally(subject, tally, seconds, own, rig.cores) | said
-        if subject.pause_ms:
-            grown_mb = resident_mb - subject.idle_mb
-            figures["kb_stream"] = grown_mb * 1000 / subject.plan.connections
-        if subject.is_opening_told:
-            figures |= _first_bytes(seen.before)
-            figures["openings"] = subject.plan.connections / opening_seconds
+        figures = from_tally(subject, tally, seconds, own, rig.cores) | inside
+        if subject.plan.ask.pause_ms:
+            figures["kb_stream"] = (resident_mb - subject.idle_mb) * 1000 / connections
+        if subject.plan.ask.is_opening_told:
+            figures |= _percentiles("first", opening.first) | {"openings": openings}
         made.append(figures)
     return made
 
 
 def measure_pass(subject: Subject, rig: Rig) -> Window:
     """Figures of a plan that ends by itself, from its first call to its last. Raises VoidWindow."""
-    before = _spent(subject.target, rig)
-    began = time.perf_counter()
-    try:
-        rig.crew.open(subject.plan)
-        rig.crew.measure(())
-        seen = rig.crew.collect()
-    except LoadFailed as failed:
-        raise VoidWindow(str(failed)) from failed
+    before, began = _spent(subject.target, rig), time.perf_counter()
+    (tally,) = _run(subject.plan).tallies
     seconds = time.perf_counter() - began
     time.sleep(SETTLING_SECONDS)
-    _refuse(seen)
     own = _spent(subject.target, rig).since(before)
-    return from_tally(subject, seen.after, seconds, own, rig.cores)
+    return from_tally(subject, tally, seconds, own, rig.cores)
+
+
+def watch(subject: Subject, seconds: float, every: float) -> tuple[list[tuple[float, float]], str]:
+    """Load for so long; returns (second, MB) now and then, and what went wrong."""
+    points: list[tuple[float, float]] = []
+
+    async def watching(load: Load) -> None:
+        begin = time.perf_counter()
+        while (at := time.perf_counter() - begin) < seconds:
+            points.append((at, await asyncio.to_thread(tree_resident_mb, subject.target.pid)))
+            await asyncio.sleep(min(every, seconds - at))
+
+    try:
+        _run(subject.plan, watching)
+    except VoidWindow as void:
+        return points, str(void)
+    return [*points, (seconds, tree_resident_mb(subject.target.pid))], ""
 
 
 def from_tally(
     subject: Subject, tally: Tally, seconds: float, spent: Spent, rig_cores: int
 ) -> Window:
     """Columns from what the clients saw and what was spent in so many seconds."""
-    plan = subject.plan
     figures = {
         "rate": tally.answers / seconds,
         "server_busy": spent.server / seconds,
@@ -147,55 +147,100 @@ def from_tally(
     if tally.answers:
         figures["cpu_ms"] = spent.server / tally.answers * 1000
         figures["pg_ms"] = spent.database / tally.answers * 1000
-        figures["p50_ms"] = percentile(tally.seconds, 0.5) * 1000
-        figures["p99_ms"] = percentile(tally.seconds, 0.99) * 1000
-    if len(spent.processes) > 1 and spent.server and tally.answers:
-        figures["busiest"] = max(spent.processes) / sum(spent.processes)
-    if tally.answers and spent.server:
-        figures["per_core"] = max(1, len(spent.processes)) * tally.answers / spent.server
-    figures |= _first_bytes(tally)
-    if tally.gaps:
-        figures["gap_p99_ms"] = percentile(tally.gaps, 0.99) * 1000
+        if spent.server:
+            figures["per_core"] = max(1, len(spent.processes)) * tally.answers / spent.server
+        if len(spent.processes) > 1 and any(spent.processes):
+            figures["busiest"] = max(spent.processes) / sum(spent.processes)
+    figures |= _percentiles("", tally.seconds) if tally.answers else {}
+    figures |= _percentiles("first", tally.first) | _percentiles("gap", tally.gaps)
     if tally.events:
         figures["event_us"] = spent.server / tally.events * 1e6
-    if subject.pause_ms:
-        due = plan.connections * seconds * 1000 / subject.pause_ms
+    if subject.plan.ask.pause_ms:
+        due = subject.plan.ask.connections * seconds * 1000 / subject.plan.ask.pause_ms
         figures["served"] = tally.events / due
     return figures
 
 
-def _first_bytes(tally: Tally) -> Window:
-    if not tally.first:
-        return {}
-    shares = {"first_p50_ms": 0.5, "first_p99_ms": 0.99}
-    return {name: percentile(tally.first, share) * 1000 for name, share in shares.items()}
-
-
-def _refuse(seen: Seen) -> None:
-    faults = seen.faults
-    if faults:
-        raise VoidWindow(f"{sum(faults.values())} failed: {', '.join(sorted(faults))}")
-    if not any(one.answers or one.events for one in (*seen.windows, seen.after)):
-        raise VoidWindow("no answer")
-
-
-def _inside(subject: Subject) -> Inside | None:
+def read_metrics(subject: Subject) -> Metrics | None:
+    """What the gateway says of itself, None where it is not asked. Raises OSError."""
     url = subject.target.admin_url
-    return read_inside(url) if subject.wants_inside and url is not None else None
+    if not subject.plan.ask.wants_inside or url is None:
+        return None
+    with urllib.request.urlopen(f"{url}/metrics", timeout=METRICS_SECONDS) as page:
+        return parse_metrics(page.read().decode())
+
+
+def parse_metrics(page: str) -> Metrics:
+    """Read a page of metrics; what differs in labels alone is added up."""
+    found: Metrics = {}
+    for family in text_string_to_metric_families(page):
+        for sample in family.samples:
+            key = float(sample.labels["le"]) if sample.name == LAG else sample.name
+            found[key] = found.get(key, 0.0) + sample.value
+    return found
+
+
+def between(before: Metrics | None, after: Metrics | None) -> Window:
+    """Columns of what happened between two readings; none when there was no reading."""
+    if before is None or after is None:
+        return {}
+    grown = {name: value - before.get(name, 0.0) for name, value in after.items()}
+    made, below = {"lag_ms": 0.0}, 0.0
+    # The bound of the highest bucket that something was added to, 0 when nothing was.
+    for bound in sorted(key for key in grown if isinstance(key, float)):
+        if grown[bound] > below:
+            made["lag_ms"] = bound * 1000
+        below = grown[bound]
+    for column, (series, factor) in MEANS.items():
+        if count := grown.get(f"{series}_count"):
+            made[column] = grown[f"{series}_sum"] / count * factor
+    return made
+
+
+def _percentiles(name: str, seconds: Sequence[float]) -> Window:
+    """The median and the 99th percentile in ms, of times in seconds if there are any."""
+    shares = {"p50_ms": 0.5, "p99_ms": 0.99} if seconds else {}
+    prefix = f"{name}_" if name else ""
+    return {prefix + column: percentile(seconds, share) * 1000 for column, share in shares.items()}
+
+
+def _run(plan: Plan, meanwhile: Callable[[Load], Awaitable[None]] | None = None) -> Load:
+    """A load to its end. Raises VoidWindow when anything failed, or nothing came."""
+
+    async def run() -> Load:
+        load = Load(plan)
+        try:
+            await load.open()
+            if meanwhile is not None:
+                await meanwhile(load)
+            await load.close()
+        finally:
+            load.abort()
+        return load
+
+    gc.collect()
+    gc.disable()  # a collection would be a gap that nobody but this process made
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            load = runner.run(run())
+    except (OSError, TimeoutError) as error:
+        raise VoidWindow(f"{type(error).__name__}: {error}") from error
+    finally:
+        gc.enable()
+    if faults := load.faults:
+        raise VoidWindow(f"{faults.total()} failed: {', '.join(sorted(faults))}")
+    if not any(one.answers or one.events for one in load.tallies):
+        raise VoidWindow("no answer")
+    return load
 
 
 def _spent(target: Target, rig: Rig) -> Spent:
     """CPU so far of the server, of its database, of upstream and load."""
-    database = 0.0 if target.database_pid is None else tree_cpu_seconds(target.database_pid)
-    around = {rig.upstream.pid, *rig.crew.pids} | ({target.pid} if target.is_rig else set())
+    around = {rig.upstream.pid, os.getpid()} | ({target.pid} if target.is_rig else set())
     return Spent(
         server=tree_cpu_seconds(target.pid),
-        database=database,
+        database=tree_cpu_seconds(target.database_pid) if target.database_pid else 0.0,
         rig=sum(map(tree_cpu_seconds, around)),
-        processes=tuple(cpu_seconds(pid) for pid in target.workers),
+        processes=tuple(map(cpu_seconds, target.workers)),
         stolen=stolen_seconds(),
     )
-
-
-def _sleep_until(moment: float) -> None:
-    time.sleep(max(0.0, moment - time.perf_counter()))

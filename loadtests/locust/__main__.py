@@ -24,11 +24,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from loadtests.bench.rig import VerifyFailed, cores, gateway, upstream, verify
+from loadtests.bench.placement import available_cores, place
+from loadtests.bench.rig import VerifyFailed, gateway, simulator, verify
 from loadtests.locust.shapes import SHAPES
 
 USERS = "loadtests.locust.users"  # a locustfile, found by its name and never imported here
-CHANNELS = ("first", "second", "third")
+CHANNELS = dict.fromkeys(("first", "second", "third"), "chat")
 # Calls under way when the users are taken away may end by themselves.
 STOP_SECONDS = 30
 
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(f"--keys: there is no key in {options.keys}")
     if options.host is not None and not (options.remote or _is_loopback(options.host)):
         parser.error(f"{options.host} is not this machine; --remote if you mean it")
-    own_cores = cores()[1] if options.host is None else os.sched_getaffinity(0)
+    own_cores = place(available_cores()).rig if options.host is None else os.sched_getaffinity(0)
     os.sched_setaffinity(0, own_cores)
     try:
         with _target(options) as target:
@@ -94,7 +95,7 @@ def _target(options: argparse.Namespace) -> Iterator[_Target]:
         return
     with (
         tempfile.NamedTemporaryFile("w", prefix="gw-keys-") as keys,
-        upstream() as upstream_url,
+        simulator() as upstream_url,
         gateway(upstream_url, channels=CHANNELS, accounts=options.accounts) as own,
     ):
         keys.write("\n".join(own.keys))

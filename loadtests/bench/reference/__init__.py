@@ -6,5 +6,5 @@ decoded, a mailbox is asked before and told after (where money would be), three 
 span that is not sampled. No key, no database, no log, no time-outs, no limits.
 
 It is independent of `gw` on purpose: a change of the gateway must not move what it is compared
-with. `front.py` is its HTTP server, `client.py` its way to the upstream.
+with. `server.py` is its HTTP server, `client.py` its way to the upstream.
 """

@@ -17,7 +17,7 @@ from tornado import web
 from tornado.iostream import StreamClosedError
 
 from loadtests.bench.reference.client import Pool
-from loadtests.bench.reference.front import Front
+from loadtests.bench.reference.server import Front
 
 PATH = "/v1/chat/completions"
 BACKLOG = 8192

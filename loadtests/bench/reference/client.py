@@ -91,6 +91,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_usable(self) -> bool:
+        """Whether it may carry another request."""
         return not self._is_lost and not self.transport.is_closing()
 
     async def _more(self) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 
-from loadtests.bench.figures import Figure, Row, Section, added, percentile, ratio, slope
-from loadtests.bench.inside import differences, longest_seconds, parse_inside
+from loadtests.bench.figures import Row, Section, added, percentile, ratio
 from loadtests.bench.record import Measured, Record
 from loadtests.bench.rig import REFERENCE
 from loadtests.bench.table import render
 from loadtests.bench.targets import TARGETS, Target, furthest, own, slowness, to_reference
+from loadtests.bench.window import between, parse_metrics
 
 PAGE = """\
 gw_loop_lag_seconds_bucket{le="0.001"} 10.0
@@ -34,9 +32,8 @@ def section(*rows: Row, name: str = "plain", columns: tuple[str, ...] = ("cpu_ms
 
 def test_a_figure_is_the_median_with_its_spread() -> None:
     some = Row("one", [{"a": 3.0, "b": 1.0}, None, {"a": 9.0}, {"a": 4.0}], ["1 failed: cut"])
-    assert some.figure("a") == Figure(4.0, 3.0, 9.0, 3)
-    assert some.figure("b") is None
-    assert Row("none").figure("a") is None
+    assert (some.get("a"), some.values("a")) == (4.0, [3.0, 9.0, 4.0])
+    assert some.get("b") is Row("none").get("a") is None
 
 
 def test_servers_are_compared_turn_by_turn() -> None:
@@ -53,11 +50,6 @@ def test_percentiles_are_values_that_were_seen(share: float, expected: int) -> N
     assert percentile([7.0], share) == 7.0
 
 
-def test_slope_is_that_of_the_line() -> None:
-    assert slope([(x, 3 + 2 * x) for x in (0.0, 1.0, 5.0)]) == pytest.approx(2)
-    assert slope([]) == slope([(1.0, 5.0)]) == 0.0
-
-
 def test_comparisons_need_both_sides() -> None:
     mine, base = row("gateway", cpu_ms=0.3), row(REFERENCE, cpu_ms=0.1)
     assert ratio(mine, base, "cpu_ms") == pytest.approx(3)
@@ -66,20 +58,15 @@ def test_comparisons_need_both_sides() -> None:
     assert ratio(mine, row("idle", cpu_ms=0.0), "cpu_ms") is None
 
 
-def test_the_longest_lag_is_the_highest_bucket_that_grew() -> None:
-    before = {0.001: 10.0, 0.005: 10.0, 0.05: 10.0, math.inf: 10.0}
-    page = parse_inside(PAGE)
-    assert longest_seconds(before, page.lag) == 0.005
-    assert longest_seconds(page.lag, page.lag) == 0.0
-    two = parse_inside(PAGE.replace("{le", '{process="1",le') + PAGE)
-    assert two.lag[0.005] == 24.0
-
-
-def test_what_the_gateway_says_is_a_mean_of_what_came_between() -> None:
+def test_what_the_gateway_says_is_of_what_came_between() -> None:
     later = PAGE.replace("sum 0.5", "sum 0.9").replace("count 100.0", "count 300.0")
-    said = differences(parse_inside(PAGE), parse_inside(later))
-    assert said == {"lag_ms": 0.0, "hold_ms": pytest.approx(2)}
-    assert differences(None, parse_inside(PAGE)) == {}
+    before, after = parse_metrics(PAGE), parse_metrics(later)
+    assert between(before, after) == {"lag_ms": 0.0, "hold_ms": pytest.approx(2)}
+    slow = parse_metrics(later.replace("} 12.0", "} 13.0"))
+    assert between(before, slow)["lag_ms"] == 5.0
+    assert between(None, after) == {}
+    two = parse_metrics(PAGE.replace("{le", '{process="1",le') + PAGE)
+    assert two[0.005] == 24.0
 
 
 def test_targets_are_judged_where_they_were_measured() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from loadtests.bench.canned import Answer
 from loadtests.bench.client import Tally
-from loadtests.bench.load import Plan
+from loadtests.bench.load import Ask, Plan
 from loadtests.bench.machine import (
     cpu_seconds,
     stolen_seconds,
@@ -26,12 +26,13 @@ from loadtests.bench.upstream import Stream, Wheel
 from loadtests.bench.window import Spent, Subject, from_tally
 
 SERVER = Target("gateway", "127.0.0.1", 1, 1, ["key"])
-PLAN = Plan("127.0.0.1", 1, (b"",), connections=10)
+PLAN = Plan("127.0.0.1", 1, (b"",), Ask(10, pause_ms=20))
+SUBJECT = Subject("a", SERVER, PLAN)
 
 
 def test_cpu_is_shared_among_the_answers() -> None:
     tally = Tally(answers=100, seconds=array("d", [0.001] * 99 + [0.009]))
-    figures = from_tally(Subject("a", SERVER, PLAN), tally, 2.0, Spent(0.5, 0.1, 0.2), 2)
+    figures = from_tally(SUBJECT, tally, 2.0, Spent(0.5, 0.1, 0.2), 2)
     assert figures["rate"] == 50
     assert figures["cpu_ms"] == pytest.approx(5)
     assert figures["pg_ms"] == pytest.approx(1)
@@ -43,15 +44,14 @@ def test_cpu_is_shared_among_the_answers() -> None:
 
 def test_what_other_guests_took_is_a_share_of_all_cores() -> None:
     spent = Spent(0.0, 0.0, 0.0, stolen=3.0).since(Spent(0.0, 0.0, 0.0, stolen=2.0))
-    figures = from_tally(Subject("a", SERVER, PLAN), Tally(), 2.0, spent, 1)
+    figures = from_tally(SUBJECT, Tally(), 2.0, spent, 1)
     assert figures["stolen"] == 0.5 / (os.cpu_count() or 1)
     assert stolen_seconds() >= 0
 
 
 def test_events_are_served_as_far_as_they_were_due() -> None:
     tally = Tally(events=450, gaps=array("d", [0.02]))
-    subject = Subject("a", SERVER, PLAN, pause_ms=20)
-    figures = from_tally(subject, tally, 1.0, Spent(0.009, 0.0, 0.0), 1)
+    figures = from_tally(SUBJECT, tally, 1.0, Spent(0.009, 0.0, 0.0), 1)
     assert figures["served"] == pytest.approx(0.9)
     assert figures["event_us"] == pytest.approx(20)
     assert figures["gap_p99_ms"] == 20
@@ -61,8 +61,7 @@ def test_events_are_served_as_far_as_they_were_due() -> None:
 def test_of_several_processes_is_said_what_they_serve_with_a_core_each() -> None:
     earlier, later = Spent(1.0, 0.0, 0.0, (0.4, 0.6)), Spent(2.0, 0.1, 0.2, (0.8, 1.2))
     tally = Tally(answers=100, seconds=array("d", [0.001] * 100))
-    subject = Subject("a", SERVER, PLAN)
-    figures = from_tally(subject, tally, 1.0, later.since(earlier), 1)
+    figures = from_tally(SUBJECT, tally, 1.0, later.since(earlier), 1)
     assert figures["per_core"] == 200
     assert figures["busiest"] == pytest.approx(0.6)
 

@@ -7,22 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import cache
+from types import SimpleNamespace
 from typing import Any, cast
 
 import httptools
 from tornado import httputil, web
 from tornado.iostream import StreamClosedError
-
-
-class Address:
-    """What a Tornado request reads of where it came from."""
-
-    protocol = "http"
-    address_family = 2
-
-    def __init__(self, peer: tuple[str, int]) -> None:
-        self.address = peer
-        self.remote_ip = peer[0]
 
 
 class Front(asyncio.Protocol):
@@ -34,15 +25,15 @@ class Front(asyncio.Protocol):
         self._application = application
         self._parser = httptools.HttpRequestParser(self)
         self._loop = asyncio.get_running_loop()
-        self.written: asyncio.Future[None] = self._loop.create_future()
-        self.written.set_result(None)
-        self._url = b""
-        self._headers = httputil.HTTPHeaders()
+        self.resume_writing()
         self._exchange: Exchange | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
-        self.address = Address(transport.get_extra_info("peername"))
+        peer = transport.get_extra_info("peername")
+        self.context = SimpleNamespace(
+            protocol="http", address_family=2, address=peer, remote_ip=peer[0]
+        )
 
     def connection_lost(self, error: Exception | None) -> None:
         if not self.written.done():
@@ -52,9 +43,11 @@ class Front(asyncio.Protocol):
             self._exchange.on_close()
 
     def pause_writing(self) -> None:
-        self.written = self._loop.create_future()
+        self.written: asyncio.Future[None] = self._loop.create_future()
 
     def resume_writing(self) -> None:
+        if not hasattr(self, "written"):
+            self.pause_writing()
         if not self.written.done():
             self.written.set_result(None)
 
@@ -78,12 +71,8 @@ class Front(asyncio.Protocol):
         self._headers._combined_cache[key] = text
 
     def on_headers_complete(self) -> None:
-        parser = self._parser
-        line = httputil.RequestStartLine(
-            parser.get_method().decode(),
-            self._url.decode("latin-1"),
-            f"HTTP/{parser.get_http_version()}",
-        )
+        version, url = f"HTTP/{self._parser.get_http_version()}", self._url.decode("latin-1")
+        line = httputil.RequestStartLine(self._parser.get_method().decode(), url, version)
         self._exchange = exchange = Exchange(self)
         exchange.delegate = self._application.start_request(self, exchange)
         exchange.delegate.headers_received(line, self._headers)
@@ -104,7 +93,7 @@ class Exchange(httputil.HTTPConnection):
 
     def __init__(self, front: Front) -> None:
         self._front = front
-        self.context = front.address
+        self.context = front.context
         self._is_chunked = False
         self.on_close: Callable[[], None] | None = None
 
@@ -143,12 +132,7 @@ class Exchange(httputil.HTTPConnection):
         return self._front.written
 
 
-_SPELLED: dict[bytes, str] = {}
-
-
+@cache
 def _spelled(name: bytes) -> str:
     """The name as Tornado spells it; a benchmark's client sends few of them."""
-    known = _SPELLED.get(name)
-    if known is None:
-        known = _SPELLED[name] = "-".join(map(str.capitalize, name.decode().split("-")))
-    return known
+    return "-".join(map(str.capitalize, name.decode().split("-")))
