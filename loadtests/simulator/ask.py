@@ -6,6 +6,8 @@ Each dialect reads its own wire into an `Ask` (`dialects/`); `answers.py` turns 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
@@ -112,11 +114,32 @@ def tokens_of(size: int) -> int:
     return -(-size // TOKEN_CHARS)
 
 
-def calls_allowed(tools: int, *, has_named: bool, is_forbidden: bool, in_parallel: bool) -> int:
-    """How many tool calls an ordinary answer makes: one, or two when two tools are offered."""
-    if not tools or is_forbidden:
-        return 0
-    return 1 if has_named or not in_parallel else min(tools, 2)
+def offer(
+    ask: Ask,
+    tools: Iterable[Tool],
+    *,
+    chosen: str | None = None,
+    is_forbidden: bool = False,
+    in_parallel: bool = True,
+) -> None:
+    """Put the tools into the request, or the one that is chosen; raises Refusal without that one.
+
+    An ordinary answer makes one call, or two when two tools are offered.
+    """
+    ask.tools = tuple(tool for tool in tools if chosen in (None, tool.name))
+    if chosen is not None and not ask.tools:
+        raise Refusal(400, f"Tool choice {chosen!r} was not found in 'tools'.")
+    most = 1 if chosen is not None or not in_parallel else 2
+    ask.calls = 0 if is_forbidden else min(len(ask.tools), most)
+
+
+@contextmanager
+def content_of(member: str) -> Iterator[None]:
+    """Reading what is said in a member; raises Refusal where it has another type."""
+    try:
+        yield
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Refusal(400, f"Invalid type for {member!r}: {error}") from error
 
 
 EFFORT_TOKENS: Final = {"none": 0, "minimal": 8, "low": 32, "medium": 64, "high": 128}

@@ -11,10 +11,11 @@ from loadtests.simulator.ask import (
     Ask,
     Refusal,
     Tool,
-    calls_allowed,
+    content_of,
     content_text,
     effort_tokens,
     given,
+    offer,
     size_of,
     tokens_of,
 )
@@ -83,11 +84,9 @@ def read(body: bytes) -> Ask:
     if not request.messages:
         raise Refusal(400, "Invalid 'messages': empty array. Expected at least one message.")
     size = sum(size_of(message.content) for message in request.messages)
-    last = request.messages[-1]
     ask = Ask(
         model=request.model,
         stream=bool(request.stream),
-        text=_last_user_text(request.messages),
         input_tokens=tokens_of(size),
         max_tokens=request.max_completion_tokens or request.max_tokens,
         choices=max(1, min(request.n or 1, MAX_CHOICES)),
@@ -95,8 +94,8 @@ def read(body: bytes) -> Ask:
         reads_cache=request.prompt_cache_key is not None,
         sim=given(request.sim),
     )
-    if last.role in ("tool", "function"):
-        ask.tool_result = _text(last)
+    with content_of("messages[].content"):
+        _read_last_turn(ask, request.messages)
     if request.stream_options is not None:
         ask.include_usage = bool(request.stream_options.include_usage)
     if request.tools:
@@ -108,32 +107,22 @@ def read(body: bytes) -> Ask:
     return ask
 
 
-def _last_user_text(messages: list[_Message]) -> str:
+def _read_last_turn(ask: Ask, messages: list[_Message]) -> None:
+    if messages[-1].role in ("tool", "function"):
+        ask.tool_result = content_text(messages[-1].content)
     for message in reversed(messages):
         if message.role == "user":
-            return _text(message)
-    return ""
-
-
-def _text(message: _Message) -> str:
-    try:
-        return content_text(message.content)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Refusal(400, f"Invalid type for 'messages[].content': {error}") from error
+            ask.text = content_text(message.content)
+            return
 
 
 def _read_tools(ask: Ask, request: _Request) -> None:
     functions = [tool.function for tool in request.tools or () if tool.function is not None]
     choice = request.tool_choice
-    chosen = choice.function.name if isinstance(choice, _Choice) and choice.function else None
-    if chosen is not None:
-        functions = [function for function in functions if function.name == chosen]
-        if not functions:
-            raise Refusal(400, f"Tool choice {chosen!r} was not found in 'tools'.")
-    ask.tools = tuple(Tool(name=tool.name, schema=bytes(tool.parameters)) for tool in functions)
-    ask.calls = calls_allowed(
-        len(ask.tools),
-        has_named=chosen is not None,
+    offer(
+        ask,
+        (Tool(name=tool.name, schema=bytes(tool.parameters)) for tool in functions),
+        chosen=choice.function.name if isinstance(choice, _Choice) and choice.function else None,
         is_forbidden=choice == "none",
         in_parallel=request.parallel_tool_calls is not False,
     )

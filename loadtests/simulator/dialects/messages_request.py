@@ -11,10 +11,11 @@ from loadtests.simulator.ask import (
     Ask,
     Refusal,
     Tool,
-    calls_allowed,
+    content_of,
     content_parts,
     content_text,
     given,
+    offer,
     size_of,
     tokens_of,
 )
@@ -84,10 +85,8 @@ def read(body: bytes) -> Ask:
         writes_cache=caches,
         sim=given(request.sim),
     )
-    try:
+    with content_of("messages: content"):
         _read_last_turn(ask, request.messages)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Refusal(400, f"messages: content: {error}") from error
     if request.thinking is not None and request.thinking.type != "disabled":
         ask.shows_reasoning = True
         ask.reasoning_tokens = min(request.thinking.budget_tokens or 64, 64)
@@ -115,15 +114,10 @@ def _read_tools(ask: Ask, request: _Request) -> None:
     choice = request.tool_choice
     # a tool with a type of its own runs at the upstream: not ours to call
     tools = [tool for tool in request.tools or () if tool.type in (None, "custom")]
-    chosen = choice.name if choice is not None and choice.type == "tool" else None
-    if chosen is not None:
-        tools = [tool for tool in tools if tool.name == chosen]
-        if not tools:
-            raise Refusal(400, f"tool_choice: tool {chosen!r} not found in provided tools")
-    ask.tools = tuple(Tool(name=tool.name, schema=bytes(tool.input_schema)) for tool in tools)
-    ask.calls = calls_allowed(
-        len(ask.tools),
-        has_named=chosen is not None,
+    offer(
+        ask,
+        (Tool(name=tool.name, schema=bytes(tool.input_schema)) for tool in tools),
+        chosen=choice.name if choice is not None and choice.type == "tool" else None,
         is_forbidden=choice is not None and choice.type == "none",
         in_parallel=choice is None or not choice.disable_parallel_tool_use,
     )

@@ -14,8 +14,9 @@ from loadtests.simulator.ask import (
     Ask,
     Refusal,
     Tool,
-    calls_allowed,
+    content_of,
     given,
+    offer,
     size_of,
     tokens_of,
 )
@@ -96,10 +97,8 @@ def read(body: bytes, *, model: str, is_stream: bool, as_array: bool) -> Ask:
         reads_cache=request.cachedContent is not None,
         sim=given(request.sim),
     )
-    try:
+    with content_of("contents"):
         _read_last_turn(ask, request.contents)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Refusal(400, f"Invalid value at 'contents': {error}") from error
     if request.generationConfig is not None:
         _read_generation(ask, request.generationConfig)
     if request.tools:
@@ -131,28 +130,18 @@ def _read_generation(ask: Ask, config: _Generation) -> None:
 
 
 def _read_tools(ask: Ask, request: _Request) -> None:
-    declared = [
-        declaration
-        for tool in request.tools or ()
-        for declaration in tool.functionDeclarations or ()
-    ]
+    declared = [one for tool in request.tools or () for one in tool.functionDeclarations or ()]
     calling = request.toolConfig.functionCallingConfig if request.toolConfig else None
     allowed = calling.allowedFunctionNames if calling is not None else None
-    if allowed:
-        declared = [declaration for declaration in declared if declaration.name in allowed]
-    ask.tools = tuple(
+    tools = (
         Tool(
             name=tool.name,
             schema=_either(tool.parameters, tool.parametersJsonSchema, tool.parameters_json_schema),
         )
         for tool in declared
+        if not allowed or tool.name in allowed
     )
-    ask.calls = calls_allowed(
-        len(ask.tools),
-        has_named=False,
-        is_forbidden=calling is not None and calling.mode == "NONE",
-        in_parallel=True,
-    )
+    offer(ask, tools, is_forbidden=calling is not None and calling.mode == "NONE")
 
 
 def _either(schema: msgspec.Raw, *others: msgspec.Raw) -> bytes:

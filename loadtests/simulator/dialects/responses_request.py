@@ -12,10 +12,11 @@ from loadtests.simulator.ask import (
     Picture,
     Refusal,
     Tool,
-    calls_allowed,
+    content_of,
     content_text,
     effort_tokens,
     given,
+    offer,
     size_of,
     tokens_of,
 )
@@ -110,10 +111,8 @@ def read(body: bytes) -> Ask:
         sim=given(request.sim),
         echoed=_echoed(request, body),
     )
-    try:
+    with content_of("input[].content"):
         _read_last_turn(ask, items)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Refusal(400, f"Invalid type for 'input[].content': {error}") from error
     if request.reasoning is not None and request.reasoning.summary is not None:
         ask.shows_reasoning = True
     if request.text is not None and request.text.format is not None:
@@ -136,20 +135,13 @@ def _read_last_turn(ask: Ask, items: list[_Item]) -> None:
 def _read_tools(ask: Ask, request: _Request) -> None:
     functions = [tool for tool in request.tools or () if tool.type == "function" and tool.name]
     choice = request.tool_choice
-    chosen = choice.name if isinstance(choice, _Choice) else None
     if isinstance(choice, _Choice) and choice.type.startswith((_DRAW, _SEARCH)):
         functions = []
-    if chosen is not None:
-        functions = [tool for tool in functions if tool.name == chosen]
-        if not functions:
-            raise Refusal(400, f"Tool choice {chosen!r} was not found in 'tools'.")
     _read_builtin(ask, request)
-    ask.tools = tuple(
-        Tool(name=tool.name or "", schema=bytes(tool.parameters)) for tool in functions
-    )
-    ask.calls = calls_allowed(
-        len(ask.tools),
-        has_named=chosen is not None,
+    offer(
+        ask,
+        (Tool(name=tool.name or "", schema=bytes(tool.parameters)) for tool in functions),
+        chosen=choice.name if isinstance(choice, _Choice) else None,
         is_forbidden=choice == "none",
         in_parallel=request.parallel_tool_calls is not False,
     )
