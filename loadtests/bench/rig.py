@@ -55,7 +55,6 @@ class Target:
     database_pid: int | None = None
     admin_url: str | None = None
     workers: Sequence[int] = ()  # its processes, where it is several
-    is_rig: bool = False  # it surrounds the servers, and is asked to know what it costs itself
 
     @property
     def url(self) -> str:
@@ -126,7 +125,7 @@ def simulator() -> Iterator[str]:
 def light_upstream(placement: Placement) -> Iterator[Target]:
     """The upstream of canned bytes, as a target: asked without a server between."""
     with started(["loadtests.bench.upstream"], placement.upstream) as (pid, words):
-        yield Target(RIG, *_host_and_port(words["listen"]), pid, ["bench"], is_rig=True)
+        yield Target(RIG, *_host_and_port(words["listen"]), pid, ["bench"])
 
 
 @contextmanager

@@ -97,7 +97,7 @@ def paced(size: int, pace: Ask) -> Workload:
             if pace.is_opening_told:
                 # The upstream keeps a connection for each stream of each server that has had its
                 # turn: the largest number leaves no files for the load's own.
-                targets = [one for one in targets if not one.is_rig]
+                targets = [one for one in targets if one != bench.rig.upstream]
             bench.warm(targets, WARM)
             rows = bench.compare([bench.subject(target, ask) for target in targets])
         title = f"{streams:,} streams open, an event each every {pace.pause_ms} ms"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import sys
 import time
 import urllib.request
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -21,6 +22,7 @@ from loadtests.bench.rig import Rig, Target
 
 SETTLING_SECONDS = 0.5  # after the last answer of a pass: its settlements and log rows
 METRICS_SECONDS = 10.0
+SWITCH_SECONDS = 0.0001  # of threads: what reads figures shall not wait for a busy load
 LAG = "gw_loop_lag_seconds_bucket"
 # column: the histogram of the gateway whose mean it is, and the factor
 MEANS: Mapping[str, tuple[str, float]] = {
@@ -56,15 +58,20 @@ class Spent:
     rig: float
     processes: tuple[float, ...] = ()
     stolen: float = 0.0
+    at: float = 0.0  # when it was read: beside a busy load that takes a moment
 
-    def since(self, earlier: Spent) -> Spent:
-        """What was spent between the two."""
+    def since(self, earlier: Spent, seconds: float | None = None) -> Spent:
+        """What was spent between the two; in so many seconds at the pace of the time between."""
+        scale = 1.0 if seconds is None else seconds / (self.at - earlier.at)
         return Spent(
-            self.server - earlier.server,
-            self.database - earlier.database,
-            self.rig - earlier.rig,
-            tuple(a - b for a, b in zip(self.processes, earlier.processes, strict=False)),
-            self.stolen - earlier.stolen,
+            (self.server - earlier.server) * scale,
+            (self.database - earlier.database) * scale,
+            (self.rig - earlier.rig) * scale,
+            tuple(
+                (late - early) * scale
+                for late, early in zip(self.processes, earlier.processes, strict=False)
+            ),
+            (self.stolen - earlier.stolen) * scale,
         )
 
 
@@ -97,7 +104,7 @@ def measure(subject: Subject, rig: Rig, *, warm_seconds: float) -> list[Window]:
     load, made = _run(subject.plan, windows), []
     opening, *tallies, _ = load.tallies
     for number, tally in enumerate(tallies):
-        own = spent[number + 1].since(spent[number])
+        own = spent[number + 1].since(spent[number], seconds)
         figures = from_tally(subject, tally, seconds, own, rig.cores) | inside
         if subject.plan.ask.pause_ms:
             figures["kb_stream"] = (resident_mb - subject.idle_mb) * 1000 / connections
@@ -218,6 +225,7 @@ def _run(plan: Plan, meanwhile: Callable[[Load], Awaitable[None]] | None = None)
             load.abort()
         return load
 
+    sys.setswitchinterval(SWITCH_SECONDS)
     gc.collect()
     gc.disable()  # a collection would be a gap that nobody but this process made
     try:
@@ -236,11 +244,11 @@ def _run(plan: Plan, meanwhile: Callable[[Load], Awaitable[None]] | None = None)
 
 def _spent(target: Target, rig: Rig) -> Spent:
     """CPU so far of the server, of its database, of upstream and load."""
-    around = {rig.upstream.pid, os.getpid()} | ({target.pid} if target.is_rig else set())
     return Spent(
         server=tree_cpu_seconds(target.pid),
         database=tree_cpu_seconds(target.database_pid) if target.database_pid else 0.0,
-        rig=sum(map(tree_cpu_seconds, around)),
+        rig=cpu_seconds(os.getpid()) + cpu_seconds(rig.upstream.pid),
         processes=tuple(map(cpu_seconds, target.workers)),
         stolen=stolen_seconds(),
+        at=time.perf_counter(),
     )

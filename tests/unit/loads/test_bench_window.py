@@ -66,6 +66,13 @@ def test_of_several_processes_is_said_what_they_serve_with_a_core_each() -> None
     assert figures["busiest"] == pytest.approx(0.6)
 
 
+def test_what_was_read_late_is_counted_at_the_pace_of_the_time_between() -> None:
+    earlier, later = Spent(1.0, 0.5, 0.0, at=10.0), Spent(2.5, 0.8, 0.0, at=11.5)
+    own = later.since(earlier, 1.0)
+    assert own.server == pytest.approx(1.0)
+    assert own.database == pytest.approx(0.2)
+
+
 def test_cpu_and_memory_are_those_of_the_whole_tree() -> None:
     before = time.process_time()
     assert cpu_seconds(os.getpid()) >= before
