@@ -12,8 +12,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from types import MappingProxyType
+from typing import Literal, TypeAlias, get_args
 
 from channels.families import FAMILIES
+
+# The dialect of media upstreams that a channel speaks where its `wire` does not say.
+PLAIN = "plain"
+
+VideoTier: TypeAlias = Literal["lite", "mini", "fast", "full"]
+VIDEO_TIERS: tuple[VideoTier, ...] = get_args(VideoTier)
 
 BUILTIN_TOOLS = ("web_search", "image_generation")
 
@@ -63,6 +70,11 @@ class ChannelSpec:
     max_concurrency: int
     priority: int  # lower is tried first
     health: HealthSpec
+    wire: Mapping[str, str] = field(default_factory=dict)  # protocol to dialect, where not plain
+
+    def dialect_of(self, protocol: str) -> str:
+        """The name of the dialect (`channels/media`) that this upstream speaks a protocol in."""
+        return self.wire.get(protocol, PLAIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +90,8 @@ class PriceSpec:
     """List prices in USD before the multiplier; None where the file names no price.
 
     The first four are per million tokens, `per_*` per unit; images whose output has more than
-    `area_threshold_mp` megapixels cost `per_image_large` each.
+    `area_threshold_mp` megapixels cost `per_image_large` each, videos of a resolution in
+    `per_second_by_resolution` that for a second.
     """
 
     input: Decimal | None = None
@@ -93,6 +106,17 @@ class PriceSpec:
     per_image_large: Decimal | None = None
     area_threshold_mp: Decimal | None = None
     per_reference: Decimal | None = None
+    per_second_by_resolution: Mapping[str, Decimal] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VideoSpec:
+    """What a general video model takes. Without a tier, any resolution and duration."""
+
+    tier: VideoTier | None = None
+    real_person: bool = False  # images are registered with the upstream first
+    third_party: bool = False  # may take a film to go by
+    multimodal: bool = False  # may take films, sounds and images with a role
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +136,7 @@ class ModelSpec:
     callable: bool  # False: a placeholder, listed but answered with model_not_found
     endpoint_type: str | None  # None: an ordinary chat model
     aliases: tuple[str, ...]
+    video: VideoSpec = VideoSpec()
 
     def is_served_on(self, protocol: str) -> bool:
         """Is this the endpoint the model is for (spec: General facts 4; Model catalog entry)?"""

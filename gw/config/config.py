@@ -50,6 +50,9 @@ class Timeouts:
     image_total: float
     video_submit: float
     transcript: float
+    speech: float
+    voice: float
+    task_poll: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,7 @@ class Config:
     listen: Address
     admin_listen: Address
     tls: Certificate | None  # of the public listener; None: plain HTTP
+    public_url: str  # how clients reach this gateway; empty: as their request says
     data_dir: Path
     database_url: str = field(repr=False)  # empty: the embedded database under data_dir
     redis_url: str = field(repr=False)  # empty: shared state stays in this process

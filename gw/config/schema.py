@@ -9,16 +9,17 @@ from __future__ import annotations
 from dataclasses import fields
 from decimal import Decimal
 
-from channels.families import ENDPOINT_TYPES, PROTOCOLS
+from channels.families import ENDPOINT_TYPES, FAMILIES, PROTOCOLS
 from channels.registry import (
     BUILTIN_TOOLS,
     CAPABILITIES,
     MAX_TOKENS_PARAMS,
     TRANSLATIONS,
+    VIDEO_TIERS,
     HealthSpec,
     PriceSpec,
 )
-from gw.config.addresses import base_url, engine_url, listen_address
+from gw.config.addresses import base_url, engine_url, listen_address, public_url
 from gw.config.config import PRECHARGES, Address
 from gw.config.faults import Place
 from gw.config.nodes import Node, Scalar
@@ -43,6 +44,7 @@ from gw.config.structures import (
     Key,
     Schema,
     Section,
+    by_name,
     choices,
     distinct,
     listing,
@@ -62,7 +64,10 @@ SECRET = f"a secret of {SECRET_MIN} characters or more, or empty for one that is
 
 PRICE_READER = decimal("a price in USD", most=1_000_000, quoted=True)
 PRICE_KEYS = tuple(field.name for field in fields(PriceSpec))
-PRICE: Schema = {key: Key(optional(PRICE_READER), None) for key in PRICE_KEYS}
+PRICE: Schema = {
+    **{key: Key(optional(PRICE_READER), None) for key in PRICE_KEYS},
+    "per_second_by_resolution": Key(optional(by_name(PRICE_READER, "a price of each")), None),
+}
 
 HEALTH: Schema = {
     "failures": Key(whole(1, 1_000_000), HealthSpec().failures),
@@ -76,11 +81,19 @@ TIMEOUTS: Schema = {
     "image_total": Key(seconds(), 280.0),
     "video_submit": Key(seconds(), 60.0),
     "transcript": Key(seconds(), 55.0),
+    "speech": Key(seconds(), 60.0),
+    "voice": Key(seconds(), 60.0),
+    "task_poll": Key(seconds(), 10.0),
 }
 
 TLS: Schema = {
     "certificate": Key(file(), ""),
     "key": Key(file(), ""),
+}
+
+# The dialect of each protocol that has more than one (contract for media §1).
+WIRE: Schema = {
+    row.protocol: Key(optional(choice(row.wires)), None) for row in FAMILIES.values() if row.wires
 }
 
 CHANNEL: Schema = {
@@ -94,6 +107,7 @@ CHANNEL: Schema = {
     "max_concurrency": Key(whole(1, 1_000_000), 256),
     "priority": Key(whole(-1_000_000, 1_000_000), 1),
     "health": section(HEALTH),
+    "wire": section(WIRE),
 }
 
 BINDING: Schema = {
@@ -116,6 +130,13 @@ def binding() -> Reader[Section]:
 
 TYPE_NAMES = tuple(ENDPOINT_TYPES)
 
+VIDEO: Schema = {
+    "tier": Key(optional(choice(VIDEO_TIERS)), None),
+    "real_person": Key(flag(), False),
+    "third_party": Key(flag(), False),
+    "multimodal": Key(flag(), False),
+}
+
 MODEL: Schema = {
     "id": Key(name("a model id"), REQUIRED),
     "channels": Key(listing(binding(), "a list of channel ids, or of {id: …, as: …}"), ()),
@@ -130,12 +151,14 @@ MODEL: Schema = {
     "callable": Key(flag(), True),
     "endpoint_type": Key(optional(choice(TYPE_NAMES, "null for a chat model, or")), None),
     "aliases": Key(listing(placed(name("an alias")), "a list of model ids"), ()),
+    "video": section(VIDEO),
 }
 
 TOP: Schema = {
     "listen": Key(listen_address(), Address("127.0.0.1", 8080)),
     "admin_listen": Key(listen_address(), Address("127.0.0.1", 9090)),
     "tls": section(TLS),
+    "public_url": Key(public_url(), ""),
     "data_dir": Key(folder(), "./var"),
     "database_url": Key(engine_url(["postgresql", "postgres"]), ""),
     "redis_url": Key(redis_url(), ""),

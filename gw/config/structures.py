@@ -106,6 +106,22 @@ def mapping(schema: Schema) -> Reader[Section]:
     return read
 
 
+def by_name(read: Reader[T], what: str, *, most: int = 100) -> Reader[dict[str, T]]:
+    """Read a mapping with names of the operator's own, and a value of one kind for each."""
+    allowed = f"a mapping of names to values, {what}, 1 to {most} of them"
+
+    def read_names(node: Node, at: Place) -> dict[str, T]:
+        if not isinstance(node, Table) or not 0 < len(node.entries) <= most:
+            raise Refused(found=described(node), allowed=allowed)
+        return {
+            name: value
+            for name, entry in node.entries.items()
+            for value in attempt(read, entry.value, at.key(name, entry.mark))
+        }
+
+    return read_names
+
+
 def listing(read: Reader[T], allowed: str) -> Reader[tuple[T, ...]]:
     """Read a list of values; nothing at all counts as an empty one."""
 

@@ -7,7 +7,7 @@ billed by the piece has `unit_prices`, by the names they have in the configurati
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -85,12 +85,19 @@ def _entry(registry: Registry, model: ModelSpec) -> dict[str, Any]:
         "endpoint_type": model.endpoint_type,
         "supported_protocols": supported_protocols(registry, model),
     }
-    units = {name: _price(getattr(model.price, name)) for name in UNIT_PRICES}
+    units = {name: _unit_price(getattr(model.price, name)) for name in UNIT_PRICES}
     if any(units.values()):
         entry["unit_prices"] = {name: price for name, price in units.items() if price is not None}
     if model.multiplier != 1:
         entry["price_multiplier"] = _price(model.multiplier)
     return entry
+
+
+def _unit_price(price: Decimal | Mapping[str, Decimal] | None) -> Any:
+    """One price, or one by each name."""
+    if isinstance(price, Mapping):
+        return {name: _price(one) for name, one in price.items()}
+    return _price(price)
 
 
 def _price(price: Decimal | None) -> str | None:

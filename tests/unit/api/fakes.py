@@ -155,7 +155,15 @@ class FakeMetrics:
 
 
 TIMEOUTS = Timeouts(
-    connect=5, chat=180, image_attempt=240, image_total=280, video_submit=60, transcript=55
+    connect=5,
+    chat=180,
+    image_attempt=240,
+    image_total=280,
+    video_submit=60,
+    transcript=55,
+    speech=60,
+    voice=60,
+    task_poll=10,
 )
 
 

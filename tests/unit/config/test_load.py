@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from channels.registry import Binding, HealthSpec, PriceSpec
+from channels.registry import Binding, HealthSpec, PriceSpec, VideoSpec
 from gw.config.config import Address, Timeouts
 from gw.config.faults import ConfigFaults, Fault
 from gw.config.load import MAX_FILE_BYTES, load
@@ -20,6 +20,7 @@ EXAMPLE_ENVIRON = {
     "EXAMPLE_A_KEY": "key-of-a",
     "EXAMPLE_B_KEY": "key-of-b",
     "EXAMPLE_MEDIA_KEY": "key-of-media",
+    "EXAMPLE_HUMAN_KEY": "key-of-human",
 }
 
 
@@ -52,6 +53,9 @@ def test_empty_file_is_a_configuration_with_the_contracts_defaults(text: str) ->
         image_total=280.0,
         video_submit=60.0,
         transcript=55.0,
+        speech=60.0,
+        voice=60.0,
+        task_poll=10.0,
     )
     assert config.registry.channels == {}
     assert config.registry.models == {}
@@ -90,7 +94,10 @@ def test_example_loads_and_shows_the_defaults() -> None:
     )
     assert config.data_dir == EXAMPLE.parent / "var"
     channels, models = config.registry.channels, config.registry.models
-    assert list(channels) == ["example-a", "example-b", "example-media"]
+    assert list(channels) == ["example-a", "example-b", "example-media", "example-human"]
+    assert channels["example-human"].dialect_of("clips") == "shanjian"
+    assert models["example-film-mini"].video == VideoSpec(tier="mini", real_person=True)
+    assert config.cautions == ()
     assert channels["example-b"].api_key == "key-of-b"
     assert channels["example-media"].base_url == "https://media.upstream.example:8443"
     large = config.registry.resolve("example-large-latest")
@@ -223,7 +230,11 @@ def test_many_faults_are_reported_at_once_in_the_order_of_the_file() -> None:
 
 
 def test_media_prices_of_the_contract_are_all_taken() -> None:
-    prices = {name: f"{number}.5" for number, name in enumerate(PRICE_KEYS, start=1)}
+    plain = [name for name in PRICE_KEYS if name != "per_second_by_resolution"]
+    prices = {name: f"{number}.5" for number, name in enumerate(plain, start=1)}
     written = ", ".join(f"{name}: {price}" for name, price in prices.items())
     spec = read(model("callable: false", price=f"{{{written}}}")).registry.models["m"].price
-    assert asdict(spec) == {name: Decimal(price) for name, price in prices.items()}
+    assert asdict(spec) == {
+        **{name: Decimal(price) for name, price in prices.items()},
+        "per_second_by_resolution": None,
+    }

@@ -21,7 +21,7 @@ from tests.unit.config.reading import SOURCE
 from tests.unit.config.strategies import ALL_KEYS, configurations, trees, written, yaml_pieces
 
 EXAMPLE = Path(__file__).parents[3] / "ops" / "examples" / "gw.yaml"
-ENVIRON = {"EXAMPLE_A_KEY": "a", "EXAMPLE_B_KEY": "b", "EXAMPLE_MEDIA_KEY": "c"}
+ENVIRON = {f"EXAMPLE_{name}_KEY": name.lower() for name in ("A", "B", "MEDIA", "HUMAN")}
 
 
 @given(configurations())
