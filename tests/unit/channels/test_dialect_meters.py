@@ -21,7 +21,7 @@ from tests.unit.channels.replay import metered, new_meter
 NAMES = sorted(DIALECTS)
 
 
-def of_body(name: str, value: object) -> AnswerMeter[Any, Any]:
+def of_body(name: str, value: object) -> AnswerMeter:
     meter = new_meter(name)
     meter.body(json.dumps(value).encode())
     return meter
