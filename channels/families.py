@@ -83,6 +83,8 @@ class Family:
     `shown_as` is its name in catalog and call log, where that is not `protocol`.
     `streams`: an answer may be a stream; `is_async`: the answer names a task that is polled.
     `is_withdrawn`: models may be listed, but nothing is served and no channel speaks it.
+    `wires`: the dialects that channels may speak it in (`channels/media`), the usual one first;
+    empty where there is one way alone.
     `by_model`: beginnings of model ids that need channels of another protocol, and which one.
     """
 
@@ -94,6 +96,7 @@ class Family:
     streams: bool = False
     is_async: bool = False
     is_withdrawn: bool = False
+    wires: tuple[str, ...] = ()
     by_model: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -153,6 +156,7 @@ VIDEOS = Family(
         ),
     ),
     is_async=True,
+    wires=("plain", "ark", "openai"),
     by_model=(("dh-", "avatars"), ("clip-", "clips")),
 )
 EMBEDDINGS = Family(
@@ -165,30 +169,36 @@ MUSIC_GENERATIONS = Family(
     unit=MUSIC,
     endpoint_types=(EndpointType("music_generations", ("per_generation",)),),
     is_async=True,
+    wires=("plain", "suno"),
 )
 SPEECH = Family(
     protocol="speech",
     unit=AUDIO,
     endpoint_types=(EndpointType("audio_speech", ("per_character", "per_call")),),
     is_async=True,
+    wires=("plain", "minimax"),
 )
 VOICES = Family(
     protocol="voices",
     unit=VOICE,
     endpoint_types=(EndpointType("audio_voices", ("per_call", "per_character")),),
+    wires=("plain", "shanjian"),
 )
 TRANSCRIPTS = Family(
     protocol="transcripts",
     unit=TRANSCRIPT,
     endpoint_types=(EndpointType("transcripts_extract", ("per_call",)),),
+    wires=("plain",),
 )
 AVATARS = Family(
     protocol="avatars",
     unit=AVATAR,
     endpoint_types=(EndpointType("videos_avatars", ("per_call",)),),
     is_async=True,
+    wires=("plain", "shanjian"),
 )
-CLIPS = Family(protocol="clips", unit=VIDEO)  # templates; its models are those of `videos`
+# Templates; its models are those of `videos`.
+CLIPS = Family(protocol="clips", unit=VIDEO, wires=("plain", "shanjian"))
 
 _ROWS = (
     CHAT,

@@ -12,8 +12,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from types import MappingProxyType
+from typing import Literal, TypeAlias, get_args
 
 from channels.families import FAMILIES
+
+# The dialect of media upstreams that a channel speaks where its `wire` does not say.
+PLAIN = "plain"
+
+VideoTier: TypeAlias = Literal["lite", "mini", "fast", "full"]
+VIDEO_TIERS: tuple[VideoTier, ...] = get_args(VideoTier)
 
 BUILTIN_TOOLS = ("web_search", "image_generation")
 
@@ -63,6 +70,11 @@ class ChannelSpec:
     max_concurrency: int
     priority: int  # lower is tried first
     health: HealthSpec
+    wire: Mapping[str, str] = field(default_factory=dict)  # protocol to dialect, where not plain
+
+    def dialect_of(self, protocol: str) -> str:
+        """The name of the dialect (`channels/media`) that this upstream speaks a protocol in."""
+        return self.wire.get(protocol, PLAIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +110,16 @@ class PriceSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class VideoSpec:
+    """What a general video model takes. Without a tier, any resolution and duration."""
+
+    tier: VideoTier | None = None
+    real_person: bool = False  # images are registered with the upstream first
+    third_party: bool = False  # may take a film to go by
+    multimodal: bool = False  # may take films, sounds and images with a role
+
+
+@dataclass(frozen=True, slots=True)
 class ModelSpec:
     """One entry of the catalog and who serves it."""
 
@@ -114,6 +136,7 @@ class ModelSpec:
     callable: bool  # False: a placeholder, listed but answered with model_not_found
     endpoint_type: str | None  # None: an ordinary chat model
     aliases: tuple[str, ...]
+    video: VideoSpec = VideoSpec()
 
     def is_served_on(self, protocol: str) -> bool:
         """Is this the endpoint the model is for (spec: General facts 4; Model catalog entry)?"""

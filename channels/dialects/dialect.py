@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Protocol
+from typing import Any, Protocol
 
 from channels.dialects import chat, messages, responses
 from channels.dialects import gemini as native
@@ -19,11 +19,9 @@ from channels.json.members import JsonObject
 from channels.usage import PartialUsage, Usage
 
 
-class Meter(Protocol):
-    """Reads one upstream answer as it passes, event by event or whole.
+class MeterReading(Protocol):
+    """What a meter has read of an answer so far: all that its charge rests on.
 
-    `event` never raises; False where the event is one that only a client that asked for usage
-    gets. `body` raises UpstreamMalformed.
     `partial_usage` is what was stated while `usage` is None.
     """
 
@@ -40,6 +38,22 @@ class Meter(Protocol):
     def finished(self) -> bool: ...
 
     @property
+    def error_seen(self) -> object: ...
+
+
+class Meter(MeterReading, Protocol):
+    """Reads one upstream answer as it passes, event by event or whole.
+
+    `read` gives what an event's data hold, for the meter and for a translation both; None where
+    they cannot be read. `take` meters it, and `event` does the two in one; False where the event
+    is one that only a client that asked for usage gets. None of them raises. `body` raises
+    UpstreamMalformed.
+    """
+
+    @property
+    def error_seen(self) -> ErrorEvent | None: ...
+
+    @property
     def finish_reason(self) -> str | None: ...
 
     @property
@@ -49,12 +63,13 @@ class Meter(Protocol):
     def response_model(self) -> str | None: ...
 
     @property
-    def error_seen(self) -> ErrorEvent | None: ...
-
-    @property
     def malformed_events(self) -> int: ...
 
     def event(self, data: bytes) -> bool: ...
+
+    def read(self, data: bytes) -> Any: ...
+
+    def take(self, read: Any) -> bool: ...
 
     def body(self, body: bytes) -> None: ...
 

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
 from channels.dialects.error_body import message_in
 from channels.json.lenient import NOTHING, read_loosely
+from channels.json.text import UNREADABLE
 from channels.text import fit
 from channels.usage import PartialUsage, Usage
 
-# What reading an event strictly may raise.
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+# What the data of an event as documented hold, and what `read` gives of any.
+One = TypeVar("One")
+Read = TypeVar("Read")
 # Names and ids go into a row of the call log.
 NAME_CHARACTERS_MAX = 256
 
@@ -30,7 +32,7 @@ class ErrorEvent:
     message: str | None
 
 
-class AnswerMeter(ABC):
+class AnswerMeter(ABC, Generic[One, Read]):
     """Follows one answer. Made for one attempt, used from one task.
 
     `characters` are code points of text, refusals, thinking, and tool calls' names and arguments.
@@ -38,7 +40,6 @@ class AnswerMeter(ABC):
     """
 
     __slots__ = (
-        "_usage",
         "characters",
         "error_seen",
         "finish_reason",
@@ -52,7 +53,6 @@ class AnswerMeter(ABC):
     _error_names: ClassVar[tuple[str, ...]] = ("code", "type")
 
     def __init__(self) -> None:
-        self._usage: Usage | None = None
         self.characters = 0
         self.finished = False
         self.finish_reason: str | None = None
@@ -70,9 +70,9 @@ class AnswerMeter(ABC):
         )
 
     @property
+    @abstractmethod
     def usage(self) -> Usage | None:
         """The usage stated last; None while none was stated whole."""
-        return self._usage
 
     @property
     def saw_content(self) -> bool:
@@ -84,9 +84,31 @@ class AnswerMeter(ABC):
         """What was stated while `usage` is None; None when nothing was."""
         return None
 
-    @abstractmethod
     def event(self, data: bytes) -> bool:
-        """Read one event's data. Never raises; False where only some clients get the event."""
+        """Read and meter one event. Never raises; False where only some clients get the event."""
+        try:
+            read = self._decode(data)
+        except UNREADABLE:
+            return self.take(self.read(data))
+        return self._take(read)
+
+    @abstractmethod
+    def _take(self, one: One) -> bool:
+        """Meter an event that is as documented, or a chunk; as `event`."""
+
+    @staticmethod
+    @abstractmethod
+    def _decode(data: bytes, /) -> One:
+        """What `read` tries first: an event that is as documented. Raises what is UNREADABLE."""
+
+    @staticmethod
+    @abstractmethod
+    def read(data: bytes) -> Read | None:
+        """What one event's data hold; None where they cannot be read. Never raises."""
+
+    @abstractmethod
+    def take(self, read: Read | None) -> bool:
+        """Meter what was read of an event; as `event`."""
 
     @abstractmethod
     def body(self, body: bytes) -> None:

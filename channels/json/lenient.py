@@ -43,6 +43,12 @@ def text_of(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
+def is_stated(raw: msgspec.Raw) -> bool:
+    """Whether a member is there and says more than null."""
+    # The default is shared, so an absent member costs no comparison of bytes.
+    return raw is not NOTHING and bytes(raw) != b"null"
+
+
 def raw_of(value: Any) -> msgspec.Raw:
     """A value as JSON text again, lone surrogates replaced; nothing for one that is too deep."""
     if value is None:

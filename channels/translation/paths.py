@@ -21,15 +21,17 @@ from channels.dialects.chat import codec as chat
 from channels.dialects.gemini import codec as native
 from channels.dialects.messages import codec as messages
 from channels.dialects.responses import codec as responses
-from channels.http.sse import SseEvent
 from channels.translation.losses import Report
 from channels.translation.model import Answer, Event, Protocol, Request
 
 
 class StreamDecoder(Interface):
-    """Reads an upstream's stream. `feed` and `end` never raise; see `canonical.Ended`."""
+    """Takes what was read of an upstream's stream, event by event, as its dialect's meter does.
 
-    def feed(self, event: SseEvent) -> list[Event]: ...
+    `take` and `end` never raise; see `model.Ended`.
+    """
+
+    def take(self, read: Any) -> list[Event]: ...
 
     def end(self) -> list[Event]: ...
 

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from channels.dialects.chat.codec import closing_failure
 from channels.errors import InvalidRequest, UpstreamMalformed
-from channels.http.sse import SseEvent
 from channels.translation.identifiers import answer_renamed, event_renamed
 from channels.translation.losses import Report
 from channels.translation.model import Began, Event, Failed, Request
@@ -188,10 +187,13 @@ class TranslatedStream:
     def __repr__(self) -> str:
         return f"<TranslatedStream {self._decoder} to {self._encoder}>"
 
-    def feed(self, event: SseEvent) -> bytes:
-        """The client's bytes for one event of the upstream; often none. Never raises."""
+    def take(self, read: Any) -> bytes:
+        """The client's bytes for one event that was read of the upstream; often none.
+
+        `read` is what the meter of the upstream's dialect has read. Never raises.
+        """
         try:
-            events = self._decoder.feed(event)
+            events = self._decoder.take(read)
             if len(events) == 1:
                 return self._write(events[0])
             return b"".join([self._write(one) for one in events])

@@ -111,8 +111,8 @@ class EventBlocks:
         rest = self._splitter.pending()
         for event in self._splitter.feed(b"\n\n"):
             if event.data is not None and self._dialect.ends(event.data):
-                self._meter.event(event.data)
-                written = self._framing.event(SseEvent(rest, event.data, event.event))
+                last = SseEvent(rest, event.data, event.event)
+                written = self._metered(last, event.data) or b""
                 if not written:
                     self._refuse_failure()
                 self._has_begun = True
@@ -150,10 +150,9 @@ class EventBlocks:
                 kept.append(self._framing.event(event))
                 self._early_bytes += len(kept[-1])
                 continue
-            if self._translated is not None:
-                _refuse_heavy(event.data)
-            if self._meter.event(event.data) or self._forwards_usage:
-                kept.append(self._framing.event(event))
+            written = self._metered(event, event.data)
+            if written is not None:
+                kept.append(written)
                 if not self._has_begun:
                     self._has_begun = bool(kept[-1])
                     self._refuse_failure()
@@ -167,6 +166,19 @@ class EventBlocks:
             self._has_begun = True
         self._early = []
         return b"".join(kept)
+
+    def _metered(self, event: SseEvent, data: bytes) -> bytes | None:
+        """Meter an event; the client's bytes for it, None where it is not for this client.
+
+        A translation is given what the meter has read: an event is decoded once.
+        """
+        meter, translated = self._meter, self._translated
+        if translated is not None:
+            _refuse_heavy(data)
+            read = meter.read(data)
+            meter.take(read)
+            return translated.take(read)
+        return self._framing.event(event) if meter.event(data) or self._forwards_usage else None
 
     def _put_by(self, *rest: bytes) -> None:
         if self._is_verbatim:

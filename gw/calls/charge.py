@@ -12,38 +12,20 @@ holds an error and not one character beside it.
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from actors.live import Delivered
 from actors.wallet.pricing import TokenPrice
+from channels.dialects.dialect import MeterReading
 from channels.usage import PartialUsage, Usage
 from gw.calls.estimate import tokens_of_bytes
 
 # No answer has this many tokens. An upstream that says so is not believed: one number must not
 # empty a wallet, nor overflow the ledger.
 PLAUSIBLE_TOKENS_MAX = 1_000_000_000
-
-
-class MeterReading(Protocol):
-    """What a protocol's meter has read of an answer so far."""
-
-    @property
-    def usage(self) -> Usage | None: ...
-
-    @property
-    def partial_usage(self) -> PartialUsage | None: ...
-
-    @property
-    def characters(self) -> int: ...
-
-    @property
-    def finished(self) -> bool: ...
-
-    @property
-    def error_seen(self) -> object: ...
 
 
 # What the tokens rest on: the upstream's word; its word for a part of them, the rest estimated; the

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from channels.dialects.dialect import Meter
 from channels.http.sse import SseEvent, SseSplitter
@@ -91,11 +91,19 @@ class TranslatedFraming:
         return self._stream.failed
 
     def event(self, event: SseEvent) -> bytes:
-        written = self._framed(self._stream.feed(event) or self._filler())
-        if written:
-            self._spoke = self._monotonic()
+        """What a client gets for an event that says nothing, such as a comment."""
+        return self._sent(self._framed(self._filler()))
+
+    def take(self, read: Any) -> bytes:
+        """The bytes for an event of the upstream that has been read and metered."""
+        written = self._sent(self._framed(self._stream.take(read) or self._filler()))
         if self._meter.finished and self._has_terminator:
             return written + self.end()
+        return written
+
+    def _sent(self, written: bytes) -> bytes:
+        if written:
+            self._spoke = self._monotonic()
         return written
 
     def _filler(self) -> bytes:

@@ -22,6 +22,11 @@ _BASE_URL = re.compile(
     r"(?P<scheme>https?)://(?P<host>\[[^\[\]\s]*\]|[^:\[\]\s/@?#]+)(?::(?P<port>[0-9]{1,5}))?/?",
     re.IGNORECASE,
 )
+_PUBLIC_URL_ALLOWED = "empty, or http(s)://host[:port], with a path or without"
+_PUBLIC_URL = re.compile(
+    r"https?://(?P<host>\[[^\[\]\s]*\]|[^:\[\]\s/@?#]+)(?::(?P<port>[0-9]{1,5}))?(?:/[\w.~/-]*)?",
+    re.IGNORECASE | re.ASCII,
+)
 _HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?", re.ASCII)
 _LOOKS_LIKE_IPV4 = re.compile(r"[0-9.]+", re.ASCII)
 _MAX_PORT = 65_535
@@ -61,6 +66,23 @@ def base_url() -> Reader[str]:
             )
         port = f":{int(match['port'])}" if match["port"] else ""
         return f"{match['scheme'].lower()}://{match['host']}{port}"
+
+    return read
+
+
+def public_url() -> Reader[str]:
+    """Read how clients reach this gateway, or an empty text; trailing slashes are dropped."""
+    read_text = text(_PUBLIC_URL_ALLOWED, may_be_empty=True)
+
+    def read(node: Node, at: Place) -> str:
+        value = read_text(node, at)
+        if not value:
+            return ""
+        match = _PUBLIC_URL.fullmatch(value)
+        port_is_good = match is not None and 0 < int(match["port"] or 1) <= _MAX_PORT
+        if match is None or _host(match["host"]) is None or not port_is_good:
+            raise Refused(found=described(node), allowed=_PUBLIC_URL_ALLOWED)
+        return value.rstrip("/")
 
     return read
 

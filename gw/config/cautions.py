@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from ipaddress import ip_address
 
+from channels.families import FAMILIES, Family
 from channels.masking import KEY_CHARACTERS_MIN
 from channels.redact import CHANNEL_ID_CHARACTERS_MIN
 from gw.config.config import Address
@@ -31,6 +32,34 @@ def caution_unused_channels(models: Sequence[Section], channels: Sequence[Sectio
     for channel in channels:
         if channel.values["id"] not in used:
             channel.place("id").caution("no model uses this channel")
+
+
+def caution_unserved_models(models: Sequence[Section], channels: Sequence[Section]) -> None:
+    """A model that is called and whose channels do not speak what it needs is never served."""
+    by_id = {channel.values["id"]: channel.values for channel in channels}
+    for model in models:
+        family = _family_of(model.values["endpoint_type"])
+        bound = [by_id[one.values["id"]] for one in model.values["channels"]]
+        if family is None or not bound or not model.values["callable"]:
+            continue
+        model_id = model.values["id"]
+        protocol = family.channel_protocol(model_id)
+        speaking = [channel for channel in bound if protocol in channel["protocols"]]
+        wires = {channel["wire"].get(protocol) for channel in speaking}
+        if not speaking:
+            model.place("channels").caution(
+                f"none of these channels speaks {protocol}: every call is answered 503"
+            )
+        elif wires == {"shanjian"} and model_id.startswith(("dh-lipsync", "dh-motion")):
+            model.place("channels").caution(
+                "the wire shanjian makes dh-avatar alone: every call is answered 503"
+            )
+
+
+def _family_of(endpoint_type: str | None) -> Family | None:
+    """The family of a dedicated endpoint; None for a chat model, and for what is withdrawn."""
+    served = (row for row in FAMILIES.values() if not row.is_chat and not row.is_withdrawn)
+    return next((row for row in served if row.serves(endpoint_type)), None)
 
 
 def caution_short_names(channels: Sequence[Section]) -> None:

@@ -11,13 +11,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from channels.registry import Binding, ChannelSpec, HealthSpec, ModelSpec, PriceSpec, Registry
+from channels.registry import (
+    Binding,
+    ChannelSpec,
+    HealthSpec,
+    ModelSpec,
+    PriceSpec,
+    Registry,
+    VideoSpec,
+    VideoTier,
+)
 from gw.config.cautions import (
     caution_short_names,
+    caution_unserved_models,
     caution_unused_channels,
     caution_wildcard_admin,
 )
-from gw.config.config import Certificate, Config, Tasks, Timeouts
+from gw.config.config import Certificate, Config, Timeouts
 from gw.config.faults import Mark, Place, Report
 from gw.config.nodes import Unreadable, quoted
 from gw.config.relations import (
@@ -27,6 +37,8 @@ from gw.config.relations import (
     check_listeners,
     check_model_names,
     check_prices,
+    check_videos,
+    check_wires,
 )
 from gw.config.schema import TOP
 from gw.config.structures import Section, attempt, mapping
@@ -37,6 +49,8 @@ from metrics.logs import LEVELS
 MAX_FILE_BYTES = 4 * 1024 * 1024
 LOG_LEVEL_VARIABLE = "GW_LOG_LEVEL"
 DEFAULT_LOG_LEVEL = "info"
+# The tier of models whose id ends so, unless they say another.
+LITE: VideoTier = "lite"
 
 
 def load(path: Path, environ: Mapping[str, str]) -> Config:
@@ -68,6 +82,7 @@ def load_text(text: str, environ: Mapping[str, str], *, source: Path) -> Config:
     top = tops[0]
     caution_wildcard_admin(top)
     caution_unused_channels(top.values["models"], top.values["channels"])
+    caution_unserved_models(top.values["models"], top.values["channels"])
     caution_short_names(top.values["channels"])
     config = _config(top.values, source.absolute())
     return replace(
@@ -111,6 +126,8 @@ def _check(top: Section) -> None:
     check_model_names(models)
     check_bindings(models, channels)
     check_prices(models)
+    check_wires(channels or ())
+    check_videos(models)
 
 
 def _check_log_level(top: Section, environ: Mapping[str, str]) -> None:
@@ -129,6 +146,7 @@ def _config(values: Mapping[str, Any], source: Path) -> Config:
         listen=values["listen"],
         admin_listen=values["admin_listen"],
         tls=Certificate(source.parent / chain, source.parent / key) if chain else None,
+        public_url=values["public_url"],
         data_dir=source.parent / values["data_dir"],
         database_url=values["database_url"],
         redis_url=values["redis_url"],
@@ -145,7 +163,6 @@ def _config(values: Mapping[str, Any], source: Path) -> Config:
         retention_months=values["retention_months"],
         idempotency_max_bytes=values["idempotency_max_kb"],
         timeouts=Timeouts(**values["timeouts"].values),
-        tasks=Tasks(**values["tasks"].values),
         registry=Registry.of(
             channels=[_channel(channel.values) for channel in values["channels"]],
             models=[_model(model.values) for model in values["models"]],
@@ -166,6 +183,7 @@ def _channel(values: Mapping[str, Any]) -> ChannelSpec:
         max_tokens_param=values["max_tokens_param"],
         max_concurrency=values["max_concurrency"],
         priority=values["priority"],
+        wire={name: wire for name, wire in values["wire"].values.items() if wire is not None},
         health=HealthSpec(failures=health["failures"], cooldown_seconds=health["cooldown"]),
     )
 
@@ -187,4 +205,10 @@ def _model(values: Mapping[str, Any]) -> ModelSpec:
         callable=values["callable"],
         endpoint_type=values["endpoint_type"],
         aliases=tuple(alias.value for alias in values["aliases"]),
+        video=_video(values["id"], values["video"].values),
     )
+
+
+def _video(model_id: str, values: Mapping[str, Any]) -> VideoSpec:
+    tier = values["tier"] or (LITE if model_id.endswith(f"-{LITE}") else None)
+    return VideoSpec(**{**values, "tier": tier})

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 
-from channels.families import CHAT_PRICES, ENDPOINT_TYPES, TOKEN_PRICES
+from channels.families import CHAT_PRICES, ENDPOINT_TYPES, TOKEN_PRICES, VIDEOS
 from gw.config.faults import Place
 from gw.config.nodes import quoted
 from gw.config.spelling import suggestion
@@ -148,3 +148,36 @@ def _check_area(price: Section) -> None:
     for key, other in (pair, pair[::-1]):
         if price.get(key) is not None and price.get(other, Decimal(0)) is None:
             price.place(other).blame(found="nothing", allowed=f"a value, as {key} is there")
+
+
+def check_wires(channels: Sequence[Section]) -> None:
+    """A channel says the dialect of protocols that it speaks, and of no other."""
+    for channel in channels:
+        wire, protocols = channel.get("wire"), channel.get("protocols")
+        if wire is None or protocols is None:
+            continue
+        for protocol in wire.places:
+            if wire.get(protocol) is not None and protocol not in protocols:
+                wire.place(protocol).blame(
+                    found=f"{protocol}, which is not among this channel's protocols",
+                    allowed=f"the protocols {', '.join(protocols)}",
+                )
+
+
+def check_videos(models: Sequence[Section]) -> None:
+    """`video` is for general video models: those of digital humans and of clips have their own."""
+    for model in models:
+        video = model.get("video")
+        if video is None or not video.places or "endpoint_type" not in model.values:
+            continue
+        model_id, endpoint_type = model.get("id", ""), model.values["endpoint_type"]
+        if not VIDEOS.serves(endpoint_type):
+            named = "a chat model" if endpoint_type is None else f"a model of {endpoint_type}"
+        elif VIDEOS.channel_protocol(model_id) != VIDEOS.protocol:
+            named = f"{quoted(model_id)}, which is of another kind by its id"
+        else:
+            continue
+        types = " or ".join(one.name for one in VIDEOS.endpoint_types)
+        model.place("video").blame(
+            found=f"video on {named}", allowed=f"video on a general model of {types}"
+        )

@@ -9,16 +9,17 @@ from __future__ import annotations
 from dataclasses import fields
 from decimal import Decimal
 
-from channels.families import ENDPOINT_TYPES, PROTOCOLS
+from channels.families import ENDPOINT_TYPES, FAMILIES, PROTOCOLS
 from channels.registry import (
     BUILTIN_TOOLS,
     CAPABILITIES,
     MAX_TOKENS_PARAMS,
     TRANSLATIONS,
+    VIDEO_TIERS,
     HealthSpec,
     PriceSpec,
 )
-from gw.config.addresses import base_url, engine_url, listen_address
+from gw.config.addresses import base_url, engine_url, listen_address, public_url
 from gw.config.config import PRECHARGES, Address
 from gw.config.faults import Place
 from gw.config.nodes import Node, Scalar
@@ -43,11 +44,11 @@ from gw.config.structures import (
     Key,
     Schema,
     Section,
+    by_name,
     choices,
     distinct,
     listing,
     mapping,
-    named,
     placed,
     section,
 )
@@ -65,7 +66,7 @@ PRICE_READER = decimal("a price in USD", most=1_000_000, quoted=True)
 PRICE_KEYS = tuple(field.name for field in fields(PriceSpec))
 PRICE: Schema = {
     **{key: Key(optional(PRICE_READER), None) for key in PRICE_KEYS},
-    "per_second_by_resolution": Key(optional(named(PRICE_READER, "resolution")), None),
+    "per_second_by_resolution": Key(optional(by_name(PRICE_READER, "a price of each")), None),
 }
 
 HEALTH: Schema = {
@@ -85,19 +86,14 @@ TIMEOUTS: Schema = {
     "task_poll": Key(seconds(), 10.0),
 }
 
-TASKS: Schema = {
-    "poll_first": Key(seconds(), 2.0),
-    "poll_factor": Key(decimal("a factor", least=1, most=1000), Decimal("1.5")),
-    "poll_max": Key(seconds(), 15.0),
-    "poll_concurrency": Key(whole(1, 10_000), 32),
-    "lease": Key(seconds(), 15.0),
-    "deadline": Key(seconds(most=366 * 86_400), 86_400.0),
-    "catalog_seconds": Key(seconds(), 600.0),
-}
-
 TLS: Schema = {
     "certificate": Key(file(), ""),
     "key": Key(file(), ""),
+}
+
+# The dialect of each protocol that has more than one (contract for media §1).
+WIRE: Schema = {
+    row.protocol: Key(optional(choice(row.wires)), None) for row in FAMILIES.values() if row.wires
 }
 
 CHANNEL: Schema = {
@@ -111,6 +107,7 @@ CHANNEL: Schema = {
     "max_concurrency": Key(whole(1, 1_000_000), 256),
     "priority": Key(whole(-1_000_000, 1_000_000), 1),
     "health": section(HEALTH),
+    "wire": section(WIRE),
 }
 
 BINDING: Schema = {
@@ -133,6 +130,13 @@ def binding() -> Reader[Section]:
 
 TYPE_NAMES = tuple(ENDPOINT_TYPES)
 
+VIDEO: Schema = {
+    "tier": Key(optional(choice(VIDEO_TIERS)), None),
+    "real_person": Key(flag(), False),
+    "third_party": Key(flag(), False),
+    "multimodal": Key(flag(), False),
+}
+
 MODEL: Schema = {
     "id": Key(name("a model id"), REQUIRED),
     "channels": Key(listing(binding(), "a list of channel ids, or of {id: …, as: …}"), ()),
@@ -147,12 +151,14 @@ MODEL: Schema = {
     "callable": Key(flag(), True),
     "endpoint_type": Key(optional(choice(TYPE_NAMES, "null for a chat model, or")), None),
     "aliases": Key(listing(placed(name("an alias")), "a list of model ids"), ()),
+    "video": section(VIDEO),
 }
 
 TOP: Schema = {
     "listen": Key(listen_address(), Address("127.0.0.1", 8080)),
     "admin_listen": Key(listen_address(), Address("127.0.0.1", 9090)),
     "tls": section(TLS),
+    "public_url": Key(public_url(), ""),
     "data_dir": Key(folder(), "./var"),
     "database_url": Key(engine_url(["postgresql", "postgres"]), ""),
     "redis_url": Key(redis_url(), ""),
@@ -178,7 +184,6 @@ TOP: Schema = {
     "log_level": Key(optional(choice(tuple(LEVELS))), None),
     "retention_months": Key(optional(whole(1, 1200)), None),
     "timeouts": section(TIMEOUTS),
-    "tasks": section(TASKS),
     "channels": Key(listing(mapping(CHANNEL), "a list of channels"), ()),
     "models": Key(listing(mapping(MODEL), "a list of models"), ()),
 }

@@ -106,12 +106,12 @@ def mapping(schema: Schema) -> Reader[Section]:
     return read
 
 
-def named(read: Reader[T], what: str) -> Reader[Mapping[str, T]]:
-    """Read a mapping whose keys the file chooses: a value for each `what`, one at least."""
-    allowed = f"a mapping with a value for each {what}"
+def by_name(read: Reader[T], what: str, *, most: int = 100) -> Reader[dict[str, T]]:
+    """Read a mapping with names of the operator's own, and a value of one kind for each."""
+    allowed = f"a mapping of names to values, {what}, 1 to {most} of them"
 
-    def read_named(node: Node, at: Place) -> Mapping[str, T]:
-        if not isinstance(node, Table) or not node.entries:
+    def read_names(node: Node, at: Place) -> dict[str, T]:
+        if not isinstance(node, Table) or not 0 < len(node.entries) <= most:
             raise Refused(found=described(node), allowed=allowed)
         return {
             name: value
@@ -119,7 +119,7 @@ def named(read: Reader[T], what: str) -> Reader[Mapping[str, T]]:
             for value in attempt(read, entry.value, at.key(name, entry.mark))
         }
 
-    return read_named
+    return read_names
 
 
 def listing(read: Reader[T], allowed: str) -> Reader[tuple[T, ...]]:

@@ -1,19 +1,25 @@
-"""The members of a chat-completions answer that are read, as types, and its usage as numbers.
+"""The members of a chat-completions answer that are read, as types.
 
-One shape serves a stream's chunk and a whole answer. How an answer is followed is `meter.py`'s
-part.
+One shape serves a stream's chunk and a whole answer, and one reading both the meter and a
+translation. The ordinary chunk is read through the types, which is fast; one that is not as
+documented is read loosely. What a chunk means is the part of `meter.py` and `stream_decoder.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from channels.json.lenient import NOTHING, characters_of, raw_of
-from channels.usage import Tokens, Usage, whole_output
+from channels.dialects.chat.content import read_content
+from channels.dialects.chat.thinking import text_in_content
+from channels.json.lenient import NOTHING, characters_of, raw_of, read_loosely, text_of
+from channels.json.text import UNREADABLE, dumps
+from channels.translation.model import Refusal, Text
+
+_TERMINATOR = b"[DONE]"
 
 
 class Function(Struct, gc=False):
@@ -24,9 +30,12 @@ class Function(Struct, gc=False):
 
 
 class ToolCall(Struct, gc=False):
-    """One tool call, or a piece of it."""
+    """One tool call, or a piece of it. `extra_content` holds signatures."""
 
+    index: int | None = None
+    id: str | None = None
     function: Function | None = None
+    extra_content: msgspec.Raw = NOTHING
 
 
 class Message(Struct, gc=False):
@@ -36,19 +45,22 @@ class Message(Struct, gc=False):
     refusal: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
+    reasoning_details: msgspec.Raw = NOTHING
     tool_calls: list[ToolCall] | None = None
     function_call: Function | None = None
+    images: msgspec.Raw = NOTHING
+
+    def thought(self) -> str | None:
+        """The text of its thinking: some upstreams send one thought under both names."""
+        return self.reasoning_content or self.reasoning
 
     def characters(self) -> int:
         """Characters of text, thinking and tool calls (contract §7: Cost of a cut call)."""
         count = 0
         if self.content is not None:
             count += len(self.content)
-        # Some upstreams send one thought under both names.
-        if self.reasoning_content is not None:
-            count += len(self.reasoning_content)
-        elif self.reasoning is not None:
-            count += len(self.reasoning)
+        if (thought := self.reasoning_content or self.reasoning) is not None:
+            count += len(thought)
         if self.tool_calls is not None:
             count += sum(_length(call.function) for call in self.tool_calls)
         if self.refusal is not None:
@@ -58,9 +70,23 @@ class Message(Struct, gc=False):
         return count
 
 
-class Choice(Struct, gc=False):
-    """One of the answers asked for."""
+class LooseMessage(Message, gc=False):
+    """A message whose members are not of the documented types, as far as they can be read.
 
+    `counted` are the characters of every text in it, also where a translation has no use for it.
+    """
+
+    counted: int = 0
+
+    def characters(self) -> int:
+        """See `Message`; never decoded from an answer, but counted as the message was read."""
+        return self.counted
+
+
+class Choice(Struct, gc=False):
+    """One of the answers asked for; the first may come without its index."""
+
+    index: int | None = None
     delta: Message | None = None
     message: Message | None = None
     finish_reason: str | None = None
@@ -84,107 +110,144 @@ class Chunk(Struct, gc=False):
     x_groq: GroqMember | None = None
 
 
-class _Cached(Struct, gc=False):
-    cached_tokens: Tokens | None = None
-    cache_write_tokens: Tokens | None = None
+# The event that ends a stream, which is no JSON.
+TERMINATOR = Chunk()
+
+# Reads a chunk that is as documented; raises what is UNREADABLE.
+decode_chunk = msgspec.json.Decoder(Chunk).decode
+_CALLS = msgspec.json.Decoder(list[ToolCall])
 
 
-class _Reasoning(Struct, gc=False):
-    reasoning_tokens: Tokens | None = None
+def read_chunk(data: bytes) -> Chunk | None:
+    """An event's data as a chunk, as far as it can be read; `TERMINATOR` for the stream's end.
 
-
-class _Usage(Struct, gc=False):
-    prompt_tokens: Tokens | None = None
-    completion_tokens: Tokens | None = None
-    total_tokens: Tokens | None = None
-    prompt_tokens_details: _Cached | None = None
-    completion_tokens_details: _Reasoning | None = None
-    cached_tokens: Tokens | None = None  # of Moonshot and others, where there are no details
-    prompt_cache_hit_tokens: Tokens | None = None  # of DeepSeek
-
-
-_USAGE = msgspec.json.Decoder(_Usage)
-
-
-def read_usage(usage: msgspec.Raw) -> Usage | None:
-    """Numbers of a `usage` member; None when they are not whole, not there, or below zero.
-
-    One count may be missing when the total tells it. The parts that were read from a cache and
-    written to one never exceed the input.
+    None when it is no JSON object. Never raises.
     """
     try:
-        stated = _USAGE.decode(usage)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    prompt, completion, total = stated.prompt_tokens, stated.completion_tokens, stated.total_tokens
-    if prompt is None and completion is not None and total is not None:
-        prompt = total - completion
-    elif completion is None and prompt is not None and total is not None:
-        completion = total - prompt
-    if prompt is None or completion is None or prompt < 0 or completion < 0:
-        return None
-    input_details = stated.prompt_tokens_details
-    cached = input_details.cached_tokens if input_details else None
-    written = (input_details.cache_write_tokens if input_details else None) or 0
-    if cached is None:
-        cached = stated.cached_tokens
-    if cached is None:
-        cached = stated.prompt_cache_hit_tokens or 0
-    details = stated.completion_tokens_details
-    reasoning = (details.reasoning_tokens if details else None) or 0
-    if cached < 0 or written < 0 or reasoning < 0:
-        return None
-    completion, reasoning = whole_output(
-        input_tokens=prompt,
-        output_tokens=completion,
-        reasoning_tokens=reasoning,
-        total_tokens=total,
-    )
-    return Usage(
-        input_tokens=prompt,
-        output_tokens=completion,
-        cached_tokens=min(cached, prompt),
-        cache_write_tokens=min(written, prompt - min(cached, prompt)),
-        reasoning_tokens=reasoning,
-    )
+        return decode_chunk(data)
+    except UNREADABLE:
+        return TERMINATOR if is_terminator(data) else _read_loosely(data, mends=True)
 
 
-def spare_usage(groq: GroqMember | None, of_choices: Iterable[msgspec.Raw]) -> Usage | None:
-    """The usage that some upstreams state elsewhere than in `usage`: in a choice, or as Groq does.
+def read_whole(body: bytes) -> Chunk | None:
+    """The same for a whole answer, whose end must be there."""
+    try:
+        return decode_chunk(body)
+    except UNREADABLE:
+        return _read_loosely(body, mends=False)
 
-    It is actual usage, and counts where the member that the protocol has for it says nothing.
-    """
-    stated = () if groq is None else (groq.usage,)
-    usages = (read_usage(usage) for usage in (*stated, *of_choices) if usage is not NOTHING)
-    return next((usage for usage in usages if usage is not None), None)
+
+def is_terminator(data: bytes) -> bool:
+    """Whether an event's data end the stream."""
+    return data.strip() == _TERMINATOR
 
 
 def groq_member(value: Mapping[str, Any]) -> GroqMember | None:
-    """The same of an answer that is read loosely."""
+    """Groq's own member of an answer that is read loosely."""
     own = value.get("x_groq")
     return GroqMember(raw_of(own.get("usage"))) if isinstance(own, dict) else None
 
 
-def count_loosely(choice: dict[str, Any]) -> int:
-    """Characters of a choice whose members are not of the documented types.
+def _read_loosely(data: bytes, *, mends: bool) -> Chunk | None:
+    """What can be read of an answer that is not as documented.
+
+    An id that is a number, a lone surrogate in the text, content in parts: what was delivered still
+    counts, and is still said.
+    """
+    value = read_loosely(data, mends=mends)
+    if not isinstance(value, dict):
+        return None
+    choices = value.get("choices")
+    return Chunk(
+        choices=[_loose_choice(choice) for choice in choices]
+        if isinstance(choices, list)
+        else None,
+        usage=raw_of(value.get("usage")),
+        error=raw_of(value.get("error")),
+        id=text_of(value.get("id")),
+        model=text_of(value.get("model")),
+        x_groq=groq_member(value),
+    )
+
+
+def _loose_choice(choice: Any) -> Choice:
+    if not isinstance(choice, dict):
+        return Choice()
+    index, delta, message = choice.get("index"), choice.get("delta"), choice.get("message")
+    return Choice(
+        index=index if isinstance(index, int) else None,
+        delta=_loose_message(delta) if isinstance(delta, dict) else None,
+        message=_loose_message(message) if isinstance(message, dict) else None,
+        finish_reason=text_of(choice.get("finish_reason")),
+        usage=raw_of(choice.get("usage")),
+    )
+
+
+def _loose_message(said: dict[str, Any]) -> LooseMessage:
+    content = said.get("content")
+    thought = text_of(said.get("reasoning_content")) or text_of(said.get("reasoning"))
+    if isinstance(content, list):
+        # Some upstreams send parts where the protocol has a string.
+        thought = thought or text_in_content(content)
+        parts = read_content(content, {})
+        content = "".join(part.text for part in parts if isinstance(part, Text | Refusal))
+    calls, function = said.get("tool_calls"), said.get("function_call")
+    return LooseMessage(
+        content=text_of(content),
+        refusal=text_of(said.get("refusal")),
+        reasoning_content=thought,
+        reasoning_details=raw_of(said.get("reasoning_details")),
+        tool_calls=_loose_calls(calls) if isinstance(calls, list) else None,
+        function_call=_loose_function(function),
+        images=raw_of(said.get("images")),
+        counted=_count_loosely(said),
+    )
+
+
+def _loose_calls(calls: list[Any]) -> list[ToolCall]:
+    try:
+        return _CALLS.decode(raw_of(calls))
+    except UNREADABLE:
+        pass
+    read = []
+    for call in calls:
+        if isinstance(call, dict):
+            index, call_id = call.get("index"), call.get("id")
+            read.append(
+                ToolCall(
+                    index if isinstance(index, int) else None,
+                    text_of(call_id),
+                    _loose_function(call.get("function")),
+                )
+            )
+    return read
+
+
+def _loose_function(function: Any) -> Function | None:
+    if not isinstance(function, dict):
+        return None
+    arguments = function.get("arguments")
+    if arguments is not None and not isinstance(arguments, str):
+        arguments = dumps(arguments).decode()
+    return Function(text_of(function.get("name")), arguments)
+
+
+def _count_loosely(said: dict[str, Any]) -> int:
+    """Characters of a message whose members are not of the documented types.
 
     Text may come as an array of parts; every string under the members that count is counted.
     """
-    count = 0
-    for name in ("delta", "message"):
-        said = choice.get(name)
-        if isinstance(said, dict):
-            thought = said.get("reasoning_content") or said.get("reasoning")
-            count += characters_of([said.get("content"), said.get("refusal"), thought])
-            calls = said.get("tool_calls")
-            calls = [
-                *(calls if isinstance(calls, list) else ()),
-                {"function": said.get("function_call")},
-            ]
-            for call in calls:
-                function = call.get("function") if isinstance(call, dict) else None
-                if isinstance(function, dict):
-                    count += characters_of([function.get("name"), function.get("arguments")])
+    thought = said.get("reasoning_content") or said.get("reasoning")
+    count = characters_of([said.get("content"), said.get("refusal"), thought])
+    calls = said.get("tool_calls")
+    functions = (
+        [call.get("function") for call in calls if isinstance(call, dict)]
+        if (isinstance(calls, list))
+        else []
+    )
+    for function in (*functions, said.get("function_call")):
+        if isinstance(function, dict):
+            count += characters_of([function.get("name"), function.get("arguments")])
     return count
 
 

@@ -7,66 +7,57 @@ is `gw/calls/charge.py`.
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
-
 from channels.dialects.chat.chunk import (
+    TERMINATOR,
     Chunk,
-    GroqMember,
-    count_loosely,
-    groq_member,
-    read_usage,
-    spare_usage,
+    decode_chunk,
+    is_terminator,
+    read_chunk,
+    read_whole,
 )
-from channels.dialects.meter import UNREADABLE, AnswerMeter, fit_name
+from channels.dialects.chat.usage import UsageReader
+from channels.dialects.meter import AnswerMeter, fit_name
 from channels.errors import UpstreamMalformed
-from channels.json.lenient import NOTHING, raw_of, read_loosely
-
-_DECODER = msgspec.json.Decoder(Chunk)
-_TERMINATOR = b"[DONE]"
+from channels.json.lenient import NOTHING
+from channels.usage import Usage
 
 
-class ChatMeter(AnswerMeter):
+class ChatMeter(AnswerMeter[Chunk, Chunk]):
     """Follows one answer. `finished`: the terminator was seen, or the answer came whole."""
 
-    __slots__ = ("_has_own_usage",)
+    __slots__ = ("_stated",)
 
     def __init__(self) -> None:
         super().__init__()
-        self._has_own_usage = False  # stated in the member that the protocol has for it
+        self._stated = UsageReader()
 
-    def event(self, data: bytes) -> bool:
-        """Read one event's data. Never raises.
+    @property
+    def usage(self) -> Usage | None:
+        return self._stated.usage
+
+    _decode = staticmethod(decode_chunk)
+    read = staticmethod(read_chunk)
+
+    def take(self, read: Chunk | None) -> bool:
+        """Meter what was read of an event.
 
         False for the chunk that states usage and nothing else: it is withheld from a client that
         did not ask for usage (contract §5).
         """
-        if data == _TERMINATOR:
+        if read is None:
+            self.malformed_events += 1
+            return True
+        if read is TERMINATOR:
             self.finished = True
             return True
-        try:
-            chunk = _DECODER.decode(data)
-        except UNREADABLE:
-            if data.strip() == _TERMINATOR:
-                self.finished = True
-                return True
-            value = _loose_object(data)
-            if value is None:
-                self.malformed_events += 1
-                return True
-            return self._take_loosely(value)
-        return self._take(chunk)
+        return self._take(read)
 
     def body(self, body: bytes) -> None:
         """Read a whole answer. Raises UpstreamMalformed when it is not a JSON object."""
-        try:
-            self._take(_DECODER.decode(body))
-        except UNREADABLE:
-            value = _loose_object(body)
-            if value is None:
-                raise UpstreamMalformed("not a JSON object") from None
-            self._take_loosely(value)
+        chunk = read_whole(body)
+        if chunk is None:
+            raise UpstreamMalformed("not a JSON object")
+        self._take(chunk)
         self.finished = True
 
     def _take(self, chunk: Chunk) -> bool:
@@ -81,66 +72,18 @@ class ChatMeter(AnswerMeter):
                 if choice.finish_reason is not None:
                     self.finish_reason = fit_name(choice.finish_reason)
                 if choice.usage is not NOTHING:
-                    self._take_spare_usage(None, choice.usage)
+                    self._stated.take_spare(None, choice.usage)
         if chunk.x_groq is not None:
-            self._take_spare_usage(chunk.x_groq)
+            self._stated.take_spare(chunk.x_groq)
         if self.response_id is None or self.response_model is None:
             self._note_names(chunk.id, chunk.model)
-        # The default is shared, so an absent member costs no comparison of bytes.
-        has_usage = chunk.usage is not NOTHING and self._take_usage(chunk.usage)
+        has_usage = chunk.usage is not NOTHING and bytes(chunk.usage) != b"null"
+        if has_usage and not self._stated.take(chunk.usage):
+            self.malformed_events += 1
         has_error = chunk.error is not NOTHING and self._note_error(chunk.error)
         return bool(choices) or has_error or not has_usage
-
-    def _take_usage(self, stated: msgspec.Raw) -> bool:
-        """Keep a usage member. True when it states something, readable or not."""
-        if bytes(stated) == b"null":
-            return False
-        usage = read_usage(stated)
-        if usage is None:
-            self.malformed_events += 1
-        else:
-            self._usage = usage  # some upstreams state a running count in every chunk
-            self._has_own_usage = True
-        return True
-
-    def _take_spare_usage(self, groq: GroqMember | None, *of_choices: msgspec.Raw) -> None:
-        if not self._has_own_usage:
-            self._usage = spare_usage(groq, of_choices) or self._usage
-
-    def _take_loosely(self, value: dict[str, Any]) -> bool:
-        """Read what can be read of an answer that is not as documented.
-
-        An id that is a number, a lone surrogate in the text, content in parts: what was delivered
-        still counts.
-        """
-        choices = value.get("choices")
-        for choice in choices if isinstance(choices, list) else ():
-            if isinstance(choice, dict):
-                self.characters += count_loosely(choice)
-                if isinstance(reason := choice.get("finish_reason"), str):
-                    self.finish_reason = fit_name(reason)
-                if choice.get("usage") is not None:
-                    self._take_spare_usage(None, raw_of(choice["usage"]))
-        rest = Chunk(
-            x_groq=groq_member(value),
-            usage=raw_of(value.get("usage")),
-            error=raw_of(value.get("error")),
-            id=_text(value.get("id")),
-            model=_text(value.get("model")),
-        )
-        return self._take(rest) or bool(choices)
-
-
-def _loose_object(data: bytes) -> dict[str, Any] | None:
-    """A JSON object by the most forgiving rules; None when it is none."""
-    value = read_loosely(data, mends=False)
-    return value if isinstance(value, dict) else None
 
 
 def ends(data: bytes) -> bool:
     """Whether an event that lacks its blank line ends the stream all the same."""
-    return data.strip() == _TERMINATOR
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
+    return is_terminator(data)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from channels.dialects.chat.chunk import groq_member, read_usage, spare_usage
+from channels.dialects.chat.chunk import groq_member
 from channels.dialects.chat.content import read_content
 from channels.dialects.chat.finish import WITHHELD, read_finish, write_finish
 from channels.dialects.chat.thinking import (
@@ -19,13 +19,14 @@ from channels.dialects.chat.thinking import (
     read_thinking,
 )
 from channels.dialects.chat.tool_calls import is_placeholder
-from channels.dialects.chat.usage import write_usage
+from channels.dialects.chat.usage import UsageReader, write_usage
 from channels.errors import UpstreamMalformed
 from channels.json.lenient import raw_of
 from channels.json.text import call_arguments, dumps, read_json
 from channels.translation.identifiers import made_id
 from channels.translation.media import markdown
 from channels.translation.model import Answer, Media, Part, Refusal, Text, Thinking, ToolCall
+from channels.usage import Usage
 
 
 def decode_answer(body: bytes) -> Answer:
@@ -52,9 +53,16 @@ def decode_answer(body: bytes) -> Answer:
         model=_string(value, "model"),
         parts=tuple(parts),
         finish=None if reason is None else read_finish(reason, has_calls=bool(calls)),
-        usage=read_usage(raw_of(value.get("usage")))
-        or spare_usage(groq_member(value), [raw_of(choice.get("usage"))]),
+        usage=_usage(value, choice),
     )
+
+
+def _usage(value: Mapping[str, Any], choice: Mapping[str, Any]) -> Usage | None:
+    stated = UsageReader()
+    stated.take_spare(None, raw_of(choice.get("usage")))
+    stated.take_spare(groq_member(value))
+    stated.take(raw_of(value.get("usage")))
+    return stated.usage
 
 
 def _images(message: Mapping[str, Any]) -> list[Media]:

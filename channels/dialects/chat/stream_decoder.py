@@ -1,6 +1,6 @@
 """Read a chat-completions stream into canonical events.
 
-Nothing an upstream sends raises. How a chunk is read is `stream_chunk.py`; the calls' own rules are
+Nothing an upstream sends raises. How a chunk is read is `chunk.py`; the calls' own rules are
 `tool_calls.py`.
 """
 
@@ -10,15 +10,14 @@ from collections.abc import Mapping
 
 import msgspec
 
-from channels.dialects.chat.chunk import GroqMember, read_usage, spare_usage
+from channels.dialects.chat.chunk import TERMINATOR, Choice, Chunk, Message, ToolCall
 from channels.dialects.chat.content import read_content
 from channels.dialects.chat.finish import read_finish
-from channels.dialects.chat.stream_chunk import Chunk, Delta, read_chunk
 from channels.dialects.chat.thinking import read_entry
 from channels.dialects.chat.tool_calls import CallReader
+from channels.dialects.chat.usage import UsageReader
 from channels.dialects.error_body import message_in
-from channels.http.sse import SseEvent
-from channels.json.lenient import NOTHING, read_loosely
+from channels.json.lenient import NOTHING, is_stated, read_loosely
 from channels.translation.model import (
     Began,
     Ended,
@@ -33,35 +32,31 @@ from channels.translation.model import (
     UsageStated,
 )
 
-_TERMINATOR = b"[DONE]"
-
 
 class StreamDecoder:
     """Reads one stream. Made for one attempt, used from one task."""
 
-    __slots__ = ("_began", "_calls", "_ended", "_has_own_usage", "_thought")
+    __slots__ = ("_began", "_calls", "_ended", "_stated", "_thought")
 
     def __init__(self) -> None:
         self._calls = CallReader()
         self._began = False
         self._ended = False
-        self._has_own_usage = False  # stated in the member that the protocol has for it
+        self._stated = UsageReader()
         self._thought = False  # text of the present thought has been given
 
     def __repr__(self) -> str:
         state = "ended" if self._ended else "began" if self._began else "new"
         return f"<chat.StreamDecoder {state}, {self._calls}>"
 
-    def feed(self, event: SseEvent) -> list[Event]:
-        """The events that one event of the wire holds; none for comments. Never raises."""
-        data = event.data
-        if data is None or self._ended:
+    def take(self, read: Chunk | None) -> list[Event]:
+        """The events that one event of the wire holds. Never raises."""
+        if read is None or self._ended:
             return []
-        if data == _TERMINATOR or data.strip() == _TERMINATOR:
+        if read is TERMINATOR:
             self._ended = True
             return [*self._calls.close(), Ended()]
-        chunk = read_chunk(data)
-        return [] if chunk is None else self._take(chunk)
+        return self._take(read)
 
     def end(self) -> list[Event]:
         """The upstream has closed. Without its terminator the stream was cut: nothing to say."""
@@ -78,30 +73,30 @@ class StreamDecoder:
             self._calls.seed = chunk.id or ""
             events.append(Began(chunk.id, chunk.model))
         for choice in chunk.choices or ():
-            if choice.index == 0:
-                if choice.delta is not None:
-                    self._take_delta(choice.delta, events)
-                if choice.finish_reason:
-                    events.extend(self._calls.close())
-                    has_calls = self._calls.count > 0
-                    events.append(Finished(read_finish(choice.finish_reason, has_calls=has_calls)))
-                if choice.usage is not NOTHING:
-                    self._take_spare_usage(None, choice.usage, events)
-        if chunk.x_groq is not None:
-            self._take_spare_usage(chunk.x_groq, NOTHING, events)
-        if chunk.usage is not NOTHING and (usage := read_usage(chunk.usage)) is not None:
-            self._has_own_usage = True
-            events.append(UsageStated(usage))
+            if choice.usage is not NOTHING and self._stated.take_spare(None, choice.usage):
+                self._tell_usage(events)
+            if not choice.index:
+                self._take_choice(choice, events)
+        if chunk.x_groq is not None and self._stated.take_spare(chunk.x_groq):
+            self._tell_usage(events)
+        if chunk.usage is not NOTHING and is_stated(chunk.usage) and self._stated.take(chunk.usage):
+            self._tell_usage(events)
         return events
 
-    def _take_spare_usage(
-        self, groq: GroqMember | None, of_choice: msgspec.Raw, events: list[Event]
-    ) -> None:
-        if not self._has_own_usage and (usage := spare_usage(groq, (of_choice,))) is not None:
+    def _take_choice(self, choice: Choice, events: list[Event]) -> None:
+        if choice.delta is not None:
+            self._take_delta(choice.delta, events)
+        if choice.finish_reason:
+            events.extend(self._calls.close())
+            has_calls = self._calls.count > 0
+            events.append(Finished(read_finish(choice.finish_reason, has_calls=has_calls)))
+
+    def _tell_usage(self, events: list[Event]) -> None:
+        if (usage := self._stated.usage) is not None:
             events.append(UsageStated(usage))
 
-    def _take_delta(self, delta: Delta, events: list[Event]) -> None:
-        thought = delta.reasoning_content or delta.reasoning
+    def _take_delta(self, delta: Message, events: list[Event]) -> None:
+        thought = delta.thought()
         if thought:
             self._thought = True
             events.append(ThinkingDelta(thought))
@@ -113,10 +108,10 @@ class StreamDecoder:
             _take_images(delta.images, events)
         if delta.refusal:
             events.append(RefusalDelta(delta.refusal))
-        if delta.tool_calls is not NOTHING:
+        if delta.tool_calls is not None:
             events.extend(self._calls.read(delta.tool_calls))
-        if delta.function_call is not NOTHING:
-            events.extend(self._calls.read_function(delta.function_call))
+        if delta.function_call is not None:  # from before there were several calls
+            events.extend(self._calls.read([ToolCall(index=0, function=delta.function_call)]))
 
     def _take_details(self, raw: msgspec.Raw, events: list[Event]) -> None:
         """Signatures of thoughts; their text as well, where it did not come by itself."""

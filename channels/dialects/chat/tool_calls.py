@@ -7,33 +7,16 @@ first arguments, no id at all. Some send an empty call with every answer, which 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
-import msgspec
-from msgspec import Struct
-
+from channels.dialects.chat.chunk import ToolCall
 from channels.dialects.chat.thinking import read_call_signature
 from channels.json.lenient import NOTHING, read_loosely
-from channels.json.text import UNREADABLE, call_arguments, dumps, says_no_arguments
+from channels.json.text import call_arguments, says_no_arguments
 from channels.translation.identifiers import made_id
 from channels.translation.model import CallBegan, CallDelta, Event, Protocol
 from channels.translation.tool_arguments import WaitingArguments
-
-
-class _Function(Struct, gc=False):
-    name: str | None = None
-    arguments: str | None = None
-
-
-class _Piece(Struct, gc=False):
-    index: int | None = None
-    id: str | None = None
-    function: _Function | None = None
-    extra_content: msgspec.Raw = NOTHING
-
-
-_PIECES = msgspec.json.Decoder(list[_Piece])
 
 
 @dataclass(slots=True)
@@ -80,22 +63,10 @@ class CallReader:
     def __repr__(self) -> str:
         return f"<CallReader {self.count} calls>"
 
-    def read(self, raw: msgspec.Raw) -> list[Event]:
-        """The events in a `tool_calls` member."""
-        try:
-            pieces = _PIECES.decode(raw)
-        except UNREADABLE:
-            pieces = _loose_pieces(read_loosely(bytes(raw)))
+    def read(self, pieces: Iterable[ToolCall]) -> list[Event]:
+        """The events in the calls, or pieces of them, that a chunk holds."""
         events: list[Event] = []
         for piece in pieces:
-            self._take(piece, events)
-        return events
-
-    def read_function(self, raw: msgspec.Raw) -> list[Event]:
-        """The events in a `function_call` member, from before there were several calls."""
-        function = read_loosely(bytes(raw))
-        events: list[Event] = []
-        for piece in _loose_pieces([{"index": 0, "function": function}]):
             self._take(piece, events)
         return events
 
@@ -112,7 +83,7 @@ class CallReader:
                     events.append(CallDelta(call.index, call_arguments(call.waiting.text())))
         return events
 
-    def _take(self, piece: _Piece, events: list[Event]) -> None:
+    def _take(self, piece: ToolCall, events: list[Event]) -> None:
         function = piece.function
         name = function.name if function is not None else None
         call = self._call_of(piece, name)
@@ -132,7 +103,7 @@ class CallReader:
             call.waiting.add(arguments)
             _tell_arguments(call, events)
 
-    def _call_of(self, piece: _Piece, name: str | None) -> _Call:
+    def _call_of(self, piece: ToolCall, name: str | None) -> _Call:
         """The call that a piece belongs to, which may be a new one."""
         number = piece.index
         if number is None:
@@ -178,26 +149,3 @@ def _tell_arguments(call: _Call, events: list[Event]) -> None:
     if call.has_begun and (arguments := call.waiting.take()) is not None:
         call.has_arguments = True
         events.append(CallDelta(call.index, arguments))
-
-
-def _loose_pieces(value: Any) -> list[_Piece]:
-    pieces = []
-    for item in value if isinstance(value, list) else ():
-        if not isinstance(item, dict):
-            continue
-        index, call_id = item.get("index"), item.get("id")
-        function = item.get("function")
-        read = None
-        if isinstance(function, dict):
-            name, arguments = function.get("name"), function.get("arguments")
-            if arguments is not None and not isinstance(arguments, str):
-                arguments = dumps(arguments).decode()
-            read = _Function(name if isinstance(name, str) else None, arguments)
-        pieces.append(
-            _Piece(
-                index if isinstance(index, int) else None,
-                call_id if isinstance(call_id, str) else None,
-                read,
-            )
-        )
-    return pieces

@@ -12,8 +12,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from channels.dialects.gemini.chunk import read_chunks
 from channels.dialects.gemini.finish import write_finish
-from channels.dialects.gemini.stream_chunk import read_chunks
 from channels.dialects.gemini.stream_decoder import StreamDecoder
 from channels.dialects.gemini.usage import write_usage
 from channels.dialects.gemini.write_parts import write_part

@@ -8,18 +8,18 @@ why it stopped is told at the end. Nothing an upstream sends raises. The calls' 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from channels.dialects.error_body import message_in
-from channels.dialects.gemini.chunk import UsageMetadata
+from channels.dialects.gemini.chunk import Candidate, Chunk, Part, UsageMetadata, object_of
 from channels.dialects.gemini.finish import read_block, read_finish
 from channels.dialects.gemini.media import read_file, read_inline
 from channels.dialects.gemini.parts import told
-from channels.dialects.gemini.stream_chunk import Candidate, Chunk, Part, read_chunks
 from channels.dialects.gemini.tool_calls import CallReader
-from channels.dialects.gemini.usage import read_usage
+from channels.dialects.gemini.usage import UsageReader
 from channels.families import GEMINI
-from channels.http.sse import SseEvent
 from channels.json.lenient import NOTHING, read_loosely
 from channels.translation.model import (
     Began,
@@ -27,6 +27,7 @@ from channels.translation.model import (
     Event,
     Failed,
     Finished,
+    Media,
     MediaDelta,
     TextDelta,
     ThinkingDelta,
@@ -44,36 +45,30 @@ class StreamDecoder:
         "_blocked",
         "_calls",
         "_finish",
-        "_has_content",
+        "_has_output",
         "_is_over",
-        "_running",
-        "_usage",
+        "_stated",
+        "_told",
     )
 
     def __init__(self) -> None:
         self._calls = CallReader()
         self._began = False
-        self._has_content = False
+        self._has_output = False
         self._is_over = False
         self._finish: tuple[str, str | None] | None = None  # reason and message
         self._blocked: tuple[str, str | None] | None = None
-        self._usage = b""  # the counts as they were stated last
-        self._running: UsageMetadata | None = None  # likewise, where they tell the input only
+        self._stated = UsageReader()
+        self._told: UsageMetadata | None = None  # the counts that were told last
 
     def __repr__(self) -> str:
         state = "over" if self._is_over else "began" if self._began else "new"
         return f"<native.StreamDecoder {state}, {self._calls}>"
 
-    def feed(self, event: SseEvent) -> list[Event]:
-        """The events that one event of the wire holds; none for comments. Never raises."""
-        if event.data is None or self._is_over:
-            return []
-        return self.take(read_chunks(event.data))
-
-    def take(self, chunks: list[Chunk]) -> list[Event]:
-        """The events that some chunks hold."""
+    def take(self, read: Sequence[Chunk] | None) -> list[Event]:
+        """The events that the chunks of one event of the wire hold. Never raises."""
         events: list[Event] = []
-        for chunk in chunks:
+        for chunk in read or ():
             if not self._is_over:
                 self._take(chunk, events)
         return events
@@ -87,8 +82,8 @@ class StreamDecoder:
             return []
         self._is_over = True
         events = self._calls.close()
-        if self._running is not None and not self._has_content:
-            events.append(UsageStated(self._running.usage()))  # zeros are left out on the wire
+        if not self._has_output:
+            self._tell_usage(events)
         if self._blocked is not None:
             reason, explanation = read_block(*self._blocked)
             events.append(Finished(reason, explanation=explanation))
@@ -109,8 +104,11 @@ class StreamDecoder:
             self._calls.seed = chunk.response_id or ""
             events.append(Began(chunk.response_id, chunk.model_version))
         # Before the content: some clients' protocols state the input's count at the beginning.
-        if chunk.usage_metadata is not NOTHING:
-            self._take_usage(bytes(chunk.usage_metadata), events)
+        if chunk.usage_metadata is not None:
+            is_whole = self._stated.take(chunk.usage_metadata)
+            if is_whole and chunk.usage_metadata != self._told:
+                self._told = chunk.usage_metadata
+                self._tell_usage(events)
         for candidate in chunk.candidates or ():
             if not candidate.index:  # one answer is all we translate
                 self._take_candidate(candidate, events)
@@ -118,19 +116,10 @@ class StreamDecoder:
         if feedback is not None and feedback.block_reason not in (None, *_NO_BLOCK):
             self._blocked = (feedback.block_reason or "", feedback.block_reason_message)
 
-    def _take_usage(self, raw: bytes, events: list[Event]) -> None:
-        """The counts are running totals: each statement replaces the one before."""
-        if raw == self._usage:
-            return
-        self._usage = raw
-        stated = read_usage(raw)
-        if stated is None:
-            return
-        if stated.states_output():
-            self._running = None
-            events.append(UsageStated(stated.usage()))
-        else:
-            self._running = stated
+    def _tell_usage(self, events: list[Event]) -> None:
+        usage = self._stated.usage(is_empty=not self._has_output)
+        if usage is not None:
+            events.append(UsageStated(usage))
 
     def _take_candidate(self, candidate: Candidate, events: list[Event]) -> None:
         if candidate.content is not None:
@@ -140,17 +129,16 @@ class StreamDecoder:
             self._finish = (candidate.finish_reason, candidate.finish_message)
 
     def _take_part(self, part: Part, events: list[Event]) -> None:
+        if not self._has_output:
+            self._has_output = part.characters() > 0
         if part.function_call is not None:
-            self._has_content = True
             events.extend(self._calls.read(part.function_call, part.thought_signature))
             return
         if part.thought:
             if part.text or part.thought_signature:  # media among thoughts are drafts
-                self._has_content = True
                 events.append(_thinking(part.text or "", part.thought_signature))
             return
         if part.text:
-            self._has_content = True
             events.append(TextDelta(part.text))
         elif part.text is None:
             self._take_rarer(part, events)
@@ -158,20 +146,19 @@ class StreamDecoder:
             events.append(_thinking("", part.thought_signature))
 
     def _take_rarer(self, part: Part, events: list[Event]) -> None:
-        media = None
-        if part.inline_data is not None:
-            media = read_inline(part.inline_data)
-        elif part.file_data is not None:
-            media = read_file(part.file_data)
-        elif part.executable_code is not None:
-            events.append(TextDelta(told({"executableCode": part.executable_code})))
-        elif part.code_execution_result is not None:
-            events.append(TextDelta(told({"codeExecutionResult": part.code_execution_result})))
-        else:
-            return
-        self._has_content = True
-        if media is not None:
-            events.append(MediaDelta(media))
+        if (inline := object_of(part.inline_data)) is not None:
+            _tell_media(read_inline(inline), events)
+        elif (file := object_of(part.file_data)) is not None:
+            _tell_media(read_file(file), events)
+        elif (code := object_of(part.executable_code)) is not None:
+            events.append(TextDelta(told({"executableCode": code})))
+        elif (outcome := object_of(part.code_execution_result)) is not None:
+            events.append(TextDelta(told({"codeExecutionResult": outcome})))
+
+
+def _tell_media(media: Media | None, events: list[Event]) -> None:
+    if media is not None:
+        events.append(MediaDelta(media))
 
 
 def _thinking(text: str, signature: str | None) -> ThinkingDelta:

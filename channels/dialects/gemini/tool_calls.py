@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from channels.dialects.gemini.stream_chunk import Call, PartialArgument
+from channels.dialects.gemini.chunk import Call, PartialArgument
 from channels.families import GEMINI
 from channels.json.lenient import NOTHING, read_loosely
 from channels.json.text import UNREADABLE, dumps

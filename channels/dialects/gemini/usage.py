@@ -1,4 +1,4 @@
-"""Token counts as the native-content protocol writes them; reading is `channels/dialects/gemini`.
+"""Token counts of the native-content protocol: read once, for money and display.
 
 The prompt's count includes what came from a cache. Thoughts are counted beside the candidates, and
 a count of zero is written: clients take a missing one for unknown.
@@ -6,22 +6,50 @@ a count of zero is written: clients take a missing one for unknown.
 
 from __future__ import annotations
 
-import msgspec
-
 from channels.dialects.gemini.chunk import UsageMetadata
-from channels.json.text import UNREADABLE
-from channels.usage import Usage
-
-_DECODER = msgspec.json.Decoder(UsageMetadata)
+from channels.usage import PartialUsage, Usage
 
 
-def read_usage(raw: bytes) -> UsageMetadata | None:
-    """The counts in a `usageMetadata` member; None where it does not tell the input."""
-    try:
-        stated = _DECODER.decode(raw)
-    except UNREADABLE:
-        return None
-    return None if stated.prompt_token_count is None else stated
+class UsageReader:
+    """The usage of one answer so far: running counts, of which each replaces the one before.
+
+    Counts become a usage only when they are asked for, as every chunk of a stream has some.
+    """
+
+    __slots__ = ("_running", "_told")
+
+    def __init__(self) -> None:
+        self._told: UsageMetadata | None = None  # the counts stated last
+        self._running: UsageMetadata | None = None  # likewise, where they tell the input only
+
+    def __repr__(self) -> str:
+        return f"<UsageReader {self._told or self._running}>"
+
+    def take(self, stated: UsageMetadata) -> bool:
+        """Take a chunk's counts. False where they do not tell the output."""
+        if stated.prompt_token_count is None:
+            return False
+        if not stated.states_output():
+            self._running = stated
+            return False
+        self._told = stated
+        return True
+
+    def usage(self, *, is_empty: bool) -> Usage | None:
+        """The usage stated last; None while none was stated whole.
+
+        Counts that tell the input only are whole where the answer is complete and empty, as zeros
+        may be left out on the wire; where text has passed they are not.
+        """
+        if self._told is not None:
+            return self._told.usage()
+        return self._running.usage() if self._running is not None and is_empty else None
+
+    def partial(self) -> PartialUsage | None:
+        """The input, where nothing more was stated."""
+        if self._running is None or self._told is not None:
+            return None
+        return PartialUsage(input=self._running.usage(), output_tokens=None)
 
 
 def write_usage(usage: Usage) -> dict[str, int]:

@@ -1,18 +1,20 @@
-"""The members of a messages answer that are read, as types, and its usage as counts.
+"""The members of a messages answer that are read, as types.
 
-`Event` is one event of a stream, `Message` a whole answer, which `message_start` begins. How an
-answer is followed is `meter.py`'s part.
+`Event` is one event of a stream, `Message` a whole answer, which `message_start` begins. One shape
+and one reading serve both the meter and a translation. The ordinary event is read through the
+types, which is fast; one that is not as documented is read loosely. What an event means is the part
+of `meter.py` and `stream_decoder.py`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from channels.json.lenient import NOTHING, length_of
-from channels.usage import Tokens
+from channels.json.lenient import NOTHING, length_of, raw_of, read_loosely, text_of
+from channels.json.text import UNREADABLE
 
 
 class Delta(Struct, gc=False):
@@ -21,13 +23,17 @@ class Delta(Struct, gc=False):
     text: str | None = None
     partial_json: str | None = None
     thinking: str | None = None
+    signature: str | None = None
     stop_reason: str | None = None
+    stop_sequence: str | None = None
+    stop_details: msgspec.Raw = NOTHING
 
 
 class Event(Struct, gc=False):
     """One event of a stream."""
 
     type: str = ""
+    index: int | None = None
     delta: Delta | None = None
     usage: msgspec.Raw = NOTHING
     message: msgspec.Raw = NOTHING
@@ -55,62 +61,39 @@ class _Block(Struct, gc=False):
     input: msgspec.Raw = NOTHING
 
 
-class _Written(Struct, gc=False):
-    ephemeral_5m_input_tokens: Tokens | None = None
-    ephemeral_1h_input_tokens: Tokens | None = None
-
-
-class _Thought(Struct, gc=False):
-    thinking_tokens: Tokens | None = None
-
-
-class _Usage(Struct, gc=False):
-    input_tokens: Tokens | None = None
-    cache_read_input_tokens: Tokens | None = None
-    cache_creation_input_tokens: Tokens | None = None
-    cache_creation: _Written | None = None
-    output_tokens: Tokens | None = None
-    output_tokens_details: _Thought | None = None
-
-
-_USAGE = msgspec.json.Decoder(_Usage)
+# Reads an event that is as documented; raises what is UNREADABLE.
+decode_event = msgspec.json.Decoder(Event).decode
+_MESSAGE = msgspec.json.Decoder(Message)
 _BLOCK = msgspec.json.Decoder(_Block)
 _BLOCKS = msgspec.json.Decoder(list[msgspec.Raw])
+_TEXTS = ("text", "partial_json", "thinking", "signature", "stop_reason", "stop_sequence")
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """The numbers of one usage member; None is what it does not state.
-
-    `fresh` is the input beside what was read from a cache and `written` to one.
-    """
-
-    fresh: int | None
-    read: int | None
-    written: int | None
-    output: int | None
-    thought: int | None
-
-
-def read_counts(usage: msgspec.Raw) -> Counts | None:
-    """Numbers of a usage member; None when one of them is no whole number, or below zero."""
+def read_event(data: bytes) -> Event | None:
+    """An event, as far as it can be read; None when it is no JSON object. Never raises."""
     try:
-        stated = _USAGE.decode(usage)
-    except (msgspec.DecodeError, RecursionError):
+        return decode_event(data)
+    except UNREADABLE:
+        value = read_loosely(data)
+        return _loose_event(value) if isinstance(value, dict) else None
+
+
+def read_message(data: bytes | msgspec.Raw) -> Message | None:
+    """A whole answer, or what a `message_start` holds of it; as `read_event`."""
+    try:
+        return _MESSAGE.decode(data)
+    except UNREADABLE:
+        value = read_loosely(bytes(data))
+    if not isinstance(value, dict):
         return None
-    written = stated.cache_creation_input_tokens
-    if written is None and (parts := stated.cache_creation) is not None:
-        written = (parts.ephemeral_5m_input_tokens or 0) + (parts.ephemeral_1h_input_tokens or 0)
-    details = stated.output_tokens_details
-    counts = Counts(
-        fresh=stated.input_tokens,
-        read=stated.cache_read_input_tokens,
-        written=written,
-        output=stated.output_tokens,
-        thought=details.thinking_tokens if details else None,
+    return Message(
+        id=text_of(value.get("id")),
+        model=text_of(value.get("model")),
+        stop_reason=text_of(value.get("stop_reason")),
+        content=raw_of(value.get("content")),
+        usage=raw_of(value.get("usage")),
+        error=raw_of(value.get("error")),
     )
-    numbers = (counts.fresh, counts.read, counts.written, counts.output, counts.thought)
-    return None if any(number is not None and number < 0 for number in numbers) else counts
 
 
 def block_characters(block: msgspec.Raw) -> int:
@@ -134,3 +117,22 @@ def content_characters(content: msgspec.Raw) -> int:
     except (msgspec.DecodeError, RecursionError):
         return 0
     return sum(map(block_characters, blocks))
+
+
+def _loose_event(value: dict[str, Any]) -> Event:
+    """An event that is not as documented, as far as it can be read."""
+    index, delta = value.get("index"), value.get("delta")
+    return Event(
+        type=text_of(value.get("type")) or "",
+        index=index if isinstance(index, int) else None,
+        delta=_loose_delta(delta) if isinstance(delta, dict) else None,
+        usage=raw_of(value.get("usage")),
+        message=raw_of(value.get("message")),
+        content_block=raw_of(value.get("content_block")),
+        error=raw_of(value.get("error")),
+    )
+
+
+def _loose_delta(delta: dict[str, Any]) -> Delta:
+    texts = {name: text_of(delta.get(name)) for name in _TEXTS}
+    return Delta(**texts, stop_details=raw_of(delta.get("stop_details")))

@@ -31,6 +31,8 @@ def decode_answer(body: bytes) -> Answer:
         content = []  # there is nothing that may be said
     if not isinstance(value, dict) or not isinstance(content, list):
         raise UpstreamMalformed("a message without content")
+    stated = UsageReader()
+    stated.take(raw_of(value.get("usage")), is_start=False)
     reason, stopped = value.get("stop_reason"), value.get("stop_sequence")
     answer_id, model = value.get("id"), value.get("model")
     return Answer(
@@ -39,7 +41,7 @@ def decode_answer(body: bytes) -> Answer:
         parts=_parts(content),
         finish=read_finish(reason) if isinstance(reason, str) else None,
         stop_sequence=stopped if isinstance(stopped, str) else None,
-        usage=UsageReader().take(raw_of(value.get("usage")), is_start=False),
+        usage=stated.displayed,
         explanation=read_explanation(value.get("stop_details")),
     )
 

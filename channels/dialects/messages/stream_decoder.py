@@ -2,7 +2,7 @@
 
 Blocks have indices of their own; of the tools only the client's are calls, and they are counted.
 Unknown events, blocks and deltas are passed over. Nothing an upstream sends raises. How an event is
-read is `stream_event.py`.
+read is `event.py`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import msgspec
 
 from channels.dialects.error_body import message_in
 from channels.dialects.messages.blocks import arguments_of
+from channels.dialects.messages.event import Event as WireEvent
+from channels.dialects.messages.event import Message, read_message
 from channels.dialects.messages.finish import read_explanation, read_finish
-from channels.dialects.messages.stream_event import WireEvent, read_event, read_start
 from channels.dialects.messages.usage import UsageReader
 from channels.families import MESSAGES
-from channels.http.sse import SseEvent
 from channels.json.lenient import NOTHING, read_loosely, text_of
 from channels.json.text import read_json
 from channels.translation.identifiers import made_id
@@ -49,12 +49,12 @@ class _Call:
 class StreamDecoder:
     """Reads one stream. Made for one attempt, used from one task."""
 
-    __slots__ = ("_began", "_calls", "_count", "_ended", "_id", "_usage")
+    __slots__ = ("_began", "_calls", "_count", "_ended", "_id", "_stated")
 
     def __init__(self) -> None:
         self._calls: dict[int, _Call] = {}  # the open ones, by their block's index
         self._count = 0
-        self._usage = UsageReader()
+        self._stated = UsageReader()
         self._id = ""
         self._began = False
         self._ended = False
@@ -63,17 +63,15 @@ class StreamDecoder:
         state = "ended" if self._ended else "began" if self._began else "new"
         return f"<messages.StreamDecoder {state}, {self._count} calls>"
 
-    def feed(self, event: SseEvent) -> list[Event]:
+    def take(self, read: WireEvent | None) -> list[Event]:
         """The events that one event of the wire holds; none for pings. Never raises."""
-        data = event.data
-        if data is None or self._ended:
+        if read is None or self._ended:
             return []
-        read = read_event(data)
-        if read is None:
-            return []
-        if read.type == "content_block_delta":
-            return self._take_delta(read)
-        return self._take(read)
+        is_delta = read.type == "content_block_delta"
+        events = self._take_delta(read) if is_delta else self._take(read)
+        if read.usage is not NOTHING:
+            self._take_usage(read.usage, events)
+        return events
 
     def end(self) -> list[Event]:
         """The upstream has closed. Without its terminator the stream was cut: nothing to say."""
@@ -87,7 +85,7 @@ class StreamDecoder:
         if delta.text:
             return [TextDelta(delta.text)]
         if delta.partial_json:
-            call = self._calls.get(read.index)
+            call = self._calls.get(read.index or 0)
             if call is None:
                 return []  # of a tool that the provider runs
             call.has_arguments = True
@@ -98,12 +96,17 @@ class StreamDecoder:
             return [_signed("", delta.signature)]
         return []
 
+    def _take_usage(self, stated: msgspec.Raw, events: list[Event]) -> None:
+        """Tell the usage that an event states, before the answer's end."""
+        if self._stated.take(stated, is_start=False) and (usage := self._stated.displayed):
+            events.insert(len(events) - self._ended, UsageStated(usage))
+
     def _take(self, read: WireEvent) -> list[Event]:
         kind = read.type
         if kind == "content_block_start":
             return self._start_block(read)
         if kind == "content_block_stop":
-            call = self._calls.pop(read.index, None)
+            call = self._calls.pop(read.index or 0, None)
             return [] if call is None else _closing(call)
         if kind == "message_start":
             return self._start(read.message)
@@ -118,8 +121,8 @@ class StreamDecoder:
         return []
 
     def _start(self, raw: msgspec.Raw) -> list[Event]:
-        message = read_start(raw)
-        self._usage.take(message.usage, is_start=True)
+        message = read_message(raw) or Message()
+        self._stated.take(message.usage, is_start=True)
         # A second start belongs to an answer begun anew: its blocks are others.
         events = self._close()
         if not self._began:
@@ -144,7 +147,7 @@ class StreamDecoder:
             given = block.get("input")
             call = _Call(self._count, arguments_of(given))
             self._count += 1
-            self._calls[read.index] = call
+            self._calls[read.index or 0] = call
             call_id = text_of(block.get("id")) or made_id(self._id, str(call.index))
             name = text_of(block.get("name")) or ""
             return [CallBegan(call.index, call_id, name)]
@@ -164,9 +167,6 @@ class StreamDecoder:
                     explanation=read_explanation(explanation),
                 )
             )
-        usage = self._usage.take(read.usage, is_start=False)
-        if usage is not None:
-            events.append(UsageStated(usage))
         return events
 
     def _close(self) -> list[Event]:

@@ -1,7 +1,9 @@
-"""The members of a responses answer that are read, as types, and its usage as numbers.
+"""The members of a responses answer that are read, as types.
 
-`Event` is one event of a stream, `Response` a whole answer, which some events carry. How an answer
-is followed is `meter.py`'s part.
+`Event` is one event of a stream, `Response` a whole answer, which some events carry. One shape and
+one reading serve both the meter and a translation. The ordinary event is read through the types,
+which is fast; one that is not as documented is read loosely. What an event means is the part of
+`meter.py` and `stream_decoder.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from channels.json.lenient import NOTHING, characters_of, length_of, raw_of, read_loosely, text_of
-from channels.usage import Tokens, Usage, whole_output
+from channels.json.text import UNREADABLE, read_json
 
 
 class Event(Struct, gc=False):
@@ -21,6 +23,14 @@ class Event(Struct, gc=False):
     type: str = ""
     delta: str | None = None
     output_index: int | None = None
+    content_index: int | None = None
+    summary_index: int | None = None
+    item_id: str | None = None
+    text: str | None = None
+    refusal: str | None = None
+    arguments: str | None = None
+    annotation: msgspec.Raw = NOTHING
+    part: msgspec.Raw = NOTHING
     item: msgspec.Raw = NOTHING
     response: msgspec.Raw = NOTHING
     error: msgspec.Raw = NOTHING
@@ -57,34 +67,39 @@ class _Item(Struct, gc=False):
     code: msgspec.Raw = NOTHING
 
 
-class _InputDetails(Struct, gc=False):
-    cached_tokens: Tokens | None = None
-    cache_write_tokens: Tokens | None = None
-
-
-class _OutputDetails(Struct, gc=False):
-    reasoning_tokens: Tokens | None = None
-
-
-class _Usage(Struct, gc=False):
-    input_tokens: Tokens | None = None
-    output_tokens: Tokens | None = None
-    total_tokens: Tokens | None = None
-    input_tokens_details: _InputDetails | None = None
-    output_tokens_details: _OutputDetails | None = None
-
-
+# Reads an event that is as documented; raises what is UNREADABLE.
+decode_event = msgspec.json.Decoder(Event).decode
 _RESPONSE = msgspec.json.Decoder(Response)
-_USAGE = msgspec.json.Decoder(_Usage)
 _ITEM = msgspec.json.Decoder(_Item)
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+_TEXTS = ("delta", "item_id", "text", "refusal", "arguments", "code", "message")
+_INDICES = ("output_index", "content_index", "summary_index")
+_VALUES = ("annotation", "part", "item", "response", "error")
+# Events that end a stream; each carries the whole answer.
+ENDS = frozenset(("response.completed", "response.incomplete", "response.failed"))
+# Some upstreams close this protocol as they would chat-completions.
+_FOREIGN_TERMINATOR = b"[DONE]"
+
+
+def read_event(data: bytes) -> Event | None:
+    """An event, as far as it can be read; None when it is no JSON object. Never raises.
+
+    A terminator of another dialect is an event of no type, which says nothing.
+    """
+    try:
+        return decode_event(data)
+    except UNREADABLE:
+        value = read_loosely(data)
+    if isinstance(value, dict):
+        return _loose_event(value)
+    return Event() if data.strip() == _FOREIGN_TERMINATOR else None
 
 
 def read_response(data: bytes | msgspec.Raw) -> Response | None:
     """An answer's members, loosely where need be; None when it is no JSON object."""
     try:
         return _RESPONSE.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         value = read_loosely(bytes(data))
     if not isinstance(value, dict):
         return None
@@ -101,54 +116,10 @@ def read_response(data: bytes | msgspec.Raw) -> Response | None:
     )
 
 
-def event_of(value: dict[str, Any]) -> Event:
-    """An event whose members are not of the documented types, as far as they are."""
-    index = value.get("output_index")
-    return Event(
-        type=text_of(value.get("type")) or "",
-        delta=text_of(value.get("delta")),
-        output_index=index if type(index) is int else None,
-        item=raw_of(value.get("item")),
-        response=raw_of(value.get("response")),
-        error=raw_of(value.get("error")),
-        code=text_of(value.get("code")),
-        message=text_of(value.get("message")),
-    )
-
-
-def read_usage(usage: msgspec.Raw) -> Usage | None:
-    """Numbers of a `usage` member; None when they are not whole, not there, or below zero.
-
-    One count may be missing when the total tells it. The parts never exceed the input.
-    """
-    try:
-        stated = _USAGE.decode(usage)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    taken, given, total = stated.input_tokens, stated.output_tokens, stated.total_tokens
-    if taken is None and given is not None and total is not None:
-        taken = total - given
-    elif given is None and taken is not None and total is not None:
-        given = total - taken
-    if taken is None or given is None:
-        return None
-    inner, outer = stated.input_tokens_details, stated.output_tokens_details
-    cached = (inner.cached_tokens if inner else None) or 0
-    written = (inner.cache_write_tokens if inner else None) or 0
-    reasoning = (outer.reasoning_tokens if outer else None) or 0
-    if min(taken, given, cached, written, reasoning) < 0:
-        return None
-    cached = min(cached, taken)
-    given, reasoning = whole_output(
-        input_tokens=taken, output_tokens=given, reasoning_tokens=reasoning, total_tokens=total
-    )
-    return Usage(
-        input_tokens=taken,
-        output_tokens=given,
-        cached_tokens=cached,
-        cache_write_tokens=min(written, taken - cached),
-        reasoning_tokens=reasoning,
-    )
+def object_of(raw: msgspec.Raw) -> dict[str, Any]:
+    """The object in a member; empty when there is none."""
+    value = None if raw is NOTHING else read_json(bytes(raw))
+    return value if isinstance(value, dict) else {}
 
 
 def item_characters(item: msgspec.Raw) -> int:
@@ -171,3 +142,13 @@ def output_characters(output: msgspec.Raw) -> int:
     except (msgspec.DecodeError, RecursionError):
         return 0
     return sum(map(item_characters, items))
+
+
+def _loose_event(value: dict[str, Any]) -> Event:
+    """An event whose members are not of the documented types, as far as they are."""
+    members: dict[str, Any] = {name: text_of(value.get(name)) for name in _TEXTS}
+    members.update((name, raw_of(value.get(name))) for name in _VALUES)
+    for name in _INDICES:
+        index = value.get(name)
+        members[name] = index if type(index) is int else None
+    return Event(type=text_of(value.get("type")) or "", **members)

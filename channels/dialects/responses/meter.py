@@ -12,36 +12,33 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import msgspec
-
-from channels.dialects.meter import UNREADABLE, AnswerMeter, fit_name
+from channels.dialects.meter import AnswerMeter, fit_name
 from channels.dialects.responses.event import (
+    ENDS,
     Event,
     Response,
-    event_of,
+    decode_event,
     item_characters,
     output_characters,
+    read_event,
     read_response,
-    read_usage,
 )
+from channels.dialects.responses.usage import UsageReader
 from channels.errors import UpstreamMalformed
 from channels.json.lenient import NOTHING, raw_of, read_loosely, text_of
+from channels.usage import Usage
 
-_EVENT = msgspec.json.Decoder(Event)
-_ENDS = frozenset(("response.completed", "response.incomplete", "response.failed"))
 # Deltas are text, but for these.
 _SOUND = frozenset(("response.audio.delta", "response.output_audio.delta"))
-# Some upstreams close this protocol as they would chat-completions.
-_FOREIGN_TERMINATOR = b"[DONE]"
 
 
-class ResponsesMeter(AnswerMeter):
+class ResponsesMeter(AnswerMeter[Event, Event]):
     """Follows one answer. `finished`: its last event was seen, or it came whole.
 
     `finish_reason` is the status of the answer, or why it is not complete.
     """
 
-    __slots__ = ("_counted",)
+    __slots__ = ("_counted", "_stated")
 
     _error_names: ClassVar[tuple[str, ...]] = ("code", "type")
 
@@ -49,19 +46,20 @@ class ResponsesMeter(AnswerMeter):
         super().__init__()
         # Characters told of each item that is not done, by its place in the output.
         self._counted: dict[int | None, int] = {}
+        self._stated = UsageReader()
 
-    def event(self, data: bytes) -> bool:
-        """Read one event's data. Never raises; True, as every event is forwarded."""
-        try:
-            event = _EVENT.decode(data)
-        except UNREADABLE:
-            value = read_loosely(data)
-            if isinstance(value, dict):
-                self._take(event_of(value))
-            elif data.strip() != _FOREIGN_TERMINATOR:
-                self.malformed_events += 1
-        else:
-            self._take(event)
+    @property
+    def usage(self) -> Usage | None:
+        return self._stated.usage
+
+    _decode = staticmethod(decode_event)
+    read = staticmethod(read_event)
+
+    def take(self, read: Event | None) -> bool:
+        """Meter what was read of an event. True, as every event is forwarded."""
+        if read is not None:
+            return self._take(read)
+        self.malformed_events += 1
         return True
 
     def body(self, body: bytes) -> None:
@@ -72,17 +70,20 @@ class ResponsesMeter(AnswerMeter):
         self._take_response(response)
         self._end(response)
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: Event) -> bool:
         if event.delta is not None and event.type not in _SOUND:
-            self._count(event.output_index, len(event.delta))
-            return
+            counted, place = self._counted, event.output_index
+            characters = len(event.delta)
+            self.characters += characters
+            counted[place] = counted.get(place, 0) + characters
+            return True
         if event.item is not NOTHING:
             self._take_item(event)
         if event.error is not NOTHING:
             self._note_error(event.error)
         elif event.type == "error":
             self._note_error(raw_of({"code": event.code, "message": event.message}))
-        is_end = event.type in _ENDS
+        is_end = event.type in ENDS
         if event.response is not NOTHING and (is_end or self.response_id is None):
             response = read_response(event.response)
             if response is None:
@@ -95,6 +96,7 @@ class ResponsesMeter(AnswerMeter):
             self.finished = True
             if event.type == "response.failed" and self.error_seen is None:
                 self._note_error(raw_of({"code": "failed"}))
+        return True
 
     def _take_item(self, event: Event) -> None:
         told = item_characters(event.item)
@@ -102,24 +104,14 @@ class ResponsesMeter(AnswerMeter):
             told -= self._counted.pop(event.output_index, 0)
             self.characters += max(0, told)
         else:
-            self._count(event.output_index, told)
-
-    def _count(self, place: int | None, characters: int) -> None:
-        self.characters += characters
-        counted = self._counted
-        counted[place] = counted.get(place, 0) + characters
+            self.characters += told
+            self._counted[event.output_index] = self._counted.get(event.output_index, 0) + told
 
     def _take_response(self, response: Response) -> None:
         self._note_names(response.id, response.model)
         self._note_error(response.error)
-        stated = response.usage
-        if stated is NOTHING or bytes(stated) == b"null":
-            return
-        usage = read_usage(stated)
-        if usage is None:
+        if not self._stated.take(response):
             self.malformed_events += 1
-        else:
-            self._usage = usage
 
     def _end(self, response: Response) -> None:
         self.finished = True
@@ -135,4 +127,4 @@ class ResponsesMeter(AnswerMeter):
 def ends(data: bytes) -> bool:
     """Whether an event that lacks its blank line ends the stream all the same."""
     value = read_loosely(data, mends=False)
-    return isinstance(value, dict) and text_of(value.get("type")) in _ENDS
+    return isinstance(value, dict) and text_of(value.get("type")) in ENDS

@@ -9,10 +9,10 @@ What an item becomes is `items.py`; nothing an upstream sends raises.
 from __future__ import annotations
 
 from channels.dialects.error_body import message_in
-from channels.dialects.responses.event import Response, read_response, read_usage
+from channels.dialects.responses.event import ENDS, Response, object_of, read_response
+from channels.dialects.responses.event import Event as WireEvent
 from channels.dialects.responses.items import ItemReader, Place
-from channels.dialects.responses.stream_event import WireEvent, object_of, read_event
-from channels.http.sse import SseEvent
+from channels.dialects.responses.usage import UsageReader
 from channels.json.text import read_json
 from channels.translation.model import (
     Began,
@@ -25,7 +25,6 @@ from channels.translation.model import (
     UsageStated,
 )
 
-_ENDS = frozenset(("response.completed", "response.incomplete", "response.failed"))
 _NO_WORDS = "The upstream reported an error."
 
 
@@ -36,10 +35,11 @@ class StreamDecoder:
     the stream: what belongs to the failure, such as its usage, comes in between.
     """
 
-    __slots__ = ("_began", "_ended", "_failed", "_items")
+    __slots__ = ("_began", "_ended", "_failed", "_items", "_stated")
 
     def __init__(self) -> None:
         self._items = ItemReader()
+        self._stated = UsageReader()
         self._failed: Failed | None = None
         self._began = False
         self._ended = False
@@ -48,13 +48,9 @@ class StreamDecoder:
         state = "ended" if self._ended else "began" if self._began else "new"
         return f"<responses.StreamDecoder {state}, {self._items}>"
 
-    def feed(self, event: SseEvent) -> list[Event]:
+    def take(self, read: WireEvent | None) -> list[Event]:
         """The events that one event of the wire holds; often none. Never raises."""
-        data = event.data
-        if data is None or self._ended:
-            return []
-        read = read_event(data)
-        return [] if read is None else self._take(read)
+        return [] if read is None or self._ended else self._take(read)
 
     def end(self) -> list[Event]:
         """The upstream has closed. A failure that it told before is all there is to say."""
@@ -84,7 +80,7 @@ class StreamDecoder:
         if kind == "error":
             self._failed = _failure(read)
             return []
-        return self._end(read) if kind in _ENDS else []
+        return self._end(read) if kind in ENDS else []
 
     def _take_delta(self, read: WireEvent, delta: str) -> list[Event]:
         kind, items = read.type, self._items
@@ -108,12 +104,10 @@ class StreamDecoder:
         if self._began:
             return []
         self._began = True
-        response = object_of(read.response)
-        answer_id, model = response.get("id"), response.get("model")
-        self._items.seed = answer_id if isinstance(answer_id, str) else ""
-        return [
-            Began(self._items.seed or None, model if isinstance(model, str) and model else None)
-        ]
+        response = read_response(read.response) or Response()
+        self._stated.take(response)
+        self._items.seed = response.id or ""
+        return [Began(response.id or None, response.model or None)]
 
     def _end(self, read: WireEvent) -> list[Event]:
         """The whole answer repeats all items, images too; they are read only if none was told."""
@@ -125,9 +119,9 @@ class StreamDecoder:
             for place, item in enumerate(output if isinstance(output, list) else ()):
                 if isinstance(item, dict):
                     events += self._items.take_item(place, item)
-        usage = read_usage(response.usage)
-        if usage is not None:
-            events.append(UsageStated(usage))
+        self._stated.take(response)
+        if self._stated.usage is not None:
+            events.append(UsageStated(self._stated.usage))
         if read.type == "response.failed":
             stated = _stated_failure(read_json(bytes(response.error)))
             events.append(self._failed or stated or Failed(None, _NO_WORDS))

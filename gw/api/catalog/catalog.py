@@ -93,10 +93,8 @@ def _entry(registry: Registry, model: ModelSpec) -> dict[str, Any]:
     return entry
 
 
-def _unit_price(
-    price: Decimal | Mapping[str, Decimal] | None,
-) -> str | dict[str, str | None] | None:
-    """One price, or one for each of several kinds of the unit."""
+def _unit_price(price: Decimal | Mapping[str, Decimal] | None) -> Any:
+    """One price, or one by each name."""
     if isinstance(price, Mapping):
         return {name: _price(one) for name, one in price.items()}
     return _price(price)

@@ -19,14 +19,12 @@ from actors.live import Delivered, LiveCalls
 from actors.recovery import Recovery
 from actors.store.database import Database
 from actors.wallet.claims import Claim
-from actors.wallet.jobs import NewJob
 from actors.wallet.messages import CallFacts, Hold, Outcome
 from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
 from metrics.prometheus import Metrics
 from tests.integration.money import ACCOUNT, KEY
 from tests.support.clock import FakeClock
-from tests.support.jobs import new_job
 
 
 @dataclass
@@ -51,21 +49,19 @@ class Process:
         cap: int | None = None,
         claim: Claim | None = None,
         job_id: str | None = None,
-        job: NewJob | None = None,
     ) -> CallFacts:
-        """Begin a call, and a job if it has an id."""
+        """Begin a call."""
         facts = CallFacts(
             call_id=uuid4(),
             account_id=account_id,
             key_id=key_id,
-            protocol="chat" if job_id is None else "videos",
+            protocol="chat",
             model="m",
             submitted_at=SystemClock().now(),
-            job_id=job_id,
         )
-        if job_id is not None:
-            job = job or new_job()
-        hold = Hold(facts=facts, amount_nano_usd=amount, cap_nano_usd=cap, claim=claim, job=job)
+        hold = Hold(
+            facts=facts, amount_nano_usd=amount, cap_nano_usd=cap, claim=claim, job_id=job_id
+        )
         await self.wallets.hold(hold)
         return facts
 

@@ -49,9 +49,12 @@ class Client:
         self.clock.advance(after)
         written = []
         for event in self._splitter.feed(sent):
-            if event.data is not None:
-                self._meter.event(event.data)
-            written.append(self._framing.event(event))
+            if event.data is None:
+                written.append(self._framing.event(event))
+            else:
+                read = self._meter.read(event.data)
+                self._meter.take(read)
+                written.append(self._framing.take(read))
         return b"".join(written)
 
 

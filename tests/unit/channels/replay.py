@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from channels.dialects.chat import ChatMeter
 from channels.dialects.dialect import DIALECTS
@@ -20,7 +21,7 @@ class Replay:
     """What came out."""
 
     events: list[SseEvent]
-    meter: AnswerMeter
+    meter: AnswerMeter[Any, Any]
     withheld: int
     pending: bytes
 
@@ -42,14 +43,14 @@ class Replay:
         return tuple(getattr(meter, name) for name in names)
 
 
-def new_meter(name: str) -> AnswerMeter:
+def new_meter(name: str) -> AnswerMeter[Any, Any]:
     """A meter of a dialect."""
     meter = DIALECTS[name].new_meter()
     assert isinstance(meter, AnswerMeter)
     return meter
 
 
-def metered(name: str, *events: object) -> AnswerMeter:
+def metered(name: str, *events: object) -> AnswerMeter[Any, Any]:
     """A meter that has read some events, as bytes or as values; it forwards them all."""
     meter = new_meter(name)
     for event in events:
@@ -57,7 +58,9 @@ def metered(name: str, *events: object) -> AnswerMeter:
     return meter
 
 
-def replay(pieces: Iterable[bytes], *, new_meter: Callable[[], AnswerMeter] = ChatMeter) -> Replay:
+def replay(
+    pieces: Iterable[bytes], *, new_meter: Callable[[], AnswerMeter[Any, Any]] = ChatMeter
+) -> Replay:
     """Split and meter `pieces` in order."""
     splitter, meter = SseSplitter(), new_meter()
     events: list[SseEvent] = []

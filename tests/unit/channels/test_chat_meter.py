@@ -112,7 +112,7 @@ def test_error_beside_choices_counts_both() -> None:
 
 @pytest.mark.parametrize(
     "event",
-    [b"", b" ", b"{", b"[]", b"null", b"1", b'"x"', b"\xff", b'{"a":', b"[" * 100_000, b"data: {}"],
+    [b"", b" ", b"[]", b"null", b"1", b'"x"', b"\xff", b'{"a":', b"[" * 100_000, b"data: {}"],
 )
 def test_event_that_is_no_object_is_passed_on_and_counted(event: bytes) -> None:
     meter = ChatMeter()
@@ -126,9 +126,16 @@ def test_text_that_cannot_be_decoded_still_counts() -> None:
         b'{"choices":[{"delta":{"content":"ab\xff"}}]}',
         b'{"choices":[{"delta":{"content":"\\ud83d"}}]}',
         b'{"choices":[{"delta":{"content":"tab\tbed"}}]}',
+        b'{"choices":[{"delta":{"content":"its brackets are not closed"}}',
     )
-    assert meter.characters == 3 + 1 + 7
+    assert meter.characters == 3 + 1 + 7 + 27
     assert meter.malformed_events == 0
+
+
+def test_thought_is_counted_under_either_name_once() -> None:
+    both = {"reasoning_content": "hm", "reasoning": "hm"}
+    empty = {"reasoning_content": "", "reasoning": "hmm"}
+    assert metered({"choices": [{"delta": both}, {"delta": empty}]}).characters == 2 + 3
 
 
 def test_deep_nesting_beside_the_text_does_not_raise() -> None:

@@ -21,7 +21,7 @@ from tests.unit.channels.replay import metered, new_meter
 NAMES = sorted(DIALECTS)
 
 
-def of_body(name: str, value: object) -> AnswerMeter:
+def of_body(name: str, value: object) -> AnswerMeter[Any, Any]:
     meter = new_meter(name)
     meter.body(json.dumps(value).encode())
     return meter

@@ -38,7 +38,7 @@ def dialect_of(path: Path) -> Dialect:
     return DIALECTS[path.parent.name.removesuffix("_whole")]
 
 
-def meter_of(path: Path) -> AnswerMeter:
+def meter_of(path: Path) -> AnswerMeter[Any, Any]:
     return new_meter(dialect_of(path).protocol)
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from channels.registry import Binding, HealthSpec, PriceSpec
-from gw.config.config import Address, Tasks, Timeouts
+from channels.registry import Binding, HealthSpec, PriceSpec, VideoSpec
+from gw.config.config import Address, Timeouts
 from gw.config.faults import ConfigFaults, Fault
 from gw.config.load import MAX_FILE_BYTES, load
 from gw.config.schema import PRICE_KEYS
@@ -20,6 +20,7 @@ EXAMPLE_ENVIRON = {
     "EXAMPLE_A_KEY": "key-of-a",
     "EXAMPLE_B_KEY": "key-of-b",
     "EXAMPLE_MEDIA_KEY": "key-of-media",
+    "EXAMPLE_HUMAN_KEY": "key-of-human",
 }
 
 
@@ -55,15 +56,6 @@ def test_empty_file_is_a_configuration_with_the_contracts_defaults(text: str) ->
         speech=60.0,
         voice=60.0,
         task_poll=10.0,
-    )
-    assert config.tasks == Tasks(
-        poll_first=2.0,
-        poll_factor=Decimal("1.5"),
-        poll_max=15.0,
-        poll_concurrency=32,
-        lease=15.0,
-        deadline=86_400.0,
-        catalog_seconds=600.0,
     )
     assert config.registry.channels == {}
     assert config.registry.models == {}
@@ -102,7 +94,10 @@ def test_example_loads_and_shows_the_defaults() -> None:
     )
     assert config.data_dir == EXAMPLE.parent / "var"
     channels, models = config.registry.channels, config.registry.models
-    assert list(channels) == ["example-a", "example-b", "example-media"]
+    assert list(channels) == ["example-a", "example-b", "example-media", "example-human"]
+    assert channels["example-human"].dialect_of("clips") == "shanjian"
+    assert models["example-film-mini"].video == VideoSpec(tier="mini", real_person=True)
+    assert config.cautions == ()
     assert channels["example-b"].api_key == "key-of-b"
     assert channels["example-media"].base_url == "https://media.upstream.example:8443"
     large = config.registry.resolve("example-large-latest")
@@ -235,13 +230,11 @@ def test_many_faults_are_reported_at_once_in_the_order_of_the_file() -> None:
 
 
 def test_media_prices_of_the_contract_are_all_taken() -> None:
-    by_resolution = "per_second_by_resolution"
-    names = [name for name in PRICE_KEYS if name != by_resolution]
-    prices = {name: f"{number}.5" for number, name in enumerate(names, start=1)}
+    plain = [name for name in PRICE_KEYS if name != "per_second_by_resolution"]
+    prices = {name: f"{number}.5" for number, name in enumerate(plain, start=1)}
     written = ", ".join(f"{name}: {price}" for name, price in prices.items())
-    written += f', {by_resolution}: {{1080p: "0.2", 4k: 1.50}}'
     spec = read(model("callable: false", price=f"{{{written}}}")).registry.models["m"].price
     assert asdict(spec) == {
         **{name: Decimal(price) for name, price in prices.items()},
-        by_resolution: {"1080p": Decimal("0.2"), "4k": Decimal("1.50")},
+        "per_second_by_resolution": None,
     }

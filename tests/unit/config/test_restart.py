@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gw.config.config import Address, Certificate, Config, Tasks, Timeouts
+from gw.config.config import Address, Certificate, Config, Timeouts
 from gw.config.restart import APPLIED, needing_restart
 from gw.config.schema import TOP
 from tests.unit.config.reading import SOURCE, model, read
@@ -29,13 +29,13 @@ OTHERS: dict[str, tuple[str, Any]] = {
     "shed_delay_ms": ("shed_delay_ms", 7),
     "worker_silence_seconds": ("worker_silence_seconds", 7.0),
     "max_bodies_bytes": ("max_bodies_mb", 7),
+    "public_url": ("public_url", "https://api.example"),
 }
 
 
 def test_every_key_is_applied_or_told() -> None:
     """Whoever adds a key decides which."""
-    parts = {"tasks", "timeouts"}
-    assert {field.name for field in fields(Config)} == APPLIED | OTHERS.keys() | parts
+    assert {field.name for field in fields(Config)} == APPLIED | OTHERS.keys() | {"timeouts"}
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -45,16 +45,10 @@ def test_key_that_waits_is_named_as_the_file_names_it(name: str) -> None:
     assert needing_restart(RUNNING, replace(RUNNING, **{name: value})) == [key]
 
 
-@pytest.mark.parametrize(
-    ("part", "name"),
-    [
-        *(("timeouts", field.name) for field in fields(Timeouts)),
-        *(("tasks", field.name) for field in fields(Tasks)),
-    ],
-)
-def test_each_time_is_named_by_itself(part: str, name: str) -> None:
-    changed: Any = replace(getattr(RUNNING, part), **{name: 77})
-    assert needing_restart(RUNNING, replace(RUNNING, **{part: changed})) == [f"{part}.{name}"]
+@pytest.mark.parametrize("name", [field.name for field in fields(Timeouts)])
+def test_each_time_out_is_named_by_itself(name: str) -> None:
+    wanted = replace(RUNNING, timeouts=replace(RUNNING.timeouts, **{name: 77.0}))
+    assert needing_restart(RUNNING, wanted) == [f"timeouts.{name}"]
 
 
 def test_what_a_reload_applies_is_not_named() -> None:

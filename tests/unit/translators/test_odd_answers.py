@@ -19,6 +19,7 @@ from channels.translation.model import Protocol
 from channels.translation.paths import TRANSLATIONS, codec, translation_between
 from channels.translation.session import TranslatedCall
 from tests.unit.translators.test_odd_values import BODIES, ODD, places, replaced
+from tests.unit.translators.wire import read
 
 TRANSCRIPTS = Path(__file__).parents[1] / "channels" / "transcripts"
 PATHS = list(TRANSLATIONS)
@@ -59,7 +60,7 @@ def test_odd_stream_is_translated_without_a_fault(client: Protocol, upstream: Pr
             continue
         call = TranslatedCall(translation_between(client, upstream), REQUESTS[client], redact=str)
         stream = call.stream(id="a", created=1, model="m", include_usage=True)
-        written = b"".join([*map(stream.feed, events), stream.end()])
+        written = b"".join([*[stream.take(read(upstream, one)) for one in events], stream.end()])
         for event in SseSplitter().feed(written):
             assert event.data is not None
             assert event.data == b"[DONE]" or isinstance(json.loads(event.data), dict)
@@ -83,7 +84,7 @@ def test_answer_nested_too_deeply_is_malformed_or_an_error(
         else:
             assert written.startswith(b"{")
         stream = call.stream(id="a", created=1, model="m", include_usage=True)
-        stream.feed(SseEvent(b"", event))
+        stream.take(read(upstream, SseEvent(b"", event)))
         assert stream.failed is None or "nested too deeply" in stream.failed.message
     # Arguments that are text go through it as they are.
     assert is_refused or (client, upstream) == ("messages", "chat")

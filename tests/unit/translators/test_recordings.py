@@ -11,7 +11,7 @@ from pathlib import Path
 from channels.http.sse import SseEvent
 from channels.translation.model import Answer, Ended, Failed, Protocol, Text, ThinkingDelta
 from channels.translation.paths import codec
-from tests.unit.translators.wire import data_of, events_from, events_in, folded, written
+from tests.unit.translators.wire import data_of, events_from, events_in, folded, read, written
 
 FOLDER = Path(__file__).parents[4] / "shared" / "recordings"
 PROTOCOLS: list[Protocol] = ["chat", "messages"]
@@ -74,7 +74,7 @@ def test_recorded_streams_cut_anywhere_have_no_end() -> None:
             for client in PROTOCOLS
         ]
         for one in recorded(protocol, path)[:-1]:
-            for event in decoder.feed(one):
+            for event in decoder.take(read(protocol, one)):
                 for encoder in encoders:
                     stream = encoder.encode(event)
                     for end in (b"[DONE]", b"message_stop", b'finish_reason":"', b'stop_reason":"'):

@@ -11,7 +11,7 @@ from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.translation.model import Protocol
 from channels.translation.paths import TRANSLATIONS, upstream_protocols
 from channels.translation.session import TranslatedCall
-from tests.unit.translators.wire import data_of, sse
+from tests.unit.translators.wire import data_of, read, sse
 
 LONG = "mcp__" + "x" * 70
 
@@ -79,7 +79,8 @@ def test_stream_comes_back_under_the_clients_tool_names() -> None:
     made = {"index": 0, "id": "c", "function": {"name": sent["tools"][0]["function"]["name"]}}
     chunk = {"choices": [{"index": 0, "delta": {"tool_calls": [made]}}]}
     stream = call.stream(id="msg_1", created=1, model="m", include_usage=False)
-    out = b"".join(stream.feed(event) for event in sse(chunk, b"[DONE]")) + stream.end()
+    taken = [stream.take(read("chat", event)) for event in sse(chunk, b"[DONE]")]
+    out = b"".join(taken) + stream.end()
     starts = [data for data in data_of(out) if data["type"] == "content_block_start"]
     assert starts[0]["content_block"]["name"] == LONG
 
@@ -95,7 +96,8 @@ def test_answer_has_the_names_the_upstream_gave_it_whole_or_streamed(
     call = attempt("messages", "chat")
     chunk = {**stated, "choices": [{"index": 0, "delta": {"content": "a"}}]}
     stream = call.stream(id="x", created=1, model="m", include_usage=False)
-    message = data_of(b"".join(map(stream.feed, sse(chunk, b"[DONE]"))))[0]["message"]
+    taken = [stream.take(read("chat", event)) for event in sse(chunk, b"[DONE]")]
+    message = data_of(b"".join(taken))[0]["message"]
     assert (message["id"], message["model"]) == expected
 
 
@@ -113,7 +115,7 @@ def test_failure_before_anything_was_said_is_the_callers() -> None:
         "error": {"type": "overloaded_error", "message": "upstream.example is busy"},
     }
     start = {"type": "message_start", "message": {"id": "m"}}
-    assert [stream.feed(event) for event in sse(start, error)] == [b"", b""]
+    assert [stream.take(read("messages", event)) for event in sse(start, error)] == [b"", b""]
     assert stream.failed is not None
     assert stream.failed.message == "[hidden] is busy"
     assert not stream.has_written
@@ -127,7 +129,8 @@ def test_failure_amid_the_answer_is_said_in_the_clients_words() -> None:
         "delta": {"type": "text_delta", "text": "a"},
     }
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
-    out = b"".join(stream.feed(event) for event in sse(delta, error, {"type": "message_stop"}))
+    events = sse(delta, error, {"type": "message_stop"})
+    out = b"".join(stream.take(read("messages", event)) for event in events)
     assert data_of(out)[-1] == {
         "error": {"message": "busy", "type": "api_error", "code": "upstream_error"}
     }

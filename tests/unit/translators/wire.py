@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from channels.dialects.dialect import DIALECTS
 from channels.errors import InvalidRequest
 from channels.http.sse import SseEvent, SseSplitter
 from channels.translation.losses import Report
@@ -122,8 +123,13 @@ def sse(*datas: Mapping[str, Any] | bytes) -> list[SseEvent]:
 def events_from(protocol: Protocol, events: Iterable[SseEvent]) -> list[Event]:
     """What a protocol's decoder makes of an upstream's events, to the end of the stream."""
     decoder = streaming_upstream(protocol).StreamDecoder()
-    found = [event for one in events for event in decoder.feed(one)]
+    found = [event for one in events for event in decoder.take(read(protocol, one))]
     return [*found, *decoder.end()]
+
+
+def read(protocol: str, event: SseEvent) -> Any:
+    """What a protocol's meter reads of an event, which is what its decoder is given."""
+    return None if event.data is None else DIALECTS[protocol].new_meter().read(event.data)
 
 
 def events_in(protocol: Protocol, stream: bytes, *, sizes: Sequence[int] = ()) -> list[Event]:

@@ -22,9 +22,9 @@ from actors.wallet.receipt import (
     total_nano_usd,
 )
 from actors.wallet.unit_pricing import ImagePrice
+from channels.dialects.dialect import MeterReading
 from channels.registry import PriceSpec
 from channels.usage import PartialUsage, Usage
-from gw.calls.charge import MeterReading
 from gw.calls.estimate import Estimate
 from gw.calls.tokens import TokenBill
 
@@ -71,6 +71,12 @@ class Answer:
     malformed_events: int = 0
 
     def event(self, data: bytes) -> bool:
+        raise AssertionError("nothing more is read")
+
+    def read(self, data: bytes) -> Any:
+        raise AssertionError("nothing more is read")
+
+    def take(self, read: Any) -> bool:
         raise AssertionError("nothing more is read")
 
     def body(self, body: bytes) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from channels.dialects.gemini import codec as native
+from channels.dialects.gemini.chunk import read_chunks
 from channels.errors import UpstreamMalformed
-from channels.http.sse import SseEvent
 from channels.json.text import arguments_object
 from channels.translation.model import Answer, Ended, Event, Failed, Protocol, Text, ToolCall
 from channels.translation.paths import codec
@@ -68,7 +68,7 @@ def test_recorded_stream_cut_before_its_end_has_none() -> None:
     for path in STREAMS:
         datas = [line[6:] for line in stream_of(path).splitlines() if line.startswith(b"data: ")]
         decoder = native.StreamDecoder()
-        found = [event for one in datas[:-1] for event in decoder.feed(SseEvent(b"", one))]
+        found = [event for one in datas[:-1] for event in decoder.take(read_chunks(one))]
         if b'"finishReason"' not in b"".join(datas[:-1]):
             assert decoder.end() == []
         for client in CLIENTS:

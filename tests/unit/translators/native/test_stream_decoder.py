@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from channels.dialects.gemini import codec as native
-from channels.http.sse import SseEvent
 from channels.translation.identifiers import made_id
 from channels.translation.model import (
     Began,
@@ -26,7 +25,7 @@ from channels.translation.model import (
 )
 from channels.usage import Usage
 from tests.unit.translators.native.pieces import PNG, call, chunk, inline, thought, usage
-from tests.unit.translators.wire import events_from, events_in, sse
+from tests.unit.translators.wire import events_from, events_in, read, sse
 
 BEGAN = Began("r", "g")
 STOP = chunk(finishReason="STOP")
@@ -334,11 +333,7 @@ def test_stream_is_read_at_every_cut(line_end: bytes) -> None:
 def test_nothing_follows_the_end() -> None:
     decoder = native.StreamDecoder()
     (event,) = sse(chunk("a", finishReason="STOP"))
-    assert decoder.feed(event) == [BEGAN, TextDelta("a")]
+    assert decoder.take(read("native", event)) == [BEGAN, TextDelta("a")]
     assert decoder.end() == stopped()
-    assert decoder.feed(event) == []
+    assert decoder.take(read("native", event)) == []
     assert decoder.end() == []
-
-
-def test_comment_says_nothing() -> None:
-    assert native.StreamDecoder().feed(SseEvent(b": ping\n\n", None)) == []

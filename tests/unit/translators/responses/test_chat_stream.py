@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from channels.dialects.dialect import RESPONSES
-from channels.dialects.responses.event import read_usage
+from channels.dialects.responses.event import read_event
+from channels.dialects.responses.usage import read_usage
 from channels.http.sse import SseEvent, SseSplitter
 from channels.json.lenient import raw_of, read_loosely
 from channels.translation.paths import BUILTIN_TOOLS
@@ -45,10 +47,15 @@ def opened(*, include_usage: bool = True) -> TranslatedStream:
     return call.stream(id="answer-1", created=7, model="m", include_usage=include_usage)
 
 
+def taken(stream: TranslatedStream, events: Iterable[SseEvent]) -> bytes:
+    """The client's bytes for events of the upstream."""
+    return b"".join(stream.take(read_event(one.data or b"")) for one in events)
+
+
 def written(*events: Any, include_usage: bool = True) -> list[Any]:
     """The chunks that an upstream's events become; a stream that is not complete was cut."""
     stream = opened(include_usage=include_usage)
-    sent = b"".join(stream.feed(one) for one in sse(CREATED, *events))
+    sent = taken(stream, sse(CREATED, *events))
     ended = events and events[-1].get("type") in ("response.completed", "response.incomplete")
     return data_of(sent + (stream.end() if ended else stream.broken(CUT)))
 
@@ -122,7 +129,7 @@ def test_function_calls_beside_a_search_under_the_clients_own_names() -> None:
     (name,) = TranslatedCall(BUILTIN_TOOLS, ASKED, redact=str).names
     item = call(name=name, arguments="")
     sent = b"".join(
-        stream.feed(one)
+        stream.take(read_event(one.data or b""))
         for one in sse(
             CREATED,
             done(0, type="web_search_call"),
@@ -176,7 +183,7 @@ def test_failed_stream_is_closed_by_the_gateway_once(events: list[Any], message:
 
 def test_failure_before_anything_was_said_is_for_another_channel() -> None:
     stream = opened()
-    assert b"".join(stream.feed(one) for one in sse(CREATED, ERROR, FAILED)) == b""
+    assert taken(stream, sse(CREATED, ERROR, FAILED)) == b""
     assert not stream.has_written
     assert stream.failed is not None
     assert stream.failed.message == "[…] is down"
@@ -192,8 +199,9 @@ def fed(pieces: list[bytes]) -> tuple[bytes, bool]:
     for piece in pieces:
         for one in splitter.feed(piece):
             if one.data is not None and not meter.finished:
-                meter.event(one.data)
-                sent += stream.feed(one)
+                event = meter.read(one.data)
+                meter.take(event)
+                sent += stream.take(event)
     return sent, meter.finished
 
 
@@ -216,7 +224,7 @@ def test_transcript_that_breaks_off_anywhere_is_a_beginning_and_is_closed(path: 
     whole, _ = fed([body])
     for at in range(0, len(body), max(1, len(body) // 400)):
         stream, splitter = opened(), SseSplitter()
-        sent = b"".join(stream.feed(one) for one in splitter.feed(body[:at]))
+        sent = taken(stream, splitter.feed(body[:at]))
         assert whole.startswith(sent)
         if stream.has_written and b"[DONE]" not in sent:
             assert data_of(stream.broken(CUT))[-1] == "[DONE]"
@@ -238,7 +246,7 @@ def test_recordings_end_well_and_say_what_the_provider_said() -> None:
     for path in sorted(RECORDINGS.glob("*.chunks.txt")):
         stream = opened()
         events = recorded(path)
-        chunks = data_of(b"".join(stream.feed(one) for one in events))
+        chunks = data_of(taken(stream, events))
         if "error" in path.name:
             assert chunks == []
             assert stream.failed is not None
@@ -254,7 +262,7 @@ def test_recordings_end_well_and_say_what_the_provider_said() -> None:
 
 def test_recorded_search_cites_the_places_it_was_told_of() -> None:
     for path in RECORDINGS.glob("openai-web-search-tool.1.chunks.txt"):
-        chunks = data_of(b"".join(map(opened().feed, recorded(path))))
+        chunks = data_of(taken(opened(), recorded(path)))
         content = content_of(chunks)
         sources = [one for delta in deltas(chunks) for one in delta.get("annotations", ())]
         cited = [one["url_citation"] for one in sources]

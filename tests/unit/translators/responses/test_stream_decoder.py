@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from channels.dialects.responses.codec import StreamDecoder
+from channels.dialects.responses.event import read_event
 from channels.translation.model import (
     Began,
     CallBegan,
@@ -378,7 +379,8 @@ def test_error_event_in_any_shape(event: dict[str, Any], failed: Failed) -> None
 
 def test_nothing_is_said_after_the_end() -> None:
     decoder = StreamDecoder()
-    ended = [one for part in sse(completed(), text("late"), CREATED) for one in decoder.feed(part)]
+    parts = sse(completed(), text("late"), CREATED)
+    ended = [one for part in parts for one in decoder.take(read_event(part.data or b""))]
     assert ended == ENDING
     assert decoder.end() == []
 

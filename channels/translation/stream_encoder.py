@@ -1,0 +1,106 @@
+"""What the stream encoders of all dialects have in common: which event is written how, and when.
+
+Lifecycle, the reason of the end and the usage are held back: no byte goes out before there is
+something to say, so that another channel may still be tried, and none of the end before the
+upstream has really ended (spec: Stream failure behaviour). How each event is written is a dialect's
+own encoder, `stream_encoder.py` of its folder.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from channels.translation.model import (
+    CallBegan,
+    CallDelta,
+    Citation,
+    Ended,
+    Event,
+    Failed,
+    Finished,
+    Media,
+    MediaDelta,
+    RefusalDelta,
+    TextDelta,
+    ThinkingDelta,
+    UsageStated,
+)
+from channels.usage import Usage
+
+
+class EventEncoder(ABC):
+    """Writes one answer's stream. Made for one attempt, used from one task.
+
+    `_finished` and `_usage` are what was held back for the end; `_has_refusal`: the model declined
+    in words of its own.
+    """
+
+    __slots__ = ("_finished", "_has_refusal", "_is_over", "_usage")
+
+    def __init__(self) -> None:
+        self._finished: Finished | None = None
+        self._has_refusal = False
+        self._usage: Usage | None = None
+        self._is_over = False
+
+    def encode(self, event: Event) -> bytes:
+        """The bytes that say the event; none where it says nothing yet, or after the end."""
+        if self._is_over:
+            return b""
+        if type(event) is TextDelta:
+            return self._text(event.text)
+        if type(event) is CallDelta:
+            return self._call_delta(event)
+        if type(event) is ThinkingDelta:
+            return self._thinking(event)
+        if type(event) is CallBegan:
+            return self._call_began(event)
+        return self._encode_rarer(event)
+
+    def _encode_rarer(self, event: Event) -> bytes:
+        if isinstance(event, UsageStated):
+            self._usage = event.usage
+        elif isinstance(event, Finished):
+            self._finished = event
+        elif isinstance(event, RefusalDelta):
+            self._has_refusal = True
+            return self._refusal(event.text)
+        elif isinstance(event, MediaDelta):
+            return self._media(event.media)
+        elif isinstance(event, Citation):
+            return self._citation(event)
+        elif isinstance(event, Failed):
+            self._is_over = True
+            return self._failed(event)
+        elif isinstance(event, Ended):
+            self._is_over = True
+            return self._end()
+        return b""
+
+    @abstractmethod
+    def _text(self, text: str) -> bytes: ...
+
+    @abstractmethod
+    def _refusal(self, text: str) -> bytes: ...
+
+    @abstractmethod
+    def _thinking(self, event: ThinkingDelta) -> bytes: ...
+
+    @abstractmethod
+    def _media(self, media: Media) -> bytes: ...
+
+    @abstractmethod
+    def _call_began(self, event: CallBegan) -> bytes: ...
+
+    @abstractmethod
+    def _call_delta(self, event: CallDelta) -> bytes: ...
+
+    def _citation(self, citation: Citation) -> bytes:
+        """Nothing, where the protocol has no place for a source."""
+        return b""
+
+    @abstractmethod
+    def _failed(self, event: Failed) -> bytes: ...
+
+    @abstractmethod
+    def _end(self) -> bytes: ...
