@@ -77,6 +77,8 @@ class EndpointType:
 class Family:
     """One family.
 
+    `dialect` names the folder of `channels/dialects` that knows its form on the wire, and makes it
+    a row of the dialects' table (`channels/dialects/table.py`); empty where none does.
     `unit` is None where a call is billed by tokens. Families billed so without an endpoint type are
     the chat families: they serve the models that have none. One that has a unit and no endpoint
     type has no models of its own.
@@ -86,9 +88,11 @@ class Family:
     `wires`: the dialects that channels may speak it in (`channels/media`), the usual one first;
     empty where there is one way alone.
     `by_model`: beginnings of model ids that need channels of another protocol, and which one.
+    `tools_over`: the protocol that built-in tools run over, where it is not this one (contract §7).
     """
 
     protocol: str
+    dialect: str = ""
     unit: Unit | None = None
     endpoint_types: tuple[EndpointType, ...] = ()
     error_shape: ErrorShape = ErrorShape.CHAT
@@ -98,6 +102,7 @@ class Family:
     is_withdrawn: bool = False
     wires: tuple[str, ...] = ()
     by_model: tuple[tuple[str, str], ...] = ()
+    tools_over: str | None = None
 
     @property
     def public_name(self) -> str:
@@ -125,15 +130,28 @@ class Family:
 
 # --- The rows ---
 
-CHAT = Family(protocol="chat", shown_as="chat_completions", streams=True)
-MESSAGES = Family(protocol="messages", error_shape=ErrorShape.MESSAGES, streams=True)
-RESPONSES = Family(protocol="responses", streams=True)
+CHAT = Family(
+    protocol="chat",
+    dialect="chat",
+    shown_as="chat_completions",
+    streams=True,
+    tools_over="responses",
+)
+MESSAGES = Family(
+    protocol="messages", dialect="messages", error_shape=ErrorShape.MESSAGES, streams=True
+)
+RESPONSES = Family(protocol="responses", dialect="responses", streams=True)
 GEMINI = Family(
-    protocol="native", shown_as="native_content", error_shape=ErrorShape.GEMINI, streams=True
+    protocol="native",
+    dialect="gemini",
+    shown_as="native_content",
+    error_shape=ErrorShape.GEMINI,
+    streams=True,
 )
 
 IMAGES = Family(
     protocol="images",
+    dialect="images",
     unit=IMAGE,
     endpoint_types=(
         EndpointType(

@@ -27,15 +27,6 @@ BUILTIN_TOOLS = ("web_search", "image_generation")
 # Under which name an upstream takes the token maximum on chat.
 MAX_TOKENS_PARAMS = ("max_tokens", "max_completion_tokens")
 
-# Client protocol to channel protocol; which are enabled is configured (spec: T1, T2, T3, T4, T6).
-TRANSLATIONS = (
-    "chat_to_messages",
-    "chat_to_native",
-    "messages_to_chat",
-    "native_to_chat",
-    "native_to_messages",
-)
-
 # The flags of a public catalog entry (contract §5).
 CAPABILITIES = (
     "tools",

@@ -10,13 +10,14 @@ from typing import Any
 
 from tornado.web import RequestHandler
 
+from channels.dialects.responses import dialect as responses
 from gw.api.balance.handlers import BalanceHandler, SubscriptionHandler, UsageHandler
 from gw.api.catalog.catalog import PublicCatalog
 from gw.api.catalog.handlers import ModelsHandler, PublicCatalogHandler
 from gw.api.chat.completions import ChatCompletionsHandler
+from gw.api.chat.handler import endpoint
 from gw.api.chat.messages import MessagesHandler
 from gw.api.chat.native import NativeHandler
-from gw.api.chat.responses import ResponsesHandler
 from gw.api.embeddings.handlers import EmbeddingsHandler
 from gw.api.images.handlers import ImagesHandler
 from gw.api.logs.detail import LogDetailHandler
@@ -39,7 +40,7 @@ def routes() -> list[Route]:
         # Chat
         (r"/v1/chat/completions", ChatCompletionsHandler),
         (r"/v1/messages", MessagesHandler),
-        (r"/v1/responses", ResponsesHandler),
+        (r"/v1/responses", endpoint(responses.DIALECT)),
         # Its official library asks under /v1 too, unless it is told the version.
         (
             r"/v1(?:beta)?/models/(.+)(?::|%3[Aa])(generateContent|streamGenerateContent)",

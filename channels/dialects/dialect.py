@@ -1,21 +1,21 @@
-"""What a call needs to know of a chat dialect, the same for all four, and the table of them.
+"""What a call needs to know of a dialect: one record each, the same for all of them.
 
-Reading a request and making the upstream's body differ in their arguments and stay with each
-dialect (`read_request`, `upstream_body`); so do addresses and headers (`address.py`).
+Each dialect's own is `DIALECT` in its folder's `dialect.py`; `table.py` is the table of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Protocol
 
-from channels.dialects import chat, messages, responses
-from channels.dialects import gemini as native
+from channels.dialects.address import Address
 from channels.dialects.meter import ErrorEvent
 from channels.errors import InvalidRequest
+from channels.families import Family
 from channels.json.members import JsonObject
+from channels.registry import ChannelSpec, ModelSpec
+from channels.translation.codec import Codec, StreamingUpstream
 from channels.usage import PartialUsage, Usage
 
 
@@ -107,45 +107,56 @@ class Asked(Protocol):
     def fault(self) -> InvalidRequest | None: ...
 
 
+def _usual_options(upstream_model: str, channel: ChannelSpec, model: ModelSpec) -> dict[str, Any]:
+    return {"upstream_model": upstream_model, "default_max_tokens": model.max_output_tokens}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
+    """The form on the wire of one family: what `channels/dialects/<dialect>/dialect.py` registers.
+
+    `read_request` takes a body, and by name what the path says besides. Raises InvalidRequest.
+    `upstream_body` makes of the request the body for a channel that speaks the same, given by name
+    the `options` for that channel: of the upstream's name of the model, the channel, the model.
+    `without_body` leaves nothing in a request that grows with its body.
+    `without_foreign` takes a body and its outline (`channels/json/outline.py`), and takes out the
+    signatures that a translation sealed; None where there can be none.
+    """
+
+    family: Family
+    address: Address
+    read_request: Callable[..., Any]
+    upstream_body: Callable[..., bytes]
+    without_body: Callable[[Any], Any]
+    options: Callable[[str, ChannelSpec, ModelSpec], dict[str, Any]] = _usual_options
+    without_foreign: Callable[[bytes, bytes], bytes] | None = None
+
+    @property
+    def protocol(self) -> str:
+        return self.family.protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatDialect(Dialect):
     """One chat dialect.
 
     `has_terminator`: a stream ends with an event of its own, so reading stops once the meter is
     `finished`. Without one it is read until the upstream ends it, and was cut unless `finished`.
-
     `ends` is for a stream that stops within its last event: whether the data so far, though no
     blank line follows, are an event that counts.
+
+    `upstream` is what a translation to it needs, `codec` what a translation from it needs as well;
+    None where there is none. `closing_failure` closes a failed stream with an error of the
+    gateway's, whose message it takes, and the client's terminator.
+    `needs_max_tokens`: a request must name a maximum. `takes_max_tokens_param`: upstreams differ in
+    the name they have for it (`ChannelSpec.max_tokens_param`).
     """
 
-    protocol: str
     new_meter: Callable[[], Meter]
     has_terminator: bool
     ends: Callable[[bytes], bool]
-
-
-CHAT = Dialect(
-    protocol="chat",
-    new_meter=chat.ChatMeter,
-    has_terminator=True,
-    ends=chat.ends,
-)
-MESSAGES = Dialect(
-    protocol="messages",
-    new_meter=messages.MessagesMeter,
-    has_terminator=True,
-    ends=messages.ends,
-)
-RESPONSES = Dialect(
-    protocol="responses",
-    new_meter=responses.ResponsesMeter,
-    has_terminator=True,
-    ends=responses.ends,
-)
-NATIVE = Dialect(
-    protocol="native", new_meter=native.NativeMeter, has_terminator=False, ends=native.ends
-)
-
-DIALECTS: Mapping[str, Dialect] = MappingProxyType(
-    {dialect.protocol: dialect for dialect in (CHAT, MESSAGES, RESPONSES, NATIVE)}
-)
+    upstream: StreamingUpstream | None = None
+    codec: Codec | None = None
+    closing_failure: Callable[[str], bytes] | None = None
+    needs_max_tokens: bool = False
+    takes_max_tokens_param: bool = False

@@ -228,3 +228,7 @@ def _fault(body: bytes, reason: str) -> str:
     if body.rstrip().endswith(b"}") and _HIGH_SURROGATE.search(body, max(0, len(body) - 16)):
         return f"The request body is not valid JSON: lone surrogate before byte {len(body)}."
     return f"The request body is not valid JSON: it breaks off at byte {len(body)}."
+
+
+# What stands for an object whose bytes are elsewhere.
+NOTHING = JsonObject(b"{}", {})

@@ -6,43 +6,22 @@ them start from the bytes: nothing is kept between two jobs.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from channels.dialects import chat, images, messages, responses
-from channels.dialects import gemini as native
-from channels.dialects.dialect import DIALECTS, Meter
+from channels.dialects.dialect import Meter
+from channels.dialects.table import CHAT_DIALECTS, DIALECTS
 from channels.errors import UpstreamMalformed
-from channels.json.members import JsonObject
 from channels.json.text import dumps
 from channels.offload.values import check_values
 from channels.translation.losses import Report
 from channels.translation.paths import translation_between
 from channels.translation.session import TranslatedCall, request_of
-from channels.translation.strip_signatures import without_foreign
 
-_READERS: Mapping[str, Callable[..., Any]] = {
-    "chat": chat.read_request,
-    "messages": messages.read_request,
-    "responses": responses.read_request,
-    "native": native.read_request,
-    "images": images.read_request,
-}
-_WRITERS: Mapping[str, Callable[..., bytes]] = {
-    "chat": chat.upstream_body,
-    "messages": messages.upstream_body,
-    "responses": responses.upstream_body,
-    "native": native.upstream_body,
-    "images": images.upstream_body,
-}
 # Names that a translation changed and that are known again in the answer; history names many.
 NAMES_MAX = 10_000
-
-NOTHING = JsonObject(b"{}", {})
 
 
 class Translated(Struct, frozen=True):
@@ -62,14 +41,16 @@ class Metered(Struct, frozen=True):
 def read_request(body: bytes, protocol: str, path: Mapping[str, Any]) -> tuple[Any, None]:
     """The checked request, without its body. Raises InvalidRequest."""
     check_values(body)
-    return _without_body(_READERS[protocol](body, **path)), None
+    dialect = DIALECTS[protocol]
+    return dialect.without_body(dialect.read_request(body, **path)), None
 
 
 def passthrough_body(request: Any, protocol: str, options: Mapping[str, Any]) -> bytes:
     """The body of a checked request for a channel that speaks the client's protocol."""
-    written = _WRITERS[protocol](request, **options)
-    if protocol != "images":
-        written = without_foreign(protocol, written, request.object.outline)
+    dialect = DIALECTS[protocol]
+    written = dialect.upstream_body(request, **options)
+    if dialect.without_foreign is not None:
+        written = dialect.without_foreign(written, request.object.outline)
     return written
 
 
@@ -77,7 +58,7 @@ def native_body(
     body: bytes, protocol: str, path: Mapping[str, Any], options: Mapping[str, Any]
 ) -> tuple[None, bytes | None]:
     """The body for a channel that speaks the client's protocol; None where it is the client's."""
-    written = passthrough_body(_READERS[protocol](body, **path), protocol, options)
+    written = passthrough_body(DIALECTS[protocol].read_request(body, **path), protocol, options)
     return None, None if written is body else written
 
 
@@ -111,7 +92,7 @@ def metered(
 
     `said` are id, time and model for an answer that names neither. Raises UpstreamMalformed.
     """
-    meter = DIALECTS[protocol].new_meter()
+    meter = CHAT_DIALECTS[protocol].new_meter()
     meter.body(body)
     if client is None:
         return Metered(meter), None
@@ -127,15 +108,3 @@ def metered(
         return Metered(meter), call.answer(body, **named)
     except UpstreamMalformed as fault:
         return Metered(meter, fault), None
-
-
-def _without_body(request: Any) -> Any:
-    """The request with nothing in it that grows with its body."""
-    if isinstance(request, images.ImagesRequest):
-        return dataclasses.replace(request, object=NOTHING)
-    members: dict[str, Any] = {"object": NOTHING}
-    if isinstance(request, native.NativeRequest) and request.config is not None:
-        members["config"] = NOTHING
-    if isinstance(request, chat.ChatRequest):
-        members["usage_options"] = b"{}"
-    return replace(request, **members)

@@ -14,20 +14,13 @@ from typing import Any, cast
 import msgspec
 from msgspec.structs import replace
 
-from channels.dialects.chat.codec import closing_failure
+from channels.dialects.table import CHAT_DIALECTS, codec, streaming_upstream
 from channels.errors import InvalidRequest, UpstreamMalformed
+from channels.translation.codec import Codec, StreamDecoder, StreamEncoder, StreamingUpstream
 from channels.translation.identifiers import answer_renamed, event_renamed
 from channels.translation.losses import Report
 from channels.translation.model import Began, Event, Failed, Request
-from channels.translation.paths import (
-    Codec,
-    StreamDecoder,
-    StreamEncoder,
-    StreamingUpstream,
-    Translation,
-    codec,
-    streaming_upstream,
-)
+from channels.translation.paths import Translation
 
 _UNNAMED = Began(None, None)
 _TOO_DEEP = "something that is nested too deeply"
@@ -124,6 +117,7 @@ class TranslatedCall:
         It keeps nothing of the request but the names of its tools.
         """
         client = self._client
+        own = CHAT_DIALECTS[self.translation.client]
 
         def encoder(began: Began) -> StreamEncoder:
             return client.StreamEncoder(
@@ -139,7 +133,7 @@ class TranslatedCall:
             names=self.names,
             redact=self._redact,
             keep_alive=self._client.KEEP_ALIVE,
-            closes_failures=self.translation.closes_failures,
+            closing=own.closing_failure if self.translation.closes_failures else None,
         )
 
 
@@ -151,7 +145,7 @@ class TranslatedStream:
     """
 
     __slots__ = (
-        "_closes_failures",
+        "_closing",
         "_decoder",
         "_encoder",
         "_encoder_of",
@@ -171,10 +165,10 @@ class TranslatedStream:
         names: Mapping[str, str],
         redact: Callable[[str], str],
         keep_alive: bytes,
-        closes_failures: bool = False,
+        closing: Callable[[str], bytes] | None = None,
     ) -> None:
         self._keep_alive = keep_alive
-        self._closes_failures = closes_failures
+        self._closing = closing
         self._is_closed = False
         self._decoder = decoder
         self._encoder_of = encoder_of
@@ -214,15 +208,15 @@ class TranslatedStream:
 
         `message` is for the client, unless the upstream had said itself what was wrong.
         """
-        if not self._closes_failures:
+        if self._closing is None:
             return b""
-        return self.end() or self._close(message)
+        return self.end() or self._close(self._closing, message)
 
-    def _close(self, message: str) -> bytes:
+    def _close(self, closing: Callable[[str], bytes], message: str) -> bytes:
         if self._is_closed:
             return b""
         self._is_closed = True
-        return closing_failure(message)
+        return closing(message)
 
     def _write(self, event: Event) -> bytes:
         if self._names:
@@ -232,8 +226,8 @@ class TranslatedStream:
             self.failed = event
             if not self.has_written:
                 return b""
-            if self._closes_failures:
-                return self._close(event.message)
+            if self._closing is not None:
+                return self._close(self._closing, event.message)
         written = self._encode(event)
         if written:
             self.has_written = True

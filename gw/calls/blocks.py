@@ -6,7 +6,7 @@ come out (`chat_upstream.py` reads the first of them, `relay.py` all others).
 
 from __future__ import annotations
 
-from channels.dialects.dialect import Dialect, Meter
+from channels.dialects.dialect import ChatDialect, Meter
 from channels.errors import ErrorMembers, ErrorReported, UpstreamError, UpstreamMalformed
 from channels.http.sse import SseEvent, SseSplitter
 from channels.offload.weight import values_in
@@ -44,7 +44,7 @@ class EventBlocks:
     )
 
     def __init__(
-        self, meter: Meter, dialect: Dialect, framing: Framing, *, forwards_usage: bool
+        self, meter: Meter, dialect: ChatDialect, framing: Framing, *, forwards_usage: bool
     ) -> None:
         self._splitter = SseSplitter()
         self._meter = meter

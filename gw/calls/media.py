@@ -6,17 +6,16 @@ piece. Nothing here knows Tornado.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from actors.router import Candidate
 from actors.wallet.messages import CallFacts
+from channels.dialects.table import DIALECTS
 from channels.http.interfaces import UpstreamRequest
-from channels.offload.pool import OffloadPool
 from channels.registry import ChannelSpec, ModelSpec
 from gw.calls.bill import Bill
-from gw.calls.request import ClientRequest, Parsed
+from gw.calls.request import ClientRequest
 from gw.idempotency.submission import Submission
 from metrics.tracing import CallSpan
 
@@ -36,25 +35,14 @@ class MediaBill(Bill, Protocol):
 
 
 class MediaRequest(ClientRequest):
-    """A checked media request; `address` sends its body to a channel."""
-
-    def __init__(
-        self,
-        parsed: Parsed,
-        *,
-        protocol: str,
-        body: bytes,
-        weight: int,
-        offload: OffloadPool,
-        address: Callable[[ChannelSpec, bytes], UpstreamRequest],
-    ) -> None:
-        super().__init__(parsed, protocol=protocol, body=body, weight=weight, offload=offload)
-        self._address = address
+    """A checked media request."""
 
     async def upstream_request(self, candidate: Candidate, channel: ChannelSpec) -> UpstreamRequest:
         """What this channel is sent."""
-        body = await self.passthrough_body({"upstream_model": candidate.upstream_model})
-        return self._address(channel, body)
+        model = candidate.upstream_model
+        body = await self.passthrough_body({"upstream_model": model})
+        address = DIALECTS[self.protocol].address
+        return address.request(channel, body, upstream_model=model, stream=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,8 @@ from typing import Any
 from msgspec import Struct
 
 from actors.router import Candidate
-from channels.dialects.address import address
-from channels.dialects.dialect import DIALECTS, Asked, Dialect
-from channels.dialects.messages import VERSION
+from channels.dialects.dialect import Asked, ChatDialect
+from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import InvalidRequest
 from channels.http.interfaces import UpstreamRequest
 from channels.offload.jobs import translated_body
@@ -32,7 +31,7 @@ class UpstreamPlan(Struct, frozen=True):
     """The request to one channel, the dialect of its response, and the way back if translated."""
 
     request: UpstreamRequest
-    dialect: Dialect
+    dialect: ChatDialect
     translated: TranslatedCall | None = None
 
     @property
@@ -50,11 +49,11 @@ class UpstreamPlan(Struct, frozen=True):
 
 
 class ChatRequest(ClientRequest):
-    """A checked request of one of the four chat protocols.
+    """A checked request of a chat protocol.
 
-    `version` and `own_headers` go to channels of the client's own protocol only. `is_strict`: the
-    client asks that nothing be dropped for it (`X-Protocol-Strict: 1`). `redact` makes an
-    upstream's message fit for a client.
+    `own` are values for its dialect's own headers; these and `own_headers` go to channels of the
+    client's own protocol only. `is_strict`: the client asks that nothing be dropped for it
+    (`X-Protocol-Strict: 1`). `redact` makes an upstream's message fit for a client.
     """
 
     def __init__(
@@ -68,7 +67,7 @@ class ChatRequest(ClientRequest):
         offload: OffloadPool,
         redact: Callable[[str], str],
         path: Mapping[str, Any] | None = None,
-        version: str = VERSION,
+        own: Mapping[str, str] | None = None,
         own_headers: tuple[tuple[str, str], ...] = (),
         is_strict: bool = False,
     ) -> None:
@@ -78,15 +77,18 @@ class ChatRequest(ClientRequest):
         self._asked = parsed
         self._model = model
         self._redact = redact
-        self._version = version
+        self._own = own or {}
         self._own_headers = own_headers
         self._is_strict = is_strict
 
     async def plan_for(self, candidate: Candidate, channel: ChannelSpec) -> UpstreamPlan:
         """What this channel is sent. Raises GatewayError for what cannot be said to it."""
+        dialect = CHAT_DIALECTS[candidate.protocol]
         try:
             if candidate.protocol == self.protocol:
-                body = await self.passthrough_body(self._options(candidate, channel))
+                body = await self.passthrough_body(
+                    dialect.options(candidate.upstream_model, channel, self._model)
+                )
                 translated = None
             else:
                 translated, body = await self._translation(candidate, channel)
@@ -98,16 +100,15 @@ class ChatRequest(ClientRequest):
             raise GatewayError(
                 INVALID_REQUEST, "The request body is nested too deeply to be translated."
             ) from None
-        request = address(
-            candidate.protocol,
+        request = dialect.address.request(
             channel,
             body,
             upstream_model=candidate.upstream_model,
             stream=self._asked.stream,
-            version=self._version if translated is None else VERSION,
+            own=self._own if translated is None else {},
             extra_headers=self._own_headers if translated is None else (),
         )
-        return UpstreamPlan(request, DIALECTS[candidate.protocol], translated)
+        return UpstreamPlan(request, dialect, translated)
 
     async def _translation(
         self, candidate: Candidate, channel: ChannelSpec
@@ -130,27 +131,18 @@ class ChatRequest(ClientRequest):
         )
         return translated, written
 
-    def _options(self, candidate: Candidate, channel: ChannelSpec) -> dict[str, Any]:
-        """What the writer of the client's own protocol has to know of the channel."""
-        options: dict[str, Any] = {"upstream_model": candidate.upstream_model}
-        if self.protocol != "messages":  # whose clients always name a maximum
-            options["default_max_tokens"] = self._model.max_output_tokens
-        if self.protocol == "chat":
-            options["max_tokens_param"] = channel.max_tokens_param
-        return options
-
     def _translation_options(self, candidate: Candidate, channel: ChannelSpec) -> dict[str, Any]:
         """What the translation of a request has to know of the channel."""
+        dialect = CHAT_DIALECTS[candidate.protocol]
         maximum = self._asked.max_tokens or self._model.max_output_tokens
-        if maximum is None and candidate.protocol == "messages":
-            maximum = OUTPUT_TOKENS_DEFAULT_MAX  # the one protocol that demands it
+        if maximum is None and dialect.needs_max_tokens:
+            maximum = OUTPUT_TOKENS_DEFAULT_MAX
         options: dict[str, Any] = {
             "model": candidate.upstream_model,
             "stream": self._asked.stream,
             "max_tokens": maximum,
         }
-        # The one protocol whose upstreams differ in this name.
-        if candidate.protocol == "chat" and channel.max_tokens_param is not None:
+        if dialect.takes_max_tokens_param and channel.max_tokens_param is not None:
             options["max_tokens_param"] = channel.max_tokens_param
         return options
 

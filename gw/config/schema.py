@@ -14,11 +14,11 @@ from channels.registry import (
     BUILTIN_TOOLS,
     CAPABILITIES,
     MAX_TOKENS_PARAMS,
-    TRANSLATIONS,
     VIDEO_TIERS,
     HealthSpec,
     PriceSpec,
 )
+from channels.translation.paths import SETTINGS
 from gw.config.addresses import base_url, engine_url, listen_address, public_url
 from gw.config.config import PRECHARGES, Address
 from gw.config.faults import Place
@@ -173,7 +173,7 @@ TOP: Schema = {
     "max_body_mb": Key(binary_size("MB", MIB, most=1024, above_zero=True), 64 * MIB),
     # Of all that a process holds at once; at least one of them.
     "max_bodies_mb": Key(binary_size("MB", MIB, most=1024 * 1024, above_zero=True), 512 * MIB),
-    "translations": Key(choices(TRANSLATIONS), ("chat_to_messages", "chat_to_native")),
+    "translations": Key(choices(SETTINGS), ("chat_to_messages", "chat_to_native")),
     "messages_versions": Key(
         distinct(header_text("a version"), "a list of versions", least=1),
         ("2023-06-01", "2026-10-21"),

@@ -1,9 +1,9 @@
 """The chat-completions dialect: requests, responses and streams (spec: Chat-completions).
 
-Natively: `schema.py` is the table of a request's members, `request.py` validates and rewrites what
-the client sent, `chunk.py` and `meter.py` read what the upstream answers, `address.py` is the
-request on a channel's wire. Translated: `codec.py` lists the decoders and encoders beside it. No
-I/O here.
+`dialect.py` is what the rest of the gateway knows of it. Natively: `schema.py` is the table of a
+request's members, `request.py` validates and rewrites what the client sent, `chunk.py` and
+`meter.py` read what the upstream answers. Translated: `codec.py` lists the decoders and encoders
+beside it. No I/O here.
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ from channels.dialects.error_body import error_message
 from channels.dialects.meter import ErrorEvent
 from channels.errors import InvalidRequest
 
-PATH = "/v1/chat/completions"
 TERMINATOR = b"[DONE]"
 
 __all__ = [
-    "PATH",
     "TERMINATOR",
     "ChatMeter",
     "ChatRequest",

@@ -10,13 +10,14 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from channels.dialects.chat.parameters import parameters
 from channels.dialects.chat.schema import ALLOWED, ChatBody, LenientBody, ToolSpec
 from channels.dialects.type_errors import described
 from channels.dialects.validate import Tables, unversioned
 from channels.errors import InvalidRequest
-from channels.json.members import InvalidJson, JsonObject
+from channels.json.members import NOTHING, InvalidJson, JsonObject
 from channels.registry import BUILTIN_TOOLS, MAX_TOKENS_PARAMS
 
 _TABLES = Tables(ChatBody, LenientBody, ALLOWED)
@@ -121,6 +122,11 @@ def upstream_body(
     if not replace and not add and not rename:
         return members.body
     return members.edited(replace=replace, add=add, rename=rename)
+
+
+def without_body(request: ChatRequest) -> ChatRequest:
+    """The request with nothing in it that grows with its body."""
+    return replace(request, object=NOTHING, usage_options=b"{}")
 
 
 def _asking_for_usage(options: msgspec.Raw) -> bytes:

@@ -1,9 +1,9 @@
 """The native-content dialect, which is Gemini's (spec: Native-content).
 
-Natively: `schema.py` is the table of a request's members, `request.py` validates and rewrites what
-the client sent, `chunk.py` and `meter.py` read what the upstream answers, `array_stream.py` is the
-stream's other form, `address.py` the request on a channel's wire. Translated: `codec.py` lists the
-decoders and encoders beside it. No I/O here.
+`dialect.py` is what the rest of the gateway knows of it. Natively: `schema.py` is the table of a
+request's members, `request.py` validates and rewrites what the client sent, `chunk.py` and
+`meter.py` read what the upstream answers, `array_stream.py` is the stream's other form. Translated:
+`codec.py` lists the decoders and encoders beside it. No I/O here.
 """
 
 from __future__ import annotations
@@ -12,11 +12,8 @@ from channels.dialects.gemini.array_stream import CONTENT_TYPE, ArrayFraming
 from channels.dialects.gemini.meter import NativeMeter, ends
 from channels.dialects.gemini.request import NativeRequest, read_request, upstream_body
 
-PATH = "/v1beta/models/"
-
 __all__ = [
     "CONTENT_TYPE",
-    "PATH",
     "ArrayFraming",
     "NativeMeter",
     "NativeRequest",

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from channels.dialects.gemini.parameters import parameters
 from channels.dialects.gemini.schema import (
@@ -30,7 +31,7 @@ from channels.dialects.validate import (
     read_members,
 )
 from channels.errors import InvalidRequest
-from channels.json.members import JsonObject
+from channels.json.members import NOTHING, JsonObject
 
 _TABLES = Tables(NativeBody, LenientBody, ALLOWED)
 _NAMES = lookalikes_of(NativeBody.__struct_encode_fields__)
@@ -124,6 +125,12 @@ def upstream_body(
     if not replace and not add:
         return members.body
     return members.edited(replace=replace, add=add)
+
+
+def without_body(request: NativeRequest) -> NativeRequest:
+    """The request with nothing in it that grows with its body."""
+    config = None if request.config is None else NOTHING
+    return replace(request, object=NOTHING, config=config)
 
 
 def _with_maximum(config: JsonObject | None, maximum: bytes) -> bytes:

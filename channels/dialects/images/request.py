@@ -7,7 +7,7 @@ whichever words (spec: Images). The members' types are in `schema.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -15,7 +15,7 @@ from channels.dialects.images.schema import ALLOWED, ImagesBody
 from channels.dialects.parameters import counts, settings
 from channels.dialects.validate import check_model, lookalikes_of, read_body
 from channels.errors import InvalidRequest
-from channels.json.members import JsonObject
+from channels.json.members import NOTHING, JsonObject
 
 _DECODER = msgspec.json.Decoder(ImagesBody)
 _NAMES = lookalikes_of(ImagesBody.__struct_fields__)
@@ -79,3 +79,8 @@ def upstream_body(request: ImagesRequest, *, upstream_model: str) -> bytes:
     if request.model == upstream_model:
         return request.object.body
     return request.object.edited(replace={"model": msgspec.json.encode(upstream_model)}, add={})
+
+
+def without_body(request: ImagesRequest) -> ImagesRequest:
+    """The request with nothing in it that grows with its body."""
+    return replace(request, object=NOTHING)

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from channels.dialects.messages.parameters import parameters
 from channels.dialects.messages.schema import (
@@ -26,7 +27,7 @@ from channels.dialects.messages.schema import (
 from channels.dialects.type_errors import described
 from channels.dialects.validate import Tables, check_model, lookalikes_of, read_members
 from channels.errors import InvalidRequest
-from channels.json.members import JsonObject
+from channels.json.members import NOTHING, JsonObject
 
 _TABLES = Tables(MessagesBody, LenientBody, ALLOWED)
 _NAMES = lookalikes_of(MessagesBody.__struct_fields__)
@@ -95,6 +96,11 @@ def upstream_body(request: MessagesRequest, *, upstream_model: str) -> bytes:
     if request.model == upstream_model:
         return request.object.body
     return request.object.edited(replace={"model": msgspec.json.encode(upstream_model)}, add={})
+
+
+def without_body(request: MessagesRequest) -> MessagesRequest:
+    """The request with nothing in it that grows with its body."""
+    return replace(request, object=NOTHING)
 
 
 def _refuse_thread(members: JsonObject) -> None:

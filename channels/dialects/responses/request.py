@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from channels.dialects.responses.parameters import parameters
 from channels.dialects.responses.schema import (
@@ -24,7 +25,7 @@ from channels.dialects.responses.schema import (
 )
 from channels.dialects.validate import Tables, check_model, lookalikes_of, read_members, unversioned
 from channels.errors import InvalidRequest
-from channels.json.members import JsonObject
+from channels.json.members import NOTHING, JsonObject
 
 _TABLES = Tables(ResponsesBody, LenientBody, ALLOWED)
 _NAMES = lookalikes_of(ResponsesBody.__struct_fields__)
@@ -94,6 +95,11 @@ def upstream_body(
     if not replace and not add:
         return request.object.body
     return request.object.edited(replace=replace, add=add)
+
+
+def without_body(request: ResponsesRequest) -> ResponsesRequest:
+    """The request with nothing in it that grows with its body."""
+    return replace(request, object=NOTHING)
 
 
 def _refuse_stored(read: ResponsesBody | LenientBody) -> None:

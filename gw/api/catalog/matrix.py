@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from actors.router import Candidate, candidates
-from channels.families import CHAT_PROTOCOLS
+from channels.families import CHAT_PROTOCOLS, FAMILIES
 from channels.registry import BUILTIN_TOOLS, ChannelSpec, ModelSpec, Registry
 from channels.translation.paths import TRANSLATIONS, upstream_protocols
 from gw.calls.tools import is_run_for
@@ -87,9 +87,9 @@ def _tools(
 
     On chat-completions they run over a channel's responses protocol (contract §7).
     """
-    spoken = protocol
-    if protocol == "chat":
-        spoken = "responses"
+    run_over = FAMILIES[protocol].tools_over
+    spoken = run_over or protocol
+    if run_over is not None:
         found = candidates(model, spoken, views)
     offered = {
         tool for one in found if one.protocol == spoken for tool in views[one.channel_id].spec.tools
@@ -97,5 +97,5 @@ def _tools(
     return tuple(
         tool
         for tool in BUILTIN_TOOLS
-        if tool in offered and (protocol != "chat" or is_run_for(tool, model))
+        if tool in offered and (run_over is None or is_run_for(tool, model))
     )

@@ -1,7 +1,8 @@
-"""What the endpoints of the four chat protocols share: read, resolve, run the conversation.
+"""What the endpoints of the chat protocols share: read, resolve, run the conversation.
 
-A protocol's own file says how its request is read. Everything that costs or waits is the
-conversation's (`gw/calls/conversation.py`), what a channel is sent is `gw/calls/plan.py`.
+How a request is read is its dialect's; an endpoint whose headers, path or responses ask for more
+has its own file. Everything that costs or waits is the conversation's
+(`gw/calls/conversation.py`), what a channel is sent is `gw/calls/plan.py`.
 """
 
 from __future__ import annotations
@@ -9,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, cast
 
-from channels.dialects.dialect import Asked
-from channels.dialects.messages import VERSION
+from channels.dialects.dialect import Asked, ChatDialect
 from channels.registry import ModelSpec
 from channels.translation.paths import upstream_protocols
 from gw.api.model_call import ModelCallHandler
@@ -32,21 +32,30 @@ PIN_CHARACTERS_MAX = 512
 class ConversationHandler(ModelCallHandler):
     """One chat call."""
 
-    tools_protocol: ClassVar[str | None] = None  # what built-in tools run over, if not this one
+    dialect: ClassVar[ChatDialect]
+
+    async def on_post(self) -> None:
+        await self.converse(await self.read_chat())
+
+    async def read_chat(self, **path: Any) -> Any:
+        """The request, as its dialect reads it of body and `path`. Raises GatewayError."""
+        if self.is_light():
+            return self.read(lambda: self.dialect.read_request(self.body, **path))
+        return await self.read_elsewhere(**path)
 
     async def converse(
         self,
         request: Asked,
         *,
         path: Mapping[str, Any] | None = None,
-        version: str = VERSION,
+        own: Mapping[str, str] | None = None,
         own_headers: tuple[tuple[str, str], ...] = (),
         forwards_usage: bool = True,
         framing: Framing | None = None,
     ) -> None:
         """Serve the call. Raises GatewayError while nothing has been sent.
 
-        `path`, `version` and `own_headers` are those of `ChatRequest`.
+        `path`, `own` and `own_headers` are those of `ChatRequest`.
         """
         model = self._model
         reached = upstream_protocols(self.protocol, self.services.translations())
@@ -72,13 +81,13 @@ class ConversationHandler(ModelCallHandler):
                 offload=self.services.offload,
                 redact=self.services.redact,
                 path=path,
-                version=version,
+                own=own,
                 own_headers=own_headers,
                 is_strict=self.request.headers.get("X-Protocol-Strict", "") == "1",
             ),
             started=self.services.clock.monotonic(),
             tools=request.builtin_tools,
-            tools_protocol=self.tools_protocol,
+            tools_protocol=self.dialect.family.tools_over,
             framing=framing or SseFraming(),
             translations=reached,
             detail=self._detail,
@@ -93,7 +102,7 @@ class ConversationHandler(ModelCallHandler):
             model,
             self.services.registry().channels,
             protocol=self.protocol,
-            run_over=self.tools_protocol or self.protocol,
+            run_over=self.dialect.family.tools_over or self.protocol,
             reached=reached,
         )
         if lacking is not None:
@@ -131,3 +140,16 @@ class ConversationHandler(ModelCallHandler):
             traceparent=self.request.headers.get("traceparent"),
             attributes=attributes,
         )
+
+
+def endpoint(dialect: ChatDialect) -> type[ConversationHandler]:
+    """The endpoint of a dialect that is served by its record alone."""
+    family = dialect.family
+    members = {
+        "__doc__": f"The {family.public_name} protocol.",
+        "dialect": dialect,
+        "protocol": family.protocol,
+        "route": family.protocol,
+        "shape": family.error_shape,
+    }
+    return type(f"{family.dialect.title()}Handler", (ConversationHandler,), members)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from channels import families
-from channels.dialects import messages
+from channels.dialects.messages import VERSION
+from channels.dialects.messages.dialect import DIALECT, VERSION_HEADER
 from gw.api.chat.handler import ConversationHandler
 from gw.errors.table import INVALID_REQUEST, GatewayError
 
 # The specification's role-named header, and the name that official client libraries send.
-VERSION_HEADERS = ("messages-api-version", "anthropic-version")
+VERSION_HEADERS = ("messages-api-version", VERSION_HEADER)
 # Names of features that the client wants to try, which mean something to this protocol's channels.
 BETA_HEADER = "anthropic-beta"
 BETA_CHARACTERS_MAX = 2048
@@ -17,18 +17,15 @@ BETA_CHARACTERS_MAX = 2048
 class MessagesHandler(ConversationHandler):
     """The messages protocol."""
 
-    shape = families.MESSAGES.error_shape
+    shape = DIALECT.family.error_shape
     route = "messages"
-    protocol = families.MESSAGES.protocol
+    protocol = DIALECT.protocol
+    dialect = DIALECT
 
     async def on_post(self) -> None:
-        version = self._version()
+        own = {VERSION_HEADER: self._version()}
         own_headers = self._betas()
-        if self.is_light():
-            request = self.read(lambda: messages.read_request(self.body))
-        else:
-            request = await self.read_elsewhere()
-        await self.converse(request, version=version, own_headers=own_headers)
+        await self.converse(await self.read_chat(), own=own, own_headers=own_headers)
 
     def _version(self) -> str:
         """The client's version of the protocol; a missing one is the first there was."""
@@ -37,7 +34,7 @@ class MessagesHandler(ConversationHandler):
             if version:
                 break
         else:
-            return messages.VERSION
+            return VERSION
         accepted: tuple[str, ...] = self.settings["messages_versions"]
         if version not in accepted:
             raise GatewayError(

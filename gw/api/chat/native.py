@@ -6,8 +6,8 @@ upstream is asked for events either way.
 
 from __future__ import annotations
 
-from channels import families
 from channels.dialects import gemini as native
+from channels.dialects.gemini.dialect import DIALECT
 from channels.dialects.validate import is_repeatable
 from channels.http.sse import SseEvent
 from gw.api.chat.handler import ConversationHandler
@@ -18,23 +18,18 @@ STREAM = "streamGenerateContent"
 class NativeHandler(ConversationHandler):
     """The native-content protocol."""
 
-    shape = families.GEMINI.error_shape
+    shape = DIALECT.family.error_shape
     route = "native"
-    protocol = families.GEMINI.protocol
+    protocol = DIALECT.protocol
+    dialect = DIALECT
 
     def named_model(self) -> str | None:
         named: str = self.path_args[0]
         return self.model_name or (named if is_repeatable(named) else None)
 
-    async def on_post(self, model_id: str, verb: str) -> None:
-        is_stream = verb == STREAM
-        path = {"model": model_id, "stream": is_stream}
-        if self.is_light():
-            request = self.read(
-                lambda: native.read_request(self.body, model=model_id, stream=is_stream)
-            )
-        else:
-            request = await self.read_elsewhere(**path)
+    async def on_post(self, model_id: str = "", verb: str = "") -> None:
+        path = {"model": model_id, "stream": verb == STREAM}
+        request = await self.read_chat(**path)
         is_sse = self.get_query_argument("alt", "") == "sse"
         await self.converse(request, path=path, framing=None if is_sse else ArrayStream())
 

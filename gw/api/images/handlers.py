@@ -8,7 +8,6 @@ from actors.wallet.unit_pricing import ImagePrice
 from channels import families
 from channels.dialects import images
 from channels.dialects.images import ImagesRequest
-from channels.dialects.images import address as adapter
 from channels.registry import ModelSpec
 from gw.api.images.bill import ImageBill, UnknownArea
 from gw.api.submit import SubmitHandler
@@ -49,7 +48,6 @@ class ImagesHandler(SubmitHandler):
             body=self.body,
             weight=self.weight,
             offload=self.services.offload,
-            address=adapter.request,
         )
         return MediaCall(
             facts=self.facts(),
@@ -66,7 +64,7 @@ class ImagesHandler(SubmitHandler):
 
     def _span(self, model: ModelSpec) -> CallSpan:
         return self.services.tracing.start_call(
-            name="gw.api.images.generate",
+            name="gw.images.generate",
             traceparent=self.request.headers.get("traceparent"),
             attributes=lambda: {
                 genai.OPERATION_NAME: "generate_content",

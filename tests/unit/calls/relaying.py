@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from channels.dialects.dialect import DIALECTS
+from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import ErrorReported
 from channels.http.interfaces import UpstreamRequest
 from channels.translation.paths import TRANSLATIONS, translation_between
@@ -50,7 +50,7 @@ class Relayed:
     reading: tuple[object, ...]
 
 
-NATIVE = [Way(name, name) for name in DIALECTS] + [Way("native", "native", is_array=True)]
+NATIVE = [Way(name, name) for name in CHAT_DIALECTS] + [Way("native", "native", is_array=True)]
 TRANSLATED = [Way(client, upstream) for client, upstream in TRANSLATIONS]
 TRANSLATED.insert(2, Way("chat", "responses"))  # the way of the built-in tools
 TRANSLATED += [Way("native", way.upstream, is_array=True) for way in TRANSLATED[4:]]
@@ -58,7 +58,7 @@ TRANSLATED += [Way("native", way.upstream, is_array=True) for way in TRANSLATED[
 
 def relayed(way: Way, pieces: Iterable[bytes], *, asks_for_usage: bool = True) -> Relayed:
     """Everything that reaches the client of a stream that comes in these pieces."""
-    dialect = DIALECTS[way.upstream]
+    dialect = CHAT_DIALECTS[way.upstream]
     meter = dialect.new_meter()
     framing: Framing = ArrayStream() if way.is_array else SseFraming()
     translated = None

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from channels.dialects.dialect import DIALECTS
+from channels.dialects.table import CHAT_DIALECTS
 from channels.http.sse import SseSplitter
 from tests.unit.calls.golden import WAYS, kept, told, transcripts
 from tests.unit.calls.relaying import NATIVE, TRANSLATED, Relayed, Way, relayed
@@ -68,7 +68,7 @@ def test_line_ends_change_nothing_but_themselves(way: Way, path: Path) -> None:
 
 @pytest.mark.parametrize("way", NATIVE[:4], ids=str)
 def test_native_stream_keeps_its_bytes(way: Way) -> None:
-    dialect = DIALECTS[way.upstream]
+    dialect = CHAT_DIALECTS[way.upstream]
     for path in transcripts(way.upstream):
         stream = path.read_bytes()
         got = relayed(way, [stream])

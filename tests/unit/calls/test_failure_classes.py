@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from channels.dialects.dialect import DIALECTS
+from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import UpstreamCut, UpstreamMalformed, UpstreamUnreachable
 from channels.http.interfaces import UpstreamRequest
 from channels.translation.paths import translation_between
@@ -98,7 +98,7 @@ BEFORE_THE_BODY = {
 
 
 def natively(protocol: str) -> Callable[[UpstreamRequest], UpstreamPlan]:
-    return lambda request: UpstreamPlan(request, DIALECTS[protocol])
+    return lambda request: UpstreamPlan(request, CHAT_DIALECTS[protocol])
 
 
 def translated(client: str, upstream: str) -> Callable[[UpstreamRequest], UpstreamPlan]:
@@ -107,13 +107,13 @@ def translated(client: str, upstream: str) -> Callable[[UpstreamRequest], Upstre
         call = TranslatedCall(
             translation_between(client, upstream), asked, redact=lambda text: text
         )
-        return UpstreamPlan(request, DIALECTS[upstream], call)
+        return UpstreamPlan(request, CHAT_DIALECTS[upstream], call)
 
     return plan
 
 
 WAYS = {
-    **{protocol: natively(protocol) for protocol in DIALECTS},
+    **{protocol: natively(protocol) for protocol in CHAT_DIALECTS},
     "chat over messages": translated("chat", "messages"),
     "chat over native": translated("chat", "native"),
     "messages over chat": translated("messages", "chat"),

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from channels.dialects.dialect import DIALECTS
+from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import UpstreamError
 from channels.http.interfaces import UpstreamRequest
 from gw.calls import blocks, chat_upstream
@@ -101,7 +101,7 @@ def test_hostile_whole_answer_is_read_or_refused(way: str, text: str) -> None:
     count = 0
     for path in sorted((TRANSCRIPTS / f"{protocol}_whole").glob("*.json")):
         for body in hostile(json.loads(path.read_bytes()), text, rng, 0.3):
-            plan, meter = plan_of(way), DIALECTS[protocol].new_meter()
+            plan, meter = plan_of(way), CHAT_DIALECTS[protocol].new_meter()
             count += 1
             try:
                 meter.body(body)

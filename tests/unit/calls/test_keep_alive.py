@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from channels.dialects.dialect import DIALECTS
+from channels.dialects.table import CHAT_DIALECTS
 from channels.http.sse import SseSplitter
 from channels.translation.model import Protocol
 from channels.translation.paths import TRANSLATIONS
@@ -33,7 +33,7 @@ class Client:
     ) -> None:
         self.clock = FakeClock()
         call = TranslatedCall(TRANSLATIONS[client, upstream], BODIES[client][0], redact=str)
-        dialect = DIALECTS[upstream]
+        dialect = CHAT_DIALECTS[upstream]
         self._meter = dialect.new_meter()
         self._splitter = SseSplitter()
         self._framing = TranslatedFraming(

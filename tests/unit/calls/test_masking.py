@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from channels.dialects.dialect import DIALECTS
+from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import UpstreamCut
 from channels.http.interfaces import UpstreamRequest
 from channels.translation.paths import TRANSLATIONS, translation_between
@@ -64,14 +64,14 @@ ERRORS: dict[str, bytes] = {
 
 
 def natively(protocol: str) -> Callable[[UpstreamRequest], UpstreamPlan]:
-    return lambda request: UpstreamPlan(request, DIALECTS[protocol])
+    return lambda request: UpstreamPlan(request, CHAT_DIALECTS[protocol])
 
 
 def over(client: str, upstream: str) -> Callable[[UpstreamRequest], UpstreamPlan]:
     def plan(request: UpstreamRequest) -> UpstreamPlan:
         translation = translation_between(client, upstream)
         call = TranslatedCall(translation, ASKED[client], redact=lambda text: text)
-        return UpstreamPlan(request, DIALECTS[upstream], call)
+        return UpstreamPlan(request, CHAT_DIALECTS[upstream], call)
 
     return plan
 

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.dialects.chat import chunk as chat
-from channels.dialects.dialect import DIALECTS
 from channels.dialects.gemini import chunk as gemini
 from channels.dialects.messages import event as messages
 from channels.dialects.responses import event as responses
+from channels.dialects.table import CHAT_DIALECTS
 from channels.http.sse import SseSplitter
 from channels.usage import Usage
 from tests.unit.calls.golden import transcripts
@@ -134,7 +134,7 @@ STREAMS = {
 
 def displayed(way: Way, body: bytes) -> Usage | None:
     """The usage that a client is shown, by its own protocol's meter; zeros are no statement."""
-    meter = DIALECTS[way.client].new_meter()
+    meter = CHAT_DIALECTS[way.client].new_meter()
     for event in SseSplitter().feed(body):
         if event.data is not None:
             meter.event(event.data)

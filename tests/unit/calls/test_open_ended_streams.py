@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from channels.dialects.dialect import CHAT, MESSAGES, NATIVE, Dialect
+from channels.dialects.chat.dialect import DIALECT as CHAT
+from channels.dialects.dialect import ChatDialect
+from channels.dialects.gemini.dialect import DIALECT as NATIVE
+from channels.dialects.messages.dialect import DIALECT as MESSAGES
 from channels.http.interfaces import UpstreamRequest
 from gw.calls.plan import UpstreamPlan
 from gw.calls.relay import ENDING_SECONDS
@@ -96,7 +99,7 @@ async def test_candidate_that_never_ends_makes_it_a_cut_stream() -> None:
     ids=["chat", "messages", "native"],
 )
 async def test_last_event_without_its_blank_line_is_passed_on_as_it_is(
-    dialect: Dialect, begun: bytes, last: bytes, end: bytes
+    dialect: ChatDialect, begun: bytes, last: bytes, end: bytes
 ) -> None:
     async with world(a=[answer(begun, last + end)]) as w:
         told = await w.call(stream=True, plan=lambda request: UpstreamPlan(request, dialect))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from channels.dialects.dialect import DIALECTS
+from channels.dialects.table import CHAT_DIALECTS
 from tests.unit.calls.relaying import NATIVE, TRANSLATED, Way, relayed
 from tests.unit.channels.recordings import stream_of, streams
 
@@ -26,7 +26,7 @@ def recorded(upstream: str) -> Iterator[tuple[Path, bytes]]:
         yield path, stream
 
 
-@pytest.mark.parametrize("way", NATIVE[: len(DIALECTS)], ids=str)
+@pytest.mark.parametrize("way", NATIVE[: len(CHAT_DIALECTS)], ids=str)
 def test_native_recording_passes_byte_for_byte(way: Way) -> None:
     for path, stream in recorded(way.upstream):
         got = relayed(way, [stream])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from channels.dialects.dialect import DIALECTS
+from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import UpstreamCut
 from channels.http.interfaces import UpstreamRequest
 from channels.translation.paths import translation_between
@@ -45,14 +45,14 @@ RESTS: dict[str, list[bytes]] = {
 
 
 def natively(protocol: str) -> Callable[[UpstreamRequest], UpstreamPlan]:
-    return lambda request: UpstreamPlan(request, DIALECTS[protocol])
+    return lambda request: UpstreamPlan(request, CHAT_DIALECTS[protocol])
 
 
 def over_chat(request: UpstreamRequest) -> UpstreamPlan:
     """A messages client on a channel that speaks chat."""
     translation = translation_between("messages", "chat")
     call = TranslatedCall(translation, ASKED["messages"], redact=lambda text: text)
-    return UpstreamPlan(request, DIALECTS["chat"], call)
+    return UpstreamPlan(request, CHAT_DIALECTS["chat"], call)
 
 
 @pytest.mark.parametrize("rest", RESTS.values(), ids=RESTS.keys())

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from channels.dialects.dialect import DIALECTS
 from channels.dialects.meter import AnswerMeter
+from channels.dialects.table import CHAT_DIALECTS
 from channels.http.interfaces import UpstreamRequest
 from channels.http.sse import SseEvent, SseSplitter
 from channels.translation.paths import TRANSLATIONS, Translation
@@ -53,7 +53,7 @@ def upstream_bytes(protocol: str, path: Path) -> bytes:
 
 def read_by_meter(protocol: str, stream: bytes) -> AnswerMeter[Any, Any]:
     """What the upstream's own dialect says of the stream, read in one piece."""
-    dialect, meter, splitter = DIALECTS[protocol], new_meter(protocol), SseSplitter()
+    dialect, meter, splitter = CHAT_DIALECTS[protocol], new_meter(protocol), SseSplitter()
     whole = splitter.feed(stream)
     rest = [event for event in splitter.feed(b"\n\n") if event.data and dialect.ends(event.data)]
     for event in (*whole, *rest):
@@ -65,7 +65,7 @@ def read_by_meter(protocol: str, stream: bytes) -> AnswerMeter[Any, Any]:
 def translated(translation: Translation, request: UpstreamRequest) -> UpstreamPlan:
     call = TranslatedCall(translation, BODIES[translation.client], redact=str)
     call.upstream_body(model="m", stream=True, max_tokens=9)
-    return UpstreamPlan(request, DIALECTS[translation.upstream], call)
+    return UpstreamPlan(request, CHAT_DIALECTS[translation.upstream], call)
 
 
 def ended_well(client: str, sent: bytes, *, is_array: bool) -> bool:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from channels.dialects.chat import ChatMeter
-from channels.dialects.dialect import DIALECTS
 from channels.dialects.meter import AnswerMeter
+from channels.dialects.table import CHAT_DIALECTS
 from channels.http.sse import SseEvent, SseSplitter
 
 # Streams up to twice this length are cut at every byte.
@@ -45,7 +45,7 @@ class Replay:
 
 def new_meter(name: str) -> AnswerMeter[Any, Any]:
     """A meter of a dialect."""
-    meter = DIALECTS[name].new_meter()
+    meter = CHAT_DIALECTS[name].new_meter()
     assert isinstance(meter, AnswerMeter)
     return meter
 

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.dialects.dialect import DIALECTS
 from channels.dialects.meter import AnswerMeter
+from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import UpstreamMalformed
 from channels.usage import Usage
 from tests.unit.channels.replay import metered, new_meter
 
-NAMES = sorted(DIALECTS)
+NAMES = sorted(CHAT_DIALECTS)
 
 
 def of_body(name: str, value: object) -> AnswerMeter[Any, Any]:
@@ -75,9 +75,9 @@ def test_no_event_raises(name: str, events: list[Any], tail: bytes) -> None:
         data = json.dumps(event).encode()
         meter.event(data)
         meter.event(data[:-1])
-        DIALECTS[name].ends(data)
+        CHAT_DIALECTS[name].ends(data)
     meter.event(tail)
-    DIALECTS[name].ends(tail)
+    CHAT_DIALECTS[name].ends(tail)
     assert repr(meter).startswith("<")
     assert meter.partial_usage is None or meter.usage is None
 

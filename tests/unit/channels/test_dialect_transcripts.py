@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from msgspec import to_builtins
 
-from channels.dialects.dialect import DIALECTS, Dialect
+from channels.dialects.dialect import ChatDialect
 from channels.dialects.error_body import error_message
 from channels.dialects.meter import AnswerMeter
+from channels.dialects.table import CHAT_DIALECTS
 from channels.http.sse import SseSplitter
 from channels.json.lenient import read_loosely
 from tests.unit.channels import recordings
@@ -34,8 +35,8 @@ WHOLE = [
 ]
 
 
-def dialect_of(path: Path) -> Dialect:
-    return DIALECTS[path.parent.name.removesuffix("_whole")]
+def dialect_of(path: Path) -> ChatDialect:
+    return CHAT_DIALECTS[path.parent.name.removesuffix("_whole")]
 
 
 def meter_of(path: Path) -> AnswerMeter[Any, Any]:
@@ -69,7 +70,7 @@ def summary(done: Replay) -> dict[str, Any]:
 
 def test_every_dialect_has_transcripts() -> None:
     assert {path.parent.name for path in TRANSCRIPTS} == set(NAMES)
-    assert {*NAMES, "chat"} == set(DIALECTS)
+    assert {*NAMES, "chat"} == set(CHAT_DIALECTS)
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=name_of)

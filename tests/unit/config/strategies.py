@@ -12,8 +12,8 @@ from channels.registry import (
     BUILTIN_TOOLS,
     CAPABILITIES,
     MAX_TOKENS_PARAMS,
-    TRANSLATIONS,
 )
+from channels.translation.paths import SETTINGS
 from gw.config.schema import BINDING, CHANNEL, HEALTH, MODEL, PRICE_KEYS, TIMEOUTS, TOP
 from metrics.logs import LEVELS
 
@@ -96,7 +96,7 @@ tops = st.fixed_dictionaries(
         "idempotency_max_kb": st.integers(0, 4096),
         "retention_months": st.integers(1, 1200) | st.none(),
         "credits_per_usd": st.integers(1, 100_000),
-        "translations": some_of(TRANSLATIONS),
+        "translations": some_of(SETTINGS),
         "timeouts": st.fixed_dictionaries({}, optional={k: st.integers(1, 999) for k in TIMEOUTS}),
     },
 )

@@ -15,7 +15,6 @@ from typing import Any
 from actors.wallet.claims import Claim
 from actors.wallet.unit_pricing import ImagePrice
 from channels.dialects import images
-from channels.dialects.images import address as adapter
 from channels.offload.pool import OffloadPool
 from channels.registry import HealthSpec, PriceSpec
 from gw.api.images.bill import ImageBill
@@ -95,7 +94,6 @@ def prepare(w: World, **body: Any) -> MediaCall:
             body=written,
             weight=0,
             offload=OffloadPool(),
-            address=adapter.request,
         ),
         started=w.clock.monotonic(),
         submission=None if key is None else submission(key),

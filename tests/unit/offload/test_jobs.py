@@ -11,7 +11,7 @@ import pytest
 
 from channels.dialects import chat, images, messages, responses
 from channels.dialects import gemini as native
-from channels.dialects.dialect import DIALECTS
+from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.json.text import dumps
 from channels.offload import jobs
@@ -96,7 +96,7 @@ def test_translation_is_the_same(translation: Translation) -> None:
             )
         except UpstreamMalformed:
             continue
-        meter = DIALECTS[translation.upstream].new_meter()
+        meter = CHAT_DIALECTS[translation.upstream].new_meter()
         meter.body(answer)
         back = pickle.loads(pickle.dumps(metered)).meter
         assert repr(back) == repr(meter)

@@ -8,14 +8,18 @@ from typing import Any
 import pytest
 
 from channels.dialects.gemini.signatures import ESCAPE
+from channels.dialects.table import CHAT_DIALECTS, codec
 from channels.json.outline import outline
 from channels.translation.model import Answer, Part, Protocol, Text, Thinking, ToolCall
-from channels.translation.paths import codec
-from channels.translation.strip_signatures import without_foreign
 
 USER: dict[str, Any] = {"role": "user", "content": "Hello"}
 OWN: dict[str, Any] = {"type": "thinking", "thinking": "Mine.", "signature": "b3du"}
 TEXT: dict[str, Any] = {"type": "text", "text": "Hi."}
+
+
+def without_foreign(protocol: str, body: bytes, outlined: bytes) -> bytes:
+    strip = CHAT_DIALECTS[protocol].without_foreign
+    return body if strip is None else strip(body, outlined)
 
 
 def answered(protocol: Protocol, *parts: Part) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from channels.dialects.table import codec
 from channels.http.sse import SseEvent
 from channels.translation.model import (
     Began,
@@ -20,7 +21,6 @@ from channels.translation.model import (
     ToolCall,
     UsageStated,
 )
-from channels.translation.paths import codec
 from channels.usage import Usage
 from tests.unit.translators.wire import events_from, events_in, folded, sse
 

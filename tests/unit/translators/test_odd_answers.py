@@ -13,10 +13,11 @@ from random import Random
 
 import pytest
 
+from channels.dialects.table import codec
 from channels.errors import UpstreamMalformed
 from channels.http.sse import SseEvent, SseSplitter
 from channels.translation.model import Protocol
-from channels.translation.paths import TRANSLATIONS, codec, translation_between
+from channels.translation.paths import TRANSLATIONS, translation_between
 from channels.translation.session import TranslatedCall
 from tests.unit.translators.test_odd_values import BODIES, ODD, places, replaced
 from tests.unit.translators.wire import read

@@ -16,12 +16,12 @@ import ujson
 
 from channels.dialects import chat, messages
 from channels.dialects import gemini as native
+from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import InvalidRequest
 from channels.json.outline import outline
 from channels.translation.model import Protocol
 from channels.translation.paths import BUILTIN_TOOLS, TRANSLATIONS
 from channels.translation.session import TranslatedCall
-from channels.translation.strip_signatures import without_foreign
 from tests.unit.translators import fields_of_chat, fields_of_messages
 from tests.unit.translators.native import fields_of_native
 
@@ -42,6 +42,11 @@ READERS: dict[Protocol, Callable[[bytes], object]] = {
     "messages": messages.read_request,
     "native": lambda body: native.read_request(body, model="m", stream=False),
 }
+
+
+def without_foreign(protocol: str, body: bytes, outlined: bytes) -> bytes:
+    strip = CHAT_DIALECTS[protocol].without_foreign
+    return body if strip is None else strip(body, outlined)
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

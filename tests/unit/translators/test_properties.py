@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from channels.dialects.table import codec
 from channels.translation.losses import Report
 from channels.translation.model import (
     Answer,
@@ -20,7 +21,6 @@ from channels.translation.model import (
     Text,
     Thinking,
 )
-from channels.translation.paths import codec
 from tests.unit.translators.answer_strategies import answers, events_of
 from tests.unit.translators.request_strategies import chat_requests, messages_requests
 from tests.unit.translators.wire import (

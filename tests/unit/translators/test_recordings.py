@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from channels.dialects.table import codec
 from channels.http.sse import SseEvent
 from channels.translation.model import Answer, Ended, Failed, Protocol, Text, ThinkingDelta
-from channels.translation.paths import codec
 from tests.unit.translators.wire import data_of, events_from, events_in, folded, read, written
 
 FOLDER = Path(__file__).parents[4] / "shared" / "recordings"

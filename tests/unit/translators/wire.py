@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from channels.dialects.dialect import DIALECTS
+from channels.dialects.table import CHAT_DIALECTS, codec, streaming_upstream
 from channels.errors import InvalidRequest
 from channels.http.sse import SseEvent, SseSplitter
 from channels.translation.losses import Report
@@ -39,7 +39,6 @@ from channels.translation.model import (
     ToolCall,
     UsageStated,
 )
-from channels.translation.paths import codec, streaming_upstream
 
 MAX_TOKENS = 4000
 # Members that hold schemas, or what is a tool's own.
@@ -129,7 +128,7 @@ def events_from(protocol: Protocol, events: Iterable[SseEvent]) -> list[Event]:
 
 def read(protocol: str, event: SseEvent) -> Any:
     """What a protocol's meter reads of an event, which is what its decoder is given."""
-    return None if event.data is None else DIALECTS[protocol].new_meter().read(event.data)
+    return None if event.data is None else CHAT_DIALECTS[protocol].new_meter().read(event.data)
 
 
 def events_in(protocol: Protocol, stream: bytes, *, sizes: Sequence[int] = ()) -> list[Event]:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from channels.dialects.gemini import codec as native
+from channels.dialects.table import codec
 from channels.translation.model import Answer, Finished, Part, Protocol, Refusal, Request, Text
-from channels.translation.paths import codec
 from channels.translation.turns import EMPTY
 from tests.unit.translators.answer_strategies import answers, events_of
 from tests.unit.translators.native.pieces import encoded

@@ -12,10 +12,10 @@ import pytest
 
 from channels.dialects.gemini import codec as native
 from channels.dialects.gemini.chunk import read_chunks
+from channels.dialects.table import codec
 from channels.errors import UpstreamMalformed
 from channels.json.text import arguments_object
 from channels.translation.model import Answer, Ended, Event, Failed, Protocol, Text, ToolCall
-from channels.translation.paths import codec
 from tests.unit.channels.recordings import stated_usage, stream_of, streams, values_of, wholes
 from tests.unit.translators.wire import comparable, events_in, folded, written
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from channels.dialects.dialect import RESPONSES
+from channels.dialects.responses.dialect import DIALECT as RESPONSES
 from channels.dialects.responses.event import read_event
 from channels.dialects.responses.usage import read_usage
 from channels.http.sse import SseEvent, SseSplitter

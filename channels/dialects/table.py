@@ -1,0 +1,49 @@
+"""The table of the dialects: one record of each folder that a row of the families names.
+
+A folder registers itself by that row (`channels/families.py`, `dialect`) and by `DIALECT` in its
+`dialect.py`; no other file lists the dialects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from types import MappingProxyType
+
+from channels.dialects.dialect import ChatDialect, Dialect
+from channels.families import FAMILIES, Family
+from channels.translation.codec import Codec, StreamingUpstream
+
+
+def _record(family: Family) -> Dialect:
+    dialect = import_module(f"channels.dialects.{family.dialect}.dialect").DIALECT
+    assert isinstance(dialect, Dialect), family
+    assert dialect.family is family, family
+    return dialect
+
+
+# By protocol.
+DIALECTS: Mapping[str, Dialect] = MappingProxyType(
+    {protocol: _record(family) for protocol, family in FAMILIES.items() if family.dialect}
+)
+CHAT_DIALECTS: Mapping[str, ChatDialect] = MappingProxyType(
+    {
+        protocol: dialect
+        for protocol, dialect in DIALECTS.items()
+        if isinstance(dialect, ChatDialect)
+    }
+)
+
+
+def codec(protocol: str) -> Codec:
+    """The codec of a protocol that takes part in a translation, on either side."""
+    found = CHAT_DIALECTS[protocol].codec
+    assert found is not None, protocol
+    return found
+
+
+def streaming_upstream(protocol: str) -> StreamingUpstream:
+    """What is needed of the upstream's protocol where the answer is a stream."""
+    found = CHAT_DIALECTS[protocol].upstream
+    assert found is not None, protocol
+    return found
