@@ -45,6 +45,7 @@ class ArkWire:
     """Errors as `{error: {code, message, param, type}}`."""
 
     name = "ark"
+    honours_keys = False
 
     def authenticate(self, exchange: Exchange) -> str:
         return bearer(exchange)

@@ -42,6 +42,7 @@ class Wire(Protocol):
     """One protocol or dialect, as far as all of its endpoints share it."""
 
     name: str
+    honours_keys: bool  # whether an `Idempotency-Key` means anything to it
 
     def authenticate(self, exchange: Exchange) -> str:
         """The upstream key of the request; raises Refusal 401 without one."""

@@ -41,6 +41,7 @@ class MiniMaxWire:
     """Errors as `{base_resp: {status_code, status_msg}}`, with status 200."""
 
     name = "minimax"
+    honours_keys = False
 
     def authenticate(self, exchange: Exchange) -> str:
         return bearer(exchange)

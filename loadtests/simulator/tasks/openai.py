@@ -37,6 +37,7 @@ class OpenAIWire:
     """Errors as `{error: {message, type, param, code}}`."""
 
     name = "openai"
+    honours_keys = False
 
     def authenticate(self, exchange: Exchange) -> str:
         return bearer(exchange)

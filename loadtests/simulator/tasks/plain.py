@@ -26,6 +26,8 @@ ERRORS: Final = {
 class PlainWire:
     """The client API of a gateway, spoken by an upstream."""
 
+    honours_keys = True
+
     def __init__(self, name: str) -> None:
         self.name = name
 

@@ -122,8 +122,7 @@ class TaskServer:
             raise call.wire.too_many("tasks")
 
     def _replayed(self, call: Call) -> Script | None:
-        exchange = call.exchange
-        key = exchange.header(b"idempotency-key").decode("latin-1")
+        exchange, key = call.exchange, _key_of(call)
         replay = self.book.replay(call.api_key, key) if key else None
         if replay is None:
             return None
@@ -137,8 +136,7 @@ class TaskServer:
         return _delivered(call.wire, call.directive, reply)
 
     def _keep(self, call: Call, reply: Reply) -> None:
-        exchange = call.exchange
-        key = exchange.header(b"idempotency-key").decode("latin-1")
+        exchange, key = call.exchange, _key_of(call)
         if key and reply.status < 300:
             replay = replay_of(
                 exchange.target, exchange.body, reply.status, reply.content_type, reply.body
@@ -164,6 +162,13 @@ class TaskServer:
         return script.pieces_script(
             part.status, directive, part.pieces, part.content_type, part.lines
         )
+
+
+def _key_of(call: Call) -> str:
+    """The request's idempotency key; empty where it means nothing to the wire."""
+    if not call.wire.honours_keys:
+        return ""
+    return call.exchange.header(b"idempotency-key").decode("latin-1")
 
 
 def _read(exchange: Exchange) -> tuple[Json, list[Layer]]:

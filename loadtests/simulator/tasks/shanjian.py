@@ -45,6 +45,7 @@ class ShanjianWire:
     """Errors in the envelope of a 200."""
 
     name = "shanjian"
+    honours_keys = False
 
     def authenticate(self, exchange: Exchange) -> str:
         return bearer(exchange)

@@ -37,6 +37,7 @@ class SunoWire:
     """What is wrong with a request stands in the envelope of a 200; the rest has a status."""
 
     name = "suno"
+    honours_keys = False
 
     def authenticate(self, exchange: Exchange) -> str:
         return bearer(exchange)

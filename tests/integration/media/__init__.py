@@ -1,0 +1,1 @@
+"""Media upstreams over real sockets."""
