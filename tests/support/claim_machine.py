@@ -17,7 +17,8 @@ from actors.wallet.claims import Claim, ClaimEnd, Free, Keep, KeepNothing, Stand
 from actors.wallet.ledger import Batch
 from actors.wallet.messages import CallFacts, Hold, Settle, Void
 from tests.support.fake_claims import CLAIM_SECONDS, KEEP_SECONDS
-from tests.support.ledger_machine import CAP, KEYS, LedgerMachine, accounts, amounts, outcome
+from tests.support.ledger_machine import CAP, KEYS, LedgerMachine, accounts, amounts
+from tests.support.ledger_values import outcome
 
 BODY = b'{"data": ["\xc3\xa9\x00\xff"]}'
 ENDS: dict[str, ClaimEnd] = {

@@ -15,7 +15,9 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multip
 
 from actors.wallet.jobs import OpenJob
 from actors.wallet.ledger import Applied, Batch
-from actors.wallet.messages import CallFacts, Hold, Outcome, Record, Settle, Void
+from actors.wallet.messages import CallFacts, Hold, Record, Settle, Void
+from tests.support.ledger_values import facts as facts_of
+from tests.support.ledger_values import outcome
 
 ACCOUNTS = ("acct_a", "acct_b")
 KEYS = {"acct_a": ("key_a", "key_a_capped"), "acct_b": ("key_b",)}
@@ -300,20 +302,9 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def new_facts(self, account: str, key: str) -> CallFacts:
         self.counter += 1
-        return CallFacts(
-            call_id=UUID(int=self.counter),
-            account_id=account,
-            key_id=key,
-            protocol="chat",
-            model="m",
-            submitted_at=1_790_000_000.0,
-        )
+        return facts_of(self.counter, account_id=account, key_id=key)
 
 
 def recovery(facts: CallFacts, cost: int) -> Settle:
     """What others make of a call whose process they take for dead."""
     return Settle(facts=facts, outcome=outcome(cost, status="interrupted"), is_recovery=True)
-
-
-def outcome(cost: int, status: Any = "success") -> Outcome:
-    return Outcome(status=status, cost_nano_usd=cost, created_at=1_790_000_001.5, latency_ms=1500)

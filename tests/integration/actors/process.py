@@ -20,11 +20,14 @@ from actors.recovery import Recovery
 from actors.store.database import Database
 from actors.wallet.claims import Claim
 from actors.wallet.messages import CallFacts, Hold, Outcome
+from actors.wallet.verify import verify
 from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
 from metrics.prometheus import Metrics
-from tests.integration.money import ACCOUNT, KEY
+from tests.integration.money import ACCOUNT, KEY, open_account
 from tests.support.clock import FakeClock
+
+GONE = 4711  # the pid of a process that is no more
 
 
 @dataclass
@@ -105,6 +108,15 @@ class Process:
         for _ in range(seconds):
             self.clock.advance(1.0)
             await self.heartbeat.beat()
+
+
+@asynccontextmanager
+async def ledger_of(url: str) -> AsyncIterator[Database]:
+    """A funded account; in the end the ledger must verify."""
+    async with Database(url) as database:
+        await open_account(database, 10_000)
+        yield database
+        assert (await verify(database)).faults == []
 
 
 @asynccontextmanager

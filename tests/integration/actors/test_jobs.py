@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 
 import pytest
 
-from actors.store.database import Database
 from actors.wallet import jobs, ledger
 from actors.wallet.claims import Claim, Keep
 from actors.wallet.ledger import Batch, read_balance
@@ -18,28 +16,20 @@ from actors.wallet.messages import CallFacts, Outcome, Settle
 from actors.wallet.verify import verify
 from actors.wallet.wallets import HoldRefused, KeyTaken
 from tests.integration.actors.process import (
+    GONE,
     Process,
     age_holds,
+    ledger_of,
     open_holds,
     process,
     process_ids,
     rows_of,
     silence,
 )
-from tests.integration.money import ACCOUNT, PROCESS, open_account
+from tests.integration.money import ACCOUNT, PROCESS
 
 ExpectLog = Callable[..., None]
 JOB = "job_1"
-GONE = 4711
-
-
-@asynccontextmanager
-async def ledger_of(url: str) -> AsyncIterator[Database]:
-    """A funded account; in the end the ledger must verify."""
-    async with Database(url) as database:
-        await open_account(database, 10_000)
-        yield database
-        assert (await verify(database)).faults == []
 
 
 async def begin(process: Process, job_id: str = JOB, claim: Claim | None = None) -> CallFacts:

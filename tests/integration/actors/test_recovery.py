@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,31 +11,22 @@ import pytest
 from actors.store.database import Database
 from actors.wallet.ledger import read_balance
 from actors.wallet.messages import CallFacts
-from actors.wallet.verify import verify
 from tests.integration.actors.process import (
+    GONE,
     Process,
     age_holds,
+    ledger_of,
     open_holds,
     process,
     process_ids,
     rows_of,
     silence,
 )
-from tests.integration.money import ACCOUNT, KEY, open_account
+from tests.integration.money import ACCOUNT, KEY
 from tests.support.aio import eventually
 
 ExpectLog = Callable[..., None]
 PLACE = "SELECT id, created_at FROM call_logs WHERE request_id = %s"  # of a row in the log
-GONE = 4711
-
-
-@asynccontextmanager
-async def ledger(url: str) -> AsyncIterator[Database]:
-    """A funded account; in the end the ledger must verify."""
-    async with Database(url) as database:
-        await open_account(database, 10_000)
-        yield database
-        assert (await verify(database)).faults == []
 
 
 async def die_with_a_call(url: str, *costs: int, name: str = "proc_dead", **who: Any) -> CallFacts:
@@ -54,7 +44,7 @@ async def test_process_whose_pid_is_gone_is_recovered_at_once(
 ) -> None:
     expect_log("calls_recovered")
 
-    async with ledger(database_url) as database:
+    async with ledger_of(database_url) as database:
         facts = await die_with_a_call(database_url)
         async with process(database_url, gone_pids=frozenset({GONE})) as judge:
             assert await judge.recovery.sweep() == 1
@@ -71,7 +61,7 @@ async def test_what_was_last_reported_is_what_is_charged(
 ) -> None:
     expect_log("calls_recovered")
 
-    async with ledger(database_url) as database:
+    async with ledger_of(database_url) as database:
         facts = await die_with_a_call(database_url, 30, 70, 250)
         async with process(database_url, gone_pids=frozenset({GONE})) as judge:
             assert await judge.recovery.sweep() == 1
@@ -92,7 +82,7 @@ async def test_stranger_is_recovered_after_ten_seconds_of_silence(
 ) -> None:
     expect_log("calls_recovered")
 
-    async with ledger(database_url) as database:
+    async with ledger_of(database_url) as database:
         await die_with_a_call(database_url, **who)
         async with process(database_url, gone_pids=frozenset({GONE})) as judge:
             await silence(database, "proc_dead", 3600.0)  # by a clock that we do not ask
@@ -110,7 +100,7 @@ async def test_judge_whose_own_heart_has_not_beaten_for_ten_seconds_waits(
 ) -> None:
     expect_log("calls_recovered")
 
-    async with ledger(database_url) as database:
+    async with ledger_of(database_url) as database:
         await die_with_a_call(database_url, host="elsewhere")
         await silence(database, "proc_dead", 3600.0)
         async with process(database_url) as judge:
@@ -127,7 +117,7 @@ async def test_nobody_is_buried_after_an_outage(database_url: str, expect_log: E
     expect_log("database_lost", required=False)
 
     async with (
-        ledger(database_url) as database,
+        ledger_of(database_url) as database,
         process(database_url) as judge,
         process(database_url, "proc_other", host="elsewhere") as other,
     ):
@@ -157,7 +147,7 @@ async def test_two_judges_at_once_settle_every_call_once(
     expect_log("settled_already", required=False)
 
     gone = frozenset({GONE})
-    async with ledger(database_url) as database:
+    async with ledger_of(database_url) as database:
         for number in range(10):
             await die_with_a_call(database_url, 7, name=f"proc_dead_{number}")
         async with (
@@ -184,7 +174,7 @@ async def test_answered_call_costs_what_it_costs_though_others_had_settled_it(
     expect_log("calls_recovered", "taken_for_dead", "recovery_corrected", "settled_already")
 
     async with (
-        ledger(database_url) as database,
+        ledger_of(database_url) as database,
         process(database_url) as judge,
         process(database_url, "proc_stalled", host="elsewhere") as stalled,
     ):
@@ -223,7 +213,7 @@ async def test_answered_call_costs_what_it_costs_though_others_had_settled_it(
 
 async def test_living_neighbour_that_stands_still_is_left_alone(database_url: str) -> None:
     async with (
-        ledger(database_url),
+        ledger_of(database_url),
         process(database_url) as judge,
         process(database_url, "proc_still", pid=2) as still,
     ):
@@ -242,7 +232,7 @@ async def test_batch_under_way_ends_before_its_process_is_buried(
     expect_log("calls_recovered")
 
     async with (
-        ledger(database_url) as database,
+        ledger_of(database_url) as database,
         process(database_url) as judge,
         process(database_url, "proc_far", host="elsewhere") as far,
     ):
@@ -276,7 +266,7 @@ async def test_call_that_was_refused_while_its_hold_was_granted_has_one_row(
     expect_log("calls_recovered")
 
     async with (
-        ledger(database_url) as database,
+        ledger_of(database_url) as database,
         process(database_url) as judge,
         process(database_url, "proc_far", host="elsewhere") as far,
     ):
@@ -302,7 +292,7 @@ async def test_hold_of_a_process_that_left_no_row_is_settled_once_it_is_old(
 ) -> None:
     expect_log("calls_recovered")
 
-    async with ledger(database_url) as database, process(database_url) as judge:
+    async with ledger_of(database_url) as database, process(database_url) as judge:
         await die_with_a_call(database_url)
         await database.execute("DELETE FROM processes WHERE id = 'proc_dead'")
         await judge.beat_for(11)
@@ -316,7 +306,7 @@ async def test_leaked_hold_of_our_own_is_settled_and_said(
 ) -> None:
     expect_log("hold_leaked")
 
-    async with ledger(database_url) as database, process(database_url) as mine:
+    async with ledger_of(database_url) as database, process(database_url) as mine:
         leaked, living = await mine.hold(100), await mine.hold(100)
         mine.lives(living, 5)
         await age_holds(database, 59.0)
@@ -332,7 +322,7 @@ async def test_leaked_hold_of_our_own_is_settled_and_said(
 
 
 async def test_process_that_stops_in_good_order_is_forgotten(database_url: str) -> None:
-    async with ledger(database_url) as database, process(database_url) as mine:
+    async with ledger_of(database_url) as database, process(database_url) as mine:
         facts = await mine.hold(100)
         await mine.heartbeat.leave()
         assert "proc_judge" in await process_ids(database)  # it still holds money
@@ -347,7 +337,7 @@ async def test_more_calls_than_one_read_takes_are_all_recovered(
 ) -> None:
     expect_log("calls_recovered")
 
-    async with ledger(database_url) as database:
+    async with ledger_of(database_url) as database:
         async with process(database_url, "proc_dead", pid=GONE) as dead:
             await asyncio.gather(*(dead.hold(1) for _ in range(1200)))
         async with process(database_url, gone_pids=frozenset({GONE})) as judge:

@@ -11,10 +11,11 @@ import pytest
 from actors.store.database import Database
 from actors.wallet import ledger
 from actors.wallet.ledger import Batch
-from actors.wallet.messages import CallFacts, Hold, Outcome, Record, Settle
+from actors.wallet.messages import Hold, Outcome, Settle
 from tests.integration.cli.command import Gw
-from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
+from tests.integration.money import PROCESS, open_account
 from tests.support.aio import run
+from tests.support.ledger_values import facts, hold, refused, settle
 
 PRICE = {"input": "1", "output": "10", "cached_input": "0.1", "multiplier": "0.5"}
 DETAIL: dict[str, Any] = {
@@ -35,42 +36,17 @@ COST = 820_000
 def settled(database_url: str) -> str:
     """The trace of a settled call; the one after it was refused."""
 
-    def facts(number: int) -> CallFacts:
-        return CallFacts(
-            call_id=UUID(int=number),
-            account_id=ACCOUNT,
-            key_id=KEY,
-            protocol="chat",
-            model="m",
-            submitted_at=1_790_000_000.0,
-        )
-
-    outcome = Outcome(
-        status="success",
-        cost_nano_usd=COST,
-        created_at=1_790_000_001.0,
-        latency_ms=1000,
-        input_tokens=1000,
-        output_tokens=100,
-        cached_tokens=400,
-        detail=DETAIL,
-    )
-    refused = Outcome(
-        status="rejected",
-        cost_nano_usd=0,
-        created_at=1_790_000_002.0,
-        latency_ms=1,
-        error_code="model_not_found",
-    )
+    tokens = {"input_tokens": 1000, "output_tokens": 100, "cached_tokens": 400}
 
     async def main() -> None:
         async with Database(database_url) as database:
             await open_account(database, 10**9)
-            hold = Hold(facts=facts(1), amount_nano_usd=100_000)
-            await ledger.apply(database, PROCESS, Batch(holds=[hold]))
-            settle = Settle(facts=facts(1), outcome=outcome)
-            record = Record(facts=facts(2), outcome=refused)
-            await ledger.apply(database, PROCESS, Batch(settlements=[settle], records=[record]))
+            await ledger.apply(database, PROCESS, Batch(holds=[hold(1, 100_000)]))
+            batch = Batch(
+                settlements=[settle(1, COST, detail=DETAIL, **tokens)],
+                records=[refused(2, seconds=2.0, error_code="model_not_found")],
+            )
+            await ledger.apply(database, PROCESS, batch)
 
     run(main())
     return UUID(int=1).hex
@@ -108,14 +84,7 @@ def test_corrected_call_says_what_it_was_and_agrees_with_what_it_is(
 ) -> None:
     async def main() -> None:
         async with Database(database_url) as database:
-            facts = CallFacts(
-                call_id=UUID(int=3),
-                account_id=ACCOUNT,
-                key_id=KEY,
-                protocol="chat",
-                model="m",
-                submitted_at=1_790_000_000.0,
-            )
+            who = facts(3)
             recovered = Outcome(
                 status="interrupted",
                 cost_nano_usd=5000,
@@ -135,11 +104,11 @@ def test_corrected_call_says_what_it_was_and_agrees_with_what_it_is(
                 cached_tokens=400,
                 detail=DETAIL,
             )
-            hold = Hold(facts=facts, amount_nano_usd=100_000)
+            hold = Hold(facts=who, amount_nano_usd=100_000)
             await ledger.apply(database, PROCESS, Batch(holds=[hold]))
             for settle in (
-                Settle(facts=facts, outcome=recovered, is_recovery=True),
-                Settle(facts=facts, outcome=true),
+                Settle(facts=who, outcome=recovered, is_recovery=True),
+                Settle(facts=who, outcome=true),
             ):
                 await ledger.apply(database, PROCESS, Batch(settlements=[settle]))
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from uuid import UUID
 
 from actors.store.database import Database
 from actors.wallet import ledger
 from actors.wallet.claims import Claim, ClaimEnd, Keep, KeepNothing
 from actors.wallet.ledger import Batch
-from actors.wallet.messages import CallFacts, Hold, Outcome, Settle
+from actors.wallet.messages import CallFacts, Hold, Settle
 from gw.idempotency.store import (
     FORGET_KEYS_MAX,
     FORGET_SECONDS,
@@ -18,8 +17,9 @@ from gw.idempotency.store import (
     IdempotencyStore,
     KeptAnswer,
 )
-from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
+from tests.integration.money import ACCOUNT, PROCESS, open_account
 from tests.support.clock import FakeClock
+from tests.support.ledger_values import facts, outcome
 
 KEPT = Keep(status=200, headers=(("Content-Type", "image/png"),), body=bytes(range(256)))
 CLAIM = Claim(key="k", fingerprint=b"one")
@@ -33,23 +33,15 @@ async def opened(url: str) -> AsyncIterator[Database]:
 
 
 async def claim(database: Database, number: int, key: str = "k") -> CallFacts:
-    facts = CallFacts(
-        call_id=UUID(int=number),
-        account_id=ACCOUNT,
-        key_id=KEY,
-        protocol="images",
-        model="m",
-        submitted_at=1_790_000_000.0,
-    )
-    hold = Hold(facts=facts, amount_nano_usd=1, claim=Claim(key=key, fingerprint=b"one"))
+    who = facts(number, protocol="images")
+    hold = Hold(facts=who, amount_nano_usd=1, claim=Claim(key=key, fingerprint=b"one"))
     applied = await ledger.apply(database, PROCESS, Batch(holds=[hold]))
     assert (applied.taken, applied.refused) == ({}, {})
-    return facts
+    return who
 
 
-async def settle(database: Database, facts: CallFacts, end: ClaimEnd) -> None:
-    outcome = Outcome(status="success", cost_nano_usd=1, created_at=1_790_000_001.0, latency_ms=1)
-    settlement = Settle(facts=facts, outcome=outcome, claim_end=end)
+async def settle(database: Database, who: CallFacts, end: ClaimEnd) -> None:
+    settlement = Settle(facts=who, outcome=outcome(1), claim_end=end)
     await ledger.apply(database, PROCESS, Batch(settlements=[settlement]))
 
 
@@ -66,11 +58,11 @@ async def count(database: Database) -> int:
 async def test_kept_answer_is_read_by_its_own_request_alone(database_url: str) -> None:
     async with opened(database_url) as database:
         store = IdempotencyStore(database)
-        facts = await claim(database, 1)
+        who = await claim(database, 1)
         assert await store.answer(ACCOUNT, CLAIM) is None
         assert await store.is_known(ACCOUNT, "k")
-        await settle(database, facts, KEPT)
-        assert await store.answer(ACCOUNT, CLAIM) == KeptAnswer(facts.call_id, KEPT)
+        await settle(database, who, KEPT)
+        assert await store.answer(ACCOUNT, CLAIM) == KeptAnswer(who.call_id, KEPT)
         assert await store.answer(ACCOUNT, Claim(key="k", fingerprint=b"two")) is None
         assert await store.answer("acct_b", CLAIM) is None
         assert await store.is_known(ACCOUNT, "k")

@@ -14,11 +14,12 @@ from actors.partitions import SQL, Partitions, first_kept
 from actors.store.database import Database, StoreUnavailable
 from actors.wallet import ledger
 from actors.wallet.ledger import Batch
-from actors.wallet.messages import CallFacts, Hold, Outcome, Record, Settle
+from actors.wallet.messages import Hold, Settle
 from actors.wallet.verify import verify
 from metrics.prometheus import Metrics
-from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
+from tests.integration.money import ACCOUNT, PROCESS, open_account
 from tests.support.clock import FakeClock
+from tests.support.ledger_values import facts, outcome, refused
 
 ExpectLog = Callable[..., None]
 COST = 1000
@@ -28,27 +29,12 @@ def at(year: int, month: int, day: int = 15, hour: int = 0) -> float:
     return datetime(year, month, day, hour, tzinfo=UTC).timestamp()
 
 
-def facts(number: int, submitted_at: float) -> CallFacts:
-    return CallFacts(
-        call_id=UUID(int=number),
-        account_id=ACCOUNT,
-        key_id=KEY,
-        protocol="chat",
-        model="m",
-        submitted_at=submitted_at,
-    )
-
-
 async def settle(database: Database, number: int, ended_at: float) -> None:
     """A call that cost something, settled when it ended."""
-    who = facts(number, ended_at - 1)
+    who = facts(number, submitted_at=ended_at - 1)
     await ledger.apply(database, PROCESS, Batch(holds=[Hold(facts=who, amount_nano_usd=COST)]))
-    outcome = Outcome(
-        status="success", cost_nano_usd=COST, created_at=ended_at, latency_ms=1, input_tokens=7
-    )
-    applied = await ledger.apply(
-        database, PROCESS, Batch(settlements=[Settle(facts=who, outcome=outcome)])
-    )
+    settled = Settle(facts=who, outcome=outcome(COST, created_at=ended_at, input_tokens=7))
+    applied = await ledger.apply(database, PROCESS, Batch(settlements=[settled]))
     assert applied.settled == {who.call_id}
     # The entry is as old as its call; only a test may say so.
     async with database.transaction() as session:
@@ -61,8 +47,7 @@ async def settle(database: Database, number: int, ended_at: float) -> None:
 
 
 async def refuse(database: Database, number: int, ended_at: float) -> None:
-    outcome = Outcome(status="rejected", cost_nano_usd=0, created_at=ended_at, latency_ms=1)
-    record = Record(facts=facts(number, ended_at), outcome=outcome)
+    record = refused(number, created_at=ended_at)
     await ledger.apply(database, PROCESS, Batch(records=[record]))
 
 

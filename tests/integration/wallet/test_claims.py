@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from uuid import UUID
 
 import pytest
 
@@ -17,9 +16,10 @@ from actors.store.database import Database
 from actors.wallet import ledger
 from actors.wallet.claims import Claim, ClaimEnd, Free, Keep, KeepNothing
 from actors.wallet.ledger import Applied, Batch
-from actors.wallet.messages import CallFacts, Hold, Outcome, Settle, Void
+from actors.wallet.messages import Hold, Outcome, Settle, Void
 from actors.wallet.verify import verify
 from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
+from tests.support.ledger_values import facts
 
 BODY = bytes(range(256))
 KEPT = Keep(status=201, headers=(("Content-Type", "audio/mpeg"), ("x-a", "é")), body=BODY)
@@ -33,15 +33,10 @@ class Book:
     numbers: Any = field(default_factory=lambda: itertools.count(1))
 
     def hold(self, key: str = "k", body: bytes = b"one", *, account: str = ACCOUNT) -> Hold:
-        facts = CallFacts(
-            call_id=UUID(int=next(self.numbers)),
-            account_id=account,
-            key_id=KEY if account == ACCOUNT else f"key of {account}",
-            protocol="images",
-            model="m",
-            submitted_at=1_790_000_000.0,
-        )
-        return Hold(facts=facts, amount_nano_usd=100, claim=Claim(key=key, fingerprint=body))
+        key_id = KEY if account == ACCOUNT else f"key of {account}"
+        number = next(self.numbers)
+        who = facts(number, account_id=account, key_id=key_id, protocol="images")
+        return Hold(facts=who, amount_nano_usd=100, claim=Claim(key=key, fingerprint=body))
 
     async def apply(self, **batch: Any) -> Applied:
         return await ledger.apply(self.database, PROCESS, Batch(**batch))

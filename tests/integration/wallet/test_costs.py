@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from random import Random
 from typing import Any
-from uuid import UUID
 
 import pytest
 
 from actors.store.database import Database
 from actors.wallet import ledger
 from actors.wallet.ledger import Batch
-from actors.wallet.messages import CallFacts, Hold, Outcome, Settle
+from actors.wallet.messages import Hold, Settle
 from actors.wallet.pricing import TokenPrice
 from actors.wallet.unit_pricing import ImagePrice
 from actors.wallet.verify import verify
 from channels.registry import PriceSpec
 from channels.usage import Usage
-from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
+from tests.integration.money import PROCESS, open_account
+from tests.support.ledger_values import facts, outcome
 
 CALLS = 400
 
@@ -80,23 +80,9 @@ async def settle(database: Database, calls: Sequence[tuple[str, int, Mapping[str
     await open_account(database, 4 * 10**18)
     holds, settlements = [], []
     for number, (protocol, cost, row) in enumerate(calls, start=1):
-        facts = CallFacts(
-            call_id=UUID(int=number),
-            account_id=ACCOUNT,
-            key_id=KEY,
-            protocol=protocol,
-            model="m",
-            submitted_at=1_790_000_000.0,
-        )
-        outcome = Outcome(
-            status="success",
-            cost_nano_usd=cost,
-            created_at=1_790_000_001.0,
-            latency_ms=1,
-            **row,
-        )
-        holds.append(Hold(facts=facts, amount_nano_usd=1))
-        settlements.append(Settle(facts=facts, outcome=outcome))
+        who, ended = facts(number, protocol=protocol), outcome(cost, **row)
+        holds.append(Hold(facts=who, amount_nano_usd=1))
+        settlements.append(Settle(facts=who, outcome=ended))
     await ledger.apply(database, PROCESS, Batch(holds=holds))
     await ledger.apply(database, PROCESS, Batch(settlements=settlements))
 

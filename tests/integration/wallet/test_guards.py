@@ -2,37 +2,14 @@
 
 from __future__ import annotations
 
-from uuid import UUID
-
 import pytest
 
 from actors.store.database import ConstraintViolated, Database
 from actors.wallet import ledger
 from actors.wallet.ledger import Batch
-from actors.wallet.messages import CallFacts, Hold, Outcome, Settle
 from actors.wallet.verify import verify
-from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
-
-
-def facts(number: int) -> CallFacts:
-    return CallFacts(
-        call_id=UUID(int=number),
-        account_id=ACCOUNT,
-        key_id=KEY,
-        protocol="chat",
-        model="m",
-        submitted_at=1_790_000_000.0,
-    )
-
-
-def settled(number: int, status: str = "success", cost: int = 7) -> Settle:
-    outcome = Outcome(status=status, cost_nano_usd=cost, created_at=1_790_000_001.0, latency_ms=1)  # type: ignore[arg-type]
-    return Settle(facts=facts(number), outcome=outcome)
-
-
-def holds(*numbers: int, amount: int = 100) -> Batch:
-    return Batch(holds=[Hold(facts=facts(number), amount_nano_usd=amount) for number in numbers])
-
+from tests.integration.money import ACCOUNT, PROCESS, open_account
+from tests.support.ledger_values import hold, settle
 
 REFUSED = {
     "held of an account": "UPDATE accounts SET held_nano_usd = -1",
@@ -46,13 +23,13 @@ REFUSED = {
 async def test_values_that_can_never_be_are_refused(database_url: str) -> None:
     async with Database(database_url) as database:
         await open_account(database, 1000)
-        await ledger.apply(database, PROCESS, holds(1))
+        await ledger.apply(database, PROCESS, Batch(holds=[hold(1)]))
         for statement in REFUSED.values():
             with pytest.raises(ConstraintViolated):
                 await database.execute(statement)
         for batch in (
-            holds(2, amount=-1),
-            Batch(settlements=[settled(1, status="odd")]),
+            Batch(holds=[hold(2, -1)]),
+            Batch(settlements=[settle(1, 7, "odd")]),
         ):
             with pytest.raises(ConstraintViolated):
                 await ledger.apply(database, PROCESS, batch)
@@ -74,8 +51,8 @@ WRONG_ENTRIES = {
 async def test_entries_and_rows_that_can_never_be_are_found(database_url: str) -> None:
     async with Database(database_url) as database:
         await open_account(database, 1000)
-        await ledger.apply(database, PROCESS, holds(1))
-        await ledger.apply(database, PROCESS, Batch(settlements=[settled(1)]))
+        await ledger.apply(database, PROCESS, Batch(holds=[hold(1)]))
+        await ledger.apply(database, PROCESS, Batch(settlements=[settle(1, 7)]))
         for number, (effects, call) in enumerate(WRONG_ENTRIES.values(), start=1):
             await database.execute(
                 "INSERT INTO entries"

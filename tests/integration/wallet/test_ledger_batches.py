@@ -12,26 +12,10 @@ import pytest
 from actors.store.database import Database
 from actors.wallet import ledger
 from actors.wallet.ledger import Batch
-from actors.wallet.messages import CallFacts, Hold, Outcome, Settle, Void
+from actors.wallet.messages import Settle, Void
 from actors.wallet.verify import verify
-from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
-
-
-def facts(number: int) -> CallFacts:
-    return CallFacts(
-        call_id=UUID(int=number),
-        account_id=ACCOUNT,
-        key_id=KEY,
-        protocol="chat",
-        model="m",
-        submitted_at=1_790_000_000.0,
-    )
-
-
-def outcome(cost: int, **more: Any) -> Outcome:
-    return Outcome(
-        status="success", cost_nano_usd=cost, created_at=1_790_000_001.0, latency_ms=1000, **more
-    )
+from tests.integration.money import ACCOUNT, PROCESS, open_account
+from tests.support.ledger_values import facts, hold, settle
 
 
 @asynccontextmanager
@@ -39,7 +23,7 @@ async def held(url: str, *numbers: int) -> AsyncIterator[Database]:
     """A ledger on which these calls hold 100 of 1000 each."""
     async with Database(url) as database:
         await open_account(database, 1000)
-        holds = [Hold(facts=facts(number), amount_nano_usd=100) for number in numbers]
+        holds = [hold(number) for number in numbers]
         applied = await ledger.apply(database, PROCESS, Batch(holds=holds))
         assert applied.refused == {}
         yield database
@@ -64,8 +48,8 @@ async def test_odd_text_never_keeps_a_call_from_being_settled(
 ) -> None:
     async with held(database_url, 1, 2) as database:
         settlements = [
-            Settle(facts=facts(1), outcome=outcome(10, **odd)),
-            Settle(facts=facts(2), outcome=outcome(20)),
+            settle(1, 10, **odd),
+            settle(2, 20),
         ]
         applied = await ledger.apply(database, PROCESS, Batch(settlements=settlements))
         assert applied.settled == {UUID(int=1), UUID(int=2)}
@@ -77,10 +61,10 @@ async def test_call_settled_twice_in_one_batch_is_settled_once_by_the_first(
 ) -> None:
     async with held(database_url, 1, 2) as database:
         settlements: list[Settle | Void] = [
-            Settle(facts=facts(1), outcome=outcome(10)),
-            Settle(facts=facts(1), outcome=outcome(50)),
+            settle(1, 10),
+            settle(1, 50),
             Void(facts=facts(2)),
-            Settle(facts=facts(2), outcome=outcome(50)),
+            settle(2, 50),
         ]
         applied = await ledger.apply(database, PROCESS, Batch(settlements=settlements))
         assert applied.balances == {ACCOUNT: (990, 0)}

@@ -11,45 +11,19 @@ import pytest
 from actors.store.database import Database
 from actors.wallet import ledger
 from actors.wallet.ledger import Batch
-from actors.wallet.messages import CallFacts, Hold, Outcome, Record, Settle
+from actors.wallet.messages import Settle
 from actors.wallet.verify import verify
 from tests.integration.cli.command import Gw
-from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
+from tests.integration.money import ACCOUNT, PROCESS, open_account
 from tests.support.aio import run
+from tests.support.ledger_values import hold, refused, settle
 
 SUBMITTED = 1_790_000_000.0
 LATE, PAID, TWICE, PLAIN, OPEN = range(1, 6)
 
 
-def facts(number: int) -> CallFacts:
-    return CallFacts(
-        call_id=UUID(int=number),
-        account_id=ACCOUNT,
-        key_id=KEY,
-        protocol="chat",
-        model="m",
-        submitted_at=SUBMITTED,
-    )
-
-
-def outcome(status: Any, cost: int, seconds: float, code: str | None = None) -> Outcome:
-    return Outcome(
-        status=status,
-        cost_nano_usd=cost,
-        created_at=SUBMITTED + seconds,
-        latency_ms=round(seconds * 1000),
-        error_code=code,
-    )
-
-
 def recovered(number: int, cost: int) -> Settle:
-    return Settle(
-        facts=facts(number), outcome=outcome("interrupted", cost, 16.0, "gateway_restarted")
-    )
-
-
-def refused(number: int, seconds: float) -> Record:
-    return Record(facts=facts(number), outcome=outcome("rejected", 0, seconds, "internal_error"))
+    return settle(number, cost, "interrupted", seconds=16.0, error_code="gateway_restarted")
 
 
 async def make_rows_twice(url: str) -> None:
@@ -58,9 +32,9 @@ async def make_rows_twice(url: str) -> None:
         await database.execute("SELECT call_logs_make_partitions('2026-09-01', 1)")
         await open_account(database, 10_000)
         numbers = (LATE, PAID, TWICE, PLAIN, OPEN)
-        holds = [Hold(facts=facts(number), amount_nano_usd=100) for number in numbers]
+        holds = [hold(number) for number in numbers]
         await ledger.apply(database, PROCESS, Batch(holds=holds))
-        settled = Settle(facts=facts(PLAIN), outcome=outcome("success", 40, 1.0))
+        settled = settle(PLAIN, 40)
         await ledger.apply(
             database,
             PROCESS,
@@ -68,9 +42,11 @@ async def make_rows_twice(url: str) -> None:
                 settlements=[recovered(LATE, 0), recovered(PAID, 30), recovered(TWICE, 0), settled]
             ),
         )
-        records = [refused(LATE, 17.0), refused(PAID, 17.0), refused(TWICE, 17.0)]
+        why = {"error_code": "internal_error"}
+        records = [refused(one, seconds=17.0, **why) for one in (LATE, PAID, TWICE)]
         await ledger.apply(database, PROCESS, Batch(records=records))
-        await ledger.apply(database, PROCESS, Batch(records=[refused(TWICE, 18.0)]))
+        again = refused(TWICE, seconds=18.0, **why)
+        await ledger.apply(database, PROCESS, Batch(records=[again]))
 
 
 async def faults(url: str) -> list[str]:
@@ -139,12 +115,12 @@ def test_repaired_database_goes_on(gw: Gw, database_url: str) -> None:
 
     async def main() -> None:
         async with Database(database_url) as database:
-            settled = Settle(facts=facts(OPEN), outcome=outcome("success", 60, 20.0))
-            fresh = Hold(facts=facts(9), amount_nano_usd=100)
+            settled = settle(OPEN, 60, seconds=20.0)
+            fresh = hold(9)
             applied = await ledger.apply(
                 database, PROCESS, Batch(settlements=[settled], holds=[fresh])
             )
-            assert applied.settled == {facts(OPEN).call_id}
+            assert applied.settled == {UUID(int=OPEN)}
             assert not applied.is_buried
             assert applied.balances == {ACCOUNT: (10_000 - 100, 100)}
 

@@ -10,42 +10,21 @@ import pytest
 from actors.store.database import Database
 from actors.wallet import ledger
 from actors.wallet.ledger import Batch
-from actors.wallet.messages import CallFacts, Hold, Outcome, Record, Settle
+from actors.wallet.messages import Outcome, Record, Settle
 from actors.wallet.verify import verify
-from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
+from tests.integration.money import ACCOUNT, PROCESS, open_account
+from tests.support.ledger_values import facts, hold, refused, settle
 
 MIDNIGHT = datetime(2026, 3, 1, tzinfo=UTC).timestamp()
 
 
-def facts(number: int, model: str = "m") -> CallFacts:
-    return CallFacts(
-        call_id=UUID(int=number),
-        account_id=ACCOUNT,
-        key_id=KEY,
-        protocol="chat",
-        model=model,
-        submitted_at=MIDNIGHT,
-    )
-
-
 def settled(number: int, at: float, cost: int = 5) -> Settle:
-    outcome = Outcome(
-        status="success",
-        cost_nano_usd=cost,
-        created_at=at,
-        latency_ms=1,
-        input_tokens=7,
-        output_tokens=3,
-        cached_tokens=2,
-    )
-    return Settle(facts=facts(number), outcome=outcome)
+    tokens = {"input_tokens": 7, "output_tokens": 3, "cached_tokens": 2}
+    return settle(number, cost, created_at=at, **tokens)
 
 
-def refused(number: int, at: float, code: str) -> Record:
-    outcome = Outcome(
-        status="rejected", cost_nano_usd=0, created_at=at, latency_ms=1, error_code=code
-    )
-    return Record(facts=facts(number, "unknown"), outcome=outcome)
+def unknown(number: int, at: float, code: str) -> Record:
+    return refused(number, model="unknown", created_at=at, error_code=code)
 
 
 async def buckets(database: Database) -> list[tuple[int, str, str, str, int, int, int]]:
@@ -61,7 +40,7 @@ async def test_a_batch_is_counted_by_hour_and_day_of_utc(database_url: str) -> N
     async with Database(database_url) as database:
         await open_account(database, 10_000)
         await database.execute("SET TIME ZONE 'Asia/Kolkata'")
-        holds = [Hold(facts=facts(n), amount_nano_usd=9) for n in (1, 2, 3)]
+        holds = [hold(n, 9) for n in (1, 2, 3)]
         await ledger.apply(database, PROCESS, Batch(holds=holds))
         batch = Batch(
             settlements=[
@@ -69,7 +48,7 @@ async def test_a_batch_is_counted_by_hour_and_day_of_utc(database_url: str) -> N
                 settled(2, MIDNIGHT),
                 settled(3, MIDNIGHT + 3599.999),
             ],
-            records=[refused(4, MIDNIGHT + 3600, "a"), refused(5, MIDNIGHT + 3600, "b")],
+            records=[unknown(4, MIDNIGHT + 3600, "a"), unknown(5, MIDNIGHT + 3600, "b")],
         )
         await ledger.apply(database, PROCESS, batch)
         expected = [
@@ -91,7 +70,7 @@ async def test_a_batch_is_counted_by_hour_and_day_of_utc(database_url: str) -> N
 async def test_rows_that_are_corrected_or_taken_out_leave_the_sums(database_url: str) -> None:
     async with Database(database_url) as database:
         await open_account(database, 10_000)
-        holds = [Hold(facts=facts(n), amount_nano_usd=9) for n in (1, 2)]
+        holds = [hold(n, 9) for n in (1, 2)]
         await ledger.apply(database, PROCESS, Batch(holds=holds))
         recovered = Outcome(
             status="interrupted",
@@ -134,8 +113,8 @@ async def test_a_correction_that_is_not_what_was_booked_is_found(
 ) -> None:
     async with Database(database_url) as database:
         await open_account(database, 10_000)
-        hold = Hold(facts=facts(1), amount_nano_usd=9)
-        await ledger.apply(database, PROCESS, Batch(holds=[hold]))
+        held = hold(1, 9)
+        await ledger.apply(database, PROCESS, Batch(holds=[held]))
         recovered = Outcome(
             status="interrupted", cost_nano_usd=1, created_at=MIDNIGHT, latency_ms=1
         )
@@ -163,9 +142,7 @@ async def test_a_correction_that_is_not_what_was_booked_is_found(
 async def test_a_sum_that_is_not_the_rows_is_found(database_url: str, lie: str) -> None:
     async with Database(database_url) as database:
         await open_account(database, 10_000)
-        await ledger.apply(
-            database, PROCESS, Batch(holds=[Hold(facts=facts(1), amount_nano_usd=9)])
-        )
+        await ledger.apply(database, PROCESS, Batch(holds=[hold(1, 9)]))
         await ledger.apply(database, PROCESS, Batch(settlements=[settled(1, MIDNIGHT)]))
         assert (await verify(database)).faults == []
         await database.execute(lie)
@@ -182,6 +159,6 @@ async def test_rows_of_refused_calls_hold_the_lock_of_their_account(database_url
     async with Database(database_url) as database:
         await open_account(database, 10_000)
         async with database.transaction() as session:
-            await ledger.apply(session, PROCESS, Batch(records=[refused(1, MIDNIGHT, "a")]))
+            await ledger.apply(session, PROCESS, Batch(records=[unknown(1, MIDNIGHT, "a")]))
             assert await database.fetch_all(free) == []
         assert await database.fetch_all(free) == [(ACCOUNT,)]

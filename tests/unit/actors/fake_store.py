@@ -23,6 +23,7 @@ from actors.wallet.writer import LedgerWriter
 from metrics.prometheus import Metrics
 from tests.support.clock import FakeClock
 from tests.support.fake_ledger import FakeLedger
+from tests.support.ledger_values import facts
 
 ACCOUNT, KEY = "acct_a", "key_a"
 
@@ -143,7 +144,7 @@ class Process:
 
     async def hold(self, number: int, amount: int = 100) -> CallFacts:
         """Begin a call."""
-        made = facts(number, self.store.clock)
+        made = facts(number, submitted_at=self.store.clock.now())
         await self.wallets.hold(Hold(facts=made, amount_nano_usd=amount))
         return made
 
@@ -160,17 +161,6 @@ class Process:
         for _ in range(seconds):
             self.store.clock.advance(1.0)
             await self.heartbeat.beat()
-
-
-def facts(number: int, clock: FakeClock) -> CallFacts:
-    return CallFacts(
-        call_id=UUID(int=number),
-        account_id=ACCOUNT,
-        key_id=KEY,
-        protocol="chat",
-        model="m",
-        submitted_at=clock.now(),
-    )
 
 
 def make_store(balance: int = 10_000) -> FakeStore:

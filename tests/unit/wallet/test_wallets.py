@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from actors.wallet.wallets import IDLE_SECONDS
-from tests.unit.wallet.bank import ACCOUNT, bank, facts, hold, outcome
+from tests.support.ledger_values import ACCOUNT, facts, hold, outcome
+from tests.unit.wallet.bank import bank
 
 
 async def test_idle_wallet_is_forgotten_and_read_again() -> None:

@@ -15,7 +15,8 @@ from actors.wallet.messages import LedgerUnavailable
 from actors.wallet.wallets import HOLD_SECONDS, HoldRefused
 from actors.wallet.writer import CROWD, GATHER_MAX_SECONDS
 from tests.support.aio import eventually, jump
-from tests.unit.wallet.bank import ACCOUNT, bank, facts, hold, outcome
+from tests.support.ledger_values import ACCOUNT, facts, hold, outcome
+from tests.unit.wallet.bank import bank
 
 
 async def test_hundred_concurrent_holds_admit_exactly_what_the_balance_covers() -> None:

@@ -15,7 +15,8 @@ from actors.wallet.messages import Hold, LedgerUnavailable
 from actors.wallet.wallets import KeyTaken
 from actors.wallet.writer import GATHER_MAX_SECONDS
 from tests.support.aio import eventually
-from tests.unit.wallet.bank import ACCOUNT, Bank, bank, facts, hold, outcome
+from tests.support.ledger_values import ACCOUNT, facts, hold, outcome
+from tests.unit.wallet.bank import Bank, bank
 
 
 def claiming(number: int, key: str = "k", fingerprint: bytes = b"one") -> Hold:
