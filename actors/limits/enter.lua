@@ -7,18 +7,9 @@
 --        the lease's length in microseconds, the time in microseconds (only tests give one)
 -- Return {0 admitted, 1 the window is full, 2 concurrency is reached; requests in the window;
 --         microseconds until its oldest leaves it; until it has room; in flight}
-local WINDOW = 60000000
-
 local rpm, concurrency = tonumber(ARGV[1]), tonumber(ARGV[2])
 local member, lease = ARGV[3], tonumber(ARGV[4])
-local now = tonumber(ARGV[5])
-if not now then
-    local time = redis.call('TIME')
-    now = time[1] * 1000000 + time[2]
-end
-local function text(microseconds)
-    return string.format('%.0f', microseconds)
-end
+local now = time_of(ARGV[5])
 
 local requests, flying = 0, 0
 if rpm then

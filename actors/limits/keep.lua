@@ -4,16 +4,7 @@
 -- KEYS   the window; the leases (see enter.lua)
 -- ARGV   the lease's length in microseconds, the time (may be empty), how many leases follow,
 --        their members; then pairs of a member of the window and its age in microseconds
-local WINDOW = 60000000
-
-local lease, now, count = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-if not now then
-    local time = redis.call('TIME')
-    now = time[1] * 1000000 + time[2]
-end
-local function text(microseconds)
-    return string.format('%.0f', microseconds)
-end
+local lease, now, count = tonumber(ARGV[1]), time_of(ARGV[2]), tonumber(ARGV[3])
 
 for place = 4, 3 + count do
     redis.call('ZADD', KEYS[2], text(now + lease), ARGV[place])

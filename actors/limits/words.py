@@ -25,13 +25,12 @@ _DIMENSIONS: tuple[Dimension | None, ...] = (None, "rpm", "concurrency")
 
 def scripts() -> Mapping[str, str]:
     """The scripts by their names."""
-    folder = files("actors.limits")
-    return MappingProxyType(
-        {
-            name: folder.joinpath(f"{name}.lua").read_text(encoding="utf-8")
-            for name in ("enter", "keep", "release")
-        }
+    window, *own = (
+        files("actors.limits").joinpath(f"{name}.lua").read_text(encoding="utf-8")
+        for name in ("window", "enter", "keep", "release")
     )
+    enter, keep, release = own
+    return MappingProxyType({"enter": window + enter, "keep": window + keep, "release": release})
 
 
 @dataclass(frozen=True, slots=True, eq=False)

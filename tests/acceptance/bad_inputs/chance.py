@@ -19,6 +19,18 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
+def values(words: list[str]) -> st.SearchStrategy[object]:
+    """JSON values of one level, some of them these words."""
+    return (
+        st.none()
+        | st.booleans()
+        | st.integers(-(2**70), 2**70)
+        | st.floats(allow_nan=False, allow_infinity=False)
+        | st.text(max_size=8)
+        | st.sampled_from(words)
+    )
+
+
 @st.composite
 def mutations(draw: st.DrawFn, most: int) -> Mutation:
     """Something that is done to bytes at one place."""
