@@ -37,13 +37,11 @@ WHERE h.process_id IS NOT NULL AND h.created_at < now() - make_interval(secs => 
 
 -- holds_of --
 -- The open holds of a process, oldest first.
-SELECT call_id::text, account_id, key_id, call::text, delivered::text, extract(epoch FROM created_at)::float8
-FROM holds WHERE process_id = %s ORDER BY created_at LIMIT 1000
+SELECT call_id::text, account_id, key_id, job_id, call::text, delivered::text FROM holds WHERE process_id = %s ORDER BY created_at LIMIT 1000
 
 -- old_holds_of --
 -- Holds of a process that have been open for longer than so many seconds.
-SELECT call_id::text, account_id, key_id, call::text, delivered::text, extract(epoch FROM created_at)::float8
-FROM holds WHERE process_id = %s AND created_at < now() - make_interval(secs => %s)
+SELECT call_id::text, account_id, key_id, job_id, call::text, delivered::text FROM holds WHERE process_id = %s AND created_at < now() - make_interval(secs => %s)
 
 -- count_holds_of --
 -- How many holds of the process of these ids are open.

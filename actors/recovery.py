@@ -11,7 +11,9 @@ more money under its id (`identity.py`). Its calls end as `interrupted` at what 
 to have delivered, and are corrected, row and cost, should their true settlements come after all.
 Going through the ledger like any settlement, two processes that recover the same calls do no harm.
 
-What a job has taken over (`wallet/jobs.py`) is no process's any more, and none of this concerns it.
+A job that such a process was submitting has failed with its call: nobody knows whether the upstream
+took it. What a job has taken over (`wallet/jobs.py`) is no process's any more, and none of this
+concerns it.
 """
 
 from __future__ import annotations
@@ -147,12 +149,12 @@ class Recovery:
         return recovered
 
     def _settle(self, row: tuple[Any, ...]) -> None:
-        call_id, account_id, key_id, call_text, delivered_text, _ = row
+        call_id, account_id, key_id, job_id, call_text, delivered_text = row
         call = ujson.loads(call_text)
         delivered = ujson.loads(delivered_text) if delivered_text else {}
         now = self._clock.now()
         self._wallets.recover(
-            facts_of_hold(call_id, account_id, key_id, call),
+            facts_of_hold(call_id, account_id, key_id, job_id, call),
             Outcome(
                 status="interrupted",
                 cost_nano_usd=delivered.get("cost", 0),

@@ -20,6 +20,7 @@ from actors.clock import SystemClock
 from actors.directory import ChannelDirectory
 from actors.heartbeat import Heartbeat
 from actors.identity import ProcessIdentity, is_process_alive
+from actors.jobs.jobs import Jobs
 from actors.limits.accounts import AccountLimits
 from actors.limits.limiter import Limiter
 from actors.live import LiveCalls
@@ -58,6 +59,7 @@ from gw.http.server import Server
 from gw.idempotency.guard import IdempotencyGuard
 from gw.idempotency.store import ExpiredKeys, IdempotencyStore
 from gw.ids import new_call_id
+from gw.jobs import make_jobs
 from gw.keys.cache import KeyCache
 from gw.keys.issue import check_secret
 from gw.keys.last_use import LastUse
@@ -120,6 +122,7 @@ class Gateway:
         self._feed: ChangeFeed
         self._last_use: LastUse
         self._writer: LedgerWriter
+        self.jobs: Jobs
         self._wallets: Wallets
         self._neighbours: Neighbours
         self._heartbeat: Heartbeat
@@ -249,6 +252,8 @@ class Gateway:
             writer=self._writer, database=self._database, clock=self._clock, metrics=self.metrics
         )
         self._supervisor.start("ledger", self._writer.run)
+        tasks = self.current.config.tasks
+        self.jobs = make_jobs(tasks, self._database, self._clock, self.metrics)
         self._channels.configure(self.current.registry().channels)
 
     async def _start_heartbeat(self) -> None:

@@ -20,6 +20,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, choose_encode
 from metrics.config import ConfigMetrics
 from metrics.families import Families
 from metrics.logs import lines_lost
+from metrics.tasks import TaskMetrics
 
 CHANNEL_STATES: Final = ("closed", "open", "half_open")
 
@@ -66,6 +67,7 @@ class Metrics:
         self._batch_seconds = make.histogram("gw_ledger_batch_seconds")[()]
         self._ledger_retries = make.counter("gw_ledger_retries_total")[()]
         self._bytes_left_out = make.counter("gw_precharge_bytes_left_out_total")
+        self.tasks = TaskMetrics(make)
         self.config = ConfigMetrics(make)
         self._database_up = make.gauge("gw_database_up")[()]
         self._call_log_kept = make.gauge("gw_call_log_kept")[()]
@@ -221,7 +223,7 @@ class Metrics:
         self._bytes_left_out[(model,)].value += count
 
     def holds(self, *, open_count: int, oldest_seconds: float) -> None:
-        """Holds open in the database, as last counted."""
+        """Holds of processes open in the database, as last counted."""
         self._holds_open.value = open_count
         self._oldest_hold.value = oldest_seconds
 

@@ -21,6 +21,9 @@ WAIT_SECONDS = (0.00005, 0.0002, 0.001, 0.005, 0.02, 0.1, 0.5, 2, 10)
 LAG_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
 # The ledger writer takes at most 256 messages at once; a mailbox holds more before it refuses.
 BATCH_MESSAGES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+# A job takes seconds to minutes, at most a day; polls are late by the wait for their turn.
+TASK_SECONDS = (1, 5, 15, 30, 60, 120, 300, 600, 1800, 7200, 86400)
+POLL_LAG_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 60, 300)
 DEPTH_MESSAGES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 1024, 4096)
 
 
@@ -136,7 +139,7 @@ SERIES: tuple[Series, ...] = (
     Series("gw_channel_slots_in_use", "gauge", ("channel",), "Slots leased."),
     Series("gw_channel_slots_limit", "gauge", ("channel",), "Slots there are."),
     # Money.
-    Series("gw_holds_open", "gauge", (), "Holds open in the database, of every process."),
+    Series("gw_holds_open", "gauge", (), "Holds of calls open in the database, of every process."),
     Series("gw_oldest_hold_seconds", "gauge", (), "Age of the oldest open hold; 0 without one."),
     Series(
         "gw_hold_latency_seconds",
@@ -195,6 +198,43 @@ SERIES: tuple[Series, ...] = (
         "counter",
         ("model",),
         "Bytes of request bodies that no hold was made for, because only the conversation counts.",
+    ),
+    # Asynchronous jobs.
+    Series(
+        "gw_tasks_in_flight", "gauge", ("kind",), "Tasks open in the database, of every process."
+    ),
+    Series("gw_tasks_total", "counter", ("kind", "status"), "Tasks ended, by their last status."),
+    Series(
+        "gw_task_seconds",
+        "histogram",
+        ("kind",),
+        "From the submission of a task to its end.",
+        TASK_SECONDS,
+    ),
+    Series(
+        "gw_task_polls_total",
+        "counter",
+        ("channel", "outcome"),
+        "Polls: ok, rate_limited, not_found, error, timeout, unreachable.",
+    ),
+    Series(
+        "gw_task_poll_lag_seconds",
+        "histogram",
+        (),
+        "From when a poll was due until it was done.",
+        POLL_LAG_SECONDS,
+    ),
+    Series(
+        "gw_task_submit_unknown_total",
+        "counter",
+        ("channel",),
+        "Submissions of which nobody knows whether the upstream took them.",
+    ),
+    Series(
+        "gw_task_takeovers_total",
+        "counter",
+        (),
+        "Polls made again because the process that had begun them never finished.",
     ),
     # The process.
     Series(

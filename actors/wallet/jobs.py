@@ -1,66 +1,51 @@
-"""Holds that outlive their calls: a job takes one over, and any process ends it.
+"""What is said of a job along with the hold of its call and its settlement: frozen values.
 
-While a call that begins a job is being submitted, its hold is its process's like any other: should
-that die, recovery gives it back. Once the job stands, the hold is handed over, and from then on
-neither recovery nor the search for leaks, nor the drain of a process, concerns itself with it. It
-counts as before for balance and spend cap, and its idempotency key stays taken. Whoever ends the
-job settles or voids it by its call (`Wallets.settle`, `Wallets.void`), wherever that is; the first
-one counts.
+A job is made in the transaction that holds its money and ends in the one that settles it, whoever
+does so and for whatever reason, so that state, money and row cannot disagree. While its call is
+being submitted the hold is its process's like any other: should that die, recovery gives it back
+and the job has failed. Once an upstream has accepted it, the hold is the job's, and neither
+recovery, nor the search for leaks, nor the drain of a process concerns itself with it. What jobs
+are, and who ends them, is `actors/jobs`.
 """
 
 from __future__ import annotations
 
-from typing import Any
-from uuid import UUID
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias, get_args
 
-import ujson
+import msgspec
 from msgspec import Struct
 
-from actors.store.queries import load
-from actors.wallet.claims import ClaimEnd, end_to_json
-from actors.wallet.ledger import Executor, facts_of_hold
-from actors.wallet.messages import CallFacts
-from actors.wallet.parameters import to_json
+from channels.media.model import TaskKind
 
-SQL = load("actors.wallet", "jobs.sql")
+EndState: TypeAlias = Literal["succeeded", "failed", "expired", "cancelled"]
+END_STATES: tuple[EndState, ...] = get_args(EndState)
 
 
-class OpenJob(Struct, frozen=True, kw_only=True):
-    """A job that has not ended, with what is held for it; `detail` is of its row to come."""
+class NewJob(Struct, frozen=True, kw_only=True):
+    """The job that a call begins (`CallFacts.job_id`), in the transaction that holds its money.
 
-    job_id: str
-    facts: CallFacts
-    amount_nano_usd: int
-    detail: Any
-
-
-async def hand_over(database: Executor, call_id: UUID, *, claim_end: ClaimEnd = None) -> bool:
-    """The call has begun its job (`Hold.job_id`): its hold is the job's from now on.
-
-    `claim_end`: what its idempotency key says from now on; None: it stays claimed as long as the
-    job is open. False when nothing is held any more, because the process was taken for dead. To be
-    repeated after StoreUnavailable, which it raises: a second time changes nothing.
+    `price` is what it costs (`UnitPrice.stated`), fixed from here on. `quantity` is how much was
+    asked for, in the unit of its kind: milliseconds of video, characters of speech, 1 of anything
+    else; it counts where the upstream does not say how much was made. `request` is what answers
+    need of what was asked; JSON values.
     """
-    ended = None
-    if claim_end is not None:
-        ended = to_json([{"call_id": call_id.hex, **end_to_json(claim_end)}])
-    ((is_open,),) = await database.fetch_all(SQL["hand_over"], (call_id.hex, ended))
-    return bool(is_open)
+
+    kind: TaskKind
+    price: Mapping[str, str]
+    quantity: int
+    deadline_seconds: float
+    request: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
-async def read_open_job(database: Executor, job_id: str) -> OpenJob | None:
-    """Read what whoever ends the job must know; None when it has ended or has not begun.
+class JobEnd(Struct, frozen=True, kw_only=True):
+    """How a job ends; error and instant are those of its row.
 
-    Raises StoreUnavailable.
+    `result` is a `TaskResult` as JSON values. `by` is a name of whoever ends it, used once: it is
+    kept with the job, so that who ended it can tell.
     """
-    rows = await database.fetch_all(SQL["open_job"], (job_id,))
-    if not rows:
-        return None
-    ((call_id, account_id, key_id, call_text, amount),) = rows
-    call = ujson.loads(call_text)
-    return OpenJob(
-        job_id=job_id,
-        facts=facts_of_hold(call_id, account_id, key_id, call),
-        amount_nano_usd=amount,
-        detail=call.get("detail"),
-    )
+
+    state: EndState
+    by: str
+    result: Any = None
+    progress: int | None = None

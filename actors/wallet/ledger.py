@@ -13,11 +13,12 @@ from uuid import UUID
 
 import ujson
 
+from actors.store.connection import Params, Row
 from actors.store.database import Database, StoreUnavailable
 from actors.store.queries import load
 from actors.wallet.claims import Standing
 from actors.wallet.messages import CallFacts, Hold, Record, RefusalReason, Settle, Void
-from actors.wallet.parameters import parameters
+from actors.wallet.parameters import ended_jobs, parameters
 
 SQL = load("actors.wallet", "ledger.sql")
 # Why each hold of a process is refused that was declared dead, or that no row of `processes` names.
@@ -27,7 +28,7 @@ BURIED = "buried"
 class Executor(Protocol):
     """Anything that runs one statement: the pool, a transaction, the writer's own connection."""
 
-    async def fetch_all(self, sql: str, params: Sequence[Any] = ()) -> list[tuple[Any, ...]]: ...
+    async def fetch_all(self, sql: str, params: Params = ()) -> list[Row]: ...
 
 
 class UnknownAccount(Exception):
@@ -71,7 +72,7 @@ async def take_over(session: Executor, process_id: str) -> None:
     """
     ended = await session.fetch_all(
         SQL["take_over"],
-        {"name": f"gw ledger {process_id}"},  # type: ignore[arg-type]
+        {"name": f"gw ledger {process_id}"},
     )
     if not all(has_ended for (has_ended,) in ended):
         raise StoreUnavailable("an earlier session of the ledger has not ended yet")
@@ -83,9 +84,12 @@ async def apply(session: Executor, process_id: str, batch: Batch) -> Applied:
     Raises StoreUnavailable when the connection broke: the batch may or may not have committed.
     """
     settlements = _first_of_each_call(batch.settlements)
-    rows = await session.fetch_all(
-        SQL["apply"], parameters(process_id, settlements, batch.holds, batch.records)
-    )
+    said = parameters(process_id, settlements, batch.holds, batch.records)
+    jobs = ended_jobs(settlements)
+    if jobs is None:
+        rows = await session.fetch_all(SQL["apply"], said)
+    else:
+        rows = await session.fetch_all(SQL["apply_jobs"], (jobs, *said))
     answer = rows[0][0]
     found = ujson.loads(answer) if isinstance(answer, str) else answer
     unsettled = {UUID(call_id) for call_id in found["unsettled"]}
@@ -112,7 +116,7 @@ async def top_up(
     assert amount_nano_usd > 0
     rows = await database.fetch_all(
         SQL["top_up"],
-        {"account": account_id, "amount": amount_nano_usd, "kind": kind},  # type: ignore[arg-type]
+        {"account": account_id, "amount": amount_nano_usd, "kind": kind},
     )
     if not rows:
         raise UnknownAccount(account_id)
@@ -148,7 +152,9 @@ async def read_spending(database: Database, *, account_id: str, key_id: str) -> 
     )
 
 
-def facts_of_hold(call_id: str, account_id: str, key_id: str, call: Mapping[str, Any]) -> CallFacts:
+def facts_of_hold(
+    call_id: str, account_id: str, key_id: str, job_id: str | None, call: Mapping[str, Any]
+) -> CallFacts:
     """What an open hold knows of its call; `call` is its column of that name."""
     return CallFacts(
         call_id=UUID(call_id),
@@ -157,11 +163,12 @@ def facts_of_hold(call_id: str, account_id: str, key_id: str, call: Mapping[str,
         protocol=call["protocol"],
         model=call["model"],
         submitted_at=call["submitted_at"],
+        job_id=job_id,
     )
 
 
 async def read_holds_summary(database: Database) -> tuple[int, float]:
-    """How many holds are open, and the age in seconds of the oldest that a process has."""
+    """How many holds of processes are open, and the age in seconds of the oldest."""
     row = await database.fetch_one(SQL["holds_summary"])
     assert row is not None
     return int(row[0]), float(row[1])

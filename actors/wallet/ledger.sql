@@ -2,6 +2,10 @@
 -- One batch of settlements, holds and refused rows in one transaction (see the migration that defines it).
 SELECT ledger_apply(%s, %s, %s, %s, %s, %s, %s, %s, %s)::text
 
+-- apply_jobs --
+-- The same, and the jobs of some of its settlements end with them.
+SELECT ledger_apply_jobs(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)::text
+
 -- take_over --
 -- Name this session as the one writer of its process, and end another that may still be running a
 -- batch of it; false for one that has not ended in five seconds.
@@ -31,6 +35,6 @@ WITH credited AS (
 SELECT balance_nano_usd FROM credited
 
 -- holds_summary --
--- How many holds are open anywhere, and how old the oldest of a process is, in seconds: those of jobs stand for hours.
-SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at) FILTER (WHERE process_id IS NOT NULL)), 0)::float8
-FROM holds
+-- How many holds processes have open, and how old the oldest is, in seconds. Those of jobs are `job_polls`, and many.
+SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 FROM holds
+WHERE process_id IS NOT NULL

@@ -14,13 +14,17 @@ from uuid import UUID
 from msgspec import Struct
 
 from actors.wallet.claims import Claim, ClaimEnd, Standing
+from actors.wallet.jobs import JobEnd, NewJob
 
 RowStatus = Literal["success", "error", "interrupted", "rejected"]
 RefusalReason = Literal["insufficient_funds", "spend_cap", "unknown_account"]
 
 
 class CallFacts(Struct, frozen=True, kw_only=True):
-    """What is known of a call when it is admitted; enough to write its row if its process dies."""
+    """What is known of a call when it is admitted; enough to write its row if its process dies.
+
+    `job_id`: of the job that it begins; None: it ends with its answer.
+    """
 
     call_id: UUID
     account_id: str
@@ -28,6 +32,7 @@ class CallFacts(Struct, frozen=True, kw_only=True):
     protocol: str
     model: str
     submitted_at: float  # Unix seconds
+    job_id: str | None = None
 
 
 class Hold(Struct, frozen=True, kw_only=True):
@@ -35,7 +40,7 @@ class Hold(Struct, frozen=True, kw_only=True):
 
     `detail` is what its row will say of the price, should this process die.
     With a claim, only when the account's idempotency key is free, which it is not from then on.
-    `job_id`: of the job that the call is to begin; it takes the hold over when it has (`jobs.py`).
+    `job`: what the call begins, if it has a `job_id`.
     """
 
     facts: CallFacts
@@ -43,7 +48,7 @@ class Hold(Struct, frozen=True, kw_only=True):
     cap_nano_usd: int | None = None
     detail: Mapping[str, Any] | None = None
     claim: Claim | None = None
-    job_id: str | None = None
+    job: NewJob | None = None
 
 
 class Granted(Struct, frozen=True, kw_only=True):
@@ -92,13 +97,15 @@ class Settle(Struct, frozen=True, kw_only=True):
 
     `claim_end` says what becomes of its idempotency key, if it claimed one. `is_recovery`: it is
     made for a process taken for dead, at what is known; should the true settlement come after all,
-    row and cost are corrected to it.
+    row and cost are corrected to it. `job_end`: how its job ends, if it has one; None: it failed,
+    with the error of the row.
     """
 
     facts: CallFacts
     outcome: Outcome
     claim_end: ClaimEnd = None
     is_recovery: bool = False
+    job_end: JobEnd | None = None
 
 
 class Void(Struct, frozen=True, kw_only=True):
@@ -106,7 +113,7 @@ class Void(Struct, frozen=True, kw_only=True):
 
     No row is written; the caller, who gave up, writes its own (`Record`). Where recovery has
     settled the call meanwhile, that row takes the place of recovery's. A key that it claimed is
-    free.
+    free, a job that it was to begin has failed.
     """
 
     facts: CallFacts

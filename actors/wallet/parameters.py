@@ -16,6 +16,7 @@ import msgspec
 import ujson
 
 from actors.wallet.claims import ClaimEnd, Free, claim_to_json, end_to_json
+from actors.wallet.jobs import NewJob
 from actors.wallet.messages import (
     CallFacts,
     Hold,
@@ -29,6 +30,8 @@ from actors.wallet.messages import (
 from channels.families import UNIT_TYPES
 
 _BIGINT_MAX = 2**63 - 1
+# What became of a job whose hold was granted when nobody waited for it any more.
+NOT_SUBMITTED = "not_submitted"
 # Text that stands for itself in a row and in an array.
 _is_plain = re.compile(r"[A-Za-z0-9_.:/@+-]+").fullmatch
 
@@ -218,16 +221,7 @@ def _unusual(
     recovered = [
         s.facts.call_id.hex for s in settlements if isinstance(s, Settle) and s.is_recovery
     ]
-    jobs = [
-        {
-            "seq": seq,
-            "id": hold.job_id,
-            "call_id": hold.facts.call_id.hex,
-            "account_id": hold.facts.account_id,
-        }
-        for seq, hold in enumerate(holds)
-        if hold.job_id is not None
-    ]
+    jobs = [_begun(seq, hold, hold.job) for seq, hold in enumerate(holds) if hold.job is not None]
     found: dict[str, list[Any]] = {
         "wanted": wanted,
         "ended": ended,
@@ -235,6 +229,51 @@ def _unusual(
         "jobs": jobs,
     }
     return {name: said for name, said in found.items() if said} or None
+
+
+def _begun(seq: int, hold: Hold, job: NewJob) -> dict[str, Any]:
+    facts = hold.facts
+    return {
+        "seq": seq,
+        "id": facts.job_id,
+        "call_id": facts.call_id.hex,
+        "account_id": facts.account_id,
+        "key_id": facts.key_id,
+        "kind": job.kind,
+        "protocol": facts.protocol,
+        "model": clean_text(facts.model, 200),
+        "request": job.request,
+        "billing": {"price": job.price, "quantity": job.quantity},
+        "submitted_at": facts.submitted_at,
+        "deadline": job.deadline_seconds,
+    }
+
+
+def ended_jobs(settlements: Sequence[Settle | Void]) -> str | None:
+    """How the jobs of these calls end, for `ledger_apply_jobs`; None: none of them has one."""
+    ended = [_ended(settlement) for settlement in settlements if settlement.facts.job_id]
+    return to_json(ended) if ended else None
+
+
+def _ended(settlement: Settle | Void) -> dict[str, Any]:
+    facts = settlement.facts
+    said: dict[str, Any] = {"id": facts.job_id, "call_id": facts.call_id.hex, "state": "failed"}
+    if isinstance(settlement, Void):
+        return {**said, "error_code": NOT_SUBMITTED}
+    outcome, end = settlement.outcome, settlement.job_end
+    said |= {
+        "ended_at": outcome.created_at,
+        "error_code": clean_text(outcome.error_code, 100),
+        "error_message": clean_text(outcome.error_message),
+    }
+    if end is not None:
+        said |= {
+            "state": end.state,
+            "progress": end.progress,
+            "result": end.result,
+            "ended_by": end.by,
+        }
+    return said
 
 
 def _claim_end(settlement: Settle | Void) -> ClaimEnd:

@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import Literal, TypeAlias
 
 from actors.wallet.money import MAX_NANO_USD, div_round_half_up
 from actors.wallet.pricing import over_one_denominator
-from channels.families import IMAGES
-from channels.registry import PriceSpec
+from channels.families import ENDPOINT_TYPES, IMAGES
+from channels.registry import ModelSpec, PriceSpec
 
 PIXELS_PER_MEGAPIXEL = 1_000_000
 (_ENDPOINT,) = IMAGES.endpoint_types
+# What a price in USD may be for besides images, and of what is counted how many make up one. Calls
+# and generations are not counted: there is one of them.
+PricedBy: TypeAlias = Literal["per_second", "per_character", "per_generation", "per_call"]
+COUNTED_PER_UNIT: Mapping[PricedBy, int] = {
+    "per_second": 1000,
+    "per_character": 1,
+    "per_generation": 1,
+    "per_call": 1,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +88,61 @@ def _stated(price: PriceSpec, multiplier: Decimal) -> Mapping[str, str]:
     if multiplier != 1:
         stated["multiplier"] = f"{multiplier:f}"
     return stated
+
+
+@dataclass(frozen=True, slots=True)
+class MediaPrice:
+    """The price of a job or a call that is not billed by images or tokens, multiplier included:
+    `numerator` over `denominator` nano-USD for a millisecond of video, a character, or the whole.
+
+    `stated` is the same in the words of a receipt: the price under the name of what it is for.
+    """
+
+    priced_by: PricedBy
+    numerator: int
+    denominator: int
+    stated: Mapping[str, str] = field(compare=False)
+
+    @classmethod
+    def of(cls, model: ModelSpec, *, resolution: str | None = None) -> MediaPrice:
+        """Compile the first list price there is of those its endpoint type is billed by.
+
+        A resolution that has a price of its own per second costs that. A model without any price
+        costs nothing.
+        """
+        price = model.price
+        names = ENDPOINT_TYPES[model.endpoint_type or ""].prices
+        by_resolution = price.per_second_by_resolution or {}
+        if resolution is not None and resolution in by_resolution:
+            return cls._compiled("per_second", by_resolution[resolution], model.multiplier)
+        for name in COUNTED_PER_UNIT:
+            usd: Decimal | None = getattr(price, name)
+            if name in names and usd is not None:
+                return cls._compiled(name, usd, model.multiplier)
+        return cls._compiled("per_call", Decimal(0), model.multiplier)
+
+    @classmethod
+    def as_stated(cls, stated: Mapping[str, str]) -> MediaPrice:
+        """The price that a job keeps in the words of a receipt."""
+        (name,) = (name for name in COUNTED_PER_UNIT if name in stated)
+        return cls._compiled(name, Decimal(stated[name]), Decimal(stated.get("multiplier", "1")))
+
+    @classmethod
+    def _compiled(cls, priced_by: PricedBy, usd: Decimal, multiplier: Decimal) -> MediaPrice:
+        (numerator,), denominator = over_one_denominator(
+            (usd,), multiplier, units=COUNTED_PER_UNIT[priced_by]
+        )
+        stated: dict[str, str] = {priced_by: f"{usd:f}"}
+        if multiplier != 1:
+            stated["multiplier"] = f"{multiplier:f}"
+        return cls(priced_by, numerator, denominator, stated)
+
+    def count(self, quantity: int) -> int:
+        """What is paid for of so many milliseconds or characters, which may be one whole."""
+        counts = self.priced_by in ("per_second", "per_character")
+        return quantity if counts else min(quantity, 1)
+
+    def cost_nano_usd(self, quantity: int) -> int:
+        """Price so many milliseconds or characters; none cost nothing."""
+        cost = div_round_half_up(self.numerator * self.count(quantity), self.denominator)
+        return min(cost, MAX_NANO_USD)

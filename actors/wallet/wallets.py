@@ -14,7 +14,7 @@ from actors.store.database import Database
 from actors.store.waiting import in_time
 from actors.sweep import Sweep
 from actors.wallet.claims import ClaimEnd, Standing
-from actors.wallet.jobs import OpenJob, hand_over, read_open_job
+from actors.wallet.jobs import JobEnd
 from actors.wallet.ledger import Spending, read_balance, read_spending
 from actors.wallet.messages import (
     Barrier,
@@ -108,9 +108,19 @@ class Wallets:
         assert isinstance(answer, Granted)
         return answer
 
-    def settle(self, facts: CallFacts, outcome: Outcome, *, claim_end: ClaimEnd = None) -> None:
-        """End a call that holds money: entry, row, release and claim commit together, once."""
-        self._tell(facts.account_id, Settle(facts=facts, outcome=outcome, claim_end=claim_end))
+    def settle(
+        self,
+        facts: CallFacts,
+        outcome: Outcome,
+        *,
+        claim_end: ClaimEnd = None,
+        job_end: JobEnd | None = None,
+    ) -> None:
+        """End a call that holds money: entry, row, release, claim, job commit together, once."""
+        self._tell(
+            facts.account_id,
+            Settle(facts=facts, outcome=outcome, claim_end=claim_end, job_end=job_end),
+        )
 
     def recover(self, facts: CallFacts, outcome: Outcome) -> None:
         """End a call of a process taken for dead, at what is known of it, until it says more."""
@@ -119,14 +129,6 @@ class Wallets:
     def void(self, facts: CallFacts, *, has_claim: bool = False) -> None:
         """Give back a hold, if there is one, and its claim, without writing a row."""
         self._tell(facts.account_id, Void(facts=facts, has_claim=has_claim))
-
-    async def hand_over(self, facts: CallFacts, *, claim_end: ClaimEnd = None) -> bool:
-        """The job that a call held for has begun: see `jobs.py`. Raises StoreUnavailable."""
-        return await in_time(hand_over(self._database, facts.call_id, claim_end=claim_end))
-
-    async def open_job(self, job_id: str) -> OpenJob | None:
-        """A job that may be ended here, by `settle` or `void`. Raises StoreUnavailable."""
-        return await in_time(read_open_job(self._database, job_id))
 
     def record(self, facts: CallFacts, outcome: Outcome) -> None:
         """Write the row of a call that holds nothing. Under overload it is dropped and logged."""

@@ -251,6 +251,8 @@ class LedgerWriter(Actor[Message]):
             if call_id in applied.corrected:
                 self.metrics.settlement_corrected()
                 self.log.warning("recovery_corrected", call=call_id.hex)
+            elif settlement.facts.job_id is not None:
+                continue  # it may be ended by several at once, and the first one counts
             elif not is_repeat:  # else it may have been this batch that settled it
                 self.metrics.settle_noop()
                 self.log.warning("settled_already", call=call_id.hex)

@@ -56,6 +56,21 @@ class Timeouts:
 
 
 @dataclass(frozen=True, slots=True)
+class Tasks:
+    """How asynchronous work is polled, in seconds: the first pause, each next one so many times the
+    last, the longest; polls at once in a process; after how long another takes a poll over; after
+    how long a task is given up; how long what upstreams list is remembered."""
+
+    poll_first: float
+    poll_factor: Decimal
+    poll_max: float
+    poll_concurrency: int
+    lease: float
+    deadline: float
+    catalog_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """One whole configuration, free of faults, paths absolute, units as named."""
 
@@ -79,6 +94,7 @@ class Config:
     idempotency_max_bytes: int
     retention_months: int | None  # of the call log, beside the current one; None keeps everything
     timeouts: Timeouts
+    tasks: Tasks
     registry: Registry
     log_level: str  # a key of metrics.logs.LEVELS
     source: Path  # the file this was read from

@@ -27,7 +27,7 @@ from gw.config.cautions import (
     caution_unused_channels,
     caution_wildcard_admin,
 )
-from gw.config.config import Certificate, Config, Timeouts
+from gw.config.config import Certificate, Config, Tasks, Timeouts
 from gw.config.faults import Mark, Place, Report
 from gw.config.nodes import Unreadable, quoted
 from gw.config.relations import (
@@ -163,6 +163,7 @@ def _config(values: Mapping[str, Any], source: Path) -> Config:
         retention_months=values["retention_months"],
         idempotency_max_bytes=values["idempotency_max_kb"],
         timeouts=Timeouts(**values["timeouts"].values),
+        tasks=Tasks(**values["tasks"].values),
         registry=Registry.of(
             channels=[_channel(channel.values) for channel in values["channels"]],
             models=[_model(model.values) for model in values["models"]],

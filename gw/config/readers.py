@@ -166,14 +166,14 @@ def whole(least: int, most: int) -> Reader[int]:
 
 
 def decimal(
-    what: str, *, most: int, above_zero: bool = False, quoted: bool = False
+    what: str, *, most: int, least: int = 0, above_zero: bool = False, quoted: bool = False
 ) -> Reader[Decimal]:
-    """Read a plain decimal exactly as written, from 0 (or above it) to `most`.
+    """Read a plain decimal exactly as written, from `least` (or above it) to `most`.
 
     Without an exponent and with at most 12 decimals; as text too where `quoted` allows it.
     """
-    least = "above 0 and up" if above_zero else "from 0"
-    allowed = f"{what}: a plain decimal {least} to {most}"
+    lowest = f"above {least} and up" if above_zero else f"from {least}"
+    allowed = f"{what}: a plain decimal {lowest} to {most}"
 
     def read(node: Node, at: Place) -> Decimal:
         if quoted and isinstance(node, Scalar) and node.kind == "text":
@@ -187,7 +187,7 @@ def decimal(
                 hint="digits, at most 12 of them after the point, no sign, no exponent",
             )
         value = Decimal(digits)
-        if not 0 <= value <= most or (above_zero and not value):
+        if not least <= value <= most or (above_zero and value == least):
             raise Refused(found=described(node), allowed=allowed)
         return value
 

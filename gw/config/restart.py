@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from types import MappingProxyType
 
-from gw.config.config import Config, Timeouts
+from gw.config.config import Config, Tasks, Timeouts
 
 # What a reload does put in force, or what says nothing.
 APPLIED = frozenset(
@@ -44,10 +44,10 @@ def needing_restart(running: Config, wanted: Config) -> list[str]:
             keys.append("tls")
         if field.name in APPLIED or before == after:
             continue
-        if isinstance(before, Timeouts):
+        if isinstance(before, Tasks | Timeouts):
             keys += [
-                f"timeouts.{one.name}"
-                for one in fields(Timeouts)
+                f"{field.name}.{one.name}"
+                for one in fields(before)
                 if getattr(before, one.name) != getattr(after, one.name)
             ]
         else:

@@ -86,6 +86,16 @@ TIMEOUTS: Schema = {
     "task_poll": Key(seconds(), 10.0),
 }
 
+TASKS: Schema = {
+    "poll_first": Key(seconds(), 2.0),
+    "poll_factor": Key(decimal("a factor", least=1, most=1000), Decimal("1.5")),
+    "poll_max": Key(seconds(), 15.0),
+    "poll_concurrency": Key(whole(1, 10_000), 32),
+    "lease": Key(seconds(), 15.0),
+    "deadline": Key(seconds(most=366 * 86_400), 86_400.0),
+    "catalog_seconds": Key(seconds(), 600.0),
+}
+
 TLS: Schema = {
     "certificate": Key(file(), ""),
     "key": Key(file(), ""),
@@ -184,6 +194,7 @@ TOP: Schema = {
     "log_level": Key(optional(choice(tuple(LEVELS))), None),
     "retention_months": Key(optional(whole(1, 1200)), None),
     "timeouts": section(TIMEOUTS),
+    "tasks": section(TASKS),
     "channels": Key(listing(mapping(CHANNEL), "a list of channels"), ()),
     "models": Key(listing(mapping(MODEL), "a list of models"), ()),
 }

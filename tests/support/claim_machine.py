@@ -12,13 +12,13 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, multiple, rule
+from msgspec.structs import replace
 
 from actors.wallet.claims import Claim, ClaimEnd, Free, Keep, KeepNothing, Standing
 from actors.wallet.ledger import Batch
-from actors.wallet.messages import CallFacts, Hold, Settle, Void
+from actors.wallet.messages import CallFacts, Hold, Void
 from tests.support.fake_claims import CLAIM_SECONDS, KEEP_SECONDS
 from tests.support.ledger_machine import CAP, KEYS, LedgerMachine, accounts, amounts
-from tests.support.ledger_values import outcome
 
 BODY = b'{"data": ["\xc3\xa9\x00\xff"]}'
 ENDS: dict[str, ClaimEnd] = {
@@ -107,14 +107,15 @@ class ClaimMachine(LedgerMachine):
     )
     def settle_with_its_key(self, facts: CallFacts, cost: int, end: str) -> None:
         """Also for calls that have no key, no longer have it, or never got it."""
-        self.run(
-            Batch(settlements=[Settle(facts=facts, outcome=outcome(cost), claim_end=ENDS[end])])
-        )
+        ending = replace(self.settlement(facts, cost), claim_end=ENDS[end])
+        self.run(Batch(settlements=[ending]))
         self._end_claim(facts, end)
         self.close(facts, cost)
 
     @rule(facts=LedgerMachine.calls)
     def void_with_its_key(self, facts: CallFacts) -> None:
+        if facts.call_id in self.handed_over:  # somebody has learnt of its hold
+            return
         self.run(Batch(settlements=[Void(facts=facts, has_claim=True)]))
         self._end_claim(facts, "free", is_void=True)
         self.close(facts, 0, status=None)

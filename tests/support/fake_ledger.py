@@ -16,10 +16,12 @@ from uuid import UUID
 import ujson
 
 from actors.identity import SQL as PROCESS_SQL
+from actors.jobs.store import SQL as JOBS_SQL
 from actors.store.database import StatementRefused, StoreUnavailable
-from actors.wallet import jobs, ledger, verify
+from actors.wallet import ledger, verify
 from tests.support.composite import read_rows
 from tests.support.fake_claims import FakeClaims
+from tests.support.fake_jobs import FakeJobs
 
 
 @dataclass
@@ -38,7 +40,7 @@ class FakeLedger:
     recovered: dict[UUID, bool] = field(default_factory=dict)
     corrections: dict[UUID, int] = field(default_factory=dict)  # what was booked
     buried: set[str] = field(default_factory=set)
-    jobs: dict[str, UUID] = field(default_factory=dict)
+    jobs: FakeJobs = field(default_factory=FakeJobs)
     # What goes wrong next: before the statement, or after it has committed.
     lose_before: int = 0
     lose_after: int = 0
@@ -81,6 +83,10 @@ class FakeLedger:
     async def fetch_all(self, sql: str, params: Any = ()) -> list[tuple[Any, ...]]:
         if sql == ledger.SQL["apply"]:
             return await self._guarded(params)
+        if sql == ledger.SQL["apply_jobs"]:
+            ((answer,),) = await self._guarded(params[1:])
+            self.jobs.end(ujson.loads(params[0]), answer["unsettled"])
+            return [(answer,)]
         if sql == ledger.SQL["take_over"]:
             return []  # its sessions end when they are closed
         if sql == ledger.SQL["top_up"]:
@@ -90,10 +96,9 @@ class FakeLedger:
             if account_id not in self.balances:
                 return []
             return [(self.balances[account_id], self.held[account_id])]
-        if sql == jobs.SQL["hand_over"]:
-            return [(self._hand_over(*params),)]
-        if sql == jobs.SQL["open_job"]:
-            return self._open_job(*params)
+        if sql == JOBS_SQL["accept"]:
+            job_id, call, channel, *_, upstream_id, _, _, ended = params
+            return [(self._accept(job_id, UUID(call), (channel, upstream_id), ended),)]
         assert sql == ledger.SQL["spending"], sql
         account_id, key_id = params
         return [
@@ -178,7 +183,7 @@ class FakeLedger:
             if want is not None:
                 self.claims.claim(want)
             if (job := begun.get(hold["seq"])) is not None and not is_repeat:
-                self._begin(job)
+                self.jobs.begin(job, self.holds[UUID(hold["call_id"])])
         for row in rows:
             self._record(row)
         return {
@@ -280,28 +285,24 @@ class FakeLedger:
         self.entries.append((account, key, call_id, "hold", 0, hold["amount"]))
         return None
 
-    def _begin(self, job: Mapping[str, Any]) -> None:
-        call_id = UUID(job["call_id"])
-        assert job["id"] not in self.jobs
-        self.jobs[job["id"]] = call_id
-        self.holds[call_id]["job_id"] = job["id"]
+    def _accept(
+        self, job_id: str | None, call_id: UUID, upstream: tuple[str, str], ended: str | None
+    ) -> bool:
+        hold = self.holds.get(call_id)
+        was_handed_over = hold is None or hold["process_id"] is None
+        is_accepted = self.jobs.accept(job_id, hold, upstream)
+        if is_accepted and not was_handed_over:
+            for end in ujson.loads(ended) if ended is not None else ():
+                self.claims.end(end)
+        return is_accepted
 
-    def _hand_over(self, call: str, ended: str | None) -> bool:
-        hold = self.holds.get(UUID(call))
-        if hold is None or hold["job_id"] is None:
-            return False
-        hold["process_id"] = None
-        for end in ujson.loads(ended) if ended is not None else ():
-            self.claims.end(end)
-        return True
-
-    def _open_job(self, job_id: str) -> list[tuple[Any, ...]]:
-        call_id = self.jobs.get(job_id)
-        hold = self.holds.get(call_id) if call_id is not None else None
+    def open_job(self, job_id: str) -> tuple[UUID, int] | None:
+        """Call and hold of an accepted job that has not ended."""
+        call_id = self.jobs.rows[job_id].call_id
+        hold = self.holds.get(call_id)
         if hold is None or hold["process_id"] is not None:
-            return []
-        call = ujson.dumps(hold["call"])
-        return [(str(call_id), hold["account_id"], hold["key_id"], call, hold["amount"])]
+            return None
+        return call_id, hold["amount"]
 
     def _top_up(self, account_id: str, amount: int, kind: str) -> int:
         self.balances[account_id] += amount
@@ -341,15 +342,14 @@ class FakeLedger:
                 found.append("hold_is_open_or_resolved")
         held = {(e[0], e[2]) for e in self.entries if e[3] == "hold"}
         settled = {e[2] for e in self.entries if e[3] in ("settle", "correction")}
+        begun = {job.call_id for job in self.jobs.rows.values()}
         for (account, _), row in self.claims.rows.items():
             if (account, row.call_id) not in held:
                 found.append("key_was_claimed_by_a_call")
-            if row.state != "executing" and row.call_id not in {*settled, *self.jobs.values()}:
+            if row.state != "executing" and row.call_id not in {*settled, *begun}:
                 found.append("kept_answer_is_settled")
-        for call_id, hold in self.holds.items():
-            job_id = hold["job_id"]
-            if (hold["process_id"] or job_id) is None or self.jobs.get(job_id, call_id) != call_id:
-                found.append("hold_has_a_live_call")
+        if not all(map(self.jobs.owns, self.holds.values())):
+            found.append("hold_has_a_live_call")
         assert set(found) <= set(verify.INVARIANTS)
         return found
 

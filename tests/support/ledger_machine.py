@@ -13,9 +13,10 @@ from uuid import UUID
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule
 
-from actors.wallet.jobs import OpenJob
+from actors.wallet.jobs import JobEnd
 from actors.wallet.ledger import Applied, Batch
 from actors.wallet.messages import CallFacts, Hold, Record, Settle, Void
+from tests.support.jobs import new_job
 from tests.support.ledger_values import facts as facts_of
 from tests.support.ledger_values import outcome
 
@@ -44,6 +45,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.recovered: dict[UUID, str] = {}  # and the key; those that are not corrected
         self.ever_recovered: set[UUID] = set()
         self.jobs: dict[UUID, str] = {}  # of calls that were granted one
+        self.states: dict[str, str] = {}  # of jobs
         self.handed_over: set[UUID] = set()
         self.is_buried = False
         self.counter = 0
@@ -75,11 +77,15 @@ class LedgerMachine(RuleBasedStateMachine):
         """The process goes on under another id."""
         raise NotImplementedError
 
-    def hand_over(self, call_id: UUID) -> bool:
-        """The job of a call takes over what it holds."""
+    def accept(self, facts: CallFacts) -> bool:
+        """An upstream accepts the job of a call, which takes over what it holds."""
         raise NotImplementedError
 
-    def open_job(self, job_id: str) -> OpenJob | None:
+    def open_job(self, job_id: str) -> tuple[UUID, int] | None:
+        """Call and hold of an accepted job that has not ended."""
+        raise NotImplementedError
+
+    def job_states(self) -> dict[str, str]:
         raise NotImplementedError
 
     # Rules
@@ -117,14 +123,16 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(target=calls, account=accounts, amount=amounts, is_submitted=st.booleans())
     def begin_a_job(self, account: str, amount: int, is_submitted: bool) -> Any:
         """It may also stay with its process for a while, or until that dies."""
-        facts = self.new_facts(account, KEYS[account][0])
-        job_id = f"job_{facts.call_id.int}"
-        applied = self.run(Batch(holds=[Hold(facts=facts, amount_nano_usd=amount, job_id=job_id)]))
+        facts = self.new_facts(account, KEYS[account][0], has_job=True)
+        assert facts.job_id is not None
+        hold = Hold(facts=facts, amount_nano_usd=amount, job=new_job())
+        applied = self.run(Batch(holds=[hold]))
         expected = self.expect_hold(account, facts.key_id, amount, None)
         assert applied.refused.get(0) == expected
         if expected is None:
             self.open[facts.call_id] = (account, facts.key_id, amount)
-            self.jobs[facts.call_id] = job_id
+            self.jobs[facts.call_id] = facts.job_id
+            self.states[facts.job_id] = "submitting"
         if is_submitted:
             self.hand_it_over(facts)
         return facts
@@ -132,15 +140,20 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(facts=calls)
     def hand_it_over(self, facts: CallFacts) -> None:
         """Also a call that begins none, one that has ended, and a second time."""
-        has_one = facts.call_id in self.open and facts.call_id in self.jobs
-        assert self.hand_over(facts.call_id) == has_one
-        if has_one:
+        job_id = self.jobs.get(facts.call_id)
+        is_accepted = facts.call_id in self.handed_over or (
+            job_id is not None and facts.call_id in self.open
+        )
+        assert self.accept(facts) == is_accepted
+        if is_accepted and facts.call_id not in self.handed_over:
+            assert job_id is not None
             self.handed_over.add(facts.call_id)
+            self.states[job_id] = "queued"
 
     @rule(facts=calls, cost=st.integers(min_value=0, max_value=800))
     def settle(self, facts: CallFacts, cost: int) -> None:
         """Less, equal, more than the hold; again; or for a call that was never admitted."""
-        applied = self.run(Batch(settlements=[Settle(facts=facts, outcome=outcome(cost))]))
+        applied = self.run(Batch(settlements=[self.settlement(facts, cost)]))
         assert (facts.call_id in applied.settled) == (facts.call_id in self.open)
         assert (facts.call_id in applied.corrected) == (facts.call_id in self.recovered)
         self.close(facts, cost)
@@ -185,6 +198,8 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(facts=calls)
     def void(self, facts: CallFacts) -> None:
+        if facts.call_id in self.handed_over:  # somebody has learnt of its hold
+            return
         self.run(Batch(settlements=[Void(facts=facts)]))
         self.close(facts, 0, status=None)
 
@@ -196,7 +211,7 @@ class LedgerMachine(RuleBasedStateMachine):
         cap = CAP if facts.key_id.endswith("capped") else None
         applied = self.run(
             Batch(
-                settlements=[Settle(facts=facts, outcome=outcome(cost))],
+                settlements=[self.settlement(facts, cost)],
                 holds=[Hold(facts=fresh, amount_nano_usd=amount, cap_nano_usd=cap)],
                 records=[
                     Record(facts=refused, outcome=outcome(0, status="rejected")),
@@ -241,14 +256,13 @@ class LedgerMachine(RuleBasedStateMachine):
     @invariant()
     def open_jobs_can_be_ended_by_anybody(self) -> None:
         for call_id, job_id in self.jobs.items():
-            found = self.open_job(job_id)
             is_open = call_id in self.open and call_id in self.handed_over
-            assert (found is not None) == is_open
-            if found is not None:
-                assert (found.facts.call_id, found.amount_nano_usd) == (
-                    call_id,
-                    self.open[call_id][2],
-                )
+            expected = (call_id, self.open[call_id][2]) if is_open else None
+            assert self.open_job(job_id) == expected
+
+    @invariant()
+    def jobs_end_with_their_calls(self) -> None:
+        assert self.job_states() == self.states
 
     @invariant()
     def ledger_verifies(self) -> None:
@@ -299,10 +313,20 @@ class LedgerMachine(RuleBasedStateMachine):
         self.spent[key] += cost - before
         if status is not None:
             self.rows[call_id] = (status, cost)
+        if found is not None and call_id in self.jobs:
+            is_paid = status == "success" and call_id in self.handed_over
+            self.states[self.jobs[call_id]] = "succeeded" if is_paid else "failed"
 
-    def new_facts(self, account: str, key: str) -> CallFacts:
+    def settlement(self, facts: CallFacts, cost: int) -> Settle:
+        """The end of a call, and of its job if it has one that was accepted."""
+        has_job = facts.call_id in self.handed_over
+        end = JobEnd(state="succeeded", by="machine") if has_job else None
+        return Settle(facts=facts, outcome=outcome(cost), job_end=end)
+
+    def new_facts(self, account: str, key: str, *, has_job: bool = False) -> CallFacts:
         self.counter += 1
-        return facts_of(self.counter, account_id=account, key_id=key)
+        job_id = f"job_{self.counter}" if has_job else None
+        return facts_of(self.counter, account_id=account, key_id=key, job_id=job_id)
 
 
 def recovery(facts: CallFacts, cost: int) -> Settle:

@@ -19,6 +19,7 @@ from actors.live import Delivered, LiveCalls
 from actors.recovery import Recovery
 from actors.store.database import Database
 from actors.wallet.claims import Claim
+from actors.wallet.jobs import NewJob
 from actors.wallet.messages import CallFacts, Hold, Outcome
 from actors.wallet.verify import verify
 from actors.wallet.wallets import Wallets
@@ -26,6 +27,7 @@ from actors.wallet.writer import LedgerWriter
 from metrics.prometheus import Metrics
 from tests.integration.money import ACCOUNT, KEY, open_account
 from tests.support.clock import FakeClock
+from tests.support.jobs import new_job
 
 GONE = 4711  # the pid of a process that is no more
 
@@ -52,19 +54,21 @@ class Process:
         cap: int | None = None,
         claim: Claim | None = None,
         job_id: str | None = None,
+        job: NewJob | None = None,
     ) -> CallFacts:
-        """Begin a call."""
+        """Begin a call, and a job if it has an id."""
         facts = CallFacts(
             call_id=uuid4(),
             account_id=account_id,
             key_id=key_id,
-            protocol="chat",
+            protocol="chat" if job_id is None else "videos",
             model="m",
             submitted_at=SystemClock().now(),
+            job_id=job_id,
         )
-        hold = Hold(
-            facts=facts, amount_nano_usd=amount, cap_nano_usd=cap, claim=claim, job_id=job_id
-        )
+        if job_id is not None:
+            job = job or new_job()
+        hold = Hold(facts=facts, amount_nano_usd=amount, cap_nano_usd=cap, claim=claim, job=job)
         await self.wallets.hold(hold)
         return facts
 

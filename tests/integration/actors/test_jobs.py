@@ -9,9 +9,15 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.wallet import jobs, ledger
-from actors.wallet.claims import Claim, Keep
-from actors.wallet.ledger import Batch, read_balance
+from actors.clock import SystemClock
+from actors.jobs import store
+from actors.jobs.job import Job
+from actors.jobs.states import ROW_STATUS
+from actors.store.database import Database
+from actors.wallet import ledger
+from actors.wallet.claims import Claim, ClaimEnd, Keep
+from actors.wallet.jobs import EndState, JobEnd
+from actors.wallet.ledger import Batch, Executor, read_balance
 from actors.wallet.messages import CallFacts, Outcome, Settle
 from actors.wallet.verify import verify
 from actors.wallet.wallets import HoldRefused, KeyTaken
@@ -27,6 +33,7 @@ from tests.integration.actors.process import (
     silence,
 )
 from tests.integration.money import ACCOUNT, PROCESS
+from tests.support.jobs import acceptance
 
 ExpectLog = Callable[..., None]
 JOB = "job_1"
@@ -35,15 +42,43 @@ JOB = "job_1"
 async def begin(process: Process, job_id: str = JOB, claim: Claim | None = None) -> CallFacts:
     """A call begins a job, which takes over what it holds."""
     facts = await process.hold(100, job_id=job_id, claim=claim)
-    assert await process.wallets.hand_over(facts)
+    assert await accept(process.database, facts)
     return facts
 
 
-async def test_job_outlives_its_process_and_is_ended_by_another_once(
-    database_url: str, expect_log: ExpectLog
-) -> None:
-    expect_log("settled_already")
+async def accept(database: Executor, facts: CallFacts, claim_end: ClaimEnd = None) -> bool:
+    """An upstream has accepted the job of a call."""
+    return await store.accept(
+        database, facts, acceptance(), pause_seconds=60.0, claim_end=claim_end
+    )
 
+
+async def end(process: Process, facts: CallFacts, state: EndState, cost: int = 0) -> None:
+    """End a job in a state, in the name of a process."""
+    outcome = Outcome(
+        status=ROW_STATUS[state],
+        cost_nano_usd=cost,
+        created_at=SystemClock().now(),
+        latency_ms=1,
+        error_code=None if state == "succeeded" else f"task_{state}",
+        task_id=facts.job_id,
+        detail={},
+    )
+    job_end = JobEnd(state=state, by=process.identity.id)
+    process.wallets.settle(facts, outcome, job_end=job_end)
+    await process.wallets.settled(ACCOUNT)
+
+
+async def the_job(database: Database, job_id: str = JOB) -> Job:
+    """It, as an operator sees it."""
+    job = await store.read(database, job_id, account_id=None)
+    assert job is not None
+    return job
+
+
+async def test_job_outlives_its_process_and_is_ended_by_another_once(
+    database_url: str,
+) -> None:
     async with ledger_of(database_url) as database:
         async with process(database_url, "proc_dead", pid=GONE) as dead:
             facts = await begin(dead)
@@ -59,14 +94,16 @@ async def test_job_outlives_its_process_and_is_ended_by_another_once(
             assert (await verify(database)).faults == []
             assert await read_balance(database, ACCOUNT) == (10_000, 100)
 
-            for ended_by, cost in ((other, 130), (judge, 70)):
-                found = await ended_by.wallets.open_job(JOB)
-                assert (found is None) == (ended_by is judge)
-                ended_by.settle(facts if found is None else found.facts, cost)
-                await ended_by.wallets.settled(ACCOUNT)
+            found = await store.read_open(database, JOB)
+            assert found is not None
+            assert (found.facts.call_id, found.amount_nano_usd) == (facts.call_id, 100)
+            await end(other, found.facts, "succeeded", cost=130)
+            await end(judge, facts, "expired")
+            assert await store.read_open(database, JOB) is None
         assert await rows_of(database, facts.call_id) == [("success", None, 130)]
         assert await read_balance(database, ACCOUNT) == (10_000 - 130, 0)
-        assert not await jobs.hand_over(database, facts.call_id)
+        assert await store.read_end(database, JOB) == ("proc_other", "succeeded")
+        assert await store.read_in_flight(database) == {}
 
 
 async def test_process_that_is_killed_leaves_its_jobs_and_not_what_it_was_submitting(
@@ -84,12 +121,17 @@ async def test_process_that_is_killed_leaves_its_jobs_and_not_what_it_was_submit
                 child.kill()
         async with process(database_url, gone_pids=frozenset({child.pid})) as judge:
             assert await judge.recovery.sweep() == 1
-            assert await jobs.read_open_job(database, "job_submitting") is None
-            found = await jobs.read_open_job(database, "job_begun")
+            failed = await the_job(database, "job_submitting")
+            assert (failed.state, failed.error_code) == ("failed", "gateway_restarted")
+            seen = await store.read(database, "job_submitting", account_id=ACCOUNT)
+            assert seen is None  # its client was told of no job
+            assert await rows_of(database, failed.call_id) == [
+                ("interrupted", "gateway_restarted", 0)
+            ]
+            found = await store.read_open(database, "job_begun")
             assert found is not None
             assert (await verify(database)).faults == []
-            judge.wallets.void(found.facts)
-            await judge.wallets.settled(ACCOUNT)
+            await end(judge, found.facts, "cancelled")
         assert await open_holds(database) == 0
         assert await read_balance(database, ACCOUNT) == (10_000, 0)
 
@@ -103,7 +145,8 @@ async def test_living_process_neither_ends_its_jobs_as_leaks_nor_waits_for_them(
         await mine.recovery.sweep()
         assert await open_holds(database) == 1
         assert await mine.heartbeat.open_holds() == 0
-        assert await ledger.read_holds_summary(database) == (1, 0.0)
+        assert await ledger.read_holds_summary(database) == (0, 0.0)
+        assert await store.read_in_flight(database) == {"video": 1}
 
 
 async def test_recovery_that_meets_a_job_taking_over_leaves_its_hold_alone(
@@ -116,7 +159,7 @@ async def test_recovery_that_meets_a_job_taking_over_leaves_its_hold_alone(
         session = await database.session()
         try:
             async with session.transaction():
-                assert await jobs.hand_over(session, facts.call_id)
+                assert await accept(session, facts)
                 late = asyncio.ensure_future(
                     ledger.apply(database, PROCESS, Batch(settlements=[recovered]))
                 )
@@ -127,7 +170,7 @@ async def test_recovery_that_meets_a_job_taking_over_leaves_its_hold_alone(
             await session.close()
         applied = await late
         assert (applied.settled, applied.corrected) == (frozenset(), frozenset())
-        assert await jobs.read_open_job(database, JOB) is not None
+        assert await store.read_open(database, JOB) is not None
         assert await rows_of(database, facts.call_id) == []
 
 
@@ -136,7 +179,7 @@ async def test_open_job_counts_for_its_keys_spend_cap(database_url: str) -> None
         facts = await begin(mine)
         with pytest.raises(HoldRefused, match="spend_cap"):
             await mine.hold(100, cap=150)
-        mine.settle(facts, 20)
+        await end(mine, facts, "succeeded", cost=20)
         await mine.hold(100, cap=150)
 
 
@@ -151,7 +194,7 @@ async def test_key_of_an_open_job_stays_taken(
 
     async with ledger_of(database_url) as database, process(database_url) as mine:
         facts = await mine.hold(100, job_id=JOB, claim=claim)
-        assert await mine.wallets.hand_over(facts, claim_end=answer)
+        assert await accept(database, facts, answer)
         await database.execute("UPDATE idempotency SET expires_at = expires_at - '1 h'::interval")
         with pytest.raises(KeyTaken, match=found):
             await mine.hold(100, claim=claim)
@@ -168,5 +211,4 @@ async def test_hold_without_a_process_or_a_job_is_found(database_url: str) -> No
         )
         await database.execute("UPDATE holds SET job_id = NULL")
         assert [f["invariant"] for f in (await verify(database)).faults] == ["hold_has_a_live_call"]
-        mine.settle(facts, 1)
-        await mine.wallets.settled(ACCOUNT)
+        await end(mine, facts, "expired")

@@ -12,13 +12,15 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from actors.identity import SQL, ProcessIdentity, sign_on, sign_on_again
+from actors.jobs import store
 from actors.store.database import Database
-from actors.wallet import jobs, ledger
-from actors.wallet.jobs import OpenJob
+from actors.wallet import ledger
 from actors.wallet.ledger import Applied, Batch
+from actors.wallet.messages import CallFacts
 from actors.wallet.verify import verify
 from metrics.prometheus import Metrics
 from tests.support.claim_machine import ClaimMachine, ClaimRows
+from tests.support.jobs import acceptance
 from tests.support.ledger_machine import KEYS
 
 
@@ -63,8 +65,8 @@ def test_postgres_keeps_the_rules(driver: Driver, expect_log: Callable[..., None
             )
             await database.execute(
                 f"{off};"
-                "TRUNCATE idempotency, entries, holds, jobs, call_logs, call_log_rollups,"
-                " processes, recovered_calls, call_log_corrections;"
+                "TRUNCATE idempotency, entries, holds, jobs, job_polls, call_logs,"
+                " call_log_rollups, processes, recovered_calls, call_log_corrections;"
                 f"TRUNCATE key_spend, keys, accounts CASCADE; {on}"
             )
             for account, keys in KEYS.items():
@@ -91,11 +93,16 @@ def test_postgres_keeps_the_rules(driver: Driver, expect_log: Callable[..., None
             lost = self.identity.id
             driver.run(sign_on_again(driver.database, self.identity, lost, Metrics()))
 
-        def hand_over(self, call_id: UUID) -> bool:
-            return driver.run(jobs.hand_over(driver.database, call_id))  # type: ignore[no-any-return]
+        def accept(self, facts: CallFacts) -> bool:
+            accepting = store.accept(driver.database, facts, acceptance(), pause_seconds=2.0)
+            return driver.run(accepting)  # type: ignore[no-any-return]
 
-        def open_job(self, job_id: str) -> OpenJob | None:
-            return driver.run(jobs.read_open_job(driver.database, job_id))  # type: ignore[no-any-return]
+        def open_job(self, job_id: str) -> tuple[UUID, int] | None:
+            found = driver.run(store.read_open(driver.database, job_id))
+            return found and (found.facts.call_id, found.amount_nano_usd)
+
+        def job_states(self) -> dict[str, str]:
+            return dict(driver.run(driver.database.fetch_all("SELECT id, state::text FROM jobs")))
 
         def log_rows(self) -> list[tuple[UUID, str, int]]:
             rows = driver.run(

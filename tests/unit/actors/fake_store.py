@@ -115,9 +115,9 @@ class FakeStore(FakeLedger):
                 call_id.hex,
                 hold["account_id"],
                 hold["key_id"],
+                hold.get("job_id"),
                 ujson.dumps(hold["call"]),
                 ujson.dumps(hold["delivered"]) if "delivered" in hold else None,
-                hold["at"],
             )
             for call_id, hold in self.holds.items()
             if hold["process_id"] == process_id and now - hold["at"] > older_than

@@ -14,7 +14,7 @@ from channels.registry import (
     MAX_TOKENS_PARAMS,
 )
 from channels.translation.paths import SETTINGS
-from gw.config.schema import BINDING, CHANNEL, HEALTH, MODEL, PRICE_KEYS, TIMEOUTS, TOP
+from gw.config.schema import BINDING, CHANNEL, HEALTH, MODEL, PRICE_KEYS, TASKS, TIMEOUTS, TOP
 from metrics.logs import LEVELS
 
 
@@ -98,6 +98,7 @@ tops = st.fixed_dictionaries(
         "credits_per_usd": st.integers(1, 100_000),
         "translations": some_of(SETTINGS),
         "timeouts": st.fixed_dictionaries({}, optional={k: st.integers(1, 999) for k in TIMEOUTS}),
+        "tasks": st.fixed_dictionaries({}, optional={k: st.integers(1, 999) for k in TASKS}),
     },
 )
 
@@ -126,7 +127,8 @@ def configurations(draw: st.DrawFn) -> dict[str, Any]:
     return top | {"models": entries}
 
 
-ALL_KEYS = sorted({*TOP, *CHANNEL, *MODEL, *BINDING, *HEALTH, *TIMEOUTS, *PRICE_KEYS, "<<", "x"})
+_PARTS = (TOP, CHANNEL, MODEL, BINDING, HEALTH, TIMEOUTS, TASKS)
+ALL_KEYS = sorted({*(key for part in _PARTS for key in part), *PRICE_KEYS, "<<", "x"})
 scalars = st.one_of(
     st.none(),
     st.booleans(),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from channels.registry import Binding, HealthSpec, PriceSpec, VideoSpec
-from gw.config.config import Address, Timeouts
+from gw.config.config import Address, Tasks, Timeouts
 from gw.config.faults import ConfigFaults, Fault
 from gw.config.load import MAX_FILE_BYTES, load
 from gw.config.schema import PRICE_KEYS
@@ -56,6 +56,15 @@ def test_empty_file_is_a_configuration_with_the_contracts_defaults(text: str) ->
         speech=60.0,
         voice=60.0,
         task_poll=10.0,
+    )
+    assert config.tasks == Tasks(
+        poll_first=2.0,
+        poll_factor=Decimal("1.5"),
+        poll_max=15.0,
+        poll_concurrency=32,
+        lease=15.0,
+        deadline=86_400.0,
+        catalog_seconds=600.0,
     )
     assert config.registry.channels == {}
     assert config.registry.models == {}
@@ -230,11 +239,13 @@ def test_many_faults_are_reported_at_once_in_the_order_of_the_file() -> None:
 
 
 def test_media_prices_of_the_contract_are_all_taken() -> None:
-    plain = [name for name in PRICE_KEYS if name != "per_second_by_resolution"]
-    prices = {name: f"{number}.5" for number, name in enumerate(plain, start=1)}
+    by_resolution = "per_second_by_resolution"
+    names = [name for name in PRICE_KEYS if name != by_resolution]
+    prices = {name: f"{number}.5" for number, name in enumerate(names, start=1)}
     written = ", ".join(f"{name}: {price}" for name, price in prices.items())
+    written += f', {by_resolution}: {{1080p: "0.2", 4k: 1.50}}'
     spec = read(model("callable: false", price=f"{{{written}}}")).registry.models["m"].price
     assert asdict(spec) == {
         **{name: Decimal(price) for name, price in prices.items()},
-        "per_second_by_resolution": None,
+        by_resolution: {"1080p": Decimal("0.2"), "4k": Decimal("1.50")},
     }

@@ -48,8 +48,9 @@ def assert_top(config: Config, data: dict[str, Any]) -> None:
     assert config.credits_per_usd == data.get("credits_per_usd", 1000)
     if "translations" in data:
         assert config.translations == set(data["translations"])
-    for name, seconds in data.get("timeouts", {}).items():
-        assert getattr(config.timeouts, name) == seconds
+    for part in ("timeouts", "tasks"):
+        for name, number in data.get(part, {}).items():
+            assert getattr(getattr(config, part), name) == number
 
 
 def assert_channel(config: Config, entry: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gw.config.config import Address, Certificate, Config, Timeouts
+from gw.config.config import Address, Certificate, Config, Tasks, Timeouts
 from gw.config.restart import APPLIED, needing_restart
 from gw.config.schema import TOP
 from tests.unit.config.reading import SOURCE, model, read
@@ -35,7 +35,8 @@ OTHERS: dict[str, tuple[str, Any]] = {
 
 def test_every_key_is_applied_or_told() -> None:
     """Whoever adds a key decides which."""
-    assert {field.name for field in fields(Config)} == APPLIED | OTHERS.keys() | {"timeouts"}
+    parts = {"tasks", "timeouts"}
+    assert {field.name for field in fields(Config)} == APPLIED | OTHERS.keys() | parts
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -45,10 +46,16 @@ def test_key_that_waits_is_named_as_the_file_names_it(name: str) -> None:
     assert needing_restart(RUNNING, replace(RUNNING, **{name: value})) == [key]
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(Timeouts)])
-def test_each_time_out_is_named_by_itself(name: str) -> None:
-    wanted = replace(RUNNING, timeouts=replace(RUNNING.timeouts, **{name: 77.0}))
-    assert needing_restart(RUNNING, wanted) == [f"timeouts.{name}"]
+@pytest.mark.parametrize(
+    ("part", "name"),
+    [
+        *(("timeouts", field.name) for field in fields(Timeouts)),
+        *(("tasks", field.name) for field in fields(Tasks)),
+    ],
+)
+def test_each_time_is_named_by_itself(part: str, name: str) -> None:
+    changed: Any = replace(getattr(RUNNING, part), **{name: 77})
+    assert needing_restart(RUNNING, replace(RUNNING, **{part: changed})) == [f"{part}.{name}"]
 
 
 def test_what_a_reload_applies_is_not_named() -> None:

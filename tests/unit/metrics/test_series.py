@@ -26,6 +26,7 @@ BARE = {
     "gw_channel_slots_in_use",
     "gw_channel_slots_limit",
     "gw_holds_open",
+    "gw_tasks_in_flight",
     "gw_database_up",
     "gw_overloaded",
     "gw_call_log_kept",

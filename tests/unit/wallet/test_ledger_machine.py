@@ -8,11 +8,13 @@ from uuid import UUID
 
 import hypothesis
 
-from actors.wallet import jobs, ledger
-from actors.wallet.jobs import OpenJob
+from actors.jobs import store
+from actors.wallet import ledger
 from actors.wallet.ledger import Applied, Batch
+from actors.wallet.messages import CallFacts
 from tests.support.claim_machine import ClaimMachine, ClaimRows
 from tests.support.fake_ledger import FakeLedger
+from tests.support.jobs import acceptance
 from tests.support.ledger_machine import KEYS
 
 T = TypeVar("T")
@@ -57,11 +59,14 @@ class FakeLedgerMachine(ClaimMachine):
     def sign_on_again(self) -> None:
         self.process += 1
 
-    def hand_over(self, call_id: UUID) -> bool:
-        return _now(jobs.hand_over(self.ledger, call_id))
+    def accept(self, facts: CallFacts) -> bool:
+        return _now(store.accept(self.ledger, facts, acceptance(), pause_seconds=2.0))
 
-    def open_job(self, job_id: str) -> OpenJob | None:
-        return _now(jobs.read_open_job(self.ledger, job_id))
+    def open_job(self, job_id: str) -> tuple[UUID, int] | None:
+        return self.ledger.open_job(job_id)
+
+    def job_states(self) -> dict[str, str]:
+        return self.ledger.jobs.states()
 
     def pass_time(self, seconds: float) -> None:
         self.ledger.claims.now += seconds

@@ -1,0 +1,119 @@
+-- accept --
+-- Make the hold of a call its job's, which an upstream has accepted; whether it is accepted under this id.
+SELECT job_accept(%s, %s, %s, %s, %s, %s, %s, %s, %s)
+
+-- one --
+-- A job of an account that anybody may see; an operator sees every job, those of all accounts and never accepted.
+SELECT {columns} FROM jobs j
+WHERE id = %(id)s AND (%(account)s::text IS NULL
+    OR account_id = %(account)s AND upstream_id IS NOT NULL AND deleted_at IS NULL)
+
+-- of_account --
+-- An account's jobs of a kind in some states, newest first, older than a job if one is given: as many of each state as
+-- of all of them, and of these the newest.
+WITH before AS (
+    SELECT created_at, id FROM jobs WHERE id = %(before)s AND account_id = %(account)s
+), newest AS (
+    SELECT found.id FROM unnest(%(states)s::job_state[]) AS s(state)
+    CROSS JOIN LATERAL (
+        SELECT id, created_at FROM jobs
+        WHERE account_id = %(account)s AND kind = %(kind)s AND state = s.state
+            AND upstream_id IS NOT NULL AND deleted_at IS NULL
+            AND (%(before)s::text IS NULL OR (created_at, id) < (SELECT created_at, id FROM before))
+        ORDER BY created_at DESC, id DESC LIMIT %(limit)s) found
+    ORDER BY found.created_at DESC, found.id DESC LIMIT %(limit)s
+)
+SELECT {columns} FROM jobs j JOIN newest USING (id) ORDER BY created_at DESC, id DESC
+
+-- newest --
+-- The newest jobs of all accounts, as far as they pass.
+SELECT {columns} FROM jobs j
+WHERE (%(account)s::text IS NULL OR account_id = %(account)s) AND (%(kind)s::text IS NULL OR kind = %(kind)s)
+    AND (%(state)s::job_state IS NULL OR state = %(state)s)
+ORDER BY created_at DESC, id DESC LIMIT %(limit)s
+
+-- delete --
+-- An account gives up what a job of a kind made, once it has ended.
+UPDATE jobs SET deleted_at = now()
+WHERE id = %s AND account_id = %s AND kind = %s AND ended_at IS NOT NULL AND upstream_id IS NOT NULL
+    AND deleted_at IS NULL
+RETURNING id
+
+-- renew_result --
+-- Keep a result again whose links the upstream has renewed.
+UPDATE jobs SET result = %s WHERE id = %s AND state = 'succeeded' AND deleted_at IS NULL
+
+-- open --
+-- A job that has not ended and that an upstream has accepted, with what is held for it.
+SELECT {columns}, h.amount_nano_usd, submission FROM jobs j JOIN holds h ON h.call_id = j.call_id
+WHERE j.id = %s AND h.process_id IS NULL
+
+-- ended --
+-- Who ended a job, and what it became.
+SELECT ended_by, state::text FROM jobs WHERE id = %s
+
+-- claim --
+-- Lease jobs that are due, of each channel at most so many, the longest overdue first; with whose lease each was that
+-- never came back, if it was anybody's.
+WITH due AS MATERIALIZED (
+    SELECT d.* FROM unnest(%(channels)s::text[], %(counts)s::integer[]) AS w(channel_id, count)
+    CROSS JOIN LATERAL (
+        SELECT p.job_id, p.leased_by AS before, p.due_at FROM job_polls p
+        WHERE p.channel_id = w.channel_id AND p.due_at <= now()
+        ORDER BY p.due_at LIMIT w.count FOR NO KEY UPDATE SKIP LOCKED) d
+    LIMIT %(limit)s
+), claimed AS (
+    UPDATE job_polls p SET leased_by = %(lease)s, due_at = now() + make_interval(secs => %(seconds)s)
+    FROM due WHERE p.job_id = due.job_id
+    RETURNING p.*, due.before, extract(epoch FROM now() - due.due_at)::float8 AS lag
+)
+SELECT j.id, j.kind, j.state::text, j.account_id, j.model, j.channel_id, j.wire, j.upstream_id, j.progress,
+    c.polls, c.failures, c.not_found, c.said_unknown, c.before, c.lag, c.deadline_at <= now()
+FROM claimed c JOIN jobs j ON j.id = c.job_id
+
+-- book --
+-- What polls have seen that ended nothing: when each job is due again, and what a client can see of it. A lease that is
+-- another's by now books nothing, nor does a job that is being ended at this moment.
+WITH said AS (
+    SELECT o.job_id, s.* FROM unnest(%(ids)s::text[], %(leases)s::text[], %(pauses)s::float8[], %(failures)s::integer[],
+        %(not_found)s::integer[], %(unknown)s::boolean[], %(states)s::text[], %(progress)s::integer[])
+        AS s(id, lease, pause, failures, not_found, said_unknown, state, progress)
+    JOIN job_polls o ON o.job_id = s.id AND o.leased_by = s.lease
+    FOR NO KEY UPDATE OF o SKIP LOCKED
+), booked AS (
+    UPDATE job_polls p SET leased_by = NULL, polls = p.polls + 1, failures = s.failures, not_found = s.not_found,
+        said_unknown = s.said_unknown,
+        due_at = greatest(now(), least(now() + make_interval(secs => s.pause), p.deadline_at))
+    FROM said s WHERE p.job_id = s.job_id
+    RETURNING s.job_id, s.state::job_state AS state, s.progress
+)
+UPDATE jobs j SET state = b.state, progress = b.progress FROM booked b
+WHERE j.id = b.job_id AND (j.state, j.progress) IS DISTINCT FROM (b.state, b.progress)
+
+-- gone_channels --
+-- Channels that jobs are due on, one look at the index for each.
+WITH RECURSIVE channels AS (
+    SELECT min(channel_id) AS id FROM job_polls
+    UNION ALL
+    SELECT (SELECT min(channel_id) FROM job_polls WHERE channel_id > c.id) FROM channels c WHERE c.id IS NOT NULL
+)
+SELECT id FROM channels WHERE id IS NOT NULL AND NOT id = ANY (%s)
+
+-- claim_overdue --
+-- Lease jobs past their deadlines whose channel is not in the configuration: they have waited for it until now.
+WITH overdue AS MATERIALIZED (
+    SELECT job_id, leased_by AS before FROM job_polls
+    WHERE channel_id = ANY (%(channels)s) AND deadline_at <= now() AND due_at <= now() LIMIT %(limit)s
+    FOR NO KEY UPDATE SKIP LOCKED
+), claimed AS (
+    UPDATE job_polls p SET leased_by = %(lease)s, due_at = now() + make_interval(secs => %(seconds)s)
+    FROM overdue o WHERE p.job_id = o.job_id
+    RETURNING p.*, o.before
+)
+SELECT j.id, j.kind, j.state::text, j.account_id, j.model, j.channel_id, j.wire, j.upstream_id, j.progress,
+    c.polls, c.failures, c.not_found, c.said_unknown, c.before, 0::float8, true
+FROM claimed c JOIN jobs j ON j.id = c.job_id
+
+-- in_flight --
+-- How many jobs of each kind are open.
+SELECT kind, count(*) FROM job_polls GROUP BY kind

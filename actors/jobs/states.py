@@ -1,0 +1,218 @@
+"""The state table of a job: what was observed, and what follows from it.
+
+Sans I/O: nothing here knows a clock, a socket or a database. A job is `queued` when its upstream
+accepts it, `running` when that says so, and ends once, as the table `ENDS` says or by the state
+that the upstream's reply names. Nothing follows an end.
+
+    observed                           follows
+    Polled queued / running            that state; never back from running
+    Polled succeeded                   succeeded
+    Polled failed                      failed, with the upstream's code, or no_result
+    Polled cancelled / expired         cancelled / expired
+    Polled by an unknown word          nothing but a line in the log, one for each job
+    RateLimited                        nothing; polled again when the upstream said
+    NotFound                           nothing; failed at the third in a row
+    Trouble, and TimedOut, Unreachable nothing
+    any of these past the deadline     what ends it ends it, else expired
+    Cancel                             cancelled
+
+Speech and avatars know no cancelled and no expired: they have failed, with those codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from actors.jobs.job import OpenState
+from actors.wallet.jobs import EndState
+from actors.wallet.messages import RowStatus
+from channels.media.model import TaskKind
+from channels.media.replies import (
+    NotFound,
+    Polled,
+    PollReply,
+    RateLimited,
+    TaskError,
+    TaskResult,
+    Trouble,
+)
+
+NOT_FOUND_MAX = 3
+# Of failed polls in a row, the first is logged and then every so many-th.
+LOGGED_EVERY = 10
+
+
+class TimedOut(Struct, frozen=True):
+    """The upstream did not answer the poll in time."""
+
+
+class Unreachable(Struct, frozen=True, kw_only=True):
+    """No answer came: no connection, or it was lost. `reason` is for the log."""
+
+    reason: str
+
+
+class Cancel(Struct, frozen=True):
+    """An operator cancels the job."""
+
+
+class Gone(Struct, frozen=True):
+    """The job's channel is not in the configuration: nobody can be asked."""
+
+
+Observation: TypeAlias = PollReply | TimedOut | Unreachable | Gone | Cancel
+# In the words of `gw_task_polls_total`.
+PollOutcome: TypeAlias = Literal[
+    "ok", "rate_limited", "not_found", "error", "timeout", "unreachable"
+]
+Ending: TypeAlias = Literal["lost", "expired", "cancelled"]
+
+ENDS: Mapping[Ending, tuple[EndState, TaskError]] = MappingProxyType(
+    {
+        "lost": (
+            "failed",
+            TaskError(code="upstream_task_lost", message="The upstream does not know the task."),
+        ),
+        "expired": (
+            "expired",
+            TaskError(code="task_expired", message="The task was not finished in time."),
+        ),
+        "cancelled": (
+            "cancelled",
+            TaskError(code="task_cancelled", message="The task was cancelled."),
+        ),
+    }
+)
+# The kinds whose only end without a result is failure.
+ONLY_FAIL: frozenset[TaskKind] = frozenset({"speech", "avatar"})
+ROW_STATUS: Mapping[EndState, RowStatus] = MappingProxyType(
+    {
+        "succeeded": "success",
+        "failed": "error",
+        "expired": "interrupted",
+        "cancelled": "interrupted",
+    }
+)
+
+
+class Watch(Struct, frozen=True, kw_only=True):
+    """What is remembered of an open job from one observation to the next."""
+
+    state: OpenState = "queued"
+    progress: int | None = None
+    failures: int = 0  # polls in a row that told nothing
+    not_found: int = 0  # in a row
+    said_unknown: bool = False  # an unknown word was logged
+
+
+class End(Struct, frozen=True, kw_only=True):
+    """The job ends so. `asks_to_cancel`: the upstream may still be at work on it."""
+
+    state: EndState
+    result: TaskResult | None = None
+    seconds_ms: int | None = None
+    error: TaskError | None = None
+    asks_to_cancel: bool = False
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """What follows from an observation: another watch, or an end.
+
+    `retry_after_seconds`: not to be polled earlier. `logs`: the event of the log that tells of it.
+    """
+
+    watch: Watch
+    end: End | None = None
+    retry_after_seconds: float | None = None
+    logs: Literal["task_poll_failed", "task_status_unknown"] | None = None
+
+
+def observe(kind: TaskKind, watch: Watch, seen: Observation, *, is_overdue: bool) -> Step:
+    """What follows for an open job; `is_overdue`: its deadline had passed when it was polled."""
+    if isinstance(seen, Cancel):
+        return Step(watch=watch, end=ended_as(kind, "cancelled", asks_to_cancel=True))
+    step = _polled(kind, watch, seen) if isinstance(seen, Polled) else _silent(kind, watch, seen)
+    if is_overdue and step.end is None:
+        can_ask = not isinstance(seen, Gone)
+        return Step(watch=watch, end=ended_as(kind, "expired", asks_to_cancel=can_ask))
+    return step
+
+
+def outcome_of(seen: Observation) -> PollOutcome | None:
+    """The word of the metrics for a poll; None for what was none."""
+    if isinstance(seen, Cancel | Gone):
+        return None
+    return _OUTCOMES[type(seen)]
+
+
+_OUTCOMES: Mapping[type, PollOutcome] = MappingProxyType(
+    {
+        Polled: "ok",
+        RateLimited: "rate_limited",
+        NotFound: "not_found",
+        Trouble: "error",
+        TimedOut: "timeout",
+        Unreachable: "unreachable",
+    }
+)
+
+
+def ended_as(kind: TaskKind, ending: Ending, *, asks_to_cancel: bool = False) -> End:
+    """The end that this has in a kind."""
+    state, error = ENDS[ending]
+    return End(state=_state_in(kind, state), error=error, asks_to_cancel=asks_to_cancel)
+
+
+def _state_in(kind: TaskKind, state: EndState) -> EndState:
+    return "failed" if kind in ONLY_FAIL and state != "succeeded" else state
+
+
+def _polled(kind: TaskKind, watch: Watch, seen: Polled) -> Step:
+    """The upstream told the state of the task, perhaps by a word that nobody knows."""
+    is_unknown = seen.state is None
+    heard = Watch(
+        state="running" if seen.state == "running" else watch.state,
+        progress=watch.progress if seen.progress is None else seen.progress,
+        said_unknown=watch.said_unknown or is_unknown,
+    )
+    if seen.state is None:
+        is_first = not watch.said_unknown
+        return Step(watch=heard, logs="task_status_unknown" if is_first else None)
+    if seen.state == "queued" or seen.state == "running":
+        return Step(watch=heard)
+    if seen.state == "succeeded":
+        return Step(
+            watch=heard,
+            end=End(state="succeeded", result=seen.result, seconds_ms=seen.seconds_ms),
+        )
+    return Step(watch=heard, end=End(state=_state_in(kind, seen.state), error=seen.error))
+
+
+Silence: TypeAlias = RateLimited | NotFound | Trouble | TimedOut | Unreachable | Gone
+
+
+def _silent(kind: TaskKind, watch: Watch, seen: Silence) -> Step:
+    """The upstream told nothing of the task."""
+    if isinstance(seen, Gone):
+        return Step(watch=watch)
+    not_found = watch.not_found + 1 if isinstance(seen, NotFound) else 0
+    failures = watch.failures + 1
+    heard = Watch(
+        state=watch.state,
+        progress=watch.progress,
+        failures=failures,
+        not_found=not_found,
+        said_unknown=watch.said_unknown,
+    )
+    if not_found >= NOT_FOUND_MAX:
+        return Step(watch=heard, end=ended_as(kind, "lost"))
+    retry_after = seen.retry_after_seconds if isinstance(seen, RateLimited) else None
+    return Step(
+        watch=heard,
+        retry_after_seconds=retry_after,
+        logs="task_poll_failed" if failures == 1 or failures % LOGGED_EVERY == 0 else None,
+    )

@@ -1,0 +1,293 @@
+"""Jobs in PostgreSQL, as functions: accepted, read, listed, leased to be polled, booked.
+
+How jobs begin and end is the ledger's (`actors/wallet`), in the transactions that move their money.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import ujson
+from msgspec import Struct
+
+from actors.jobs.job import VISIBLE, Acceptance, Job, State
+from actors.jobs.states import Watch
+from actors.store.queries import load
+from actors.wallet.claims import ClaimEnd, end_to_json
+from actors.wallet.ledger import Executor
+from actors.wallet.messages import CallFacts
+from actors.wallet.parameters import to_json
+from channels.media.model import TaskKind
+from channels.media.replies import TaskResult
+
+# Of one answer or listing; whoever wants more asks again.
+LIST_MAX = 1000
+_INSTANTS = frozenset(("submitted_at", "deadline_at", "ended_at"))
+_EXPRESSIONS: Mapping[str, str] = {
+    "state": "state::text",
+    "call_id": "j.call_id::text",
+    "account_id": "j.account_id",
+    "key_id": "j.key_id",
+    "price": "(billing -> 'price')::text",
+    "quantity": "(billing ->> 'quantity')::bigint",
+    "request": "request::text",
+    "stored_result": "result::text",
+    **{name: f"extract(epoch FROM {name})::float8" for name in _INSTANTS},
+}
+_NAMES = tuple(field.name for field in fields(Job))
+COLUMNS = ", ".join(_EXPRESSIONS.get(name, name) for name in _NAMES)
+SQL: Mapping[str, str] = {
+    name: sql.replace("{columns}", COLUMNS) for name, sql in load("actors.jobs", "jobs.sql").items()
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenJob:
+    """A job that may be ended, with what is held for it and what its row says of its submission."""
+
+    job: Job
+    facts: CallFacts
+    amount_nano_usd: int
+    attempts: Sequence[Mapping[str, Any]]
+    detail: Mapping[str, Any]
+
+
+class Claimed(Struct, frozen=True, kw_only=True):
+    """A job leased to be polled. `lag_seconds` is since it was due.
+
+    `taken_from` is the lease that somebody never gave back; None: nobody had it.
+    """
+
+    job_id: str
+    lease: str
+    kind: TaskKind
+    account_id: str
+    model: str
+    channel_id: str
+    wire: str
+    upstream_id: str
+    polls: int
+    watch: Watch
+    taken_from: str | None
+    lag_seconds: float
+    is_overdue: bool
+
+
+class Booked(Struct, frozen=True, kw_only=True):
+    """What a poll has seen that ended nothing, and how long the pause is that follows."""
+
+    claimed: Claimed
+    watch: Watch
+    pause_seconds: float
+
+
+async def accept(
+    database: Executor,
+    facts: CallFacts,
+    acceptance: Acceptance,
+    *,
+    pause_seconds: float,
+    claim_end: ClaimEnd = None,
+) -> bool:
+    """An upstream has accepted the job of a call: the hold is the job's, and it is to be polled.
+
+    `claim_end`: what its idempotency key says from now on; None: it stays claimed as long as the
+    job is open. False when the call was settled before, because its process was taken for dead. To
+    be repeated after StoreUnavailable, which it raises: a second time changes nothing.
+    """
+    ended = None
+    if claim_end is not None:
+        ended = to_json([{"call_id": facts.call_id.hex, **end_to_json(claim_end)}])
+    submission = {"attempts": acceptance.attempts, "detail": acceptance.detail or {}}
+    said = acceptance
+    ((is_accepted,),) = await database.fetch_all(
+        SQL["accept"],
+        (
+            facts.job_id,
+            facts.call_id.hex,
+            said.channel_id,
+            said.wire,
+            said.upstream_model,
+            said.upstream_id,
+            to_json(submission),
+            pause_seconds,
+            ended,
+        ),
+    )
+    return bool(is_accepted)
+
+
+async def read(database: Executor, job_id: str, *, account_id: str | None) -> Job | None:
+    """A job that its account may see; None for `account_id` sees every job there is."""
+    rows = await database.fetch_all(SQL["one"], {"id": job_id, "account": account_id})
+    return _job(rows[0]) if rows else None
+
+
+async def read_of_account(
+    database: Executor,
+    account_id: str,
+    kind: TaskKind,
+    *,
+    states: Sequence[State] = VISIBLE,
+    limit: int,
+    before: str | None = None,
+) -> list[Job]:
+    """An account's jobs of a kind, newest first, older than `before`: none, if that is not its."""
+    rows = await database.fetch_all(
+        SQL["of_account"],
+        {
+            "account": account_id,
+            "kind": kind,
+            "states": list(states),
+            "limit": min(limit, LIST_MAX),
+            "before": before,
+        },
+    )
+    return list(map(_job, rows))
+
+
+async def read_newest(
+    database: Executor,
+    *,
+    account_id: str | None = None,
+    kind: str | None = None,
+    state: str | None = None,
+    limit: int = LIST_MAX,
+) -> list[Job]:
+    """Jobs of all accounts, those never accepted too, newest first."""
+    what = {"account": account_id, "kind": kind, "state": state, "limit": min(limit, LIST_MAX)}
+    rows = await database.fetch_all(SQL["newest"], what)
+    return list(map(_job, rows))
+
+
+async def delete(database: Executor, job_id: str, account_id: str, kind: TaskKind) -> bool:
+    """Take what a job made from its account's sight; False for one that is open or unknown."""
+    return bool(await database.fetch_all(SQL["delete"], (job_id, account_id, kind)))
+
+
+async def renew_result(database: Executor, job_id: str, result: TaskResult) -> None:
+    """Keep a job's result with links that the upstream has renewed."""
+    await database.fetch_all(SQL["renew_result"], (to_json(msgspec.to_builtins(result)), job_id))
+
+
+async def read_open(database: Executor, job_id: str) -> OpenJob | None:
+    """What whoever ends a job must know; None when it has ended, or was never accepted."""
+    rows = await database.fetch_all(SQL["open"], (job_id,))
+    if not rows:
+        return None
+    *columns, amount, submission = rows[0]
+    job = _job(tuple(columns))
+    said = submission if isinstance(submission, Mapping) else ujson.loads(submission)
+    return OpenJob(
+        job=job,
+        facts=CallFacts(
+            call_id=job.call_id,
+            account_id=job.account_id,
+            key_id=job.key_id,
+            protocol=job.protocol,
+            model=job.model,
+            submitted_at=job.submitted_at,
+            job_id=job.id,
+        ),
+        amount_nano_usd=amount,
+        attempts=said["attempts"],
+        detail=said["detail"],
+    )
+
+
+async def read_end(database: Executor, job_id: str) -> tuple[str | None, State] | None:
+    """Who ended a job (`JobEnd.by`) and its state; None for an unknown one."""
+    rows = await database.fetch_all(SQL["ended"], (job_id,))
+    return (rows[0][0], rows[0][1]) if rows else None
+
+
+async def claim(
+    database: Executor,
+    *,
+    shares: Mapping[str, int],
+    limit: int,
+    lease: str,
+    lease_seconds: float,
+) -> list[Claimed]:
+    """Lease what is due, at most `limit`, and of each channel at most its share."""
+    what = {
+        "channels": list(shares),
+        "counts": list(shares.values()),
+        "limit": limit,
+        "lease": lease,
+        "seconds": lease_seconds,
+    }
+    rows = await database.fetch_all(SQL["claim"], what)
+    return [_claimed(row, lease) for row in rows]
+
+
+async def claim_overdue_elsewhere(
+    database: Executor, *, known: Sequence[str], limit: int, lease: str, lease_seconds: float
+) -> list[Claimed]:
+    """Lease what is past its deadline on channels that are not among the known ones."""
+    gone = [row[0] for row in await database.fetch_all(SQL["gone_channels"], (list(known),))]
+    if not gone:
+        return []
+    what = {"channels": gone, "limit": limit, "lease": lease, "seconds": lease_seconds}
+    rows = await database.fetch_all(SQL["claim_overdue"], what)
+    return [_claimed(row, lease) for row in rows]
+
+
+async def book(database: Executor, seen: Sequence[Booked]) -> None:
+    """Book polls that ended nothing; those whose lease is another's by now are passed over."""
+    watches = [one.watch for one in seen]
+    what = {
+        "ids": [one.claimed.job_id for one in seen],
+        "leases": [one.claimed.lease for one in seen],
+        "pauses": [one.pause_seconds for one in seen],
+        "failures": [watch.failures for watch in watches],
+        "not_found": [watch.not_found for watch in watches],
+        "unknown": [watch.said_unknown for watch in watches],
+        "states": [watch.state for watch in watches],
+        "progress": [watch.progress for watch in watches],
+    }
+    await database.fetch_all(SQL["book"], what)
+
+
+async def read_in_flight(database: Executor) -> dict[str, int]:
+    """How many jobs of each kind are open, of every process."""
+    return dict(await database.fetch_all(SQL["in_flight"]))
+
+
+def _job(row: Sequence[Any]) -> Job:
+    said = dict(zip(_NAMES, row, strict=True))
+    said["call_id"] = UUID(said["call_id"])
+    for name in ("request", "price", "stored_result"):
+        text = said[name]
+        said[name] = None if text is None else ujson.loads(text)
+    return Job(**said)
+
+
+def _claimed(row: Sequence[Any], lease: str) -> Claimed:
+    (job_id, kind, state, account_id, model, channel_id, wire, upstream_id, progress) = row[:9]
+    polls, failures, not_found, said_unknown, before, lag, is_overdue = row[9:]
+    return Claimed(
+        job_id=job_id,
+        lease=lease,
+        kind=kind,
+        account_id=account_id,
+        model=model,
+        channel_id=channel_id,
+        wire=wire,
+        upstream_id=upstream_id,
+        polls=polls,
+        watch=Watch(
+            state=state,
+            progress=progress,
+            failures=failures,
+            not_found=not_found,
+            said_unknown=said_unknown,
+        ),
+        taken_from=before,
+        lag_seconds=max(0.0, lag),
+        is_overdue=is_overdue,
+    )

@@ -1,0 +1,38 @@
+"""Jobs for tests: what a call begins, and what its upstream makes of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from actors.jobs.job import Acceptance
+from actors.wallet.jobs import NewJob
+from channels.media.replies import Polled, TaskError, VideoResult
+
+CHANNEL = "film-a"
+FILM = VideoResult(url="https://cdn.example/film.mp4", expires_at=1_790_086_400.0)
+
+
+def new_job(**said: Any) -> NewJob:
+    """A film of five seconds at 0.1 USD each, whose upstream has a day."""
+    usual: dict[str, Any] = {
+        "kind": "video",
+        "price": {"per_second": "0.1"},
+        "quantity": 5000,
+        "deadline_seconds": 86_400.0,
+    }
+    return NewJob(**{**usual, **said})
+
+
+def acceptance(upstream_id: str = "up_1", **said: Any) -> Acceptance:
+    """An upstream that has taken it."""
+    usual = {"channel_id": CHANNEL, "wire": "videos", "upstream_model": "film"}
+    return Acceptance(**{**usual, **said, "upstream_id": upstream_id})
+
+
+def polled(state: Any, **said: Any) -> Polled:
+    """What a poll brings; a success has a film, a failure an error."""
+    if state == "succeeded":
+        said.setdefault("result", FILM)
+    elif state in ("failed", "cancelled", "expired"):
+        said.setdefault("error", TaskError(code="blocked", message="It was blocked."))
+    return Polled(state=state, word=state or "odd", **said)
