@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
+import pytest
+
+from actors.wallet import wallets as module
+from actors.wallet.messages import Hold, LedgerUnavailable
 from actors.wallet.wallets import IDLE_SECONDS
 from tests.support.ledger_values import ACCOUNT, facts, hold, outcome
 from tests.unit.wallet.bank import bank
@@ -56,3 +61,31 @@ async def test_wallet_that_waits_for_its_ledger_stays() -> None:
         b.ledger.gate.set()
         await b.wallets.settled(ACCOUNT)
         assert b.ledger.balances[ACCOUNT] == 750
+
+
+async def test_more_holds_than_may_wait_are_refused_and_rows_dropped(
+    monkeypatch: pytest.MonkeyPatch, expect_log: Callable[..., None]
+) -> None:
+    expect_log("row_dropped")
+    monkeypatch.setattr(module, "WAITING_MAX", 3)
+    async with bank(balance=1000) as b:
+        # Of different accounts: no single one of them has many.
+        for number in range(1, 4):
+            b.ledger.open_account(f"acct_{number}", f"key_{number}", 100)
+        theirs = [
+            facts(number, account_id=f"acct_{number}", key_id=f"key_{number}")
+            for number in range(1, 4)
+        ]
+        waiting = [
+            asyncio.ensure_future(b.wallets.hold(Hold(facts=who, amount_nano_usd=1)))
+            for who in theirs
+        ]
+        await asyncio.sleep(0)
+        with pytest.raises(LedgerUnavailable):
+            await b.wallets.hold(hold(9))
+        assert len(await asyncio.gather(*waiting)) == 3
+        await b.wallets.hold(hold(10))
+        for number in range(11, 16):
+            b.wallets.record(facts(number), outcome(0, "rejected"))
+        await b.wallets.settled(ACCOUNT)
+        assert len(b.ledger.rows) == 3
