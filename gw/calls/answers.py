@@ -14,8 +14,8 @@ from channels.dialects.dialect import Meter
 from channels.errors import ErrorBody, ErrorMembers, UnexpectedStatus
 from channels.http.interfaces import UpstreamResponse
 from channels.masking import StreamMask
-from gw.calls.blocks import EventBlocks
 from gw.calls.framing import Framing
+from gw.calls.pipeline import StreamPipeline
 
 
 def is_success(status: int) -> bool:
@@ -52,9 +52,9 @@ class WholeAnswer(Struct, frozen=True):
 class StreamAnswer(Struct, frozen=True):
     """A stream that has begun: its first events, as bytes for the client, and where more come."""
 
-    first_block: bytes
+    first_chunk: bytes
     response: UpstreamResponse
-    blocks: EventBlocks
+    pipeline: StreamPipeline
     meter: Meter
     headers: Mapping[str, str]
     framing: Framing

@@ -24,9 +24,9 @@ from channels.registry import ChannelSpec
 from gw.calls.answers import Answer, StreamAnswer, WholeAnswer, is_success
 from gw.calls.attempt import BaseUpstream
 from gw.calls.attempts import Attempts
-from gw.calls.blocks import EventBlocks
 from gw.calls.call import ChatCall
 from gw.calls.framing import TranslatedFraming
+from gw.calls.pipeline import StreamPipeline
 from gw.calls.plan import UpstreamPlan
 from gw.calls.retries import Retry, retry_of_chat
 from gw.calls.unreadable import unreadable
@@ -93,12 +93,12 @@ class ChatUpstream(BaseUpstream):
                 has_terminator=dialect.has_terminator,
                 monotonic=self._clock.monotonic,
             )
-        blocks = EventBlocks(meter, dialect, framing, forwards_usage=call.forwards_usage)
-        first = await _first_block(response, blocks, plan)
+        pipeline = StreamPipeline(meter, dialect, framing, forwards_usage=call.forwards_usage)
+        first = await _first_chunk(response, pipeline, plan)
         return StreamAnswer(
             first,
             response,
-            blocks,
+            pipeline,
             meter,
             plan.headers,
             framing,
@@ -180,19 +180,19 @@ def _no_answer(body: bytes, plan: UpstreamPlan) -> UpstreamError:
     return UpstreamMalformed("no answer") if told.message is None else ErrorReported(told)
 
 
-async def _first_block(
-    response: UpstreamResponse, blocks: EventBlocks, plan: UpstreamPlan
+async def _first_chunk(
+    response: UpstreamResponse, pipeline: StreamPipeline, plan: UpstreamPlan
 ) -> bytes:
     """Read until there is something for the client. Raises UpstreamError."""
     head: list[bytes] = []
     room = ERROR_BYTES_MAX
     async for piece in response.chunks():
-        if block := blocks.take(piece):
+        if block := pipeline.take(piece):
             return block
         room -= len(piece)
         if room >= 0:
             head.append(piece)
-    last = blocks.last()
+    last = pipeline.last()
     if last is None:
         raise _no_answer(b"".join(head), plan)
     return last

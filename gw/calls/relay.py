@@ -34,13 +34,13 @@ class Relay(Sink):
 
     __slots__ = (
         "_answer",
-        "_blocks",
         "_deadline",
         "_has_terminator",
         "_keeps_up",
         "_key",
         "_mask",
         "_meter",
+        "_pipeline",
         "_settlement",
         "_timer",
         "_writer",
@@ -58,7 +58,7 @@ class Relay(Sink):
         """`deadline` is loop time."""
         self.last: list[bytes] = []
         self._answer = answer
-        self._blocks = answer.blocks
+        self._pipeline = answer.pipeline
         self._meter = answer.meter
         self._mask = answer.mask
         self._key = answer.mask.key
@@ -72,7 +72,7 @@ class Relay(Sink):
     @property
     def is_over(self) -> bool:
         """See Sink."""
-        return self._blocks.is_over
+        return self._pipeline.is_over
 
     @property
     def is_held_up(self) -> bool:
@@ -84,14 +84,14 @@ class Relay(Sink):
         """Pass on all that comes. Raises UpstreamError, TimeoutError and ClientGone."""
         answer = self._answer
         if self.is_over:  # all of it came in one read: nothing is waited for
-            self._pass_on(answer.first_block)
+            self._pass_on(answer.first_chunk)
             return
         async with self._timer:
-            keeps_up = self._pass_on(answer.first_block)
+            keeps_up = self._pass_on(answer.first_chunk)
             if keeps_up is not None:
                 await keeps_up
             await answer.response.pour(self)
-            if not self.is_over and (block := self._blocks.last()):
+            if not self.is_over and (block := self._pipeline.last()):
                 keeps_up = self._pass_on(block)
                 if keeps_up is not None:
                     await keeps_up
@@ -101,9 +101,9 @@ class Relay(Sink):
 
         The call is settled. Raises ClientGone.
         """
-        blocks, response = self._blocks, self._answer.response
-        if blocks.is_over and blocks.passes_rest_on:
-            self.last.append(self._mask.errors.masked(blocks.rest))
+        pipeline, response = self._pipeline, self._answer.response
+        if pipeline.is_over and pipeline.passes_rest_on:
+            self.last.append(self._mask.errors.masked(pipeline.rest))
             try:
                 if response.has_ended:
                     self.last += [piece async for piece in self._rest()]
@@ -132,7 +132,7 @@ class Relay(Sink):
 
     def take(self, piece: bytes) -> Future[None] | None:
         """See Sink."""
-        block = self._blocks.take(piece)
+        block = self._pipeline.take(piece)
         return self._pass_on(block) if block else None
 
     def _pass_on(self, block: bytes) -> Future[None] | None:

@@ -1,6 +1,6 @@
 """A stream's way through an attempt, from the upstream's bytes to the client's, without a call.
 
-`gw/calls/blocks.py` as an attempt uses it; what is left out is everything that
+`gw/calls/pipeline.py` as an attempt uses it; what is left out is everything that
 waits: no lease, no clock, no client.
 """
 
@@ -16,8 +16,8 @@ from channels.http.interfaces import UpstreamRequest
 from channels.translation.paths import TRANSLATIONS, translation_between
 from channels.translation.session import TranslatedCall
 from gw.api.chat.native import ArrayStream
-from gw.calls.blocks import EventBlocks
 from gw.calls.framing import Framing, SseFraming, TranslatedFraming
+from gw.calls.pipeline import StreamPipeline
 
 BROKEN = "It broke off."
 REQUEST = UpstreamRequest("POST", "http://upstream.example/", (), b"")
@@ -69,7 +69,7 @@ def relayed(way: Way, pieces: Iterable[bytes], *, asks_for_usage: bool = True) -
             id="answer-1", created=1_700_000_000, model="m", include_usage=asks_for_usage
         )
         framing = TranslatedFraming(stream, framing, meter, has_terminator=dialect.has_terminator)
-    blocks = EventBlocks(meter, dialect, framing, forwards_usage=asks_for_usage)
+    blocks = StreamPipeline(meter, dialect, framing, forwards_usage=asks_for_usage)
     written: list[bytes] = []
     failed = None
     try:

@@ -18,9 +18,9 @@ import pytest
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import UpstreamError
 from channels.http.interfaces import UpstreamRequest
-from gw.calls import blocks, chat_upstream
-from gw.calls.blocks import EventBlocks
+from gw.calls import chat_upstream, pipeline
 from gw.calls.framing import Framing, SseFraming, TranslatedFraming
+from gw.calls.pipeline import StreamPipeline
 from gw.calls.plan import UpstreamPlan
 from tests.unit.calls.fake_wire import answer
 from tests.unit.calls.test_failure_classes import WAYS
@@ -57,7 +57,7 @@ def fail(error: Exception) -> UpstreamError:
 @pytest.fixture(autouse=True)
 def _no_guard(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chat_upstream, "unreadable", fail)
-    monkeypatch.setattr(blocks, "unreadable", fail)
+    monkeypatch.setattr(pipeline, "unreadable", fail)
 
 
 def hostile(value: Any, text: str, rng: Random, share: float) -> Iterator[bytes]:
@@ -83,13 +83,13 @@ def plan_of(way: str) -> UpstreamPlan:
     return WAYS[way](REQUEST)
 
 
-def new_blocks(plan: UpstreamPlan) -> EventBlocks:
+def new_blocks(plan: UpstreamPlan) -> StreamPipeline:
     meter = plan.dialect.new_meter()
     framing: Framing = SseFraming()
     if plan.translated is not None:
         stream = plan.translated.stream(id="a", created=1, model="m", include_usage=True)
         framing = TranslatedFraming(stream, framing, meter, has_terminator=True)
-    return EventBlocks(meter, plan.dialect, framing, forwards_usage=False)
+    return StreamPipeline(meter, plan.dialect, framing, forwards_usage=False)
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
@@ -174,7 +174,7 @@ async def test_fault_in_reading_is_told_in_the_log_and_tried_elsewhere(
         assert told.attempts == ["upstream_malformed"]
 
 
-def in_reads(taken: EventBlocks, event: bytes) -> bytes:
+def in_reads(taken: StreamPipeline, event: bytes) -> bytes:
     """What comes of an event that comes in several reads."""
     starts = range(0, len(event), 100_000)
     return b"".join([taken.take(event[start : start + 100_000]) for start in starts])

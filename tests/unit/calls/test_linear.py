@@ -13,7 +13,7 @@ import pytest
 
 from channels.errors import InvalidRequest, UpstreamError
 from channels.offload import jobs
-from gw.calls.blocks import EventBlocks
+from gw.calls.pipeline import StreamPipeline
 from loadtests.attacks.body_shapes import ANSWERS, HOSTILE_ANSWERS, SHAPES, WAYS, body_of
 from tests.support.steps import steps_of
 from tests.unit.calls.stream_shapes import STREAMS
@@ -108,7 +108,7 @@ def test_stream_takes_steps_by_its_events(
     end = b"data: [DONE]\n\n" if upstream == "chat" else b""
 
     def read(count: int) -> None:
-        taken: EventBlocks = new_blocks(way(REQUEST))
+        taken: StreamPipeline = new_blocks(way(REQUEST))
         events = [*made[count], *([end] if end else [])]
         try:
             for piece in [b"".join(events)] if is_joined else events:

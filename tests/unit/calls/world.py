@@ -124,6 +124,8 @@ class World:
     conversation: Conversation
     sync_media: SyncMedia
     model: ModelSpec
+    redactor: Redactor
+    offload: OffloadPool
     calls: list[PaidCall] = field(default_factory=list)
 
     def facts(self, protocol: str) -> CallFacts:
@@ -164,8 +166,8 @@ class World:
             model=model,
             body=written,
             weight=0,
-            offload=OffloadPool(),
-            redact=Redactor([actor.spec for actor in self.channels.values()]).text,
+            offload=self.offload,
+            redact=self.redactor.text,
         )
         planned.plan = plan
         call = ChatCall(
@@ -280,7 +282,7 @@ async def world(
         lease.release("failure")
     live = LiveCalls()
     model = model or make_model(*(channel.id for channel in channels))
-    redactor = Redactor(channels)
+    redactor, offload = Redactor(channels), OffloadPool()
     wire = FakeWire(scripts)
     billing = Billing(
         wallets=wallets, live=live, redactor=lambda: redactor, clock=clock, metrics=metrics
@@ -303,7 +305,7 @@ async def world(
             clock=clock,
             timeout_seconds=timeout_seconds,
             answer_bytes_max=ANSWER_BYTES_MAX,
-            offload=OffloadPool(),
+            offload=offload,
             precharge=precharge,
             metrics=metrics,
         ),
@@ -321,6 +323,8 @@ async def world(
             total_seconds=TOTAL_SECONDS,
         ),
         model=model,
+        redactor=redactor,
+        offload=offload,
     )
     yield made
     await made.settled()

@@ -15,7 +15,6 @@ from typing import Any
 from actors.wallet.claims import Claim
 from actors.wallet.unit_pricing import ImagePrice
 from channels.dialects import images
-from channels.offload.pool import OffloadPool
 from channels.registry import HealthSpec, PriceSpec
 from gw.api.images.bill import ImageBill
 from gw.calls.media import MediaCall, MediaRequest
@@ -93,7 +92,7 @@ def prepare(w: World, **body: Any) -> MediaCall:
             protocol="images",
             body=written,
             weight=0,
-            offload=OffloadPool(),
+            offload=w.offload,
         ),
         started=w.clock.monotonic(),
         submission=None if key is None else submission(key),

@@ -1,0 +1,177 @@
+"""From an upstream's bytes to the client's, one read at a time: split, metered, written, held back.
+
+    read ▶ events (`channels/http/sse.py`) ▶ each metered and written (`event_writers.py`) ▶ chunk
+
+Nothing here waits or sends: what a read brought goes in, the bytes that the client gets for it come
+out (`chat_upstream.py` reads the first of them, `relay.py` all others). The first chunk commits the
+call to its channel, so it has an event in it: comments that come before wait for it. Nothing counts
+after the terminator.
+"""
+
+from __future__ import annotations
+
+from channels.dialects.dialect import ChatDialect, Meter
+from channels.errors import UpstreamError
+from channels.http.sse import SseEvent, SseSplitter
+from gw.calls.event_writers import EventWriter, PassthroughEvents, TranslatedEvents
+from gw.calls.framing import Framing, TranslatedFraming
+from gw.calls.unreadable import unreadable
+
+# Comments that are kept back until the first event comes.
+EARLY_BYTES_MAX = 64 * 1024
+
+
+class StreamPipeline:
+    """Whole events, as many as each read brought, as the client is to have them.
+
+    `rest` is what has come behind the terminator, where that is passed on; nobody reads it.
+    """
+
+    __slots__ = (
+        "_dialect",
+        "_early",
+        "_early_bytes",
+        "_events",
+        "_forwards_usage",
+        "_has_begun",
+        "_has_terminator",
+        "_is_verbatim",
+        "_meter",
+        "_splitter",
+        "rest",
+    )
+
+    def __init__(
+        self, meter: Meter, dialect: ChatDialect, framing: Framing, *, forwards_usage: bool
+    ) -> None:
+        self.rest = b""
+        self._splitter = SseSplitter()
+        self._meter = meter
+        self._dialect = dialect
+        self._events: EventWriter
+        if isinstance(framing, TranslatedFraming):
+            self._events = TranslatedEvents(meter, framing)
+        else:
+            self._events = PassthroughEvents(meter, framing, forwards_usage=forwards_usage)
+        self._forwards_usage = forwards_usage
+        self._is_verbatim = self._events.is_verbatim
+        self._has_terminator = dialect.has_terminator
+        self._has_begun = False
+        self._early: list[bytes] = []
+        self._early_bytes = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the terminator has been seen: nothing counts after it."""
+        return self._meter.finished and self._has_terminator
+
+    @property
+    def passes_rest_on(self) -> bool:
+        """Whether what an upstream sends behind its terminator is the client's: passed through."""
+        return self._is_verbatim
+
+    def take(self, piece: bytes) -> bytes:
+        """The chunk that a piece of the response completes; often the piece itself, or nothing.
+
+        Raises UpstreamError.
+        """
+        try:
+            if self._early:
+                return self._written(self._splitter.feed(piece))
+            if self._is_verbatim:
+                datas = self._splitter.whole_events(piece)
+                if datas is not None:
+                    return self._passed_through(piece, datas)
+            elif self._events.needs_data_only:
+                datas = self._splitter.whole_events(piece)
+                if datas is not None:
+                    return self._written([SseEvent(b"", data) for data in datas])
+            return self._written(self._splitter.feed(piece))
+        except UpstreamError:
+            raise
+        except Exception as error:  # whatever an upstream sends, it is no fault of the call's
+            raise unreadable(error) from error
+
+    def last(self) -> bytes | None:
+        """The chunk of what is left when the upstream has ended; None when nothing is.
+
+        Some end right after their last event, without the blank line it lacks. The line is added
+        to read the event, and left out of its bytes. Raises UpstreamError.
+        """
+        try:
+            return self._last()
+        except UpstreamError:
+            raise
+        except Exception as error:  # as in `take`
+            raise unreadable(error) from error
+
+    def _passed_through(self, piece: bytes, datas: list[bytes]) -> bytes:
+        """The chunk of a piece that consists of events with these data, and of nothing else."""
+        meter = self._meter
+        withheld: set[int] = set()
+        for index, data in enumerate(datas):
+            if not meter.event(data) and not self._forwards_usage:
+                withheld.add(index)
+            if meter.finished and self._has_terminator:
+                break
+        if withheld or index + 1 < len(datas):
+            *raws, rest = piece.split(b"\n\n", index + 1)
+            kept = [raw for index, raw in enumerate(raws) if index not in withheld]
+            piece = b"".join([raw + b"\n\n" for raw in kept])
+            self._keep_rest(rest)
+        self._has_begun = self._has_begun or bool(piece)
+        return piece
+
+    def _written(self, events: list[SseEvent]) -> bytes:
+        """The chunk of these events, written one by one, with the comments kept back so far."""
+        kept = self._early
+        for index, event in enumerate(events):
+            if event.data is None:
+                kept.append(self._events.comment(event))
+                self._early_bytes += len(kept[-1])
+                continue
+            written = self._events.write(event, event.data)
+            if written is not None:
+                kept.append(written)
+                if not self._has_begun:
+                    self._begin(written)
+            if self.is_over:
+                self._keep_rest(*[event.raw for event in events[index + 1 :]])
+                self._keep_rest(self._splitter.pending())
+                break
+        if not self._has_begun:
+            if self._early_bytes < EARLY_BYTES_MAX:
+                return b""
+            self._has_begun = True
+        self._early = []
+        return b"".join(kept)
+
+    def _begin(self, written: bytes) -> None:
+        """The first event that is the client's begins the stream, if it has something to say."""
+        self._has_begun = bool(written)
+        if not written:
+            self._events.refuse_failure()
+
+    def _last(self) -> bytes | None:
+        early, self._early = self._early, []
+        rest = self._splitter.pending()
+        for event in self._splitter.feed(b"\n\n"):
+            if event.data is not None and self._dialect.ends(event.data):
+                last = SseEvent(rest, event.data, event.event)
+                written = self._events.write(last, event.data) or b""
+                if not self._has_begun:
+                    self._begin(written)
+                self._has_begun = True
+                return b"".join((*early, written))
+        if self._meter.finished and self._is_verbatim and rest:
+            self._has_begun = True
+            return b"".join((*early, rest))
+        if self._meter.finished and not self._has_begun:
+            # A translated answer may have nothing to say before its end, and is whole all the same.
+            self._has_begun = True
+            return b"".join(early)
+        return None
+
+    def _keep_rest(self, *rest: bytes) -> None:
+        if self._is_verbatim:
+            self.rest = b"".join((self.rest, *rest))
