@@ -1,6 +1,6 @@
 """Which channels may serve a call, in which order. Pure: it reads specifications and loads.
 
-Candidates are the model's channels that take the client's protocol natively, by priority; equal
+Candidates are the model's channels that speak the client's protocol, by priority; equal
 ones share by least load, or, for a pinned conversation, by a hash that every process computes alike
 (contract §4). Whether a candidate has a slot and is healthy is its actor's word, not the router's.
 """
@@ -48,14 +48,14 @@ def candidates(
 ) -> list[Candidate]:
     """The channels to try, in order. Empty: no channel serves this model on this protocol.
 
-    After the native ones come those reachable by translation, among themselves in the same order,
+    After these come those reachable by translation, among themselves in the same order,
     each spoken to in the first of `translations` that it speaks: the protocols that the client's
     can be translated to, the preferred first.
     """
     if not model.is_served_on(protocol):
         return []
     protocol = FAMILIES[protocol].channel_protocol(model.id)
-    native: list[tuple[Binding, ChannelView, str]] = []
+    passthrough: list[tuple[Binding, ChannelView, str]] = []
     translated: list[tuple[Binding, ChannelView, str]] = []
     for binding in model.bindings:
         channel = channels.get(binding.channel_id)
@@ -63,7 +63,7 @@ def candidates(
             continue
         spoken = channel.spec.protocols
         if protocol in spoken:
-            native.append((binding, channel, protocol))
+            passthrough.append((binding, channel, protocol))
             continue
         for other in translations:
             if other in spoken:
@@ -71,7 +71,7 @@ def candidates(
                 break
     return [
         Candidate(binding.channel_id, binding.upstream_model or model.id, spoken)
-        for binding, _, spoken in _ordered(native, pin) + _ordered(translated, pin)
+        for binding, _, spoken in _ordered(passthrough, pin) + _ordered(translated, pin)
     ]
 
 

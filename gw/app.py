@@ -15,9 +15,9 @@ from gw.api.balance.handlers import BalanceHandler, SubscriptionHandler, UsageHa
 from gw.api.catalog.catalog import PublicCatalog
 from gw.api.catalog.handlers import ModelsHandler, PublicCatalogHandler
 from gw.api.chat.completions import ChatCompletionsHandler
+from gw.api.chat.gemini import GeminiHandler
 from gw.api.chat.handler import endpoint
 from gw.api.chat.messages import MessagesHandler
-from gw.api.chat.native import NativeHandler
 from gw.api.embeddings.handlers import EmbeddingsHandler
 from gw.api.images.handlers import ImagesHandler
 from gw.api.logs.detail import LogDetailHandler
@@ -44,7 +44,7 @@ def routes() -> list[Route]:
         # Its official library asks under /v1 too, unless it is told the version.
         (
             r"/v1(?:beta)?/models/(.+)(?::|%3[Aa])(generateContent|streamGenerateContent)",
-            NativeHandler,
+            GeminiHandler,
         ),
         # Model discovery
         (r"/v1/models", ModelsHandler),

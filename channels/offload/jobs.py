@@ -54,7 +54,7 @@ def passthrough_body(request: Any, protocol: str, options: Mapping[str, Any]) ->
     return written
 
 
-def native_body(
+def passthrough_job(
     body: bytes, protocol: str, path: Mapping[str, Any], options: Mapping[str, Any]
 ) -> tuple[None, bytes | None]:
     """The body for a channel that speaks the client's protocol; None where it is the client's."""

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One kind of error: chat's code and type, messages' type, native's status and number."""
+    """One kind of error: chat's code and type, messages' type, gemini's status and number."""
 
     chat_code: str
     chat_type: str
     messages_type: str
-    native_status: str
+    gemini_status: str
     http_status: int
 
 

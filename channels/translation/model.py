@@ -66,7 +66,7 @@ class ToolCall(Struct, frozen=True):
     id: str
     name: str
     arguments: str
-    signature: str | None = None  # native's thoughtSignature belongs to the call
+    signature: str | None = None  # gemini's thoughtSignature belongs to the call
     signer: Protocol | None = None
     extras: Mapping[str, Any] = field(default_factory=dict)
 
@@ -75,7 +75,7 @@ class ToolResult(Struct, frozen=True):
     """What a function gave back, for the call with this id."""
 
     call_id: str
-    name: str | None  # native wants it; where a protocol gives only the id it is looked up
+    name: str | None  # gemini wants it; where a protocol gives only the id it is looked up
     parts: tuple[Text | Media, ...]
     is_error: bool = False
     extras: Mapping[str, Any] = field(default_factory=dict)
@@ -181,7 +181,7 @@ class Request(Struct, frozen=True, kw_only=True):
     seed: int | None = None
     frequency_penalty: float | None = None
     presence_penalty: float | None = None
-    count: int | None = None  # chat's `n`, native's candidateCount
+    count: int | None = None  # chat's `n`, gemini's candidateCount
     format: Format | None = None
     reasoning: Reasoning | None = None
     user: str | None = None

@@ -97,7 +97,7 @@ class Relay(Sink):
                     await keeps_up
 
     async def finish(self) -> None:
-        """Send what is left, and natively what the upstream sends behind its terminator; then end.
+        """Send what is left, untranslated what stands behind the terminator too; then end.
 
         The call is settled. Raises ClientGone.
         """

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from channels.json.members import JsonObject
-from channels.offload.jobs import native_body, passthrough_body
+from channels.offload.jobs import passthrough_body, passthrough_job
 from channels.offload.pool import OffloadFailed, OffloadFull, OffloadPool
 from channels.offload.process import Job
 from channels.offload.weight import READ_VALUES_MAX
@@ -71,7 +71,7 @@ class ClientRequest:
         """The body for a channel of the client's own protocol. Raises InvalidRequest."""
         if self._weight <= READ_VALUES_MAX:
             return passthrough_body(self._parsed, self.protocol, options)
-        _, written = await self.offloaded(native_body, self.protocol, self._path, options)
+        _, written = await self.offloaded(passthrough_job, self.protocol, self._path, options)
         return self._body if written is None else written
 
     async def done(self, job: Job, *arguments: Any, values_max: int) -> tuple[Any, bytes | None]:

@@ -76,7 +76,7 @@ def _titles() -> list[str]:
 
 def _said(cell: Cell, mark: str = "") -> str:
     """A cell in words: translations by the value of the header that tells of them."""
-    words = ["native"] if cell.is_native else []
+    words = ["native"] if cell.is_passthrough else []
     words += [f"translated: {mark}{header}{mark}" for header in cell.headers]
     return ", else ".join(words) or NO_CHANNEL
 

@@ -38,7 +38,7 @@ def _body(shape: ErrorShape, error: GatewayError, message: str) -> dict[str, Any
             told["details"] = error.details
         return {"type": "error", "error": told}
     if shape is ErrorShape.GEMINI:
-        told = {"code": error.http_status, "message": message, "status": kind.native_status}
+        told = {"code": error.http_status, "message": message, "status": kind.gemini_status}
         if error.details is not None:
             told["details"] = error.details
         return {"error": told}

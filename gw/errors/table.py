@@ -30,7 +30,7 @@ class ErrorKind:
     chat_type: str
     code: str  # of the chat shape; the other two have none
     messages_type: str
-    native_status: str
+    gemini_status: str
 
 
 class GatewayError(Exception):
@@ -38,7 +38,7 @@ class GatewayError(Exception):
 
     `param` names the offending field, shown by the images shape only; `upstream_param` is what an
     upstream calls it, shown by the chat shape (contract §7). `details` is a JSON value,
-    shown by the messages and native shapes. `http_status` replaces the kind's where an endpoint
+    shown by the messages and gemini shapes. `http_status` replaces the kind's where an endpoint
     has its own (contract §7: `model_not_found`). A 503 has a `Retry-After` whether the raiser gives
     one or not.
     """
@@ -164,9 +164,9 @@ _UPSTREAM_MESSAGES = {
     529: "overloaded_error",
 }
 
-# Native status; another 5xx is UNAVAILABLE, anything else UNKNOWN. 402 is not RESOURCE_EXHAUSTED:
+# Gemini status; another 5xx is UNAVAILABLE, anything else UNKNOWN. 402 is not RESOURCE_EXHAUSTED:
 # with that a client would take the operator's empty upstream account for its own.
-_UPSTREAM_NATIVE = {
+_UPSTREAM_GEMINI = {
     400: "INVALID_ARGUMENT",
     422: "INVALID_ARGUMENT",
     413: "INVALID_ARGUMENT",
@@ -207,6 +207,6 @@ def from_upstream(
         status = 502
     code, chat_type = _UPSTREAM_CHAT.get(status, ("upstream_error", "api_error"))
     messages_type = _UPSTREAM_MESSAGES.get(status, "api_error")
-    native_status = _UPSTREAM_NATIVE.get(status, "UNAVAILABLE" if status >= 500 else "UNKNOWN")
-    kind = ErrorKind(status, chat_type, code, messages_type, native_status)
+    gemini_status = _UPSTREAM_GEMINI.get(status, "UNAVAILABLE" if status >= 500 else "UNKNOWN")
+    kind = ErrorKind(status, chat_type, code, messages_type, gemini_status)
     return GatewayError(kind, message, details=details, upstream_param=param, headers=headers)

@@ -11,18 +11,18 @@ from collections.abc import Callable, Mapping
 Fill = Callable[[int], bytes]
 
 CHAT, MESSAGES = "/v1/chat/completions", "/v1/messages"
-NATIVE, RESPONSES = "/v1beta/models/{}:generateContent", "/v1/responses"
+GEMINI, RESPONSES = "/v1beta/models/{}:generateContent", "/v1/responses"
 HEADS = {
     CHAT: b'{"model":"%b","messages":[{"role":"user","content":"x"}]',
     MESSAGES: b'{"model":"%b","max_tokens":9,"messages":[{"role":"user","content":"x"}]',
-    NATIVE: b'{"contents":[{"parts":[{"text":"x"}]}]',
+    GEMINI: b'{"contents":[{"parts":[{"text":"x"}]}]',
     RESPONSES: b'{"model":"%b","input":[{"role":"user","content":"x"}]',
 }
 # The protocols of channels that a client of each protocol may reach.
 WAYS = {
     CHAT: ("chat", "messages", "native"),
     MESSAGES: ("messages", "chat"),
-    NATIVE: ("native", "chat", "messages"),
+    GEMINI: ("native", "chat", "messages"),
     RESPONSES: ("responses",),
 }
 ANSWERS = {
@@ -59,7 +59,7 @@ def _calls(size: int) -> bytes:
     return b'{"role":"assistant","tool_calls":[%b]},%b' % (calls, results)
 
 
-def _native_calls(size: int) -> bytes:
+def _gemini_calls(size: int) -> bytes:
     calls = many(b'{"functionCall":{"name":"f"}}', size // 2)
     results = many(b'{"functionResponse":{"name":"f","response":{}}}', size // 2)
     return b'{"role":"model","parts":[%b]},{"parts":[%b]}' % (calls, results)
@@ -141,22 +141,22 @@ SHAPES: Mapping[str, tuple[str, Fill, bool]] = {
         _of(b'{"role":"user","content":[', b'{"type":"tool_result","tool_use_id":"c%d"}', b"]}"),
         True,
     ),
-    "lists, native": (NATIVE, _of(b',"labels":{"x":[', b"[]", b"]}"), False),
+    "lists, native": (GEMINI, _of(b',"labels":{"x":[', b"[]", b"]}"), False),
     "tiny functions, native": (
-        NATIVE,
+        GEMINI,
         _of(b',"tools":[{"functionDeclarations":[', b'{"name":"f%d"}', b"]}]"),
         False,
     ),
-    "tiny tools, native": (NATIVE, _of(b',"tools":[', b'{"k%d":{}}', b"]"), False),
-    "many parts, native": (NATIVE, _of(b'{"parts":[', b'{"text":"x"}', b"]}"), True),
-    "empty parts": (NATIVE, _of(b'{"parts":[', b"{}", b"]}"), True),
+    "tiny tools, native": (GEMINI, _of(b',"tools":[', b'{"k%d":{}}', b"]"), False),
+    "many parts, native": (GEMINI, _of(b'{"parts":[', b'{"text":"x"}', b"]}"), True),
+    "empty parts": (GEMINI, _of(b'{"parts":[', b"{}", b"]}"), True),
     "thoughts": (
-        NATIVE,
+        GEMINI,
         _of(b'{"role":"model","parts":[', b'{"text":"x","thought":true}', b"]}"),
         True,
     ),
-    "many turns": (NATIVE, _of(b"", b'{"parts":[{"text":"x"}]}', b""), True),
-    "open calls, native": (NATIVE, _native_calls, True),
+    "many turns": (GEMINI, _of(b"", b'{"parts":[{"text":"x"}]}', b""), True),
+    "open calls, native": (GEMINI, _gemini_calls, True),
     "lists, responses": (RESPONSES, _of(b',"metadata":[', b"[]", b"]"), False),
     "tiny tools, responses": (
         RESPONSES,

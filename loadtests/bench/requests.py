@@ -11,8 +11,8 @@ from loadtests.bench.canned import model_name
 from loadtests.bench.rig import Model
 
 PATH = "/v1/chat/completions"
-NATIVE, MESSAGES = "native", "translated"  # channels, and what a model is called after
-CHANNELS = {NATIVE: "chat", MESSAGES: "messages"}
+PASSTHROUGH, MESSAGES = "native", "translated"  # channels, and what a model is called after
+CHANNELS = {PASSTHROUGH: "chat", MESSAGES: "messages"}
 SYSTEM = "You are a helpful assistant."
 QUESTION = (
     "Describe how a careful gateway counts what passes through it, token by token, and never "
@@ -23,8 +23,8 @@ QUESTION = (
 def models(shapes: Sequence[tuple[int, int]]) -> list[Model]:
     """A native model for each number of events and pause, and one that has to be translated."""
     names = [model_name(*shape) for shape in shapes]
-    native = [Model(name, [NATIVE]) for name in names]
-    return native + [Model(f"{MESSAGES}-{name}", [MESSAGES], name) for name in names]
+    passthrough = [Model(name, [PASSTHROUGH]) for name in names]
+    return passthrough + [Model(f"{MESSAGES}-{name}", [MESSAGES], name) for name in names]
 
 
 def chat_body(

@@ -15,9 +15,9 @@ from loadtests.simulator.answers import compose
 from loadtests.simulator.ask import Ask, Refusal
 from loadtests.simulator.dialects.base import Dialect
 from loadtests.simulator.dialects.chat import ChatDialect
+from loadtests.simulator.dialects.gemini import PLAIN, PREFIX, STREAMED, GeminiDialect
 from loadtests.simulator.dialects.images import ImagesDialect
 from loadtests.simulator.dialects.messages import MessagesDialect
-from loadtests.simulator.dialects.native import PLAIN, PREFIX, STREAMED, NativeDialect
 from loadtests.simulator.dialects.responses import ResponsesDialect
 from loadtests.simulator.directives import DirectiveError, Layer
 from loadtests.simulator.exchange import Exchange, Ring
@@ -54,7 +54,7 @@ class Engine:
         self._seed_key = b"%d" % seed
         self._kept: dict[Token, Script] = {}
         self._unknown: Dialect = ChatDialect()  # the shape of answers to paths nobody knows
-        self._native: Dialect = NativeDialect()
+        self._gemini: Dialect = GeminiDialect()
         self._routes: dict[bytes, Dialect] = {
             b"/v1/chat/completions": ChatDialect(),
             b"/v1/messages": MessagesDialect(),
@@ -102,7 +102,7 @@ class Engine:
             return dialect
         path = target.partition(b"?")[0]
         if path.startswith(PREFIX) and path.endswith((PLAIN, STREAMED)):
-            return self._native
+            return self._gemini
         return self._routes.get(path)
 
     def _answer(self, exchange: Exchange, dialect: Dialect) -> Script:

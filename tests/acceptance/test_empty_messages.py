@@ -33,7 +33,7 @@ def test_empty_message_is_refused_without_a_cost(
     assert tenant.client.remaining_nano_usd() == 10**9
 
 
-def test_empty_message_is_forwarded_natively(h: House, tenant: Tenant) -> None:
+def test_empty_message_is_forwarded_untranslated(h: House, tenant: Tenant) -> None:
     assert tenant.client.chat(model="gpt", messages=PREFILL).status == 200
     assert sent(h)["messages"] == PREFILL
 

@@ -34,7 +34,7 @@ WITH_WORDS = {"chat": 3, "messages": 5, "responses": 6, "native": 2}
 OPENING = {"chat": 1, "messages": 3, "responses": 4, "native": 0}
 HEARD = SAID[:10]
 HEARD_TOKENS = 3  # by the gateway's estimate: four characters are one, rounded up
-HEARD_BY_NATIVE = 2  # which counts as it goes; to the simulator five characters are one
+HEARD_BY_GEMINI = 2  # which counts as it goes; to the simulator five characters are one
 
 # An upstream's status, and what it is called in each shape.
 BAD = "invalid_request_error"
@@ -81,7 +81,7 @@ def check_shape(
     reply: Reply, way: Way, names: tuple[tuple[str, str], str, str], *, says: str = ""
 ) -> None:
     """The error is exactly what the client's protocol has."""
-    chat, messages, native = names
+    chat, messages, gemini = names
     whole = reply.json
     error = whole["error"]
     assert says in error["message"]
@@ -90,7 +90,7 @@ def check_shape(
         assert set(error) == {"type", "message"}
     elif way.client == "native":
         assert set(whole) == {"error"}
-        assert error == {**error, "code": reply.status, "status": native}
+        assert error == {**error, "code": reply.status, "status": gemini}
         assert set(error) == {"code", "message", "status"}
     else:
         assert list(error) == ["message", "type", "code"]
@@ -183,7 +183,7 @@ def test_client_that_leaves_pays_for_what_it_got(h: House, payer: Tenant, way: W
     row = h.row(trace)
     assert (row["status"], row["error_code"]) == ("interrupted", "client_disconnected")
     tokens = (row["input_tokens"], row["output_tokens"], row["cached_tokens"])
-    assert row["output_tokens"] >= HEARD_BY_NATIVE
+    assert row["output_tokens"] >= HEARD_BY_GEMINI
     assert row["cost_nano_usd"] == cost_nano_usd(*tokens)
     assert before - h.balance_nano_usd(payer) == row["cost_nano_usd"]
     assert h.held_nano_usd(payer) == 0
@@ -220,7 +220,7 @@ def check_heard(h: House, payer: Tenant, way: Way, reply: Reply, before: int) ->
     row = h.row(reply.trace)
     assert (row["status"], row["error_code"]) == ("error", "upstream_error")
     if way.upstream == "native":
-        told = (USAGE["input"], HEARD_BY_NATIVE, USAGE["cached"])
+        told = (USAGE["input"], HEARD_BY_GEMINI, USAGE["cached"])
     elif way.upstream == "messages":
         told = (USAGE["input"], HEARD_TOKENS, USAGE["cached"])
     else:

@@ -152,13 +152,13 @@ def walker(shared: House) -> Tenant:
     return shared.tenant(nano_usd=100 * NANO_PER_USD)
 
 
-def test_public_catalog_lists_the_native_cells_alone(h: House, walker: Tenant) -> None:
+def test_public_catalog_lists_the_passthrough_cells_alone(h: House, walker: Tenant) -> None:
     listed = {
         one["id"]: one["supported_protocols"]
         for one in walker.client.get("/api/v1/models/public").json["models"]
     }
-    native: dict[str, list[str]] = {one["id"]: [] for one in EXAMPLE["models"]}
+    gemini: dict[str, list[str]] = {one["id"]: [] for one in EXAMPLE["models"]}
     for cell in cells():
         if cell.expected == "native":
-            native[cell.model].append(CATALOG[cell.protocol])
-    assert listed == native
+            gemini[cell.model].append(CATALOG[cell.protocol])
+    assert listed == gemini

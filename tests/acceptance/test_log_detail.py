@@ -263,7 +263,7 @@ def responses_call(tenant: Tenant) -> Reply:
     return tenant.client.send("POST", "/v1/responses", {**body, "sim": {"usage": USAGE}})
 
 
-def native_call(tenant: Tenant) -> Reply:
+def gemini_call(tenant: Tenant) -> Reply:
     body = {
         "contents": [{"parts": [{"text": "Hello"}]}],
         "generationConfig": {"maxOutputTokens": 9},
@@ -276,7 +276,7 @@ CACHE = {"input": 1000, "output": 77, "cached": 300, "cache_write": 200}
 PROTOCOLS = {
     "messages": (messages_call, {"max_tokens": "9", "messages": "1"}),
     "responses": (responses_call, {"reasoning.effort": "low", "input": "a string"}),
-    "native": (native_call, {"generationConfig.maxOutputTokens": "9", "contents": "1"}),
+    "native": (gemini_call, {"generationConfig.maxOutputTokens": "9", "contents": "1"}),
 }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.translated import SCHEMA, SETTINGS, native, sent
+from tests.acceptance.translated import SCHEMA, SETTINGS, gemini, sent
 from tests.support.house import House
 from tests.support.tenants import Tenant
 
@@ -36,7 +36,7 @@ ODD_CHAT: dict[str, tuple[dict[str, Any], str]] = {
         "messages[1].tool_calls[0].function.arguments",
     ),
 }
-ODD_NATIVE: dict[str, tuple[dict[str, Any], str]] = {
+ODD_GEMINI: dict[str, tuple[dict[str, Any], str]] = {
     "one object of tools": ({"tools": {"functionDeclarations": [FUNCTION]}}, "tools"),
     "one object of contents": ({"contents": {"parts": {"text": "Hello"}}}, "contents"),
 }
@@ -58,15 +58,15 @@ def test_odd_chat_request_is_forwarded_or_refused(
     assert tenant.client.remaining_nano_usd() == before
 
 
-@pytest.mark.parametrize(("odd", "param"), ODD_NATIVE.values(), ids=list(ODD_NATIVE))
-def test_odd_native_request_is_forwarded_or_refused(
+@pytest.mark.parametrize(("odd", "param"), ODD_GEMINI.values(), ids=list(ODD_GEMINI))
+def test_odd_gemini_request_is_forwarded_or_refused(
     h: House, odd: dict[str, Any], param: str
 ) -> None:
     config: dict[str, Any] = {"generationConfig": {"maxOutputTokens": 100}}
-    native(h, "gemini", **config, **odd)
+    gemini(h, "gemini", **config, **odd)
     assert sent(h).items() >= odd.items()
     h.upstream.reset()
-    refusal = native(h, "gpt", **config, **odd)
+    refusal = gemini(h, "gpt", **config, **odd)
     assert refusal.status == 400
     assert refusal.json["error"]["status"] == "INVALID_ARGUMENT"
     assert refusal.json["error"]["message"].startswith(param)

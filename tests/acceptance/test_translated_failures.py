@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.acceptance.translated import PATHS, SETTINGS, chat, chunks, native, sent, told_to
+from tests.acceptance.translated import PATHS, SETTINGS, chat, chunks, gemini, sent, told_to
 from tests.support.house import House
 
 # The house of this module.
@@ -19,7 +19,7 @@ def test_maximum_goes_by_the_name_that_the_upstream_wants(h: House, of_model: st
         chat(h)
         assert sent(h)["generationConfig"]["maxOutputTokens"] == 1000
         return
-    native(h, of_model)
+    gemini(h, of_model)
     wanted = "max_completion_tokens" if of_model == "gpt" else "max_tokens"
     maxima = {name: value for name, value in sent(h).items() if name.startswith("max_")}
     assert maxima == {wanted: 1000}
@@ -28,9 +28,9 @@ def test_maximum_goes_by_the_name_that_the_upstream_wants(h: House, of_model: st
 def test_model_without_a_maximum_gets_one_only_where_the_protocol_demands_it(h: House) -> None:
     assert chat(h, model="open-gemini").status == 200
     assert "generationConfig" not in sent(h)
-    assert native(h, "open-gpt").status == 200
+    assert gemini(h, "open-gpt").status == 200
     assert not [name for name in sent(h) if name.startswith("max_")]
-    assert native(h, "open-claude").status == 200
+    assert gemini(h, "open-claude").status == 200
     assert sent(h)["max_tokens"] == 32_768  # what the hold assumes
 
 
@@ -41,7 +41,7 @@ def test_strict_client_is_told_what_would_be_lost(h: House, of_model: str) -> No
         reply = chat(h, logit_bias={"5": 1}, headers=strict)
         lost = "logit_bias"
     else:
-        reply = native(h, of_model, headers=strict, safetySettings=[{"category": "HARM"}])
+        reply = gemini(h, of_model, headers=strict, safetySettings=[{"category": "HARM"}])
         lost = "safetySettings"
     assert reply.status == 400
     assert lost in reply.json["error"]["message"]
@@ -50,7 +50,7 @@ def test_strict_client_is_told_what_would_be_lost(h: House, of_model: str) -> No
 
 
 def test_what_is_lost_is_told(h: House) -> None:
-    reply = native(h, "gpt", safetySettings=[{"category": "HARM"}], generationConfig={"topK": 5})
+    reply = gemini(h, "gpt", safetySettings=[{"category": "HARM"}], generationConfig={"topK": 5})
     assert reply.status == 200
     warned = reply.headers["x-protocol-warning"].split("; ")
     assert sorted(warned) == ["generationConfig.topK", "safetySettings"]
@@ -59,7 +59,7 @@ def test_what_is_lost_is_told(h: House) -> None:
 @pytest.mark.parametrize("of_model", PATHS)
 def test_refusal_of_the_upstream_has_the_clients_shape(h: House, of_model: str) -> None:
     told_to(h, of_model, status=429, message="Slow down.", retry_after=3)
-    reply = chat(h) if of_model == "gemini" else native(h, of_model)
+    reply = chat(h) if of_model == "gemini" else gemini(h, of_model)
     assert reply.status == 429
     assert reply.headers["retry-after"] == "3"
     # What it refused is the translation's wording: the client is told of it here, too.
@@ -69,15 +69,15 @@ def test_refusal_of_the_upstream_has_the_clients_shape(h: House, of_model: str) 
     assert error["code"] == ("rate_limit_exceeded" if of_model == "gemini" else 429)
 
 
-def test_translated_attempt_follows_a_native_one_in_one_call(h: House) -> None:
+def test_translated_attempt_follows_a_passthrough_one_in_one_call(h: House) -> None:
     h.upstream.fault("failing", status=500)
-    reply = native(h, "both", stream=True)
+    reply = gemini(h, "both", stream=True)
     assert reply.headers["x-protocol-translation"] == PATHS["gpt"]
     assert chunks(reply)[-1]["candidates"][0]["finishReason"] == "STOP"
     row = h.row(reply.trace)
     assert row["status"] == "success"
     h.upstream.heal("failing")
-    again = native(h, "both", stream=True)
+    again = gemini(h, "both", stream=True)
     assert "x-protocol-translation" not in again.headers
 
 
@@ -95,12 +95,12 @@ def test_conversation_that_moves_back_leaves_foreign_signatures_behind(h: House)
     told_to(h, "claude", reasoning_text="Let me think.", text="Four.")
     config = {"maxOutputTokens": 4000, "thinkingConfig": {"thinkingBudget": 2000}}
     asked = {"role": "user", "parts": [{"text": "Two and two?"}]}
-    first = native(h, "moving", contents=[asked], generationConfig=config)
+    first = gemini(h, "moving", contents=[asked], generationConfig=config)
     assert first.headers["x-protocol-translation"] == PATHS["claude"]
     said = first.json["candidates"][0]["content"]
     assert [part.get("thought", False) for part in said["parts"]] == [True, False]
     h.upstream.reset()
-    second = native(h, "moving", contents=[asked, said, asked])
+    second = gemini(h, "moving", contents=[asked, said, asked])
     assert second.status == 200
     assert "x-protocol-translation" not in second.headers
     # Its own channel refuses a signature that it has not made, and needs none for text.

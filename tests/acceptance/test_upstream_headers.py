@@ -16,7 +16,7 @@ from tests.support.upstream import key_of
 # The house of this module.
 __all__ = ["SETTINGS"]
 
-NATIVE_BODY = {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]}
+GEMINI_BODY = {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]}
 BODIES: dict[str, Any] = {
     "/v1/chat/completions": {"messages": [HELLO]},
     "/v1/messages": {"messages": [HELLO], "max_tokens": 100},
@@ -56,7 +56,7 @@ EXPECTED = {
 def post(tenant: Tenant, path: str, of_model: str, headers: dict[str, str]) -> Reply:
     if path == "native":
         path = f"/v1beta/models/{of_model}:generateContent?key={tenant.key}"
-        return tenant.client.send("POST", path, NATIVE_BODY, headers=headers)
+        return tenant.client.send("POST", path, GEMINI_BODY, headers=headers)
     body = {"model": of_model, **BODIES[path]}
     return tenant.client.send("POST", f"{path}?key={tenant.key}&beta=true", body, headers=headers)
 
@@ -77,9 +77,9 @@ def test_channel_gets_its_own_key_and_none_of_the_clients_headers(
     expected = key_of(CHANNELS[of_model])
     found = headers[KEY_HEADERS.get(of_model, "authorization")]
     assert found == (expected if of_model in KEY_HEADERS else f"Bearer {expected}")
-    is_native_messages = (path, of_model) == ("/v1/messages", "claude")
+    is_gemini_messages = (path, of_model) == ("/v1/messages", "claude")
     assert headers.get("anthropic-beta") == (
-        INJECTED["anthropic-beta"] if is_native_messages else None
+        INJECTED["anthropic-beta"] if is_gemini_messages else None
     )
     # To a client of messages it is said that a translation has no place for it.
     is_lost = (path, of_model) == ("/v1/messages", "gpt")

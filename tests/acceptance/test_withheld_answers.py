@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.acceptance.translated import SETTINGS, chunks, native, told_to, whole_and_streamed
+from tests.acceptance.translated import SETTINGS, chunks, gemini, told_to, whole_and_streamed
 from tests.support.client import Reply
 from tests.support.house import House
 
@@ -70,7 +70,7 @@ def test_withheld_answer_is_a_refusal_over_messages(h: House, stream: bool) -> N
 def test_withheld_answer_is_unsafe_over_native_content(h: House, stream: bool) -> None:
     withhold(h, stream=stream)
     before = h.client.remaining_nano_usd()
-    reply = native(h, "gpt", stream=stream)
+    reply = gemini(h, "gpt", stream=stream)
     assert reply.status == 200
     last = chunks(reply)[-1] if stream else reply.json
     assert last["candidates"][0]["finishReason"] == "SAFETY"
@@ -79,7 +79,7 @@ def test_withheld_answer_is_unsafe_over_native_content(h: House, stream: bool) -
 
 
 @whole_and_streamed
-def test_withheld_answer_passes_natively_and_is_paid_for(h: House, stream: bool) -> None:
+def test_withheld_answer_passes_untranslated_and_is_paid_for(h: House, stream: bool) -> None:
     sent = withhold(h, stream=stream)
     before = h.client.remaining_nano_usd()
     options: dict[str, Any] = {}

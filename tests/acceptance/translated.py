@@ -28,7 +28,7 @@ NAMES = ("weather", "time")
 CHAT_TOOLS: list[dict[str, Any]] = [
     {"type": "function", "function": {"name": n, "parameters": SCHEMA}} for n in NAMES
 ]
-NATIVE_TOOLS = [{"functionDeclarations": [{"name": n, "parameters": SCHEMA} for n in NAMES]}]
+GEMINI_TOOLS = [{"functionDeclarations": [{"name": n, "parameters": SCHEMA} for n in NAMES]}]
 TWO_CALLS = [
     {"name": "weather", "arguments": {"city": "Berlin", "in": "°C"}},
     {"name": "weather", "arguments": {"city": "Zürich"}},
@@ -83,7 +83,7 @@ def chat(h: House, **members: Any) -> Reply:
     return h.client.chat(**{"model": "gemini", **members})
 
 
-def native(
+def gemini(
     h: House,
     of_model: str,
     *,

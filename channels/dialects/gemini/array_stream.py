@@ -1,4 +1,4 @@
-"""A native-content stream as one JSON array, for clients that did not ask for `alt=sse`.
+"""A gemini stream as one JSON array, for clients that did not ask for `alt=sse`.
 
 The upstream is always asked for server-sent events; their data are the array's elements, byte for
 byte (contract §5). A stream that is cut leaves the array open, so its client can tell.

@@ -1,4 +1,4 @@
-"""The members of a native-content answer that are read, as types.
+"""The members of a gemini answer that are read, as types.
 
 One shape serves a stream's chunk and a whole answer, and one reading both the meter and a
 translation. The ordinary chunk is read through the types, which is fast; one that is not as

@@ -1,4 +1,4 @@
-"""Decode a native-content request into the canonical one.
+"""Decode a gemini request into the canonical one.
 
 The body has been checked by `channels/dialects/gemini`; a wrong type in a member that is read only
 here is an InvalidRequest. Parts are `parts.py`'s part, the generation config's members

@@ -1,4 +1,4 @@
-"""The native-content protocol's schemas as JSON schemas. The way back is `encode_schema.py`.
+"""The gemini protocol's schemas as JSON schemas. The way back is `encode_schema.py`.
 
 The protocol's own schema is a part of OpenAPI's: types in capitals, `nullable`, counts as strings,
 formats that say how a number is stored. JSON schemas, which it takes under other member names, are

@@ -1,4 +1,4 @@
-"""The record of the native-content dialect: what the rest of the gateway knows of it."""
+"""The record of the gemini dialect: what the rest of the gateway knows of it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from channels.dialects.address import Address
 from channels.dialects.dialect import ChatDialect
-from channels.dialects.gemini import NativeMeter, codec, ends
+from channels.dialects.gemini import GeminiMeter, codec, ends
 from channels.dialects.gemini.request import read_request, upstream_body, without_body
 from channels.dialects.gemini.strip_signatures import without_foreign
 from channels.families import GEMINI
@@ -26,7 +26,7 @@ DIALECT = ChatDialect(
     upstream_body=upstream_body,
     without_body=without_body,
     without_foreign=without_foreign,
-    new_meter=NativeMeter,
+    new_meter=GeminiMeter,
     has_terminator=False,
     ends=ends,
     upstream=codec,

@@ -1,7 +1,7 @@
-"""Encode a canonical request as a native-content body, and tell what it cannot say.
+"""Encode a canonical request as a gemini body, and tell what it cannot say.
 
 Contents are `encode_turns.py`'s part, the generation config is `encode_config.py`'s. A request that
-came as native-content goes out saying the same, its own members with it.
+came as gemini goes out saying the same, its own members with it.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ def encode_request(
 
 def _write_tools(request: Request, body: dict[str, Any], report: Report) -> None:
     choice, tools = request.tool_choice, request.tools
-    is_native = request.origin is ORIGIN
+    is_own = request.origin is ORIGIN
     if request.parallel_tools is False and tools:
         report.drop(spelled(request.origin, "parallel_tools"))
-    if choice is not None and choice.mode == "auto" and choice.allowed and not is_native:
+    if choice is not None and choice.mode == "auto" and choice.allowed and not is_own:
         # The protocol narrows the choice only where a call is a must.
         narrowed = frozenset(choice.allowed)
         tools = tuple(tool for tool in tools if tool.name in narrowed)
@@ -72,7 +72,7 @@ def _write_tools(request: Request, body: dict[str, Any], report: Report) -> None
         body["tools"] = [
             {"functionDeclarations": [_tool(tool, request, report, room) for tool in tools]}
         ]
-    elif choice is not None and not is_native:
+    elif choice is not None and not is_own:
         # Refused without functions. Not to call any is what happens anyway.
         if choice.mode in ("required", "named") or request.tools:
             report.drop(spelled(request.origin, "tool_choice"))

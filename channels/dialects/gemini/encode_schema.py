@@ -1,4 +1,4 @@
-"""JSON schemas as the part of them that the native-content protocol takes.
+"""JSON schemas as the part of them that the gemini protocol takes.
 
 What it says in other words is rewritten (`null` among the types, a constant, references, limits
 that exclude); what it cannot say is left out and reported by the keyword, as in

@@ -1,4 +1,4 @@
-"""Write system texts and turns as the native-content protocol wants them.
+"""Write system texts and turns as the gemini protocol wants them.
 
 Every function call of a turn is answered in the next one, in the order of the calls and by the
 function's name; newer models want a signature on the first call of a turn. Thinking comes back only
@@ -15,7 +15,7 @@ from channels.dialects.gemini.media import write_media
 from channels.dialects.gemini.names import LIMITS
 from channels.dialects.gemini.origin import ORIGIN
 from channels.dialects.gemini.tool_results import write_response
-from channels.dialects.gemini.write_parts import NativeWriter, prove_calls, restored
+from channels.dialects.gemini.write_parts import GeminiWriter, prove_calls, restored
 from channels.families import GEMINI
 from channels.json.text import arguments_object, object_in
 from channels.translation.field_names import spelled
@@ -91,7 +91,7 @@ class ContentWriter:
             for part in turn.parts:
                 if isinstance(part, ToolCall):
                     self._calls[part.id] = part
-            return NativeWriter(self._calls).write(turn.parts)
+            return GeminiWriter(self._calls).write(turn.parts)
         if turn.name is not None:
             self._report.drop(spelled(self._origin, "turn.name"))
         if turn.role == "user":

@@ -1,4 +1,4 @@
-"""Why a model stopped, as the native-content protocol says it, and in the canonical words.
+"""Why a model stopped, as the gemini protocol says it, and in the canonical words.
 
 The protocol has no word for "called a tool": that is STOP, with a call somewhere before it. What
 the provider withheld for one reason or another is a refusal elsewhere, a call it could not read

@@ -1,4 +1,4 @@
-"""Media on the native-content wire, both ways: inline data, and files by their address.
+"""Media on the gemini wire, both ways: inline data, and files by their address.
 
 Files that are stored at the provider mean nothing to another one. Nothing is fetched here.
 """

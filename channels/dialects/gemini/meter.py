@@ -1,4 +1,4 @@
-"""Read a native-content answer as it passes: usage, characters, how it ended.
+"""Read a gemini answer as it passes: usage, characters, how it ended.
 
 The bytes themselves are the caller's; nothing here changes or delays them. A chunk that cannot be
 read is passed on and counted in `malformed_events`: it must not end a stream.
@@ -21,7 +21,7 @@ from channels.json.lenient import NOTHING
 from channels.usage import PartialUsage, Usage
 
 
-class NativeMeter(AnswerMeter[Chunk, Sequence[Chunk]]):
+class GeminiMeter(AnswerMeter[Chunk, Sequence[Chunk]]):
     """Follows one answer. `finished`: it would be complete if it ended here, or it came whole."""
 
     __slots__ = ("_has_ended", "_stated", "_unended")

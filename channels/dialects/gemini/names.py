@@ -1,4 +1,4 @@
-"""Names on the native-content wire: members in two spellings, and what a function may be called.
+"""Names on the gemini wire: members in two spellings, and what a function may be called.
 
 Upstreams of this protocol read `generationConfig` and `generation_config` alike, so a client may
 send either; what is the client's own (arguments, results, schemas' properties) is left alone.
@@ -29,7 +29,7 @@ def _camel(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class _NativeLimits(Limits):
+class _GeminiLimits(Limits):
     """A function's name begins with a letter or an underscore here; ids are free."""
 
     def name(self, name: str) -> str:
@@ -43,4 +43,4 @@ class _NativeLimits(Limits):
         return call_id
 
 
-LIMITS = _NativeLimits(name_characters_max=64, id_characters_max=0)
+LIMITS = _GeminiLimits(name_characters_max=64, id_characters_max=0)

@@ -1,4 +1,4 @@
-"""What a client of native-content calls the members of a request: for telling what was dropped.
+"""What a client of gemini calls the members of a request: for telling what was dropped.
 
 Left the field of `channels/translation/model.py`, right this protocol's word, dotted and without
 indices. A field that it has no word for cannot have come from it.

@@ -1,4 +1,4 @@
-"""The parameters of a native-content request, for the call log."""
+"""The parameters of a gemini request, for the call log."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from channels.dialects.gemini.schema import Blob, LenientBody, NativeBody, Part
+from channels.dialects.gemini.schema import Blob, GeminiBody, LenientBody, Part
 from channels.dialects.parameters import counts, names_of, setting, settings
 from channels.json.members import JsonObject
 
@@ -47,7 +47,7 @@ _OF_THINKING = frozenset(
 
 
 def parameters(
-    read: NativeBody | LenientBody,
+    read: GeminiBody | LenientBody,
     *,
     stream: bool,
     config_name: str,
@@ -84,7 +84,7 @@ def _thinking(raw: msgspec.Raw, within: str) -> dict[str, str]:
     return settings(config, _OF_THINKING, within=within)
 
 
-def _mode(read: NativeBody) -> dict[str, str]:
+def _mode(read: GeminiBody) -> dict[str, str]:
     calling = None if read.tool_config is None else read.tool_config.function_calling_config
     if not calling or not isinstance(calling.mode, str):
         return {}

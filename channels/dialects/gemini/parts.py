@@ -1,4 +1,4 @@
-"""Read the parts of a native-content request into canonical ones.
+"""Read the parts of a gemini request into canonical ones.
 
 Calls may come without ids: they get some, always the same, and results are put to the oldest call
 of their name that nothing answered yet. What only this provider knows (code it ran, files it

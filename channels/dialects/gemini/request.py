@@ -1,4 +1,4 @@
-"""Read a native-content request, and make of it the body an upstream is sent.
+"""Read a gemini request, and make of it the body an upstream is sent.
 
 Model and streaming come with the path. The client's bytes are kept: only the token maximum is
 edited in, within `generationConfig` (contract §7). The members' types are in `schema.py`.
@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from channels.dialects.gemini.parameters import parameters
 from channels.dialects.gemini.schema import (
     ALLOWED,
+    GeminiBody,
     GenerationConfig,
     LenientBody,
     LenientConfig,
-    NativeBody,
 )
 from channels.dialects.type_errors import described
 from channels.dialects.validate import (
@@ -33,8 +33,8 @@ from channels.dialects.validate import (
 from channels.errors import InvalidRequest
 from channels.json.members import NOTHING, JsonObject
 
-_TABLES = Tables(NativeBody, LenientBody, ALLOWED)
-_NAMES = lookalikes_of(NativeBody.__struct_encode_fields__)
+_TABLES = Tables(GeminiBody, LenientBody, ALLOWED)
+_NAMES = lookalikes_of(GeminiBody.__struct_encode_fields__)
 _TOOLS = msgspec.json.Decoder(list[dict[str, msgspec.Raw]] | dict[str, msgspec.Raw])
 
 _CONFIG = ("generationConfig", "generation_config")
@@ -50,7 +50,7 @@ _SEARCHES = frozenset(("google_search", "google_search_retrieval", "enterprise_w
 _RESOURCE = "models/"
 
 
-class NativeRequest(Struct, frozen=True):
+class GeminiRequest(Struct, frozen=True):
     """A checked request, and what the gateway needs to know of it.
 
     `content_bytes` is the length of `contents` as sent; `builtin_tools` are the tools that the
@@ -72,7 +72,7 @@ class NativeRequest(Struct, frozen=True):
     fault: InvalidRequest | None = None
 
 
-def read_request(body: bytes, *, model: str, stream: bool) -> NativeRequest:
+def read_request(body: bytes, *, model: str, stream: bool) -> GeminiRequest:
     """Check a request body; model and stream are the path's. Raises InvalidRequest."""
     if not 1 <= len(model) <= MODEL_CHARACTERS_MAX:
         raise InvalidRequest(
@@ -88,7 +88,7 @@ def read_request(body: bytes, *, model: str, stream: bool) -> NativeRequest:
     if config is not None:
         _spelling(config, _MAXIMUM, within=f"{config_name}.")
     tools = _builtin_tools(members.raw["tools"]) if read.tools else ()
-    return NativeRequest(
+    return GeminiRequest(
         members,
         model,
         stream,
@@ -105,7 +105,7 @@ def read_request(body: bytes, *, model: str, stream: bool) -> NativeRequest:
 
 
 def upstream_body(
-    request: NativeRequest, *, upstream_model: str, default_max_tokens: int | None
+    request: GeminiRequest, *, upstream_model: str, default_max_tokens: int | None
 ) -> bytes:
     """The client's body as one channel wants it; the same bytes when nothing has to change.
 
@@ -127,7 +127,7 @@ def upstream_body(
     return members.edited(replace=replace, add=add)
 
 
-def without_body(request: NativeRequest) -> NativeRequest:
+def without_body(request: GeminiRequest) -> GeminiRequest:
     """The request with nothing in it that grows with its body."""
     config = None if request.config is None else NOTHING
     return replace(request, object=NOTHING, config=config)

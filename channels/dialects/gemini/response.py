@@ -1,4 +1,4 @@
-"""Whole native-content answers, both ways.
+"""Whole gemini answers, both ways.
 
 A whole answer has the shape of a stream's chunk, and is read as a stream of one: so both say the
 same. Of several candidates the first is read: more are never asked for in a translation.

@@ -1,6 +1,6 @@
-"""The members of a native-content request, as types and as words (spec: Native-content protocol).
+"""The members of a gemini request, as types and as words (spec: Native-content protocol).
 
-`NativeBody` has the documented types, `LenientBody` those that the gateway itself must read;
+`GeminiBody` has the documented types, `LenientBody` those that the gateway itself must read;
 `ALLOWED` says the same to the client. Members that are not here are forwarded unread. What follows
 from them is `request.py`'s part.
 
@@ -112,7 +112,7 @@ class ToolConfig(Struct, rename="camel", gc=False):
     function_calling_config: FunctionCalling | UnsetType | None = UNSET
 
 
-class NativeBody(Struct, rename="camel", gc=False):
+class GeminiBody(Struct, rename="camel", gc=False):
     """Every member the gateway reads; `model` belongs into the path."""
 
     contents: Annotated[list[Content], Meta(min_length=1)]

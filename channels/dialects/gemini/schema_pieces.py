@@ -1,4 +1,4 @@
-"""Pieces of reading a JSON schema for the native-content protocol; `encode_schema.py` uses them."""
+"""Pieces of reading a JSON schema for the gemini protocol; `encode_schema.py` uses them."""
 
 from __future__ import annotations
 

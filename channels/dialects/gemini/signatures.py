@@ -1,4 +1,4 @@
-"""Thought signatures on the native-content wire: its own, those of others, and the one that skips.
+"""Thought signatures on the gemini wire: its own, those of others, and the one that skips.
 
 The field holds base64, and official clients refuse anything else in it; a foreign signature goes in
 as base64 of its tagged envelope (`envelope.py`). Clients send it back in either alphabet of base64.

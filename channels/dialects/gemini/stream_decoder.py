@@ -1,4 +1,4 @@
-"""Read a native-content stream into canonical events.
+"""Read a gemini stream into canonical events.
 
 The protocol has no terminator: a stream that has said why it stopped, or that the prompt was
 refused, is complete where the upstream ends it. Until then more may follow, such as the usage; so
@@ -63,7 +63,7 @@ class StreamDecoder:
 
     def __repr__(self) -> str:
         state = "over" if self._is_over else "began" if self._began else "new"
-        return f"<native.StreamDecoder {state}, {self._calls}>"
+        return f"<gemini.StreamDecoder {state}, {self._calls}>"
 
     def take(self, read: Sequence[Chunk] | None) -> list[Event]:
         """The events that the chunks of one event of the wire hold. Never raises."""

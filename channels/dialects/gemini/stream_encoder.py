@@ -1,4 +1,4 @@
-"""Write canonical events as a native-content stream.
+"""Write canonical events as a gemini stream.
 
 A function call is one part on this wire: it goes out once its arguments are whole. How it ended and
 the usage are in the last chunk, held back until the upstream has really ended: a cut stream has no
@@ -93,7 +93,7 @@ class StreamEncoder:
 
     def __repr__(self) -> str:
         state = "over" if self._is_over else "open" if self._has_written else "new"
-        return f"<native.StreamEncoder {state}, {len(self._calls)} calls waiting>"
+        return f"<gemini.StreamEncoder {state}, {len(self._calls)} calls waiting>"
 
     def encode(self, event: Event) -> bytes:
         """The bytes that say the event; none where it says nothing yet, or after the end."""
@@ -202,6 +202,6 @@ def _error(event: Failed) -> bytes:
     error = {
         "code": failure.http_status,
         "message": event.message,
-        "status": failure.native_status,
+        "status": failure.gemini_status,
     }
     return dumps({"error": error})

@@ -1,4 +1,4 @@
-"""Function calls of a native-content answer, whole or in pieces, as canonical events.
+"""Function calls of a gemini answer, whole or in pieces, as canonical events.
 
 A call comes whole in one part as a rule. Asked to, some upstreams send a name first and then values
 by their paths (`$.items[0].name`), a text's in pieces; a part that promises no more ends the call.

@@ -1,4 +1,4 @@
-"""What a function gave back, as the object that the native-content protocol wants, both ways.
+"""What a function gave back, as the object that the gemini protocol wants, both ways.
 
 Elsewhere a result is text. Under `output` and `error` the protocol itself looks for text; any other
 object is the result as a whole, which is its JSON elsewhere.

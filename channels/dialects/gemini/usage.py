@@ -1,4 +1,4 @@
-"""Token counts of the native-content protocol: read once, for money and display.
+"""Token counts of the gemini protocol: read once, for money and display.
 
 The prompt's count includes what came from a cache. Thoughts are counted beside the candidates, and
 a count of zero is written: clients take a missing one for unknown.

@@ -1,4 +1,4 @@
-"""Write parts of a request or an answer as they stand on the native-content wire.
+"""Write parts of a request or an answer as they stand on the gemini wire.
 
 For what came in this protocol, or goes to a client of it: nothing is lost, foreign signatures go in
 their envelope. What an upstream makes of another protocol's parts is `encode_turns.py`'s part.
@@ -22,7 +22,7 @@ _OWN = frozenset(("executableCode", "codeExecutionResult", "inlineData", "fileDa
 _RESOLUTIONS = {"low": "MEDIA_RESOLUTION_LOW", "high": "MEDIA_RESOLUTION_HIGH"}
 
 
-class NativeWriter:
+class GeminiWriter:
     """Writes the parts of a turn; `calls` are those so far, for the names of their results."""
 
     __slots__ = ("_calls",)
@@ -31,7 +31,7 @@ class NativeWriter:
         self._calls = calls
 
     def __repr__(self) -> str:
-        return f"<NativeWriter {len(self._calls)} calls>"
+        return f"<GeminiWriter {len(self._calls)} calls>"
 
     def write(self, parts: Sequence[Part]) -> list[_Written]:
         """The parts of a request's turn."""

@@ -1,7 +1,7 @@
 """The messages dialect: requests, responses and streams (spec: Messages protocol).
 
-`dialect.py` is what the rest of the gateway knows of it. Natively: `schema.py` is the table of a
-request's members, `request.py` validates and rewrites what the client sent, `event.py` and
+`dialect.py` is what the rest of the gateway knows of it. Passed through: `schema.py` is the table
+of members, `request.py` validates and rewrites what the client sent, `event.py` and
 `meter.py` read what the upstream answers. Translated: `codec.py` lists the decoders and encoders
 beside it. No I/O here.
 """

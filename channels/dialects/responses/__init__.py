@@ -1,7 +1,7 @@
 """The responses dialect: requests, responses and streams (spec: Responses protocol).
 
-`dialect.py` is what the rest of the gateway knows of it. Natively: `schema.py` is the table of a
-request's members, `request.py` validates and rewrites what the client sent, `event.py` and
+`dialect.py` is what the rest of the gateway knows of it. Passed through: `schema.py` is the table
+of members, `request.py` validates and rewrites what the client sent, `event.py` and
 `meter.py` read what the upstream answers. As the upstream of a translation: `codec.py`
 lists encoder and decoder. No I/O here.
 """

@@ -59,7 +59,7 @@ def public_entries(registry: Registry) -> list[dict[str, Any]]:
 
 
 def supported_protocols(registry: Registry, model: ModelSpec) -> list[str]:
-    """Client protocols that one of the model's channels speaks natively.
+    """Client protocols that one of the model's channels speaks itself.
 
     A model with an endpoint of its own is not served on the chat endpoints at all (spec: Model
     catalog entry), whatever else its channel speaks.

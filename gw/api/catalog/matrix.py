@@ -2,7 +2,7 @@
 
 Pure: it asks the router itself, with every channel idle and healthy, so what it says is what a call
 will find. A channel that converts by itself lists the protocol as its own; to this gateway, and to
-the client, that is native.
+the client, that is passthrough, which is called native outside.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from gw.calls.tools import is_run_for
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """How one client protocol reaches one model; neither native nor a header: not at all, a 503.
+    """How one client protocol reaches one model; no passthrough and no header: not at all, a 503.
 
     `headers` are the values of `X-Protocol-Translation` that an answer may carry, of the channels
     tried first. `tools` are the built-in tools that may be used there.
     """
 
-    is_native: bool
+    is_passthrough: bool
     headers: tuple[str, ...]
     tools: tuple[str, ...]
 
     @property
     def served(self) -> str:
-        """`native`, `translated` or `no_channel`; native where the first tries are."""
-        if self.is_native:
+        """`native` where the first tries pass bytes through, `translated` or `no_channel`."""
+        if self.is_passthrough:
             return "native"
         return "translated" if self.headers else "no_channel"
 
@@ -74,7 +74,7 @@ def _cell(
         TRANSLATIONS[protocol, one.protocol].header for one in found if one.protocol != protocol
     )
     return Cell(
-        is_native=any(one.protocol == protocol for one in found),
+        is_passthrough=any(one.protocol == protocol for one in found),
         headers=tuple(headers),
         tools=_tools(model, protocol, found, views),
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import cast
 
 from actors.wallet.unit_pricing import ImagePrice
-from channels import families
 from channels.dialects import images
 from channels.dialects.images import ImagesRequest
+from channels.dialects.images.dialect import DIALECT
 from channels.registry import ModelSpec
 from gw.api.images.bill import ImageBill, UnknownArea
 from gw.api.submit import SubmitHandler
@@ -23,9 +23,9 @@ from metrics.tracing import CallSpan
 class ImagesHandler(SubmitHandler):
     """One call for images."""
 
-    shape = families.IMAGES.error_shape
+    shape = DIALECT.family.error_shape
     route = "images"
-    protocol = families.IMAGES.protocol
+    protocol = DIALECT.protocol
 
     async def on_post(self) -> None:
         is_light = self.is_light()

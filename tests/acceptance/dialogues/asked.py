@@ -52,7 +52,7 @@ def path_of(client: str, model: str, form: str) -> str:
 
 def body_of(client: str, model: str, form: str, asked: Asked) -> dict[str, Any]:
     """The body of a client's request."""
-    body = {"chat": _chat, "messages": _messages, "responses": _responses, "native": _native}[
+    body = {"chat": _chat, "messages": _messages, "responses": _responses, "native": _gemini}[
         client
     ](asked)
     if client == "native":
@@ -179,7 +179,7 @@ def _responses(asked: Asked) -> dict[str, Any]:
     return body
 
 
-def _native(asked: Asked) -> dict[str, Any]:
+def _gemini(asked: Asked) -> dict[str, Any]:
     parts: list[dict[str, Any]] = [{"text": asked.text}]
     if asked.image == "inline":
         parts.append({"inlineData": {"mimeType": "image/png", "data": PIXEL}})

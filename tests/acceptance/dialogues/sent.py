@@ -25,7 +25,7 @@ class Sent:
 def read_sent(protocol: str, body: str) -> Sent:
     """Read the body that a channel of this protocol was sent."""
     whole = json.loads(body)
-    return {"chat": _chat, "messages": _messages, "responses": _responses, "native": _native}[
+    return {"chat": _chat, "messages": _messages, "responses": _responses, "native": _gemini}[
         protocol
     ](whole)
 
@@ -110,7 +110,7 @@ def _responses(body: dict[str, Any]) -> Sent:
     return sent
 
 
-def _native(body: dict[str, Any]) -> Sent:
+def _gemini(body: dict[str, Any]) -> Sent:
     config = body.get("generationConfig", {})
     sent = Sent(max_tokens=config.get("maxOutputTokens"), stop=config.get("stopSequences", []))
     sent.system = "".join(part["text"] for part in body["systemInstruction"]["parts"])

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.acceptance.dialogues.told import Told, call, chat_usage, messages_usage
-from tests.acceptance.dialogues.whole import read_whole, take_native
+from tests.acceptance.dialogues.whole import read_whole, take_gemini
 
 DONE = "[DONE]"
 
@@ -17,7 +17,7 @@ def read_stream(client: str, form: str, body: bytes) -> Told:
     if form == "array":
         return _array(body)
     events = list(_events(body.decode()))
-    return {"chat": _chat, "messages": _messages, "responses": _responses, "native": _native}[
+    return {"chat": _chat, "messages": _messages, "responses": _responses, "native": _gemini}[
         client
     ](events)
 
@@ -208,7 +208,7 @@ def _responses(events: list[tuple[str | None, Any]]) -> Told:
     return told
 
 
-def _native(events: list[tuple[str | None, Any]]) -> Told:
+def _gemini(events: list[tuple[str | None, Any]]) -> Told:
     told = Told()
     for name, chunk in events:
         assert name is None
@@ -223,7 +223,7 @@ def _take_chunk(chunk: dict[str, Any], told: Told) -> None:
     if "error" in chunk:
         told.error = chunk["error"]
     else:
-        take_native(chunk, told)
+        take_gemini(chunk, told)
 
 
 def _array(body: bytes) -> Told:

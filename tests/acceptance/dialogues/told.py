@@ -53,7 +53,7 @@ def responses_usage(usage: dict[str, Any], told: Told) -> None:
     told.reasoning = usage["output_tokens_details"]["reasoning_tokens"]
 
 
-def native_usage(usage: dict[str, Any], told: Told) -> None:
+def gemini_usage(usage: dict[str, Any], told: Told) -> None:
     told.reasoning = usage.get("thoughtsTokenCount", 0)
     output = usage.get("candidatesTokenCount", 0) + told.reasoning
     assert usage["totalTokenCount"] == usage["promptTokenCount"] + output

@@ -8,15 +8,15 @@ from tests.acceptance.dialogues.told import (
     Told,
     call,
     chat_usage,
+    gemini_usage,
     messages_usage,
-    native_usage,
     responses_usage,
 )
 
 
 def read_whole(client: str, body: dict[str, Any]) -> Told:
     """Read an answer's body, which must be as the protocol has it."""
-    told = {"chat": _chat, "messages": _messages, "responses": _responses, "native": _native}[
+    told = {"chat": _chat, "messages": _messages, "responses": _responses, "native": _gemini}[
         client
     ](body)
     told.has_end = True
@@ -91,16 +91,16 @@ def _responses(body: dict[str, Any]) -> Told:
     return told
 
 
-def _native(body: dict[str, Any]) -> Told:
+def _gemini(body: dict[str, Any]) -> Told:
     told = Told()
-    take_native(body, told)
+    take_gemini(body, told)
     return told
 
 
-def take_native(body: dict[str, Any], told: Told) -> None:
+def take_gemini(body: dict[str, Any], told: Told) -> None:
     """Read an answer, or one more piece of it."""
     if "usageMetadata" in body:
-        native_usage(body["usageMetadata"], told)
+        gemini_usage(body["usageMetadata"], told)
     if "promptFeedback" in body:
         assert "candidates" not in body
         told.finish = f"blocked: {body['promptFeedback']['blockReason']}"

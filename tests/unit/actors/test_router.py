@@ -97,7 +97,7 @@ def test_image_model_has_no_channel_on_the_chat_protocols() -> None:
     assert order(candidates(media, "images", views)) == ["a"]
 
 
-def test_translated_channels_follow_the_native_ones_and_share_by_priority() -> None:
+def test_translated_channels_follow_the_passthrough_ones_and_share_by_priority() -> None:
     views = {
         "m": View(channel("m", protocols="messages", priority=3)),
         "n": View(channel("n", protocols="native", priority=2)),

@@ -44,7 +44,7 @@ class MessagesHandler(EchoHandler):
     agent_keys_allowed = True
 
 
-class NativeHandler(EchoHandler):
+class GeminiHandler(EchoHandler):
     shape = ErrorShape.GEMINI
 
 
@@ -130,7 +130,7 @@ def make_app(world: World, script: Script | None = None) -> GatewayApplication:
             (r"/v1/echo", EchoHandler),
             (r"/v1/free", FreeHandler),
             (r"/v1/messages", MessagesHandler),
-            (r"/v1beta/native", NativeHandler),
+            (r"/v1beta/native", GeminiHandler),
             (r"/v1/work", WorkHandler, scripted),
             (r"/v1/stream", StreamHandler, scripted),
             (r"/v1/huge", HugeHandler, scripted),

@@ -46,8 +46,8 @@ def rows(table: str) -> list[tuple[int, str, str, str, str]]:
     found = []
     for line in table.strip().splitlines():
         status, *names = (cell.strip() for cell in line.split("|"))
-        chat_type, code, messages_type, native_status = names
-        found.append((int(status), chat_type, code, messages_type, native_status))
+        chat_type, code, messages_type, gemini_status = names
+        found.append((int(status), chat_type, code, messages_type, gemini_status))
     return found
 
 
@@ -61,7 +61,7 @@ def kind_of(code: str) -> ErrorKind:
 
 def test_the_table_is_the_specifications() -> None:
     ours = [
-        (kind.http_status, kind.chat_type, kind.code, kind.messages_type, kind.native_status)
+        (kind.http_status, kind.chat_type, kind.code, kind.messages_type, kind.gemini_status)
         for kind in ERROR_TABLE
     ]
     assert ours == ROWS
@@ -72,9 +72,9 @@ def test_every_kind_of_the_module_is_in_the_table() -> None:
     assert sorted(kinds, key=repr) == sorted(ERROR_TABLE, key=repr)
 
 
-@pytest.mark.parametrize(("status", "chat_type", "code", "messages_type", "native_status"), ROWS)
+@pytest.mark.parametrize(("status", "chat_type", "code", "messages_type", "gemini_status"), ROWS)
 def test_every_error_is_rendered_in_every_shape(
-    status: int, chat_type: str, code: str, messages_type: str, native_status: str
+    status: int, chat_type: str, code: str, messages_type: str, gemini_status: str
 ) -> None:
     error = GatewayError(kind_of(code), "What happened.", param="size")
     chat = {"message": "What happened.", "type": chat_type, "code": code}
@@ -85,7 +85,7 @@ def test_every_error_is_rendered_in_every_shape(
             "type": "error",
             "error": {"type": messages_type, "message": "What happened."},
         },
-        "native": {"error": {"code": status, "message": "What happened.", "status": native_status}},
+        "native": {"error": {"code": status, "message": "What happened.", "status": gemini_status}},
     }
     assert error.http_status == status
     rendered = {
@@ -120,20 +120,20 @@ UPSTREAM_TABLE = """
 
 
 @pytest.mark.parametrize(
-    ("status", "code", "chat_type", "messages_type", "native"), rows(UPSTREAM_TABLE)
+    ("status", "code", "chat_type", "messages_type", "gemini"), rows(UPSTREAM_TABLE)
 )
 def test_an_upstream_status_passes_with_our_names_for_it(
-    status: int, code: str, chat_type: str, messages_type: str, native: str
+    status: int, code: str, chat_type: str, messages_type: str, gemini: str
 ) -> None:
     error = from_upstream(status, "No.", headers={"Retry-After": "7"})
     assert error.http_status == status
     assert error.headers == {"Retry-After": "7"}
     kind = error.kind
-    assert (kind.code, kind.chat_type, kind.messages_type, kind.native_status) == (
+    assert (kind.code, kind.chat_type, kind.messages_type, kind.gemini_status) == (
         code,
         chat_type,
         messages_type,
-        native,
+        gemini,
     )
     assert json.loads(render(ErrorShape.GEMINI, error))["error"]["code"] == status
 

@@ -16,14 +16,14 @@ from tests.unit.http.wire import Answer, request, served
 
 BODY = b'{"model":"m"}'
 SIZED = f"Content-Length: {len(BODY)}"
-NATIVE = "/v1beta/models/m:generateContent"
+GEMINI = "/v1beta/models/m:generateContent"
 # Every billed endpoint, and what its error is called in its shape.
 CALLS: dict[str, Callable[[dict[str, Any]], object]] = {
     "/v1/chat/completions": lambda error: error["code"] == "no_channel_available",
     "/v1/responses": lambda error: error["code"] == "no_channel_available",
     "/v1/images/generations": lambda error: error["param"] is None,
     "/v1/messages": lambda error: error["type"] == "overloaded_error",
-    NATIVE: lambda error: error["status"] == "UNAVAILABLE" and error["code"] == 503,
+    GEMINI: lambda error: error["status"] == "UNAVAILABLE" and error["code"] == 503,
 }
 
 

@@ -15,7 +15,7 @@ from channels.errors import ErrorReported
 from channels.http.interfaces import UpstreamRequest
 from channels.translation.paths import TRANSLATIONS, translation_between
 from channels.translation.session import TranslatedCall
-from gw.api.chat.native import ArrayStream
+from gw.api.chat.gemini import ArrayStream
 from gw.calls.framing import Framing, SseFraming, TranslatedFraming
 from gw.calls.pipeline import StreamPipeline
 
@@ -50,7 +50,7 @@ class Relayed:
     reading: tuple[object, ...]
 
 
-NATIVE = [Way(name, name) for name in CHAT_DIALECTS] + [Way("native", "native", is_array=True)]
+PASSTHROUGH = [Way(name, name) for name in CHAT_DIALECTS] + [Way("native", "native", is_array=True)]
 TRANSLATED = [Way(client, upstream) for client, upstream in TRANSLATIONS]
 TRANSLATED.insert(2, Way("chat", "responses"))  # the way of the built-in tools
 TRANSLATED += [Way("native", way.upstream, is_array=True) for way in TRANSLATED[4:]]

@@ -37,7 +37,7 @@ def arguments(text: str) -> dict[str, Any]:
     return {"type": "input_json_delta", "partial_json": text}
 
 
-def native(*parts: Any) -> Events:
+def gemini(*parts: Any) -> Events:
     """A chunk for each part."""
     return [event({"candidates": [{"content": {"parts": [part]}}]}) for part in parts]
 
@@ -84,13 +84,13 @@ STREAMS: Mapping[str, Mapping[str, Callable[[int], Events]]] = {
         ),
     },
     "native": {
-        "text": lambda n: native(*([{"text": "x"}] * n)),
-        "calls": lambda n: native(*([{"functionCall": {"name": "f", "args": {}}}] * n)),
-        "partial arguments": lambda n: native(
+        "text": lambda n: gemini(*([{"text": "x"}] * n)),
+        "calls": lambda n: gemini(*([{"functionCall": {"name": "f", "args": {}}}] * n)),
+        "partial arguments": lambda n: gemini(
             {"functionCall": {"name": "f", "willContinue": True}},
             *([{"functionCall": {"partialArgs": [PARTIAL], "willContinue": True}}] * n),
         ),
-        "thoughts": lambda n: native(*([{"text": "x", "thought": True}] * n)),
+        "thoughts": lambda n: gemini(*([{"text": "x", "thought": True}] * n)),
         "candidates": lambda n: [
             event({"candidates": [{"index": k, "finishReason": "STOP"}]}) for k in range(n)
         ],

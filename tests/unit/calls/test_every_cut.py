@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from channels.dialects.table import CHAT_DIALECTS
 from channels.http.sse import SseSplitter
 from tests.unit.calls.golden import WAYS, kept, told, transcripts
-from tests.unit.calls.relaying import NATIVE, TRANSLATED, Relayed, Way, relayed
+from tests.unit.calls.relaying import PASSTHROUGH, TRANSLATED, Relayed, Way, relayed
 
 # Up to this length a transcript is cut in two at every byte; longer ones come in small pieces.
 SHORT_BYTES = 800
@@ -33,7 +33,7 @@ def names(way: Way, path: Path) -> str:
 
 CASES = [
     pytest.param(way, path, id=names(way, path))
-    for way in [*NATIVE, *TRANSLATED]
+    for way in [*PASSTHROUGH, *TRANSLATED]
     for path in transcripts(way.upstream)
 ]
 
@@ -66,8 +66,8 @@ def test_line_ends_change_nothing_but_themselves(way: Way, path: Path) -> None:
             assert whole == usual
 
 
-@pytest.mark.parametrize("way", NATIVE[:4], ids=str)
-def test_native_stream_keeps_its_bytes(way: Way) -> None:
+@pytest.mark.parametrize("way", PASSTHROUGH[:4], ids=str)
+def test_passthrough_stream_keeps_its_bytes(way: Way) -> None:
     dialect = CHAT_DIALECTS[way.upstream]
     for path in transcripts(way.upstream):
         stream = path.read_bytes()
@@ -117,7 +117,7 @@ def text_stream(upstream: str, text: str) -> bytes:
     return "".join(f"data: {part}\n\n" for part in parts[upstream]).encode()
 
 
-@pytest.mark.parametrize("way", [*NATIVE, *TRANSLATED], ids=str)
+@pytest.mark.parametrize("way", [*PASSTHROUGH, *TRANSLATED], ids=str)
 def test_line_of_many_megabytes_is_relayed_whole(way: Way) -> None:
     text = SAID * (MEGABYTES * 1_000_000 // len(SAID.encode()))
     stream = text_stream(way.upstream, text)
@@ -127,7 +127,7 @@ def test_line_of_many_megabytes_is_relayed_whole(way: Way) -> None:
     assert in_pieces(way, stream, 65_537) == whole  # mid-character, as often as not
 
 
-@pytest.mark.parametrize("way", [*NATIVE, *TRANSLATED], ids=str)
+@pytest.mark.parametrize("way", [*PASSTHROUGH, *TRANSLATED], ids=str)
 def test_several_events_in_one_read_are_several(way: Way) -> None:
     stream = text_stream(way.upstream, SAID)
     ends = [at + 2 for at in range(len(stream)) if stream[at : at + 2] == b"\n\n"]
@@ -161,7 +161,7 @@ UNKNOWN: dict[str, list[bytes]] = {
 NONSENSE = [b"data: not json\n\n", b"data: [1,2]\n\n", b"data: null\n\n", b": a comment\n\n", b"\n"]
 
 
-@pytest.mark.parametrize("way", [*NATIVE[:4], *WAYS], ids=str)
+@pytest.mark.parametrize("way", [*PASSTHROUGH[:4], *WAYS], ids=str)
 def test_unknown_event_anywhere_is_passed_on_or_passed_over(way: Way) -> None:
     stream = text_stream(way.upstream, SAID)
     usual = relayed(way, [stream])
@@ -198,7 +198,7 @@ def damaged(draw: st.DrawFn, upstream: str) -> bytes:
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_damaged_stream_raises_nothing_and_is_relayed_alike(data: st.DataObject) -> None:
-    way = data.draw(st.sampled_from([*NATIVE, *TRANSLATED]))
+    way = data.draw(st.sampled_from([*PASSTHROUGH, *TRANSLATED]))
     stream = data.draw(damaged(way.upstream))
     whole = relayed(way, [stream])
     at = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))

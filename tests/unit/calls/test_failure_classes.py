@@ -97,7 +97,7 @@ BEFORE_THE_BODY = {
 }
 
 
-def natively(protocol: str) -> Callable[[UpstreamRequest], UpstreamPlan]:
+def untranslated(protocol: str) -> Callable[[UpstreamRequest], UpstreamPlan]:
     return lambda request: UpstreamPlan(request, CHAT_DIALECTS[protocol])
 
 
@@ -113,7 +113,7 @@ def translated(client: str, upstream: str) -> Callable[[UpstreamRequest], Upstre
 
 
 WAYS = {
-    **{protocol: natively(protocol) for protocol in CHAT_DIALECTS},
+    **{protocol: untranslated(protocol) for protocol in CHAT_DIALECTS},
     "chat over messages": translated("chat", "messages"),
     "chat over native": translated("chat", "native"),
     "messages over chat": translated("messages", "chat"),

@@ -187,8 +187,8 @@ def test_event_of_too_many_values_is_not_translated_and_an_image_is() -> None:
     with pytest.raises(UpstreamError, match=r"not what its protocol promises"):
         in_reads(taken, heavy)
     picture = b"abcd" * 500_000
-    native = b'data: {"candidates":[{"content":{"parts":[{"inlineData":{"mimeType":"image/png",'
-    event = native + b'"data":"' + picture + b'"}}]}}]}\n\n'
+    gemini = b'data: {"candidates":[{"content":{"parts":[{"inlineData":{"mimeType":"image/png",'
+    event = gemini + b'"data":"' + picture + b'"}}]}}]}\n\n'
     taken = new_blocks(plan_of("chat over native"))
     assert picture in in_reads(taken, event)
     assert new_blocks(plan_of("chat")).take(heavy) == heavy  # natively nothing of it is built

@@ -12,7 +12,7 @@ from channels.http.sse import SseSplitter
 from channels.translation.model import Protocol
 from channels.translation.paths import TRANSLATIONS
 from channels.translation.session import TranslatedCall
-from gw.api.chat.native import ArrayStream
+from gw.api.chat.gemini import ArrayStream
 from gw.calls.framing import SILENCE_SECONDS, Framing, SseFraming, TranslatedFraming
 from tests.support.clock import FakeClock
 from tests.unit.calls import sse

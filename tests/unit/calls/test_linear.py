@@ -17,7 +17,7 @@ from gw.calls.pipeline import StreamPipeline
 from loadtests.attacks.body_shapes import ANSWERS, HOSTILE_ANSWERS, SHAPES, WAYS, body_of
 from tests.support.steps import steps_of
 from tests.unit.calls.stream_shapes import STREAMS
-from tests.unit.calls.test_failure_classes import natively, translated
+from tests.unit.calls.test_failure_classes import translated, untranslated
 from tests.unit.calls.test_hostile_answers import REQUEST, new_blocks
 
 BODY_BYTES = 6_000
@@ -54,7 +54,7 @@ def ask(shape: str, upstream: str, size: int) -> None:
     try:
         jobs.read_request(body, client, named)
         if upstream == client:
-            jobs.native_body(body, client, named, OPTIONS[client])
+            jobs.passthrough_job(body, client, named, OPTIONS[client])
         else:
             said = {"model": "u", "stream": False, "max_tokens": 9}
             jobs.translated_body(body, client, upstream, said, [])
@@ -103,7 +103,7 @@ def streams() -> Iterator[tuple[str, str, str | None]]:
 def test_stream_takes_steps_by_its_events(
     upstream: str, shape: str, client: str | None, is_joined: bool
 ) -> None:
-    way = natively(upstream) if client is None else translated(client, upstream)
+    way = untranslated(upstream) if client is None else translated(client, upstream)
     made = {count: STREAMS[upstream][shape](count) for count in (EVENTS, 2 * EVENTS)}
     end = b"data: [DONE]\n\n" if upstream == "chat" else b""
 

@@ -13,7 +13,7 @@ from channels.errors import UpstreamCut
 from channels.http.interfaces import UpstreamRequest
 from channels.translation.paths import TRANSLATIONS, translation_between
 from channels.translation.session import TranslatedCall
-from gw.api.chat.native import ArrayStream
+from gw.api.chat.gemini import ArrayStream
 from gw.calls.framing import Framing, SseFraming
 from gw.calls.plan import UpstreamPlan
 from tests.unit.calls import sse
@@ -63,7 +63,7 @@ ERRORS: dict[str, bytes] = {
 }
 
 
-def natively(protocol: str) -> Callable[[UpstreamRequest], UpstreamPlan]:
+def untranslated(protocol: str) -> Callable[[UpstreamRequest], UpstreamPlan]:
     return lambda request: UpstreamPlan(request, CHAT_DIALECTS[protocol])
 
 
@@ -92,9 +92,9 @@ async def sent(script: Script, **options: Any) -> bytes:
 @pytest.mark.parametrize("protocol", WHOLE)
 async def test_whole_answer_is_masked_and_otherwise_as_it_came(protocol: str) -> None:
     body = b" " + json.dumps(WHOLE[protocol]).encode() + b"\n"
-    assert await sent(answer(body), plan=natively(protocol)) == masked(body)
+    assert await sent(answer(body), plan=untranslated(protocol)) == masked(body)
     spelled = body.replace(b"-", b"\\u002d").replace(b"/", b"\\/")
-    got = await sent(answer(spelled), plan=natively(protocol))
+    got = await sent(answer(spelled), plan=untranslated(protocol))
     assert MASKED in json.dumps(json.loads(got))
 
 
@@ -110,10 +110,11 @@ async def test_translated_answer_is_masked(client: str, upstream: str) -> None:
 async def test_error_event_is_masked_and_otherwise_as_it_came(protocol: str, begun: bool) -> None:
     steps = (SAYS[protocol](f"See {HOST}."),) if begun else ()
     script = answer(*steps, ERRORS[protocol], UpstreamCut())
-    got = await sent(script, stream=True, plan=natively(protocol))
+    got = await sent(script, stream=True, plan=untranslated(protocol))
     assert got == b"".join(steps) + masked(ERRORS[protocol])
     together = answer(b"".join(steps) + ERRORS[protocol])
-    assert masked(ERRORS[protocol]) in await sent(together, stream=True, plan=natively(protocol))
+    plan = untranslated(protocol)
+    assert masked(ERRORS[protocol]) in await sent(together, stream=True, plan=plan)
 
 
 @pytest.mark.parametrize("is_array", [False, True], ids=["events", "array"])
@@ -136,7 +137,7 @@ async def test_key_in_any_event_is_masked_wherever_the_reads_are_cut(
     events = b"".join(map(say, ("one", "two", "three", f"my {KEY}!", "four")))
     place = events.index(KEY.encode()) - 30 + cut
     script = answer(say("zero"), events[:place], events[place:])
-    got = await sent(script, stream=True, plan=natively(protocol))
+    got = await sent(script, stream=True, plan=untranslated(protocol))
     assert got == say("zero") + events.replace(KEY.encode(), b"[redacted]")
 
 

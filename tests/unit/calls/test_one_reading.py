@@ -66,7 +66,7 @@ MESSAGES_COUNTS = counts_of(
     "input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"
 )
 RESPONSES_COUNTS = counts_of("input_tokens", "output_tokens", "total_tokens")
-NATIVE_COUNTS = counts_of(
+GEMINI_COUNTS = counts_of(
     "promptTokenCount", "candidatesTokenCount", "totalTokenCount", "thoughtsTokenCount"
 )
 
@@ -111,10 +111,10 @@ def responses_stream(draw: st.DrawFn) -> list[Any]:
     return [event("created"), text, event("completed")]
 
 
-def native_stream(draw: st.DrawFn) -> list[Any]:
+def gemini_stream(draw: st.DrawFn) -> list[Any]:
     def chunk(parts: list[Any], **members: Any) -> dict[str, Any]:
         candidate = {"content": {"parts": parts, "role": "model"}, "index": 0, **members}
-        stated = draw(st.none() | NATIVE_COUNTS)
+        stated = draw(st.none() | GEMINI_COUNTS)
         usage = {} if stated is None else {"usageMetadata": stated}
         return {"candidates": [candidate], "responseId": "r", "modelVersion": "m", **usage}
 
@@ -128,7 +128,7 @@ STREAMS = {
     "chat": chat_stream,
     "messages": messages_stream,
     "responses": responses_stream,
-    "native": native_stream,
+    "native": gemini_stream,
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from channels.dialects.chat.dialect import DIALECT as CHAT
 from channels.dialects.dialect import ChatDialect
-from channels.dialects.gemini.dialect import DIALECT as NATIVE
+from channels.dialects.gemini.dialect import DIALECT as GEMINI
 from channels.dialects.messages.dialect import DIALECT as MESSAGES
 from channels.http.interfaces import UpstreamRequest
 from gw.calls.plan import UpstreamPlan
@@ -27,8 +27,8 @@ def said(text: str, *, index: int = 0, **candidate: Any) -> bytes:
     return sse.event({"candidates": [{"content": content, "index": index, **candidate}]})
 
 
-def in_native(request: UpstreamRequest) -> UpstreamPlan:
-    return UpstreamPlan(request, NATIVE)
+def in_gemini(request: UpstreamRequest) -> UpstreamPlan:
+    return UpstreamPlan(request, GEMINI)
 
 
 ENDED = said("", finishReason="STOP")
@@ -38,7 +38,7 @@ async def test_upstream_that_leaves_a_whole_answer_open_is_not_waited_for_long()
     usage = {"promptTokenCount": 9, "candidatesTokenCount": 4}
     late = sse.event({"usageMetadata": usage})
     async with world(a=[answer(said("Hello"), ENDED, late, FOR_EVER)]) as w:
-        call, writer = w.prepare(stream=True, plan=in_native), RecordingWriter()
+        call, writer = w.prepare(stream=True, plan=in_gemini), RecordingWriter()
         w.begin(call, writer)
         await eventually(lambda: [r.pieces_taken for r in w.wire.responses] == [3])
         assert writer.sent == said("Hello")  # settled first, then the end
@@ -56,7 +56,7 @@ async def test_candidate_that_begins_after_another_has_ended_comes_after_it() ->
         said("Three", index=1, finishReason="STOP"),
     )
     async with world(a=[answer(*steps)]) as w:
-        told = await w.call(stream=True, plan=in_native)
+        told = await w.call(stream=True, plan=in_gemini)
         assert told.writer.sent == b"".join(steps)
         assert told.status == ("success", None)
 
@@ -66,7 +66,7 @@ async def test_candidate_that_goes_on_has_all_the_time_of_the_call() -> None:
     steps = (said("One"), ENDED, said("Two", index=1), goes_on)
     last = said("", index=1, finishReason="STOP")
     async with world(a=[answer(*steps, last)]) as w:
-        call, writer = w.prepare(stream=True, plan=in_native), RecordingWriter()
+        call, writer = w.prepare(stream=True, plan=in_gemini), RecordingWriter()
         w.begin(call, writer)
         await eventually(lambda: b"Two" in writer.sent)
         jump(ENDING_SECONDS)
@@ -79,7 +79,7 @@ async def test_candidate_that_goes_on_has_all_the_time_of_the_call() -> None:
 async def test_candidate_that_never_ends_makes_it_a_cut_stream() -> None:
     steps = (said("One"), said("Two", index=1), ENDED)
     async with world(a=[answer(*steps)]) as w:
-        told = await w.call(stream=True, plan=in_native)
+        told = await w.call(stream=True, plan=in_gemini)
         assert told.writer.sent == b"".join(steps)
         assert told.status == ("error", "upstream_error")
 
@@ -94,7 +94,7 @@ async def test_candidate_that_never_ends_makes_it_a_cut_stream() -> None:
             sse.event({"type": "content_block_delta", "delta": {"text": "Hello"}}),
             b'event: message_stop\ndata: {"type": "message_stop"}',
         ),
-        (NATIVE, said("Hello"), ENDED.rstrip(b"\n")),
+        (GEMINI, said("Hello"), ENDED.rstrip(b"\n")),
     ],
     ids=["chat", "messages", "native"],
 )

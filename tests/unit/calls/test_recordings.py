@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from channels.dialects.table import CHAT_DIALECTS
-from tests.unit.calls.relaying import NATIVE, TRANSLATED, Way, relayed
+from tests.unit.calls.relaying import PASSTHROUGH, TRANSLATED, Way, relayed
 from tests.unit.channels.recordings import stream_of, streams
 
 PIECE_BYTES = 997  # a prime, so that cuts fall anywhere
@@ -26,8 +26,8 @@ def recorded(upstream: str) -> Iterator[tuple[Path, bytes]]:
         yield path, stream
 
 
-@pytest.mark.parametrize("way", NATIVE[: len(CHAT_DIALECTS)], ids=str)
-def test_native_recording_passes_byte_for_byte(way: Way) -> None:
+@pytest.mark.parametrize("way", PASSTHROUGH[: len(CHAT_DIALECTS)], ids=str)
+def test_passthrough_recording_passes_byte_for_byte(way: Way) -> None:
     for path, stream in recorded(way.upstream):
         got = relayed(way, [stream])
         assert got.is_complete, path.name
@@ -36,7 +36,7 @@ def test_native_recording_passes_byte_for_byte(way: Way) -> None:
         assert got.body == stream, path.name
 
 
-@pytest.mark.parametrize("way", [*NATIVE, *TRANSLATED], ids=str)
+@pytest.mark.parametrize("way", [*PASSTHROUGH, *TRANSLATED], ids=str)
 def test_recording_comes_to_its_end_however_it_is_cut(way: Way) -> None:
     for path, stream in recorded(way.upstream):
         whole = relayed(way, [stream])

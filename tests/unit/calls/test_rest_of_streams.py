@@ -44,7 +44,7 @@ RESTS: dict[str, list[bytes]] = {
 }
 
 
-def natively(protocol: str) -> Callable[[UpstreamRequest], UpstreamPlan]:
+def untranslated(protocol: str) -> Callable[[UpstreamRequest], UpstreamPlan]:
     return lambda request: UpstreamPlan(request, CHAT_DIALECTS[protocol])
 
 
@@ -68,8 +68,8 @@ async def test_rest_is_passed_on_and_changes_nothing(
         "later": [text, end, 3, *rest],
     }
     async with world(a=[answer(text, end), answer(*steps[comes])]) as w:
-        without = await w.call(stream=True, plan=natively(protocol))
-        told = await w.call(stream=True, plan=natively(protocol))
+        without = await w.call(stream=True, plan=untranslated(protocol))
+        told = await w.call(stream=True, plan=untranslated(protocol))
         assert told.writer.sent == b"".join((text, end, *rest))
         assert told.status == ("success", None)
         assert (told.tokens, told.cost) == (without.tokens, without.cost)
@@ -80,7 +80,7 @@ async def test_rest_of_a_stream_without_a_terminator_is_passed_on_as_well() -> N
     said = {"content": {"parts": [{"text": "Hi"}]}, "finishReason": "STOP"}
     steps = (sse.event({"candidates": [said]}), b": bye")
     async with world(a=[answer(*steps)]) as w:
-        told = await w.call(stream=True, plan=natively("native"))
+        told = await w.call(stream=True, plan=untranslated("native"))
         assert told.writer.sent == b"".join(steps)
         assert told.status == ("success", None)
 

@@ -18,7 +18,7 @@ from channels.http.interfaces import UpstreamRequest
 from channels.http.sse import SseEvent, SseSplitter
 from channels.translation.paths import TRANSLATIONS, Translation
 from channels.translation.session import TranslatedCall
-from gw.api.chat.native import ArrayStream
+from gw.api.chat.gemini import ArrayStream
 from gw.calls.framing import Framing, SseFraming
 from gw.calls.plan import UpstreamPlan
 from tests.support.aio import run

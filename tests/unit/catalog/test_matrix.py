@@ -37,7 +37,7 @@ ALL = (*BY_DEFAULT, "messages_to_chat", "native_to_chat", "native_to_messages")
 
 
 def shown(cell: Cell) -> str | None:
-    return "native" if cell.is_native else ", ".join(cell.headers) or None
+    return "native" if cell.is_passthrough else ", ".join(cell.headers) or None
 
 
 @pytest.fixture
@@ -51,16 +51,16 @@ def test_example_has_the_families_of_the_specification(families: Config) -> None
     assert [row.cells[0].tools for row in rows] == [("web_search", "image_generation")] + [()] * 6
 
 
-def test_public_catalog_lists_exactly_the_native_cells(families: Config) -> None:
+def test_public_catalog_lists_exactly_the_passthrough_cells(families: Config) -> None:
     for row in compatibility(families.registry, families.translations):
-        native = [
+        passthrough = [
             PUBLIC_NAMES[protocol]
             for protocol, cell in zip(CHAT_PROTOCOLS, row.cells, strict=True)
-            if cell.is_native
+            if cell.is_passthrough
         ]
         for model_id in row.models:
             model = families.registry.models[model_id]
-            assert supported_protocols(families.registry, model) == native
+            assert supported_protocols(families.registry, model) == passthrough
 
 
 def cells(
@@ -99,10 +99,10 @@ def test_translations_are_shown_in_the_order_in_which_channels_are_tried() -> No
     assert cells(second, first)[0] == f"{T1}, {T2}"
 
 
-def test_translated_channels_behind_native_ones_are_told_too() -> None:
+def test_translated_channels_behind_passthrough_ones_are_told_too() -> None:
     specs = [make_channel("a"), make_channel("b", protocols=frozenset({"messages"}), priority=0)]
     (row,) = compatibility(Registry.of(specs, [make_model("a", "b")]), BY_DEFAULT)
-    assert row.cells[0] == Cell(is_native=True, headers=(T1,), tools=())
+    assert row.cells[0] == Cell(is_passthrough=True, headers=(T1,), tools=())
     assert row.cells[0].served == "native"
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from channels.dialects import gemini as native
-from channels.dialects import messages, responses
+from channels.dialects import gemini, messages, responses
 from channels.errors import InvalidRequest
 
 MESSAGES: dict[str, Any] = {
@@ -18,7 +17,7 @@ MESSAGES: dict[str, Any] = {
     "messages": [{"role": "user", "content": "Hi"}],
 }
 RESPONSES: dict[str, Any] = {"model": "m", "input": [{"role": "user", "content": "Hi"}]}
-NATIVE: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
+GEMINI: dict[str, Any] = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
 
 
 def encoded(value: object) -> bytes:
@@ -36,9 +35,9 @@ def read_responses(**changes: Any) -> responses.ResponsesRequest:
     return responses.read_request(encoded({**RESPONSES, **changes}))
 
 
-def read_native(**changes: Any) -> native.NativeRequest:
+def read_gemini(**changes: Any) -> gemini.GeminiRequest:
     """The smallest request, with some members changed."""
-    return native.read_request(encoded({**NATIVE, **changes}), model="m", stream=False)
+    return gemini.read_request(encoded({**GEMINI, **changes}), model="m", stream=False)
 
 
 def refused(read: Callable[[], object]) -> InvalidRequest:

@@ -50,7 +50,7 @@ def test_messages_request_has_the_clients_version() -> None:
         ("é", True, "%C3%A9:streamGenerateContent?alt=sse"),
     ],
 )
-def test_native_request_has_the_model_in_its_path(model: str, stream: bool, path: str) -> None:
+def test_gemini_request_has_the_model_in_its_path(model: str, stream: bool, path: str) -> None:
     address = DIALECTS["native"].address
     request = address.request(CHANNEL, b"{}", upstream_model=model, stream=stream)
     assert request.url == f"https://up.example:8443/v1beta/models/{path}"

@@ -10,7 +10,7 @@ from channels.usage import PartialUsage, Usage
 from tests.unit.channels.replay import metered
 
 
-def test_running_counts_of_a_native_stream_replace_each_other() -> None:
+def test_running_counts_of_a_gemini_stream_replace_each_other() -> None:
     chunks = [
         {"usageMetadata": {"promptTokenCount": 5, "candidatesTokenCount": count}}
         for count in (1, 4, 9)
@@ -71,7 +71,7 @@ def test_running_counts_of_a_native_stream_replace_each_other() -> None:
         ({"promptTokenCount": 5, "candidatesTokenCount": -1}, None),
     ],
 )
-def test_native_counts_are_made_into_a_usage(
+def test_gemini_counts_are_made_into_a_usage(
     metadata: dict[str, Any], expected: Usage | None
 ) -> None:
     assert metered("native", {"usageMetadata": metadata}).usage == expected

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.dialects import chat, messages, responses
-from channels.dialects import gemini as native
+from channels.dialects import chat, gemini, messages, responses
 
 SECRET = "sk-" + "x" * 48
 PNG = "data:image/png;base64,AAAA"
@@ -84,7 +83,7 @@ RESPONSES = {
     "store": False,
     "safety_identifier": SECRET,
 }
-NATIVE = {
+GEMINI = {
     "systemInstruction": {"parts": [{"text": SECRET}]},
     "contents": [
         {
@@ -111,7 +110,7 @@ def told(dialect: str, body: dict[str, Any]) -> dict[str, str]:
     """The parameters as a request of this dialect tells them."""
     text = json.dumps(body).encode()
     if dialect == "native":
-        return dict(native.read_request(text, model="m", stream=True).parameters)
+        return dict(gemini.read_request(text, model="m", stream=True).parameters)
     return dict(
         {"chat": chat, "messages": messages, "responses": responses}[dialect]
         .read_request(text)
@@ -168,7 +167,7 @@ TOLD: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
         },
     ),
     "native": (
-        NATIVE,
+        GEMINI,
         {
             "stream": "true",
             "generationConfig.maxOutputTokens": "9",

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from channels.dialects import chat, images, messages, responses
-from channels.dialects import gemini as native
+from channels.dialects import chat, gemini, images, messages, responses
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.json.text import dumps
@@ -22,7 +21,7 @@ from channels.translation.session import TranslatedCall, request_of
 from tests.unit.translators.test_odd_values import BODIES
 
 TRANSCRIPTS = Path(__file__).parents[1] / "channels" / "transcripts"
-NATIVE_PATH = {"model": "m", "stream": False}
+GEMINI_PATH = {"model": "m", "stream": False}
 SAID = [{"role": "user", "content": "Hello. " * 1000}]
 REQUESTS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "chat": (
@@ -38,7 +37,7 @@ REQUESTS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     ),
     "native": (
         {"contents": [{"parts": [{"text": "Hello. " * 1000}]}], "generationConfig": {"topK": 1}},
-        NATIVE_PATH,
+        GEMINI_PATH,
         {"upstream_model": "u", "default_max_tokens": 9},
     ),
     "images": ({"model": "m", "prompt": "a boat " * 1000}, {}, {"upstream_model": "u"}),
@@ -47,7 +46,7 @@ MODULES: dict[str, Any] = {
     "chat": chat,
     "messages": messages,
     "responses": responses,
-    "native": native,
+    "native": gemini,
     "images": images,
 }
 
@@ -63,13 +62,13 @@ def test_request_comes_back_without_its_body(protocol: str) -> None:
     there = pickle.loads(sent)
     for name in ("model", "stream", "content_bytes", "max_tokens", "builtin_tools", "parameters"):
         assert getattr(there, name, None) == getattr(here, name, None)
-    _, written = jobs.native_body(body, protocol, path, options)
+    _, written = jobs.passthrough_job(body, protocol, path, options)
     assert written == MODULES[protocol].upstream_body(here, **options)
 
 
 def test_body_that_needs_no_change_does_not_come_back() -> None:
     body = json.dumps({"model": "u", "max_tokens": 5, "messages": SAID}).encode()
-    assert jobs.native_body(body, "messages", {}, {"upstream_model": "u"}) == (None, None)
+    assert jobs.passthrough_job(body, "messages", {}, {"upstream_model": "u"}) == (None, None)
 
 
 @pytest.mark.parametrize("translation", TRANSLATIONS.values(), ids=lambda row: row.path)

@@ -191,9 +191,9 @@ def test_withheld_answer_is_a_refusal_with_its_usage(
     assert answer.finish == "refusal"
     assert answer.usage == Usage(input_tokens=3, output_tokens=4)
     assert whole("messages", answer)["stop_reason"] == "refusal"
-    native = whole("native", answer)
-    assert native["candidates"][0]["finishReason"] == "SAFETY"
-    assert native["usageMetadata"]["candidatesTokenCount"] == 4
+    gemini = whole("native", answer)
+    assert gemini["candidates"][0]["finishReason"] == "SAFETY"
+    assert gemini["usageMetadata"]["candidatesTokenCount"] == 4
 
 
 def test_message_that_is_null_is_none_at_all() -> None:

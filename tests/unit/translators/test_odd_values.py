@@ -14,8 +14,7 @@ import msgspec
 import pytest
 import ujson
 
-from channels.dialects import chat, messages
-from channels.dialects import gemini as native
+from channels.dialects import chat, gemini, messages
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import InvalidRequest
 from channels.json.outline import outline
@@ -23,7 +22,7 @@ from channels.translation.model import Protocol
 from channels.translation.paths import BUILTIN_TOOLS, TRANSLATIONS
 from channels.translation.session import TranslatedCall
 from tests.unit.translators import fields_of_chat, fields_of_messages
-from tests.unit.translators.native import fields_of_native
+from tests.unit.translators.gemini import fields_of_gemini
 
 ODD: list[Any] = [
     *(None, True, 0, -1, 1.5, 10**30, "", "x", "translated:x:y", "dHJhbnNsYXRlZDo="),
@@ -35,12 +34,12 @@ CONTENTS = [{"role": "user", "parts": [{"text": "hi"}]}]
 BODIES: dict[Protocol, tuple[dict[str, Any], list[Any]]] = {
     "chat": ({"model": "m", "messages": SAID}, fields_of_chat.FIELDS),
     "messages": ({"model": "m", "max_tokens": 9, "messages": SAID}, fields_of_messages.FIELDS),
-    "native": ({"contents": CONTENTS}, fields_of_native.FIELDS),
+    "native": ({"contents": CONTENTS}, fields_of_gemini.FIELDS),
 }
 READERS: dict[Protocol, Callable[[bytes], object]] = {
     "chat": chat.read_request,
     "messages": messages.read_request,
-    "native": lambda body: native.read_request(body, model="m", stream=False),
+    "native": lambda body: gemini.read_request(body, model="m", stream=False),
 }
 
 

@@ -6,7 +6,7 @@ upstream is asked for events either way.
 
 from __future__ import annotations
 
-from channels.dialects import gemini as native
+from channels.dialects import gemini
 from channels.dialects.gemini.dialect import DIALECT
 from channels.dialects.validate import is_repeatable
 from channels.http.sse import SseEvent
@@ -15,7 +15,7 @@ from gw.api.chat.handler import ConversationHandler
 STREAM = "streamGenerateContent"
 
 
-class NativeHandler(ConversationHandler):
+class GeminiHandler(ConversationHandler):
     """The native-content protocol."""
 
     shape = DIALECT.family.error_shape
@@ -37,11 +37,11 @@ class NativeHandler(ConversationHandler):
 class ArrayStream:
     """A stream as the elements of one JSON array; an array left open was cut."""
 
-    content_type = native.CONTENT_TYPE
+    content_type = gemini.CONTENT_TYPE
     keeps_events = False
 
     def __init__(self) -> None:
-        self._framing = native.ArrayFraming()
+        self._framing = gemini.ArrayFraming()
 
     def event(self, event: SseEvent) -> bytes:
         return b"" if event.data is None else self._framing.element(event.data)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from channels.dialects.gemini import codec as native
+from channels.dialects.gemini import codec as gemini
 from channels.dialects.gemini.chunk import read_chunks
 from channels.dialects.table import codec
 from channels.errors import UpstreamMalformed
@@ -67,7 +67,7 @@ def test_recorded_stream_comes_back_the_same() -> None:
 def test_recorded_stream_cut_before_its_end_has_none() -> None:
     for path in STREAMS:
         datas = [line[6:] for line in stream_of(path).splitlines() if line.startswith(b"data: ")]
-        decoder = native.StreamDecoder()
+        decoder = gemini.StreamDecoder()
         found = [event for one in datas[:-1] for event in decoder.take(read_chunks(one))]
         if b'"finishReason"' not in b"".join(datas[:-1]):
             assert decoder.end() == []
@@ -83,9 +83,9 @@ def test_recorded_answer_is_translated() -> None:
         body = path.read_bytes()
         if b'"error"' in body:
             with pytest.raises(UpstreamMalformed):
-                native.decode_answer(body)
+                gemini.decode_answer(body)
             continue
-        answer = native.decode_answer(body)
+        answer = gemini.decode_answer(body)
         assert answer.finish is not None
         stated = stated_usage("native", [json.loads(body)])
         assert answer.usage is not None

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from channels.dialects.gemini import codec as native
+from channels.dialects.gemini import codec as gemini
 from channels.translation.identifiers import made_id
 from channels.translation.model import Media, Text, Thinking, ToolCall, ToolResult
 from channels.translation.turns import EMPTY
-from tests.unit.translators.native.pieces import (
+from tests.unit.translators.gemini.pieces import (
     ESCAPE,
     HI,
     JPEG,
@@ -250,7 +250,7 @@ CONVERSATIONS: dict[str, tuple[list[Any], list[Any], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", CONVERSATIONS)
-def test_conversation_of_native_arrives(name: str) -> None:
+def test_conversation_of_gemini_arrives(name: str) -> None:
     contents, messages, dropped = CONVERSATIONS[name]
     body, found = translated("native", "chat", asked(*contents))
     assert body["messages"] == messages
@@ -259,7 +259,7 @@ def test_conversation_of_native_arrives(name: str) -> None:
 
 def parts_of(*parts: Any, role: str = "model") -> tuple[Any, ...]:
     """The canonical parts of one turn."""
-    request = native.decode_request(asked({"role": role, "parts": [text(one) for one in parts]}))
+    request = gemini.decode_request(asked({"role": role, "parts": [text(one) for one in parts]}))
     return request.turns[0].parts
 
 

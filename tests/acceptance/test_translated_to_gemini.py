@@ -128,7 +128,7 @@ def test_thinking_is_shown_apart_from_the_answer(h: House, stream: bool) -> None
     ("reason", "expected"),
     [("MAX_TOKENS", "length"), ("SAFETY", "content_filter"), ("STOP", "stop")],
 )
-def test_finish_reasons_of_native_are_those_of_chat(
+def test_finish_reasons_of_gemini_are_those_of_chat(
     h: House, stream: bool, reason: str, expected: str
 ) -> None:
     told_to(h, "gemini", finish_reason=reason)

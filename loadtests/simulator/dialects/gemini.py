@@ -14,7 +14,7 @@ import msgspec
 from loadtests.simulator.answers import BLOCKED, REFUSAL, Answer, Tokens
 from loadtests.simulator.ask import Ask, Refusal, tokens_of
 from loadtests.simulator.dialects.base import Stream, encode
-from loadtests.simulator.dialects.native_request import read
+from loadtests.simulator.dialects.gemini_request import read
 from loadtests.simulator.exchange import Exchange
 
 PREFIX: Final = b"/v1beta/models/"
@@ -42,7 +42,7 @@ STATUSES: Final = {
 SIGNATURE: Final = "c2ltdWxhdGVkLXRob3VnaHQ="
 
 
-class NativeDialect:
+class GeminiDialect:
     """`POST /v1beta/models/{model}:generateContent` and `:streamGenerateContent`."""
 
     name = "native"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.translators.native.pieces import (
+from tests.unit.translators.gemini.pieces import (
     ESCAPE,
     HI,
     JPEG,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from channels.translation.model import CallBegan, CallDelta, Finished
-from tests.unit.translators.native.pieces import chunk
+from tests.unit.translators.gemini.pieces import chunk
 from tests.unit.translators.wire import events_from, sse
 
 STOP = chunk(finishReason="STOP")

@@ -9,14 +9,14 @@ import pytest
 
 from tests.acceptance.translated import (
     COST_NANO_USD,
-    NATIVE_TOOLS,
+    GEMINI_TOOLS,
     PATHS,
     PNG,
     SETTINGS,
     TWO_CALLS,
     USAGE,
     chunks,
-    native,
+    gemini,
     parts_of,
     sent,
     text_of,
@@ -34,10 +34,10 @@ __all__ = ["SETTINGS"]
 
 @whole_and_streamed
 @clients
-def test_native_client_is_answered_and_charged_alike(h: House, of_model: str, stream: bool) -> None:
+def test_gemini_client_is_answered_and_charged_alike(h: House, of_model: str, stream: bool) -> None:
     told_to(h, of_model, text="Grüße, 世界", usage=USAGE)
     before = h.client.remaining_nano_usd()
-    reply = native(h, of_model, stream=stream)
+    reply = gemini(h, of_model, stream=stream)
     assert reply.status == 200
     assert reply.headers["x-protocol-translation"] == PATHS[of_model]
     assert "x-protocol-warning" not in reply.headers
@@ -53,9 +53,9 @@ def test_native_client_is_answered_and_charged_alike(h: House, of_model: str, st
 
 
 @clients
-def test_native_stream_is_one_array_unless_events_are_asked_for(h: House, of_model: str) -> None:
+def test_gemini_stream_is_one_array_unless_events_are_asked_for(h: House, of_model: str) -> None:
     told_to(h, of_model, text="Grüße, 世界")
-    reply = native(h, of_model, stream=True, query="")
+    reply = gemini(h, of_model, stream=True, query="")
     assert reply.headers["content-type"].startswith("application/json")
     array = reply.json
     assert text_of([p for c in array for p in c["candidates"][0]["content"]["parts"]]) == (
@@ -67,9 +67,9 @@ def test_native_stream_is_one_array_unless_events_are_asked_for(h: House, of_mod
 
 @clients
 @pytest.mark.parametrize("query", ["", "?alt=sse"], ids=["array", "events"])
-def test_cut_native_stream_has_no_end(h: House, of_model: str, query: str) -> None:
+def test_cut_gemini_stream_has_no_end(h: House, of_model: str, query: str) -> None:
     told_to(h, of_model, events=30, cut_after_events=8, delay_event_ms=1)
-    reply = native(h, of_model, stream=True, query=query)
+    reply = gemini(h, of_model, stream=True, query=query)
     assert reply.status == 200
     assert b'"text"' in reply.body
     assert b"finishReason" not in reply.body
@@ -83,7 +83,7 @@ def test_error_within_a_stream_is_the_clients_error_event(
     h: House, of_model: str, query: str
 ) -> None:
     told_to(h, of_model, events=30, error_event=8, message="The model fell over.")
-    reply = native(h, of_model, stream=True, query=query)
+    reply = gemini(h, of_model, stream=True, query=query)
     assert reply.status == 200
     if query:
         last = chunks(reply)[-1]
@@ -97,16 +97,16 @@ def test_error_within_a_stream_is_the_clients_error_event(
 
 @whole_and_streamed
 @clients
-def test_native_calls_and_their_results_make_two_turns(
+def test_gemini_calls_and_their_results_make_two_turns(
     h: House, of_model: str, stream: bool
 ) -> None:
     told_to(h, of_model, tool_calls=TWO_CALLS)
     asked = {"role": "user", "parts": [{"text": "The weather in both?"}]}
     tooling: dict[str, Any] = {
-        "tools": NATIVE_TOOLS,
+        "tools": GEMINI_TOOLS,
         "toolConfig": {"functionCallingConfig": {"mode": "ANY"}},
     }
-    first = native(h, of_model, stream=stream, contents=[asked], **tooling)
+    first = gemini(h, of_model, stream=stream, contents=[asked], **tooling)
     found = [p for p in parts_of(first, stream=stream) if "functionCall" in p]
     assert [part["functionCall"]["args"] for part in found] == [c["arguments"] for c in TWO_CALLS]
     last = chunks(first)[-1] if stream else first.json
@@ -118,7 +118,7 @@ def test_native_calls_and_their_results_make_two_turns(
         for part, degrees in zip(found, (7, 9), strict=True)
     ]
     turns = [asked, {"role": "model", "parts": found}, {"role": "user", "parts": results}]
-    second = native(h, of_model, contents=turns, tools=NATIVE_TOOLS)
+    second = gemini(h, of_model, contents=turns, tools=GEMINI_TOOLS)
     assert second.json["candidates"][0]["finishReason"] == "STOP"
     said = sent(h)["messages"]
     if of_model == "gpt":
@@ -141,12 +141,12 @@ def test_thinking_and_its_signature_come_back_to_a_messages_channel(h: House, st
     asked = {"role": "user", "parts": [{"text": "The weather?"}]}
     thinking = {"thinkingConfig": {"thinkingBudget": 2000, "includeThoughts": True}}
     config = {"maxOutputTokens": 4000, **thinking}
-    first = native(
+    first = gemini(
         h,
         "claude",
         stream=stream,
         contents=[asked],
-        tools=NATIVE_TOOLS,
+        tools=GEMINI_TOOLS,
         generationConfig=config,
     )
     said = parts_of(first, stream=stream)
@@ -157,7 +157,7 @@ def test_thinking_and_its_signature_come_back_to_a_messages_channel(h: House, st
     (call,) = [part for part in said if "functionCall" in part]
     result = {"functionResponse": {**named(call), "response": {"degrees": 7}}}
     turns = [asked, {"role": "model", "parts": said}, {"role": "user", "parts": [result]}]
-    second = native(h, "claude", contents=turns, tools=NATIVE_TOOLS, generationConfig=config)
+    second = gemini(h, "claude", contents=turns, tools=GEMINI_TOOLS, generationConfig=config)
     assert second.status == 200
     assert sent(h)["messages"][1]["content"][0] == {
         "type": "thinking",
@@ -166,14 +166,14 @@ def test_thinking_and_its_signature_come_back_to_a_messages_channel(h: House, st
     }
 
 
-def test_image_of_a_native_client_goes_over(h: House) -> None:
+def test_image_of_a_gemini_client_goes_over(h: House) -> None:
     inline = {"inlineData": {"mimeType": "image/png", "data": PNG}}
     contents = [{"role": "user", "parts": [{"text": "What is this?"}, inline]}]
-    assert native(h, "gpt", contents=contents).status == 200
+    assert gemini(h, "gpt", contents=contents).status == 200
     assert sent(h)["messages"][0]["content"][1]["image_url"]["url"] == (
         f"data:image/png;base64,{PNG}"
     )
-    assert native(h, "claude", contents=contents).status == 200
+    assert gemini(h, "claude", contents=contents).status == 200
     assert sent(h)["messages"][0]["content"][1]["source"] == {
         "type": "base64",
         "media_type": "image/png",
@@ -185,11 +185,11 @@ def test_image_of_a_native_client_goes_over(h: House) -> None:
 @pytest.mark.parametrize(
     ("reason", "expected"), [("length", "MAX_TOKENS"), ("content_filter", "SAFETY")]
 )
-def test_finish_reasons_reach_a_native_client(
+def test_finish_reasons_reach_a_gemini_client(
     h: House, of_model: str, reason: str, expected: str
 ) -> None:
     told_to(h, of_model, finish_reason=reason)
     for stream in (False, True):
-        reply = native(h, of_model, stream=stream)
+        reply = gemini(h, of_model, stream=stream)
         last = chunks(reply)[-1] if stream else reply.json
         assert last["candidates"][0]["finishReason"] == expected

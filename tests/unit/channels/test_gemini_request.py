@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from channels.dialects.gemini import NativeRequest, read_request, upstream_body
-from channels.dialects.gemini.schema import ALLOWED, NativeBody
-from tests.unit.channels.dialect_bodies import NATIVE, encoded, read_native, refused
+from channels.dialects.gemini import GeminiRequest, read_request, upstream_body
+from channels.dialects.gemini.schema import ALLOWED, GeminiBody
+from tests.unit.channels.dialect_bodies import GEMINI, encoded, read_gemini, refused
 
 CONTENTS = b'"contents":[{"role":"user","parts":[{"text":"Hi"}]}]'
 
 
-def read(body: bytes, *, model: str = "m", stream: bool = False) -> NativeRequest:
+def read(body: bytes, *, model: str = "m", stream: bool = False) -> GeminiRequest:
     return read_request(body, model=model, stream=stream)
 
 
@@ -23,10 +23,10 @@ def forwarded(body: bytes, *, model: str = "m", most: int | None = None) -> byte
 
 
 def test_model_and_stream_come_with_the_path() -> None:
-    request = read(encoded(NATIVE), model="gemini", stream=True)
+    request = read(encoded(GEMINI), model="gemini", stream=True)
     assert (request.model, request.stream, request.max_tokens) == ("gemini", True, None)
     assert request.builtin_tools == ()
-    assert request.content_bytes == len(json.dumps(NATIVE["contents"]))
+    assert request.content_bytes == len(json.dumps(GEMINI["contents"]))
 
 
 EVERYTHING: dict[str, Any] = {
@@ -87,7 +87,7 @@ def test_every_documented_member_is_read_and_forwarded() -> None:
 
 
 def test_every_member_that_is_read_has_its_words() -> None:
-    assert set(NativeBody.__struct_encode_fields__) - {"model"} == {
+    assert set(GeminiBody.__struct_encode_fields__) - {"model"} == {
         name for name in ALLOWED if "." not in name and "[" not in name
     }
 
@@ -142,7 +142,7 @@ def test_omitted_maximum_is_spliced_into_the_generation_config(
     ],
 )
 def test_maximum_is_read_in_either_spelling(config: dict[str, Any], most: int | None) -> None:
-    assert read_native(**config).max_tokens == most
+    assert read_gemini(**config).max_tokens == most
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_maximum_is_read_in_either_spelling(config: dict[str, Any], most: int | 
     ],
 )
 def test_both_spellings_of_one_member_are_refused(changes: dict[str, Any], param: str) -> None:
-    assert refused(lambda: read_native(**changes)).param == param
+    assert refused(lambda: read_gemini(**changes)).param == param
 
 
 @pytest.mark.parametrize(
@@ -188,12 +188,12 @@ def test_model_in_the_body_follows_the_one_in_the_path(named: str) -> None:
 
 @pytest.mark.parametrize("named", ["other", "models/other", "", 7, {}])
 def test_another_model_in_the_body_is_refused(named: object) -> None:
-    assert refused(lambda: read_native(model=named)).param == "model"
+    assert refused(lambda: read_gemini(model=named)).param == "model"
 
 
 @pytest.mark.parametrize("model", ["", "m" * 257, "a\nb"])
 def test_path_must_name_a_model(model: str) -> None:
-    assert refused(lambda: read(encoded(NATIVE), model=model)).param == "model"
+    assert refused(lambda: read(encoded(GEMINI), model=model)).param == "model"
 
 
 FAULTS: list[tuple[dict[str, Any], str]] = [
@@ -249,7 +249,7 @@ JUDGED_UPSTREAM: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("changes", "param"), JUDGED_UPSTREAM, ids=str)
 def test_what_only_an_upstream_can_judge_is_forwarded(changes: dict[str, Any], param: str) -> None:
-    body = encoded({**NATIVE, **changes})
+    body = encoded({**GEMINI, **changes})
     request = read(body)
     assert request.fault is not None
     assert request.fault.param == param
@@ -259,7 +259,7 @@ def test_what_only_an_upstream_can_judge_is_forwarded(changes: dict[str, Any], p
 
 @pytest.mark.parametrize(("changes", "param"), FAULTS, ids=str)
 def test_fault_is_named(changes: dict[str, Any], param: str) -> None:
-    fault = refused(lambda: read_native(**changes))
+    fault = refused(lambda: read_gemini(**changes))
     assert fault.param == param
     assert "expected" in fault.message
 
@@ -270,7 +270,7 @@ def test_missing_contents_are_named() -> None:
 
 @pytest.mark.parametrize("name", ["Contents", "generationconfig", "Generation_Config"])
 def test_name_that_an_upstream_may_take_for_another_is_refused(name: str) -> None:
-    assert refused(lambda: read_native(**{name: {}})).param == name
+    assert refused(lambda: read_gemini(**{name: {}})).param == name
 
 
 SINGLE: dict[str, Any] = {

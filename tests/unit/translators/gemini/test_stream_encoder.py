@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from channels.dialects.gemini import ArrayFraming
-from channels.dialects.gemini import codec as native
+from channels.dialects.gemini import codec as gemini
 from channels.translation.model import (
     Began,
     CallBegan,
@@ -26,7 +26,7 @@ from channels.translation.model import (
     UsageStated,
 )
 from channels.usage import Usage
-from tests.unit.translators.native.pieces import PNG
+from tests.unit.translators.gemini.pieces import PNG
 from tests.unit.translators.wire import data_of, written
 
 NAMES = {"modelVersion": "m", "responseId": "answer-1"}
@@ -224,7 +224,7 @@ def test_stream_is_written(name: str) -> None:
 @pytest.mark.parametrize("name", STREAMS)
 def test_array_form_has_the_same_objects(name: str) -> None:
     events, chunks = STREAMS[name]
-    encoder = native.StreamEncoder(id="answer-1", created=1, model="m", include_usage=False)
+    encoder = gemini.StreamEncoder(id="answer-1", created=1, model="m", include_usage=False)
     framing = ArrayFraming()
     pieces = [framing.element(one) for event in events for one in encoder.encode_objects(event)]
     assert json.loads(b"".join(pieces) + framing.end()) == chunks

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.unit.translators.native.pieces import (
+from tests.unit.translators.gemini.pieces import (
     HI,
     PDF,
     PNG,

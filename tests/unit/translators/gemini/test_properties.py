@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from channels.dialects.gemini import codec as native
+from channels.dialects.gemini import codec as gemini
 from channels.dialects.table import codec
 from channels.translation.model import Answer, Finished, Part, Protocol, Refusal, Request, Text
 from channels.translation.turns import EMPTY
 from tests.unit.translators.answer_strategies import answers, events_of
-from tests.unit.translators.native.pieces import encoded
-from tests.unit.translators.native.request_strategies import native_requests
+from tests.unit.translators.gemini.pieces import encoded
+from tests.unit.translators.gemini.request_strategies import gemini_requests
 from tests.unit.translators.request_strategies import chat_requests, messages_requests
 from tests.unit.translators.wire import (
     comparable,
@@ -37,16 +37,16 @@ def settled(request: Request) -> Request:
 
 
 @slow
-@given(native_requests)
+@given(gemini_requests)
 def test_request_says_the_same_again(body: dict[str, Any]) -> None:
-    request = native.decode_request(body)
+    request = gemini.decode_request(body)
     sent, dropped = encoded(request)
-    assert settled(native.decode_request(sent)) == settled(request)
+    assert settled(gemini.decode_request(sent)) == settled(request)
     assert dropped == []
 
 
 @slow
-@given(native_requests)
+@given(gemini_requests)
 def test_request_is_translated_for_every_upstream(body: dict[str, Any]) -> None:
     for upstream in OTHERS:
         sent = said_or_refused("native", upstream, body)
@@ -106,9 +106,9 @@ def normal(answer: Answer) -> Answer:
 
 def opened(answer: Answer) -> Answer:
     """An answer as its client sends it back: foreign signatures taken out of their envelope."""
-    whole = native.encode_answer(answer, id="x", created=1, model="m")
+    whole = gemini.encode_answer(answer, id="x", created=1, model="m")
     candidate = json.loads(whole)["candidates"][0]
-    turns = native.decode_request({"contents": [candidate.get("content", {"parts": []})]}).turns
+    turns = gemini.decode_request({"contents": [candidate.get("content", {"parts": []})]}).turns
     return replace(answer, parts=turns[0].parts if turns else ())
 
 
@@ -133,8 +133,8 @@ def test_stream_says_what_the_whole_answer_says(data: st.DataObject) -> None:
     stream = written("native", data.draw(events_of(answer)))
     sizes = data.draw(st.lists(st.integers(1, 60), max_size=20))
     found = comparable(folded(events_in("native", stream, sizes=sizes)))
-    whole = native.encode_answer(answer, id="x", created=1, model="m")
-    decoded = comparable(native.decode_answer(whole))
+    whole = gemini.encode_answer(answer, id="x", created=1, model="m")
+    decoded = comparable(gemini.decode_answer(whole))
     assert found == decoded
     expected = comparable(normal(answer))
     assert (found.finish, found.usage) == (expected.finish, expected.usage)
@@ -149,8 +149,8 @@ def test_translated_stream_says_what_the_translated_answer_says(
     answer = data.draw(answers())
     events = events_in("native", written("native", data.draw(events_of(answer))))
     streamed = folded(events_in(client, written(client, events)))
-    whole = native.encode_answer(answer, id="up", created=1, model="up")
-    plain = codec(client).encode_answer(native.decode_answer(whole), id="x", created=1, model="m")
+    whole = gemini.encode_answer(answer, id="up", created=1, model="up")
+    plain = codec(client).encode_answer(gemini.decode_answer(whole), id="x", created=1, model="m")
     assert comparable(streamed) == comparable(codec(client).decode_answer(plain))
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from channels.dialects.gemini import codec as native
+from channels.dialects.gemini import codec as gemini
 from channels.errors import UpstreamMalformed
 from channels.translation.identifiers import made_id
 from channels.translation.model import Answer, Media, Refusal, Text, Thinking, ToolCall
 from channels.usage import Usage
-from tests.unit.translators.native.pieces import PNG, call, chunk, inline, thought, usage
+from tests.unit.translators.gemini.pieces import PNG, call, chunk, inline, thought, usage
 from tests.unit.translators.wire import answered, events_from, folded, sse, whole
 
 # name: an answer's body, and what it says.
@@ -106,7 +106,7 @@ def test_answer_says_what_its_stream_says(name: str) -> None:
 )
 def test_body_that_answers_nothing_is_malformed(body: bytes) -> None:
     with pytest.raises(UpstreamMalformed):
-        native.decode_answer(body)
+        gemini.decode_answer(body)
 
 
 @pytest.mark.parametrize(
@@ -180,6 +180,6 @@ def test_answer_is_written(
 
 def test_pretty_arguments_are_compact() -> None:
     body = json.dumps(chunk(call(args={"a": [1, {"b": "x y"}]})), indent=2).encode()
-    (made,) = native.decode_answer(body).parts
+    (made,) = gemini.decode_answer(body).parts
     assert isinstance(made, ToolCall)
     assert made.arguments == '{"a":[1,{"b":"x y"}]}'

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from channels.dialects.gemini import codec as native
+from channels.dialects.gemini import codec as gemini
 from channels.errors import InvalidRequest
 from channels.translation.model import Format, Reasoning, ToolChoice
-from tests.unit.translators.native.pieces import asked
+from tests.unit.translators.gemini.pieces import asked
 from tests.unit.translators.wire import translated
 
 F = {"functionDeclarations": [{"name": "f"}, {"name": "g"}]}
@@ -53,7 +53,7 @@ def test_choice_of_tools_is_read(
     calling: dict[str, Any], choice: ToolChoice | None, left_over: dict[str, Any]
 ) -> None:
     body = asked(tools=[F], toolConfig={"functionCallingConfig": calling})
-    request = native.decode_request(body)
+    request = gemini.decode_request(body)
     assert request.tool_choice == choice
     assert request.extras == left_over
 
@@ -92,7 +92,7 @@ def test_choice_of_tools_is_read(
 def test_form_of_the_answer_is_read(
     config: dict[str, Any], form: Format | None, left_over: dict[str, Any]
 ) -> None:
-    request = native.decode_request(asked(generationConfig=config))
+    request = gemini.decode_request(asked(generationConfig=config))
     assert request.format == form
     assert request.extras == left_over
 
@@ -111,7 +111,7 @@ def test_form_of_the_answer_is_read(
     ],
 )
 def test_thinking_is_read(thinking: dict[str, Any], reasoning: Reasoning | None) -> None:
-    request = native.decode_request(asked(generationConfig={"thinkingConfig": thinking}))
+    request = gemini.decode_request(asked(generationConfig={"thinkingConfig": thinking}))
     assert request.reasoning == reasoning
 
 
@@ -138,7 +138,7 @@ def test_thinking_is_read(thinking: dict[str, Any], reasoning: Reasoning | None)
 )
 def test_wrong_member_is_refused_by_its_name(members: dict[str, Any], param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        native.decode_request(asked(**members))
+        gemini.decode_request(asked(**members))
     assert refused.value.param == param
 
 
@@ -154,7 +154,7 @@ def test_sampling_arrives() -> None:
         "frequencyPenalty": -1,
         "candidateCount": 1,
     }
-    assert native.decode_request(asked(generationConfig=config)).max_tokens == 7
+    assert gemini.decode_request(asked(generationConfig=config)).max_tokens == 7
     body, dropped = translated("native", "chat", asked(generation_config=config))
     assert {name: body[name] for name in ("temperature", "top_p", "stop", "seed")} == {
         "temperature": 0.5,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from channels.dialects.gemini import codec as native
+from channels.dialects.gemini import codec as gemini
 from channels.translation.identifiers import made_id
 from channels.translation.model import (
     Began,
@@ -24,7 +24,7 @@ from channels.translation.model import (
     UsageStated,
 )
 from channels.usage import Usage
-from tests.unit.translators.native.pieces import PNG, call, chunk, inline, thought, usage
+from tests.unit.translators.gemini.pieces import PNG, call, chunk, inline, thought, usage
 from tests.unit.translators.wire import events_from, events_in, read, sse
 
 BEGAN = Began("r", "g")
@@ -331,7 +331,7 @@ def test_stream_is_read_at_every_cut(line_end: bytes) -> None:
 
 
 def test_nothing_follows_the_end() -> None:
-    decoder = native.StreamDecoder()
+    decoder = gemini.StreamDecoder()
     (event,) = sse(chunk("a", finishReason="STOP"))
     assert decoder.take(read("native", event)) == [BEGAN, TextDelta("a")]
     assert decoder.end() == stopped()

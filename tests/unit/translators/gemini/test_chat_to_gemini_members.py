@@ -8,7 +8,7 @@ import pytest
 
 from channels.dialects.gemini.codec import tool_names
 from channels.translation.model import Protocol
-from tests.unit.translators.native.pieces import encoded
+from tests.unit.translators.gemini.pieces import encoded
 from tests.unit.translators.wire import decoded, translated
 
 USER = {"role": "user", "content": "hi"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from channels.dialects.gemini import codec as native
+from channels.dialects.gemini import codec as gemini
 from channels.translation.losses import Report
 from channels.translation.model import Request
 
@@ -78,7 +78,7 @@ def usage(prompt: int, candidates: int | None = None, **members: int) -> dict[st
 def encoded(request: Request, *, upstream_model: str = "gemini-3-pro") -> tuple[Any, list[str]]:
     """The body for an upstream of this protocol, and what was dropped."""
     report = Report()
-    body = native.encode_request(
+    body = gemini.encode_request(
         request, model=upstream_model, stream=False, max_tokens=100, report=report
     )
     return body, report.dropped

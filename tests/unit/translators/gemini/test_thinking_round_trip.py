@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from channels.dialects.gemini import codec as native
+from channels.dialects.gemini import codec as gemini
 from channels.dialects.gemini.signatures import (
     ESCAPE,
     Signature,
@@ -18,7 +18,7 @@ from channels.dialects.gemini.signatures import (
 )
 from channels.translation.model import Answer, Event, Part, Text, Thinking, ToolCall
 from tests.unit.translators.answer_strategies import events_of
-from tests.unit.translators.native.pieces import HI, call, chunk, model, result, thought, user
+from tests.unit.translators.gemini.pieces import HI, call, chunk, model, result, thought, user
 from tests.unit.translators.wire import (
     answered,
     data_of,
@@ -116,13 +116,13 @@ def given_back(parts: list[Any]) -> list[Any]:
     return blocks
 
 
-def test_thoughts_of_another_provider_come_back_by_a_native_client() -> None:
+def test_thoughts_of_another_provider_come_back_by_a_gemini_client() -> None:
     parts = whole("native", ANSWER)["candidates"][0]["content"]["parts"]
     assert given_back(parts) == BLOCKS
 
 
 @given(events_of(ANSWER))
-def test_streamed_thoughts_of_another_provider_come_back_by_a_native_client(
+def test_streamed_thoughts_of_another_provider_come_back_by_a_gemini_client(
     events: list[Event],
 ) -> None:
     chunks = data_of(written("native", events))
@@ -177,6 +177,6 @@ def test_value_that_skips_the_check_is_no_signature(field: object) -> None:
     assert read_signature(field) is None
 
 
-def test_native_answer_is_json_for_its_client() -> None:
-    body = native.encode_answer(ANSWER, id="x", created=1, model="m")
+def test_gemini_answer_is_json_for_its_client() -> None:
+    body = gemini.encode_answer(ANSWER, id="x", created=1, model="m")
     assert json.loads(body)["candidates"][0]["finishReason"] == "STOP"

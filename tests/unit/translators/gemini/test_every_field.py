@@ -15,8 +15,8 @@ from pydantic import BaseModel
 
 from channels.translation.model import Protocol
 from tests.unit.translators import fields_of_chat, fields_of_messages
-from tests.unit.translators.native import fields_of_native
-from tests.unit.translators.native.pieces import asked
+from tests.unit.translators.gemini import fields_of_gemini
+from tests.unit.translators.gemini.pieces import asked
 from tests.unit.translators.wire import translated
 
 TARGETS: list[Protocol] = ["chat", "messages"]
@@ -34,10 +34,10 @@ IN_THE_PATH = {
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
     ("field", "fragment", "dropped_for"),
-    fields_of_native.FIELDS,
-    ids=[f"{n}-{row[0]}" for n, row in enumerate(fields_of_native.FIELDS)],
+    fields_of_gemini.FIELDS,
+    ids=[f"{n}-{row[0]}" for n, row in enumerate(fields_of_gemini.FIELDS)],
 )
-def test_field_of_native_is_carried_or_listed(
+def test_field_of_gemini_is_carried_or_listed(
     field: str, fragment: dict[str, Any], dropped_for: tuple[str, ...], target: Protocol
 ) -> None:
     sent, dropped = translated("native", target, asked(**fragment))
@@ -112,7 +112,7 @@ ELSEWHERE = {
 def test_every_member_the_official_library_knows_is_in_the_table(
     place: str, kind: type[BaseModel]
 ) -> None:
-    fragments = [json.dumps(row[1]) for row in fields_of_native.FIELDS if row[0].startswith(place)]
+    fragments = [json.dumps(row[1]) for row in fields_of_gemini.FIELDS if row[0].startswith(place)]
     missing = {
         field.alias
         for field in kind.model_fields.values()

@@ -171,7 +171,7 @@ _calling = maybe(
     allowedFunctionNames=st.lists(names, max_size=3),
     streamFunctionCallArguments=st.booleans(),
 )
-native_requests: st.SearchStrategy[dict[str, Any]] = st.builds(
+gemini_requests: st.SearchStrategy[dict[str, Any]] = st.builds(
     lambda contents, rest: {"contents": contents, **rest},
     _contents,
     maybe(
