@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -47,10 +48,25 @@ def module_of(path: Path) -> str:
 
 
 def imports_of(path: Path) -> Iterator[str]:
-    """Yield every module, or name in a module, that a file imports."""
+    """Yield every module, or name in a module, that a file imports, also those it looks up."""
     for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "import_module":
+            yield from _looked_up(node.args[0])
+
+
+def _looked_up(name: ast.expr) -> Iterator[str]:
+    """The modules that a name with gaps may mean: `f"channels.dialects.{family}.dialect"`."""
+    if not isinstance(name, ast.JoinedStr):
+        return
+    parts = (
+        re.escape(str(part.value)) if isinstance(part, ast.Constant) else r"\w+"
+        for part in name.values
+    )
+    pattern = re.compile("".join(parts))
+    modules = map(module_of, files(*SOURCES, suffix=".py"))
+    yield from (module for module in modules if pattern.fullmatch(module))
