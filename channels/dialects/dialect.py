@@ -74,7 +74,7 @@ class Meter(MeterReading, Protocol):
     def body(self, body: bytes) -> None: ...
 
 
-class Asked(Protocol):
+class ParsedChatRequest(Protocol):
     """What a checked request of any dialect tells the gateway.
 
     `object` is the body as it came; `content_bytes` is the length of the conversation as sent, for

@@ -22,7 +22,7 @@ from gw.errors.table import invalid_request
 from metrics.masks import redact
 
 
-class AskedOfModel(Protocol):
+class ParsedModelRequest(Protocol):
     """A checked request of any protocol; `parameters` is what the call log shows of it."""
 
     @property
@@ -32,7 +32,7 @@ class AskedOfModel(Protocol):
     def parameters(self) -> Mapping[str, str]: ...
 
 
-A = TypeVar("A", bound=AskedOfModel)
+A = TypeVar("A", bound=ParsedModelRequest)
 
 
 class ModelCallHandler(BaseHandler):

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from actors.router import Candidate
-from channels.dialects.dialect import Asked, ChatDialect
+from channels.dialects.dialect import ChatDialect, ParsedChatRequest
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import InvalidRequest
 from channels.http.interfaces import UpstreamRequest
@@ -58,7 +58,7 @@ class ChatRequest(ClientRequest):
 
     def __init__(
         self,
-        parsed: Asked,
+        parsed: ParsedChatRequest,
         *,
         protocol: str,
         model: ModelSpec,
@@ -74,7 +74,7 @@ class ChatRequest(ClientRequest):
         super().__init__(
             parsed, protocol=protocol, body=body, weight=weight, offload=offload, path=path
         )
-        self._asked = parsed
+        self._chat = parsed
         self._model = model
         self._redact = redact
         self._own = own or {}
@@ -104,7 +104,7 @@ class ChatRequest(ClientRequest):
             channel,
             body,
             upstream_model=candidate.upstream_model,
-            stream=self._asked.stream,
+            stream=self._chat.stream,
             own=self._own if translated is None else {},
             extra_headers=self._own_headers if translated is None else (),
         )
@@ -114,8 +114,8 @@ class ChatRequest(ClientRequest):
         self, candidate: Candidate, channel: ChannelSpec
     ) -> tuple[TranslatedCall, bytes]:
         """The way back, and the body for a channel of another protocol. Raises InvalidRequest."""
-        if self._asked.fault is not None:  # which an upstream of the client's own would judge
-            raise self._asked.fault
+        if self._chat.fault is not None:  # which an upstream of the client's own would judge
+            raise self._chat.fault
         made, written = await self.done(
             translated_body,
             self.protocol,
@@ -134,12 +134,12 @@ class ChatRequest(ClientRequest):
     def _translation_options(self, candidate: Candidate, channel: ChannelSpec) -> dict[str, Any]:
         """What the translation of a request has to know of the channel."""
         dialect = CHAT_DIALECTS[candidate.protocol]
-        maximum = self._asked.max_tokens or self._model.max_output_tokens
+        maximum = self._chat.max_tokens or self._model.max_output_tokens
         if maximum is None and dialect.needs_max_tokens:
             maximum = OUTPUT_TOKENS_DEFAULT_MAX
         options: dict[str, Any] = {
             "model": candidate.upstream_model,
-            "stream": self._asked.stream,
+            "stream": self._chat.stream,
             "max_tokens": maximum,
         }
         if dialect.takes_max_tokens_param and channel.max_tokens_param is not None:

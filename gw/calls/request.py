@@ -19,7 +19,7 @@ from gw.errors.table import NO_CHANNEL_AVAILABLE, GatewayError
 _TOO_MANY_LARGE = "There are too many large requests at once: try again in a moment."
 
 
-class Parsed(Protocol):
+class ParsedRequest(Protocol):
     """A checked request of any protocol; `object` is the body as it came."""
 
     @property
@@ -44,7 +44,7 @@ class ClientRequest:
 
     def __init__(
         self,
-        parsed: Parsed,
+        parsed: ParsedRequest,
         *,
         protocol: str,
         body: bytes,

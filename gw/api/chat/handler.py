@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, cast
 
-from channels.dialects.dialect import Asked, ChatDialect
+from channels.dialects.dialect import ChatDialect, ParsedChatRequest
 from channels.registry import ModelSpec
 from channels.translation.paths import upstream_protocols
 from gw.api.model_call import ModelCallHandler
@@ -45,7 +45,7 @@ class ConversationHandler(ModelCallHandler):
 
     async def converse(
         self,
-        request: Asked,
+        request: ParsedChatRequest,
         *,
         path: Mapping[str, Any] | None = None,
         own: Mapping[str, str] | None = None,
@@ -120,7 +120,7 @@ class ConversationHandler(ModelCallHandler):
             return None
         return f"{self.principal.account_id}/{session[:PIN_CHARACTERS_MAX]}"
 
-    def _span(self, request: Asked, model: ModelSpec) -> CallSpan:
+    def _span(self, request: ParsedChatRequest, model: ModelSpec) -> CallSpan:
         def attributes() -> Attributes:
             told: dict[str, AttributeValue] = {
                 genai.OPERATION_NAME: "chat",
