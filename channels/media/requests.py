@@ -38,27 +38,32 @@ class ContentItem(Struct, frozen=True):
 
 
 class VideoRequest(Struct, frozen=True, kw_only=True):
-    """What every kind of video may be asked for."""
+    """What every kind of video may be asked for.
+
+    `duration` is in seconds. `asked_duration` is what the client said, which is held and paid for
+    where nothing better is known; it and `portrait_auth` are not sent.
+    """
 
     model: str
-    duration: int | float | None = None  # seconds
+    duration: int | float | None = None
     resolution: str | None = None
     ratio: str | None = None
     watermark: bool | None = None
+    asked_duration: int | float | None = None
+    portrait_auth: bool | None = None
 
 
 class GeneralVideo(VideoRequest, frozen=True, kw_only=True):
     """A video out of texts, images, videos and sounds.
 
     `others` are members the gateway does not know, as JSON text. `registers_images`: each image is
-    registered with the upstream first, and `portrait_auth` goes with it.
+    registered with the upstream first, and `portrait_auth` goes with that.
     """
 
     content: tuple[ContentItem, ...]
     video_mode: str | None = None
     others: Mapping[str, Raw] = _NOTHING
     registers_images: bool = False
-    portrait_auth: bool | None = None
 
     def texts(self) -> list[str]:
         """The texts of its content, in order."""

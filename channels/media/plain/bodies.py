@@ -33,6 +33,10 @@ def encoded(fields: Mapping[str, Any]) -> bytes:
     return msgspec.json.encode(fields)
 
 
+# Of a video, what is the gateway's own.
+_OURS = ("asked_duration", "portrait_auth")
+
+
 def video(request: Video) -> dict[str, Any]:
     """The body of any kind of video."""
     if isinstance(request, GeneralVideo):
@@ -40,19 +44,19 @@ def video(request: Video) -> dict[str, Any]:
     if isinstance(request, ClipVideo):
         return _clip(request)
     if isinstance(request, MotionVideo):
-        return without_nothing(request) | {"content": _items(request.content)}
+        fields = without_nothing(request, leaves_out=_OURS)
+        return fields | {"content": _items(request.content)}
     assert isinstance(request, AvatarVideo | LipSyncVideo)
-    return without_nothing(request)
+    return without_nothing(request, leaves_out=_OURS)
 
 
 def _general(request: GeneralVideo) -> dict[str, Any]:
-    ours = ("others", "content", "registers_images", "portrait_auth")
-    fields = without_nothing(request, leaves_out=ours)
+    fields = without_nothing(request, leaves_out=(*_OURS, "others", "content", "registers_images"))
     return fields | dict(request.others) | {"content": _items(request.content)}
 
 
 def _clip(request: ClipVideo) -> dict[str, Any]:
-    fields = without_nothing(request, leaves_out=("scene", "materials", "bgm"))
+    fields = without_nothing(request, leaves_out=(*_OURS, "scene", "materials", "bgm"))
     if request.materials:
         fields["materials"] = [without_nothing(one) for one in request.materials]
     if request.bgm is not None:

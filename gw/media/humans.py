@@ -1,0 +1,155 @@
+"""A request for a digital human: an avatar that speaks, lips that follow, people replaced.
+
+Contract for media §4. `avatar` and `voice` are the client's references still; whoever submits the
+request puts the upstream's ids in their place.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Raw
+
+from channels.media.requests import AvatarVideo, LipSyncVideo, MotionVideo
+from gw.media.content import read_items
+from gw.media.reading import (
+    REFERENCE_WORDS,
+    SECONDS_WORDS,
+    FieldTable,
+    Reference,
+    check_one_of,
+    refuse,
+    require,
+    required_url,
+    url,
+)
+from gw.media.videos import VIDEO_WORDS, VideoBody
+
+TEXT_CHARACTERS_MAX = 10_000
+TITLE_CHARACTERS_MAX = 20
+FACES_MAX = 7
+QUALITIES = ("fast", "standard", "max")
+
+_URL_WORDS = "an http or https URL"
+
+
+class _Avatar(VideoBody, gc=False, kw_only=True):
+    avatar: Reference
+    audio_url: str | None = None
+    voice: Reference | None = None
+    text: Annotated[str, Meta(min_length=1, max_length=TEXT_CHARACTERS_MAX)] | None = None
+    title: Annotated[str, Meta(max_length=TITLE_CHARACTERS_MAX)] | None = None
+
+
+class _LipSync(VideoBody, gc=False, kw_only=True):
+    source_video_url: str | None = None
+    audio_url: str | None = None
+
+
+class _Motion(VideoBody, gc=False, kw_only=True):
+    content: list[Raw]
+    source_video_url: str | None = None
+    face_count: Annotated[int, Meta(ge=1, le=FACES_MAX)] | None = None
+
+
+_AVATAR = FieldTable(
+    _Avatar,
+    VIDEO_WORDS
+    | {
+        "avatar": REFERENCE_WORDS,
+        "audio_url": _URL_WORDS,
+        "voice": REFERENCE_WORDS,
+        "text": f"a string of 1 to {TEXT_CHARACTERS_MAX} characters",
+        "title": f"a string of at most {TITLE_CHARACTERS_MAX} characters",
+    },
+)
+_LIPSYNC = FieldTable(
+    _LipSync, VIDEO_WORDS | {"source_video_url": _URL_WORDS, "audio_url": _URL_WORDS}
+)
+_MOTION = FieldTable(
+    _Motion,
+    VIDEO_WORDS
+    | {
+        "content": f"an array of 1 to {FACES_MAX} portraits",
+        "source_video_url": _URL_WORDS,
+        "face_count": f"an integer from 1 to {FACES_MAX}",
+    },
+)
+
+
+def read_avatar_video(body: bytes) -> AvatarVideo:
+    """Check a body of `dh-avatar`. Raises InvalidRequest."""
+    read = _AVATAR.read(body)
+    duration = _duration(read)
+    if read.audio_url is not None and (read.voice is not None or read.text is not None):
+        refuse("audio_url", "cannot go with voice and text: expected the one or the others")
+    if read.audio_url is None and read.voice is None and read.text is None:
+        require("audio_url", "it, or voice and text")
+    if read.audio_url is None and read.voice is None:
+        require("voice", "a voice for the text to be spoken in")
+    if read.audio_url is None and read.text is None:
+        require("text", "what the voice is to say")
+    return AvatarVideo(
+        model=read.model,
+        duration=duration,
+        asked_duration=duration,
+        resolution=read.resolution,
+        ratio=read.ratio,
+        watermark=read.watermark,
+        portrait_auth=read.portrait_auth,
+        avatar=read.avatar,
+        audio_url=None if read.audio_url is None else url("audio_url", read.audio_url),
+        voice=read.voice,
+        text=read.text,
+        title=read.title,
+    )
+
+
+def read_lipsync_video(body: bytes) -> LipSyncVideo:
+    """Check a body of `dh-lipsync` and its better tiers. Raises InvalidRequest."""
+    read = _LIPSYNC.read(body)
+    duration = _duration(read)
+    return LipSyncVideo(
+        model=read.model,
+        duration=duration,
+        asked_duration=duration,
+        resolution=read.resolution,
+        ratio=read.ratio,
+        watermark=read.watermark,
+        portrait_auth=read.portrait_auth,
+        source_video_url=required_url("source_video_url", read.source_video_url),
+        audio_url=required_url("audio_url", read.audio_url),
+    )
+
+
+def read_motion_video(body: bytes) -> MotionVideo:
+    """Check a body of `dh-motion`. Raises InvalidRequest.
+
+    How many faces there are is not held against the number of portraits.
+    """
+    read = _MOTION.read(body)
+    duration = _duration(read)
+    if not 1 <= len(read.content) <= FACES_MAX:
+        refuse("content:", f"expected 1 to {FACES_MAX} portraits, found {len(read.content)}")
+    portraits = read_items(read.content, embeds_images=False)
+    for index, item in enumerate(portraits):
+        if item.type != "image_url":
+            refuse(f"content[{index}].type:", f"expected image_url, found {item.type}")
+    if read.resolution is not None:
+        check_one_of("resolution", read.resolution, QUALITIES)
+    return MotionVideo(
+        model=read.model,
+        duration=duration,
+        asked_duration=duration,
+        resolution=read.resolution,
+        ratio=read.ratio,
+        watermark=read.watermark,
+        portrait_auth=read.portrait_auth,
+        source_video_url=required_url("source_video_url", read.source_video_url),
+        content=portraits,
+        face_count=len(portraits) if read.face_count is None else read.face_count,
+    )
+
+
+def _duration(read: VideoBody) -> int | float:
+    return require("duration", SECONDS_WORDS) if read.duration is None else read.duration

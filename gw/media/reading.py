@@ -1,0 +1,134 @@
+"""Read a body against a table of fields: types and ranges as a struct, the same in words.
+
+A field that is null is one that was left out. Lengths are Unicode code points as JSON says them,
+nothing trimmed or normalised. Broken JSON, a lone surrogate and a member that is there twice are
+refused where the members are found (`channels/json/members.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Generic, NoReturn, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from channels.dialects.type_errors import described, invalid_member
+from channels.dialects.validate import (
+    MODEL_CHARACTERS_MAX,
+    check_model,
+    lookalikes_of,
+    read_members,
+)
+from channels.errors import InvalidRequest
+from channels.json.members import InvalidJson, JsonObject
+from gw.media.user_urls import fault_of
+
+Body = TypeVar("Body", bound=Struct)
+
+# Words of which the contract only says that they are strings: a ratio, a language.
+WORD_CHARACTERS_MAX = 64
+# Ids of avatars, voices, templates.
+REFERENCE_CHARACTERS_MAX = 256
+# Titles, tags, descriptions, where the contract has no length of its own.
+LINE_CHARACTERS_MAX = 1000
+DURATION_SECONDS_MAX = 3600
+
+Model = Annotated[str, Meta(min_length=1, max_length=MODEL_CHARACTERS_MAX)]
+Word = Annotated[str, Meta(max_length=WORD_CHARACTERS_MAX)]
+Reference = Annotated[str, Meta(min_length=1, max_length=REFERENCE_CHARACTERS_MAX)]
+Line = Annotated[str, Meta(max_length=LINE_CHARACTERS_MAX)]
+Number = int | float
+Seconds = (
+    Annotated[int, Meta(gt=0, le=DURATION_SECONDS_MAX)]
+    | Annotated[float, Meta(gt=0, le=DURATION_SECONDS_MAX)]
+)
+
+MODEL_WORDS = f"a string of 1 to {MODEL_CHARACTERS_MAX} characters"
+WORD_WORDS = f"a string of at most {WORD_CHARACTERS_MAX} characters"
+REFERENCE_WORDS = f"a string of 1 to {REFERENCE_CHARACTERS_MAX} characters"
+LINE_WORDS = f"a string of at most {LINE_CHARACTERS_MAX} characters"
+SECONDS_WORDS = f"a number of seconds above 0 and up to {DURATION_SECONDS_MAX}"
+FLAG_WORDS = "a boolean"
+
+
+class Named(Struct, gc=False):
+    """The model, which says what else there may be."""
+
+    model: Model
+
+
+class FieldTable(Generic[Body]):
+    """One kind of body: its types, and in words what each field may be."""
+
+    __slots__ = ("_allowed", "_decoder", "_names")
+
+    def __init__(self, body: type[Body], allowed: Mapping[str, str]) -> None:
+        self._decoder = msgspec.json.Decoder(body)
+        self._allowed = allowed
+        self._names = lookalikes_of(body.__struct_fields__)
+
+    def __repr__(self) -> str:
+        return f"<FieldTable {self._decoder.type.__name__}>"
+
+    def members(self, body: bytes) -> JsonObject:
+        """The members as they came. Raises InvalidRequest."""
+        return read_members(body, self._names)
+
+    def fields(self, members: JsonObject) -> Body:
+        """The fields as types, others left out. Raises InvalidRequest naming the one at fault."""
+        try:
+            return self._decoder.decode(members.body)
+        except msgspec.ValidationError as error:
+            raise invalid_member(members.body, error, self._allowed) from None
+        except msgspec.DecodeError as error:
+            raise InvalidJson(f"The request body cannot be read: {error}.") from None
+        except RecursionError:
+            raise InvalidJson("The request body is nested too deeply.") from None
+
+    def read(self, body: bytes) -> Body:
+        """Both at once."""
+        return self.fields(self.members(body))
+
+
+_NAMED = FieldTable(Named, {"model": MODEL_WORDS})
+
+
+def model_of(body: bytes) -> str:
+    """The model that a body names. Raises InvalidRequest."""
+    return check_model(_NAMED.read(body).model)
+
+
+def refuse(name: str, message: str) -> NoReturn:
+    """Raise InvalidRequest: the field, with a colon where no sentence begins, and what is wrong."""
+    raise InvalidRequest(f"{name} {message}.", name.removesuffix(":"))
+
+
+def require(name: str, words: str) -> NoReturn:
+    """Raise InvalidRequest for a field that is not there."""
+    raise InvalidRequest(f"{name} is missing: expected {words}.", name)
+
+
+def check_one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    """Raise InvalidRequest for a word that is none of those."""
+    if value not in allowed:
+        expected = ", ".join(allowed)
+        refuse(f"{name}:", f"expected one of {expected}, found {described(value)}")
+
+
+def url(name: str, value: str) -> str:
+    """A link that a client may name. Raises InvalidRequest."""
+    fault = fault_of(value)
+    if fault is not None:
+        raise InvalidRequest(f"{name} {fault}.", name)
+    return value
+
+
+def url_if_any(name: str, value: str | None) -> str | None:
+    """The same for a field that may be left out."""
+    return None if value is None else url(name, value)
+
+
+def required_url(name: str, value: str | None) -> str:
+    """The same for a field that must be there."""
+    return require(name, "an http or https URL") if value is None else url(name, value)

@@ -1,0 +1,90 @@
+"""What is registered from a recording or a picture, or taken from a link: voices, avatars, scripts.
+
+Spec: Avatars; contract §6: POST /v1/audio/voices, POST /v1/transcripts/extract.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from channels.dialects.validate import check_model
+from channels.media.requests import AvatarRequest, AvatarSource, TranscriptRequest, VoiceRequest
+from gw.media.reading import MODEL_WORDS, WORD_WORDS, FieldTable, Model, Word, url
+
+NAME_CHARACTERS_MAX = 20
+# What a cloned voice says in its sample.
+SAMPLE_CHARACTERS_MAX = 10_000
+
+_Name = Annotated[str, Meta(min_length=1, max_length=NAME_CHARACTERS_MAX)]
+_NAME_WORDS = f"a string of 1 to {NAME_CHARACTERS_MAX} characters"
+_URL_WORDS = "an http or https URL"
+
+
+class _Avatar(Struct, gc=False):
+    name: _Name
+    source_url: str
+    source_kind: AvatarSource | None = None
+
+
+class _Voice(Struct, gc=False):
+    model: Model
+    name: _Name
+    audio_url: str
+    text: Annotated[str, Meta(max_length=SAMPLE_CHARACTERS_MAX)] | None = None
+
+
+class _Transcript(Struct, gc=False):
+    url: str
+    model: Model | None = None
+    language: Word | None = None
+
+
+_AVATAR = FieldTable(
+    _Avatar,
+    {"name": _NAME_WORDS, "source_url": _URL_WORDS, "source_kind": "image or video"},
+)
+_VOICE = FieldTable(
+    _Voice,
+    {
+        "model": MODEL_WORDS,
+        "name": _NAME_WORDS,
+        "audio_url": _URL_WORDS,
+        "text": f"a string of at most {SAMPLE_CHARACTERS_MAX} characters",
+    },
+)
+_TRANSCRIPT = FieldTable(
+    _Transcript, {"url": _URL_WORDS, "model": MODEL_WORDS, "language": WORD_WORDS}
+)
+
+
+def read_avatar(body: bytes) -> AvatarRequest:
+    """Check a body. Raises InvalidRequest."""
+    read = _AVATAR.read(body)
+    return AvatarRequest(
+        name=read.name,
+        source_url=url("source_url", read.source_url),
+        source_kind=read.source_kind or "image",
+    )
+
+
+def read_voice(body: bytes) -> VoiceRequest:
+    """Check a body. Raises InvalidRequest."""
+    read = _VOICE.read(body)
+    return VoiceRequest(
+        model=check_model(read.model),
+        name=read.name,
+        audio_url=url("audio_url", read.audio_url),
+        text=read.text,
+    )
+
+
+def read_transcript(body: bytes, *, default_model: str) -> TranscriptRequest:
+    """Check a body; one that names no model gets the default. Raises InvalidRequest."""
+    read = _TRANSCRIPT.read(body)
+    return TranscriptRequest(
+        model=default_model if read.model is None else check_model(read.model),
+        url=url("url", read.url),
+        language=read.language,
+    )

@@ -1,0 +1,30 @@
+"""Which kind of video a model makes, by its id, and how a request for that kind is read."""
+
+from __future__ import annotations
+
+from channels.media.requests import Video
+from channels.registry import ModelSpec
+from gw.media.clips import SCENES, read_clip
+from gw.media.humans import read_avatar_video, read_lipsync_video, read_motion_video
+from gw.media.videos import read_general
+
+AVATAR, LIPSYNC, MOTION, CLIP = "dh-avatar", "dh-lipsync", "dh-motion", "clip-"
+
+
+def read_video(body: bytes, model: ModelSpec) -> Video | None:
+    """Check a body for a model. Raises InvalidRequest; None: no kind is known by that id.
+
+    What is asked of the upstream is asked by the model's canonical id, until a channel is chosen.
+    """
+    model_id = model.id
+    if model_id in SCENES:
+        return read_clip(body, SCENES[model_id])
+    if model_id == AVATAR:
+        return read_avatar_video(body)
+    if model_id.startswith(LIPSYNC):
+        return read_lipsync_video(body)
+    if model_id == MOTION:
+        return read_motion_video(body)
+    if model_id.startswith(("dh-", CLIP)):
+        return None
+    return read_general(body, model.video)
