@@ -7,7 +7,7 @@ stream are the meters' business.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -109,6 +109,14 @@ def message_in(value: Any) -> str | None:
     """The same for a decoded body, or for the `error` member of an event."""
     found = _find(value, depth=0)
     return None if found is None else fit(found, MESSAGE_CHARACTERS_MAX).strip() or None
+
+
+def code_in(error: Any, names: Iterable[str]) -> str | None:
+    """An `error` member's own code, from the first of these members that has one."""
+    if not isinstance(error, Mapping):
+        return None
+    code = next((error[name] for name in names if error.get(name)), None)
+    return str(code) if isinstance(code, str | int) else None
 
 
 def _find(value: Any, *, depth: int) -> str | None:

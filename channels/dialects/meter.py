@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import msgspec
 
-from channels.dialects.error_body import message_in
+from channels.dialects.error_body import code_in, message_in
 from channels.json.lenient import NOTHING, read_loosely
 from channels.json.text import UNREADABLE
 from channels.text import fit
@@ -131,16 +131,9 @@ class AnswerMeter(ABC, Generic[One, Read]):
             error = "unreadable"
         if not error:
             return False  # some upstreams always have the member
-        self.error_seen = self._error_event(error)
+        code = code_in(error, self._error_names)
+        self.error_seen = ErrorEvent(None if code is None else fit_name(code), message_in(error))
         return True
-
-    def _error_event(self, error: Any) -> ErrorEvent:
-        code = None
-        if isinstance(error, dict):
-            code = next((error[name] for name in self._error_names if error.get(name)), None)
-        return ErrorEvent(
-            fit_name(str(code)) if isinstance(code, str | int) else None, message_in(error)
-        )
 
 
 def fit_name(text: str) -> str:

@@ -7,7 +7,12 @@ the operator's trouble: the client is told of an upstream error, not of its own 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
+
+from channels.dialects.error_body import code_in, message_in
+from channels.translation.model import Failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +85,17 @@ _WORDS: dict[str, Failure] = {
 def failure_named(code: str | None) -> Failure:
     """The failure that an upstream's word, or its number, stands for; `OTHER` for an unknown."""
     return OTHER if code is None else _WORDS.get(code.lower(), OTHER)
+
+
+# For an upstream that says that it failed, and not why.
+UNNAMED = Failed(None, "The upstream reported an error.")
+
+
+def failure_in(error: Any, names: Iterable[str] = ("code", "type")) -> Failed | None:
+    """The failure that an upstream's `error` member states; None where it says nothing.
+
+    `names` are the members that may hold its code, the most trusted first.
+    """
+    if not error:
+        return None
+    return Failed(code_in(error, names), message_in(error) or UNNAMED.message)

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from channels.translation.field_names import spelled, spelled_media
 from channels.translation.losses import Report
-from channels.translation.model import Origin, Request
+from channels.translation.model import Media, Origin, Part, Request, Thinking
 
 
 def report_members(request: Request, report: Report, *, carried: Collection[str] = ()) -> None:
@@ -41,3 +42,11 @@ def report_extras(
         if field in neutral and neutral[field] == value:
             continue
         report.drop(field)
+
+
+def report_part(origin: Origin, part: Part, report: Report) -> None:
+    """List a part that cannot be said, or not where it stands; other parts are always said."""
+    if isinstance(part, Media):
+        report.drop(spelled_media(origin, part))
+    elif isinstance(part, Thinking):
+        report.drop(spelled(origin, "thinking"))

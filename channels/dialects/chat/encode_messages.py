@@ -13,13 +13,12 @@ from typing import Any
 from channels.dialects.chat.content import write_content
 from channels.dialects.chat.origin import ORIGIN
 from channels.dialects.chat.thinking import call_signature, members_of
-from channels.translation.field_names import spelled, spelled_media
+from channels.translation.field_names import spelled
 from channels.translation.identifiers import Limits
 from channels.translation.losses import Report
 from channels.translation.model import (
     Media,
     Origin,
-    Part,
     Refusal,
     Text,
     Thinking,
@@ -27,7 +26,7 @@ from channels.translation.model import (
     ToolResult,
     Turn,
 )
-from channels.translation.unsupported import report_extras
+from channels.translation.unsupported import report_extras, report_part
 
 
 class MessageWriter:
@@ -66,7 +65,7 @@ class MessageWriter:
             elif isinstance(part, Refusal):
                 rest.append(Text(part.text))
             else:
-                self._lose(part)
+                report_part(self._origin, part, self._report)
         spoken = [*follows, *rest]
         for is_system, parts in groupby(spoken, lambda part: _is_system(part)):
             self._write_spoken("system" if is_system else "user", list(parts), name=turn.name)
@@ -132,7 +131,7 @@ class MessageWriter:
             self._report.drop(spelled(self._origin, "thinking"))
         for part in turn.parts:
             if isinstance(part, Media | ToolResult):
-                self._lose(part)
+                report_part(self._origin, part, self._report)
         if not calls and not refusals:
             members.setdefault("content", "")
         if turn.name is not None:
@@ -151,13 +150,6 @@ class MessageWriter:
             self._report.drop(spelled(self._origin, "call.signature"))
         report_extras(self._origin, self._origin.parts, call.extras, self._report)
         return written
-
-    def _lose(self, part: Part) -> None:
-        """Note a part that cannot stand where it does."""
-        if isinstance(part, Media):
-            self._report.drop(spelled_media(self._origin, part))
-        elif isinstance(part, Thinking):
-            self._report.drop(spelled(self._origin, "thinking"))
 
 
 def _is_system(part: Text | Media) -> bool:

@@ -16,13 +16,12 @@ from channels.dialects.chat.finish import read_finish
 from channels.dialects.chat.thinking import read_entry
 from channels.dialects.chat.tool_calls import CallReader
 from channels.dialects.chat.usage import UsageReader
-from channels.dialects.error_body import message_in
 from channels.json.lenient import NOTHING, is_stated, read_loosely
+from channels.translation.failures import failure_in
 from channels.translation.model import (
     Began,
     Ended,
     Event,
-    Failed,
     Finished,
     Media,
     MediaDelta,
@@ -65,7 +64,8 @@ class StreamDecoder:
 
     def _take(self, chunk: Chunk) -> list[Event]:
         events: list[Event] = []
-        if chunk.error is not NOTHING and (failed := _failure(chunk.error)) is not None:
+        error = None if chunk.error is NOTHING else read_loosely(bytes(chunk.error))
+        if (failed := failure_in(error)) is not None:
             self._ended = True
             return [failed]
         if not self._began and chunk.choices is not None:
@@ -140,17 +140,3 @@ def _take_images(raw: msgspec.Raw, events: list[Event]) -> None:
     for part in read_content(read_loosely(bytes(raw)), {}):
         if isinstance(part, Media):
             events.append(MediaDelta(part))
-
-
-def _failure(raw: msgspec.Raw) -> Failed | None:
-    """The error a chunk states; None where the member is there and says nothing."""
-    error = read_loosely(bytes(raw))
-    if not error:
-        return None
-    code = None
-    if isinstance(error, dict):
-        code = error.get("code") or error.get("type")
-    return Failed(
-        str(code) if isinstance(code, str | int) else None,
-        message_in(error) or "The upstream reported an error.",
-    )

@@ -21,18 +21,12 @@ from channels.translation.model import (
     CallBegan,
     CallDelta,
     Citation,
-    Ended,
-    Event,
     Failed,
-    Finished,
-    MediaDelta,
-    RefusalDelta,
-    TextDelta,
+    Media,
     Thinking,
     ThinkingDelta,
-    UsageStated,
 )
-from channels.usage import Usage
+from channels.translation.stream_encoder import EventEncoder
 
 _TERMINATOR = b"data: [DONE]\n\n"
 
@@ -40,27 +34,24 @@ _TERMINATOR = b"data: [DONE]\n\n"
 KEEP_ALIVE = b": keep-alive\n\n"
 
 
-class StreamEncoder:
+class StreamEncoder(EventEncoder):
     """Writes one answer's stream. Made for one attempt, used from one task."""
 
     __slots__ = (
         "_arguments",
+        "_characters",
         "_ends",
-        "_finished",
-        "_has_refusal",
         "_head",
         "_includes_usage",
-        "_is_over",
-        "_media",
-        "_media_characters",
+        "_placed",
+        "_placed_characters",
         "_tail",
-        "_text",
         "_thought",
         "_thoughts",
-        "_usage",
     )
 
     def __init__(self, *, id: str, created: int, model: str, include_usage: bool) -> None:
+        super().__init__()
         start: dict[str, Any] = {
             "id": id,
             "object": "chat.completion.chunk",
@@ -75,58 +66,36 @@ class StreamEncoder:
         self._arguments: list[bool] | None = None  # per call whether arguments came; None: no chunk
         self._thought: list[str] = []  # text of the present thought
         self._thoughts = 0
-        self._text = 0  # characters so far
+        self._characters = 0  # of the text so far
         # Where in the text a medium stands, and the characters of those before it.
-        self._media: list[tuple[int, int]] = []
-        self._media_characters = 0
-        self._finished: Finished | None = None
-        self._has_refusal = False
-        self._usage: Usage | None = None
-        self._is_over = False
+        self._placed: list[tuple[int, int]] = []
+        self._placed_characters = 0
 
     def __repr__(self) -> str:
         state = "over" if self._is_over else "new" if self._arguments is None else "open"
         return f"<chat.StreamEncoder {state}>"
 
-    def encode(self, event: Event) -> bytes:
-        """The bytes that say the event; none where it says nothing yet, or after the end."""
-        if self._is_over:
-            return b""
-        if type(event) is TextDelta:
-            self._thought.clear()
-            self._text += len(event.text)
-            return self._chunk(b'{"content":' + dumps(event.text) + b"}")
-        if type(event) is CallDelta:
-            return self._call_delta(event)
-        if type(event) is ThinkingDelta:
-            return self._thinking(event)
-        if type(event) is CallBegan:
-            return self._call_began(event)
-        return self._encode_rarer(event)
+    def _text(self, text: str) -> bytes:
+        self._thought.clear()
+        self._characters += len(text)
+        return self._chunk(b'{"content":' + dumps(text) + b"}")
 
-    def _encode_rarer(self, event: Event) -> bytes:
-        if isinstance(event, UsageStated):
-            self._usage = event.usage
-        elif isinstance(event, Finished):
-            self._finished = event
-        elif isinstance(event, RefusalDelta):
-            self._thought.clear()
-            self._has_refusal = True
-            return self._chunk(b'{"refusal":' + dumps(event.text) + b"}")
-        elif isinstance(event, MediaDelta):
-            self._thought.clear()
-            written = markdown(event.media)
-            self._media.append((self._text, self._media_characters))
-            self._media_characters += len(written)
-            return self._chunk(dumps({"content": written}))
-        elif isinstance(event, Citation):
-            return self._chunk(dumps({"annotations": [self._annotation(event)]}))
-        elif isinstance(event, Failed):
-            self._is_over = True
-            return b"data: " + _error(event) + b"\n\n"
-        elif isinstance(event, Ended):
-            return self._end()
-        return b""
+    def _refusal(self, text: str) -> bytes:
+        self._thought.clear()
+        return self._chunk(b'{"refusal":' + dumps(text) + b"}")
+
+    def _media(self, media: Media) -> bytes:
+        self._thought.clear()
+        written = markdown(media)
+        self._placed.append((self._characters, self._placed_characters))
+        self._placed_characters += len(written)
+        return self._chunk(dumps({"content": written}))
+
+    def _citation(self, citation: Citation) -> bytes:
+        return self._chunk(dumps({"annotations": [self._annotation(citation)]}))
+
+    def _failed(self, event: Failed) -> bytes:
+        return b"data: " + _error(event) + b"\n\n"
 
     def _chunk(self, delta: bytes) -> bytes:
         """One chunk, and the role before the first."""
@@ -168,8 +137,8 @@ class StreamEncoder:
 
     def _media_before(self, place: int) -> int:
         """Characters of the media that stand before a place in the text."""
-        found = bisect_left(self._media, (place, 0))
-        return self._media[found][1] if found < len(self._media) else self._media_characters
+        found = bisect_left(self._placed, (place, 0))
+        return self._placed[found][1] if found < len(self._placed) else self._placed_characters
 
     def _call_began(self, event: CallBegan) -> bytes:
         self._thought.clear()
@@ -195,7 +164,6 @@ class StreamEncoder:
         return self._chunk(index + dumps(event.arguments) + b"}}]}")
 
     def _end(self) -> bytes:
-        self._is_over = True
         finished = self._finished
         pieces = []
         for index, has_arguments in enumerate(self._arguments or ()):

@@ -10,9 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
-from channels.dialects.error_body import message_in
 from channels.dialects.gemini.chunk import Candidate, Chunk, Part, UsageMetadata, object_of
 from channels.dialects.gemini.finish import read_block, read_finish
 from channels.dialects.gemini.media import read_file, read_inline
@@ -21,11 +18,11 @@ from channels.dialects.gemini.tool_calls import CallReader
 from channels.dialects.gemini.usage import UsageReader
 from channels.families import GEMINI
 from channels.json.lenient import NOTHING, read_loosely
+from channels.translation.failures import failure_in
 from channels.translation.model import (
     Began,
     Ended,
     Event,
-    Failed,
     Finished,
     Media,
     MediaDelta,
@@ -95,7 +92,8 @@ class StreamDecoder:
         return events
 
     def _take(self, chunk: Chunk, events: list[Event]) -> None:
-        if chunk.error is not NOTHING and (failed := _failure(chunk.error)) is not None:
+        error = None if chunk.error is NOTHING else read_loosely(bytes(chunk.error))
+        if (failed := failure_in(error, ("status", "code"))) is not None:
             self._is_over = True
             events.append(failed)
             return
@@ -165,17 +163,3 @@ def _thinking(text: str, signature: str | None) -> ThinkingDelta:
     if signature is None:
         return ThinkingDelta(text)
     return ThinkingDelta(text, signature=signature, signer=GEMINI.protocol)
-
-
-def _failure(raw: msgspec.Raw) -> Failed | None:
-    """The error a chunk states; None where the member is there and says nothing."""
-    error = read_loosely(bytes(raw))
-    if not error:
-        return None
-    code = None
-    if isinstance(error, dict):
-        code = error.get("status") or error.get("code")
-    return Failed(
-        str(code) if isinstance(code, str | int) else None,
-        message_in(error) or "The upstream reported an error.",
-    )

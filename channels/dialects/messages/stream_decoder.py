@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from channels.dialects.error_body import message_in
 from channels.dialects.messages.blocks import arguments_of
 from channels.dialects.messages.event import Event as WireEvent
 from channels.dialects.messages.event import Message, read_message
@@ -21,6 +20,7 @@ from channels.dialects.messages.usage import UsageReader
 from channels.families import MESSAGES
 from channels.json.lenient import NOTHING, read_loosely, text_of
 from channels.json.text import read_json
+from channels.translation.failures import UNNAMED, failure_in
 from channels.translation.identifiers import made_id
 from channels.translation.model import (
     Began,
@@ -28,7 +28,6 @@ from channels.translation.model import (
     CallDelta,
     Ended,
     Event,
-    Failed,
     Finished,
     TextDelta,
     ThinkingDelta,
@@ -117,7 +116,7 @@ class StreamDecoder:
             return [*self._close(), Ended()]
         if kind == "error" or read.error is not NOTHING:
             self._ended = True
-            return [_failure(read.error)]
+            return [failure_in(read_loosely(bytes(read.error)), ("type", "code")) or UNNAMED]
         return []
 
     def _start(self, raw: msgspec.Raw) -> list[Event]:
@@ -191,14 +190,3 @@ def _thinking_of(block: dict[str, Any]) -> list[Event]:
     if signature:
         return [_signed(text, signature)]
     return [ThinkingDelta(text)] if text else []
-
-
-def _failure(raw: msgspec.Raw) -> Failed:
-    error = read_loosely(bytes(raw))
-    code = None
-    if isinstance(error, dict):
-        code = error.get("type") or error.get("code")
-    return Failed(
-        str(code) if isinstance(code, str | int) else None,
-        message_in(error) or "The upstream reported an error.",
-    )

@@ -20,19 +20,13 @@ from channels.translation.media import markdown
 from channels.translation.model import (
     CallBegan,
     CallDelta,
-    Ended,
-    Event,
     Failed,
-    Finished,
-    MediaDelta,
-    RefusalDelta,
-    TextDelta,
+    Media,
     Thinking,
     ThinkingDelta,
-    UsageStated,
 )
+from channels.translation.stream_encoder import EventEncoder
 from channels.translation.tool_arguments import Arguments
-from channels.usage import Usage
 
 _TERMINATOR = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 
@@ -40,7 +34,7 @@ _TERMINATOR = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
 KEEP_ALIVE = b'event: ping\ndata: {"type":"ping"}\n\n'
 
 
-class StreamEncoder:
+class StreamEncoder(EventEncoder):
     """Writes one answer's stream. Made for one attempt, used from one task.
 
     The protocol always states usage, so `include_usage` changes nothing, nor does `created`.
@@ -48,17 +42,14 @@ class StreamEncoder:
 
     __slots__ = (
         "_calls",
-        "_finished",
-        "_has_refusal",
         "_has_started",
-        "_is_over",
         "_message",
         "_queue",
         "_thought",
-        "_usage",
     )
 
     def __init__(self, *, id: str, created: int, model: str, include_usage: bool) -> None:
+        super().__init__()
         self._message: dict[str, Any] = {
             "id": id,
             "type": "message",
@@ -71,48 +62,25 @@ class StreamEncoder:
         self._queue = BlockQueue()
         self._calls: dict[int, Block] = {}
         self._thought: list[str] = []  # text of the present thought, until it is signed
-        self._finished: Finished | None = None
-        self._has_refusal = False
         self._has_started = False
-        self._usage: Usage | None = None
-        self._is_over = False
 
     def __repr__(self) -> str:
         state = "over" if self._is_over else "open" if self._has_started else "new"
         return f"<messages.StreamEncoder {state}, {self._queue}>"
 
-    def encode(self, event: Event) -> bytes:
-        """The bytes that say the event; none where it says nothing yet, or after the end."""
-        if self._is_over:
-            return b""
-        if type(event) is TextDelta:
-            return self._text("text", event.text)
-        if type(event) is CallDelta:
-            return self._call_delta(event)
-        if type(event) is ThinkingDelta:
-            return self._thinking(event)
-        if type(event) is CallBegan:
-            return self._call_began(event)
-        return self._encode_rarer(event)
+    def _text(self, text: str) -> bytes:
+        return self._words("text", text)
 
-    def _encode_rarer(self, event: Event) -> bytes:
-        if isinstance(event, UsageStated):
-            self._usage = event.usage
-        elif isinstance(event, Finished):
-            self._finished = event
-        elif isinstance(event, RefusalDelta):
-            self._has_refusal = True
-            return self._text("refusal", event.text)
-        elif isinstance(event, MediaDelta):
-            return self._text("text", markdown(event.media))
-        elif isinstance(event, Failed):
-            self._is_over = True
-            return _error(event)
-        elif isinstance(event, Ended):
-            return self._end()
-        return b""
+    def _refusal(self, text: str) -> bytes:
+        return self._words("refusal", text)
 
-    def _text(self, kind: str, text: str) -> bytes:
+    def _media(self, media: Media) -> bytes:
+        return self._words("text", markdown(media))
+
+    def _failed(self, event: Failed) -> bytes:
+        return _error(event)
+
+    def _words(self, kind: str, text: str) -> bytes:
         self._thought.clear()
         if not text:
             return b""
@@ -177,7 +145,6 @@ class StreamEncoder:
         return b"event: message_start\ndata: " + start + b"\n\n"
 
     def _end(self) -> bytes:
-        self._is_over = True
         finished = self._finished
         delta = write_finish(
             None if finished is None else finished.reason,

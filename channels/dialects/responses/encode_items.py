@@ -18,7 +18,6 @@ from channels.translation.media import data_uri, split_markdown
 from channels.translation.model import (
     Media,
     Origin,
-    Part,
     Refusal,
     Text,
     Thinking,
@@ -26,7 +25,7 @@ from channels.translation.model import (
     ToolResult,
     Turn,
 )
-from channels.translation.unsupported import report_extras
+from channels.translation.unsupported import report_extras, report_part
 
 # Where a prompt's cached beginning ends: the one thing both protocols say beside a part.
 _BREAKPOINT = "prompt_cache_breakpoint"
@@ -82,7 +81,7 @@ class ItemWriter:
             elif isinstance(part, Refusal):
                 spoken.append(("user", {"type": "input_text", "text": part.text}))
             else:
-                self._lose(part)
+                report_part(self._origin, part, self._report)
         for role, parts in groupby(spoken, lambda one: one[0]):
             self._put(role, [written for _, written in parts])
 
@@ -105,7 +104,7 @@ class ItemWriter:
             elif isinstance(part, Thinking) and part.signature and part.signer == _OWN:
                 self._items.append(_reasoning(part.text, part.signature))
             else:
-                self._lose(part)
+                report_part(self._origin, part, self._report)
         if not (said or shown or calls):
             said.append({"type": "output_text", "text": ""})  # it was all thinking
         if said:
@@ -160,7 +159,7 @@ class ItemWriter:
         elif part.kind == "document":
             written = _file(part)
         else:
-            self._lose(part)
+            report_part(self._origin, part, self._report)
             return None
         if part.extras.get(_BREAKPOINT) is not None:
             written[_BREAKPOINT] = part.extras[_BREAKPOINT]
@@ -168,13 +167,6 @@ class ItemWriter:
 
     def _lose_extras(self, part: Text | Media, *, carried: tuple[str, ...] = ()) -> None:
         report_extras(self._origin, "messages.", part.extras, self._report, carried=carried)
-
-    def _lose(self, part: Part) -> None:
-        """Note a part that cannot be said, or not where it stands."""
-        if isinstance(part, Media):
-            self._report.drop(spelled(self._origin, part.kind))
-        elif isinstance(part, Thinking):
-            self._report.drop(spelled(self._origin, "thinking"))
 
 
 def _reasoning(text: str, proof: str) -> dict[str, Any]:

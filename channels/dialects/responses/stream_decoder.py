@@ -14,6 +14,7 @@ from channels.dialects.responses.event import Event as WireEvent
 from channels.dialects.responses.items import ItemReader, Place
 from channels.dialects.responses.usage import UsageReader
 from channels.json.text import read_json
+from channels.translation.failures import UNNAMED, failure_in
 from channels.translation.model import (
     Began,
     Ended,
@@ -24,8 +25,6 @@ from channels.translation.model import (
     TextDelta,
     UsageStated,
 )
-
-_NO_WORDS = "The upstream reported an error."
 
 
 class StreamDecoder:
@@ -123,8 +122,8 @@ class StreamDecoder:
         if self._stated.usage is not None:
             events.append(UsageStated(self._stated.usage))
         if read.type == "response.failed":
-            stated = _stated_failure(read_json(bytes(response.error)))
-            events.append(self._failed or stated or Failed(None, _NO_WORDS))
+            stated = failure_in(read_json(bytes(response.error)))
+            events.append(self._failed or stated or UNNAMED)
         else:
             details = response.incomplete_details
             reason = None if details is None else details.reason
@@ -147,14 +146,5 @@ def _place(read: WireEvent) -> Place:
 
 def _failure(read: WireEvent) -> Failed:
     """The failure of an `error` event, whose members are in it or in its `error`."""
-    inner = _stated_failure(read_json(bytes(read.error)))
-    return inner or Failed(read.code, message_in(read.message) or _NO_WORDS)
-
-
-def _stated_failure(error: object) -> Failed | None:
-    if not error:
-        return None
-    code = (error.get("code") or error.get("type")) if isinstance(error, dict) else None
-    return Failed(
-        str(code) if isinstance(code, str | int) else None, message_in(error) or _NO_WORDS
-    )
+    inner = failure_in(read_json(bytes(read.error)))
+    return inner or Failed(read.code, message_in(read.message) or UNNAMED.message)

@@ -39,7 +39,8 @@ def values_of(stream: bytes) -> Iterator[dict[str, Any]]:
         if line.startswith(b"data: "):
             data = line.removeprefix(b"data: ")
             try:
-                yield json.loads(data)
+                if data != b"[DONE]":
+                    yield json.loads(data)
             except ValueError:
                 yield json.loads(data + b"}")
 
@@ -50,6 +51,8 @@ def stated_usage(dialect: str, values: list[dict[str, Any]]) -> tuple[int, int] 
     for value in values:
         if dialect == "messages":
             usage = value.get("usage") or value.get("message", {}).get("usage") or {}
+        elif dialect == "chat":
+            usage = value.get("usage") or {}
         elif dialect == "responses":
             usage = value.get("usage") or (value.get("response") or {}).get("usage") or {}
         else:
@@ -61,6 +64,8 @@ def stated_usage(dialect: str, values: list[dict[str, Any]]) -> tuple[int, int] 
         taken = stated["promptTokenCount"] + stated.get("toolUsePromptTokenCount", 0)
         given = stated.get("candidatesTokenCount", 0) + stated.get("thoughtsTokenCount", 0)
         return taken, given
+    if dialect == "chat":
+        return stated["prompt_tokens"], stated["completion_tokens"]
     if "output_tokens" not in stated:
         return None
     caches = ("cache_read_input_tokens", "cache_creation_input_tokens")

@@ -1,7 +1,7 @@
-"""Every documented field of a messages request, and where it arrives in chat-completions.
+"""Every documented field of a messages request, and where it arrives in other protocols.
 
 The fields are those of the protocol's documentation, experimental ones included. A row is as in
-`fields_of_chat.py`.
+`fields_of_chat.py`, for chat-completions and for native-content.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 DROPPED = None
+ANYWAY = ""
 USER = {"role": "user", "content": "hi"}
 SCHEMA = {"type": "object", "properties": {}, "additionalProperties": False}
 CACHED = {"type": "ephemeral"}
@@ -51,16 +52,22 @@ def answered(**members: Any) -> dict[str, Any]:
     }
 
 
-FIELDS: list[tuple[str, dict[str, Any], str | None]] = [
-    ("model", {"model": "m"}, "model"),
-    ("max_tokens", {"max_tokens": 5}, "max_tokens"),
-    ("messages", {}, "messages.0.content"),
+FIELDS: list[tuple[Any, ...]] = [
+    ("model", {"model": "m"}, 'model="up"', ANYWAY),
+    ("max_tokens", {"max_tokens": 5}, "max_tokens=4000", ANYWAY),
+    ("messages", {}, 'messages.0.content="hi"', ANYWAY),
     (
         "messages.role",
         {"messages": [USER, {"role": "system", "content": "s"}]},
-        "messages.1.role",
+        'messages.1.role="system"',
+        DROPPED,
     ),
-    ("messages.image", said(type="image", source=SOURCE), "messages.0.content.1.image_url.url"),
+    (
+        "messages.image",
+        said(type="image", source=SOURCE),
+        'messages.0.content.1.image_url.url="data:image/png;base64,iVBORw0KGgoAAAAN"',
+        'contents.0.parts.1.inlineData.data="iVBORw0KGgoAAAAN"',
+    ),
     (
         "messages.image.source.file",
         said(type="image", source={"type": "file", "file_id": "f"}),
@@ -74,12 +81,14 @@ FIELDS: list[tuple[str, dict[str, Any], str | None]] = [
     (
         "messages.document",
         said(type="document", source=PDF),
-        "messages.0.content.1.file.file_data",
+        'messages.0.content.1.file.file_data="data:application/pdf;base64,JVBERi0x"',
+        'contents.0.parts.1.inlineData.data="JVBERi0x"',
     ),
     (
         "messages.document.title",
         said(type="document", source=PDF, title="t"),
-        "messages.0.content.1.file.filename",
+        'messages.0.content.1.file.filename="t"',
+        DROPPED,
     ),
     (
         "messages.document.title",
@@ -100,6 +109,7 @@ FIELDS: list[tuple[str, dict[str, Any], str | None]] = [
         "messages.document",
         said(type="document", source={"type": "url", "url": "https://a.example"}),
         DROPPED,
+        'contents.0.parts.1.fileData.fileUri="https://a.example"',
     ),
     (
         "messages.document.source.file",
@@ -123,7 +133,8 @@ FIELDS: list[tuple[str, dict[str, Any], str | None]] = [
     (
         "messages.tool_use",
         modelled(type="tool_use", id="t", name="f", input={}),
-        "messages.1.tool_calls.0.function.name",
+        'messages.1.tool_calls.0.function.name="f"',
+        'contents.1.parts.1.functionCall.name="f"',
     ),
     (
         "messages.caller",
@@ -151,30 +162,55 @@ FIELDS: list[tuple[str, dict[str, Any], str | None]] = [
         for kind in PROVIDER_RESULTS
     ),
     ("messages.mcp_tool_use", modelled(type="mcp_tool_use", id="s", name="x", input={}), DROPPED),
-    ("messages.tool_result", answered(content="42"), "messages.1.content"),
-    ("messages.tool_result.is_error", answered(is_error=True), DROPPED),
+    (
+        "messages.tool_result",
+        answered(content="42"),
+        'messages.1.content="42"',
+        'contents.2.parts.0.functionResponse.response.output="42"',
+    ),
+    (
+        "messages.tool_result.is_error",
+        answered(is_error=True),
+        DROPPED,
+        'contents.2.parts.0.functionResponse.response.error=""',
+    ),
     ("messages.cache_control", answered(cache_control=CACHED), DROPPED),
     (
         "messages.tool_reference",
         answered(content=[{"type": "tool_reference", "tool_name": "f"}]),
         DROPPED,
     ),
-    ("system", {"system": "s"}, "messages.0.content"),
+    ("system", {"system": "s"}, 'messages.0.content="s"', 'systemInstruction.parts.0.text="s"'),
     (
         "system.cache_control",
         {"system": [{"type": "text", "text": "s", "cache_control": CACHED}]},
         DROPPED,
     ),
-    ("stream", {"stream": True}, "stream"),
-    ("stop_sequences", {"stop_sequences": ["x"]}, "stop.0"),
-    ("temperature", {"temperature": 0.5}, "temperature"),
-    ("top_p", {"top_p": 0.5}, "top_p"),
-    ("top_k", {"top_k": 5}, DROPPED),
-    ("metadata.user_id", {"metadata": {"user_id": "u"}}, "user"),
-    ("tools", tool(), "tools.0.function.name"),
-    ("tools.description", tool(description="d"), "tools.0.function.description"),
-    ("tools.input_schema", tool(), "tools.0.function.parameters"),
-    ("tools.strict", tool(strict=True), "tools.0.function.strict"),
+    ("stream", {"stream": True}, "stream=true", ANYWAY),
+    (
+        "stop_sequences",
+        {"stop_sequences": ["x"]},
+        'stop.0="x"',
+        'generationConfig.stopSequences.0="x"',
+    ),
+    ("temperature", {"temperature": 0.5}, "temperature=0.5", "generationConfig.temperature=0.5"),
+    ("top_p", {"top_p": 0.5}, "top_p=0.5", "generationConfig.topP=0.5"),
+    ("top_k", {"top_k": 5}, DROPPED, "generationConfig.topK=5"),
+    ("metadata.user_id", {"metadata": {"user_id": "u"}}, 'user="u"', DROPPED),
+    ("tools", tool(), 'tools.0.function.name="f"', 'tools.0.functionDeclarations.0.name="f"'),
+    (
+        "tools.description",
+        tool(description="d"),
+        'tools.0.function.description="d"',
+        'tools.0.functionDeclarations.0.description="d"',
+    ),
+    (
+        "tools.input_schema",
+        tool(),
+        'tools.0.function.parameters.type="object"',
+        'tools.0.functionDeclarations.0.name="f"',
+    ),
+    ("tools.strict", tool(strict=True), "tools.0.function.strict=true", DROPPED),
     ("tools.cache_control", tool(cache_control=CACHED), DROPPED),
     ("tools.allowed_callers", tool(allowed_callers=["code_execution_20250825"]), DROPPED),
     ("tools.defer_loading", tool(defer_loading=True), DROPPED),
@@ -182,34 +218,63 @@ FIELDS: list[tuple[str, dict[str, Any], str | None]] = [
     ("tools.input_examples", tool(input_examples=[{}]), DROPPED),
     ("tools.web_search_20250305", tool(type="web_search_20250305"), DROPPED),
     ("tools.bash_20250124", tool(type="bash_20250124"), DROPPED),
-    ("tool_choice", {**tool(), "tool_choice": {"type": "any"}}, "tool_choice"),
+    (
+        "tool_choice",
+        {**tool(), "tool_choice": {"type": "any"}},
+        'tool_choice="required"',
+        'toolConfig.functionCallingConfig.mode="ANY"',
+    ),
     (
         "tool_choice.disable_parallel_tool_use",
         {**tool(), "tool_choice": {"type": "auto", "disable_parallel_tool_use": True}},
-        "parallel_tool_calls",
+        "parallel_tool_calls=false",
+        DROPPED,
     ),
     (
         "thinking.budget_tokens",
         {"thinking": {"type": "enabled", "budget_tokens": 2000}},
         DROPPED,
+        "generationConfig.thinkingConfig.thinkingBudget=2000",
     ),
-    ("thinking", {"thinking": {"type": "disabled"}}, "reasoning_effort"),
-    ("thinking", {"thinking": {"type": "adaptive"}}, DROPPED),
+    (
+        "thinking",
+        {"thinking": {"type": "disabled"}},
+        'reasoning_effort="none"',
+        "generationConfig.thinkingConfig.thinkingBudget=0",
+    ),
+    (
+        "thinking",
+        {"thinking": {"type": "adaptive"}},
+        DROPPED,
+        "generationConfig.thinkingConfig.thinkingBudget=-1",
+    ),
     ("thinking", {"thinking": {"type": "between_tools"}}, DROPPED),
-    ("thinking.display", {"thinking": {"type": "adaptive", "display": "omitted"}}, DROPPED),
-    ("output_config.effort", {"output_config": {"effort": "low"}}, "reasoning_effort"),
+    (
+        "thinking.display",
+        {"thinking": {"type": "adaptive", "display": "omitted"}},
+        DROPPED,
+        "generationConfig.thinkingConfig.includeThoughts=false",
+    ),
+    (
+        "output_config.effort",
+        {"output_config": {"effort": "low"}},
+        'reasoning_effort="low"',
+        'generationConfig.thinkingConfig.thinkingLevel="LOW"',
+    ),
     (
         "output_config.format",
         {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
-        "response_format.json_schema.schema",
+        'response_format.json_schema.schema.type="object"',
+        'generationConfig.responseSchema.type="object"',
     ),
     ("output_config.task_budget", {"output_config": {"task_budget": {"total": 9}}}, DROPPED),
     (
         "output_format",
         {"output_format": {"type": "json_schema", "schema": SCHEMA}},
-        "response_format.json_schema.schema",
+        'response_format.json_schema.schema.type="object"',
+        'generationConfig.responseSchema.type="object"',
     ),
-    ("service_tier", {"service_tier": "standard_only"}, "service_tier"),
+    ("service_tier", {"service_tier": "standard_only"}, 'service_tier="default"', DROPPED),
     *[
         (name, {name: value}, DROPPED)
         for name, value in {

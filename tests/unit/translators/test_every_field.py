@@ -1,7 +1,7 @@
-"""Every documented field of both protocols is carried over, or listed as dropped; never neither.
+"""Every documented field of every protocol arrives where it belongs, or is listed as dropped.
 
-The tables beside this say where each field arrives. That they are complete is checked against the
-official libraries.
+The tables beside this say where, and with which value. That they are complete is checked against
+the official libraries.
 """
 
 from __future__ import annotations
@@ -16,78 +16,103 @@ from anthropic.types.beta.message_create_params import (
     MessageCreateParamsBase as BetaMessageCreateParams,
 )
 from anthropic.types.message_create_params import MessageCreateParamsBase
+from google.genai import types
 from openai.types.chat import completion_create_params
+from pydantic import BaseModel
 
 from channels.translation.model import Protocol
 from tests.unit.translators import dropping, fields_of_chat, fields_of_messages
+from tests.unit.translators.gemini import fields_of_gemini
+from tests.unit.translators.gemini.pieces import asked
 from tests.unit.translators.wire import translated
+
+PLAIN = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
+# A client's fields, and the protocols that the columns behind them stand for.
+TABLES: dict[Protocol, tuple[list[Any], tuple[Protocol, ...]]] = {
+    "chat": (fields_of_chat.FIELDS, ("messages", "native", "responses")),
+    "messages": (fields_of_messages.FIELDS, ("chat", "native")),
+    "native": (fields_of_gemini.FIELDS, ("chat", "messages")),
+}
+
+
+def on_each(places: list[str | None], upstreams: tuple[Protocol, ...]) -> list[str | None]:
+    """What each upstream is told; a field that is dropped everywhere says so once."""
+    return places * len(upstreams) if places == [None] else places
+
+
+ROWS = [
+    pytest.param(client, upstream, field, body, said, id=f"{client}-{upstream}-{number}-{field}")
+    for client, (fields, upstreams) in TABLES.items()
+    for number, (field, body, *places) in enumerate(fields)
+    for upstream, said in zip(upstreams, on_each(places, upstreams), strict=True)
+]
+NOTHING = object()
 
 
 def at(body: Any, path: str) -> Any:
-    """The value at a dotted path with indices, `messages.0.content`; None where there is none."""
+    """The value at a dotted path with indices, `messages.0.content`; NOTHING where none is."""
     for step in path.split("."):
         if isinstance(body, list):
-            body = body[int(step)] if len(body) > int(step) else None
+            body = body[int(step)] if len(body) > int(step) else NOTHING
         else:
-            body = body.get(step) if isinstance(body, Mapping) else None
+            body = body.get(step, NOTHING) if isinstance(body, Mapping) else NOTHING
     return body
 
 
-def check(
+@pytest.mark.parametrize(("client", "upstream", "field", "fragment", "said"), ROWS)
+def test_field_arrives_where_it_belongs_or_is_listed(
     client: Protocol,
     upstream: Protocol,
     field: str,
     fragment: dict[str, Any],
-    place: str | None,
+    said: str | None,
 ) -> None:
-    body = {
-        "model": "m",
-        "max_tokens": 9,
-        "messages": [{"role": "user", "content": "hi"}],
-        **fragment,
-    }
-    sent, dropped = translated(client, upstream, body, stream=bool(body.get("stream")))
-    if place is None:
+    body = asked(**fragment) if client == "native" else {**PLAIN, **fragment}
+    if upstream == "responses":  # the way of the built-in tools, which are streamed
+        body["tools"] = [*body.get("tools", ()), {"type": "web_search"}]
+    is_stream = upstream == "responses" or bool(body.get("stream"))
+    sent, dropped = translated(client, upstream, body, stream=is_stream)
+    if said is None:
         assert field in dropped
+    elif said == "":
+        assert dropped == []
     else:
-        assert at(sent, place) is not None, f"{field} should be at {place}"
+        path, _, value = said.partition("=")
+        assert at(sent, path) == json.loads(value)
         assert field not in dropped
 
 
-@pytest.mark.parametrize(
-    ("field", "fragment", "place"),
-    fields_of_chat.FIELDS,
-    ids=[f"{n}-{row[0]}" for n, row in enumerate(fields_of_chat.FIELDS)],
-)
-def test_field_of_chat_is_carried_to_messages_or_listed(
-    field: str, fragment: dict[str, Any], place: str | None
-) -> None:
-    check("chat", "messages", field, fragment, place)
-
-
-@pytest.mark.parametrize(
-    ("field", "fragment", "place"),
-    fields_of_messages.FIELDS,
-    ids=[f"{n}-{row[0]}" for n, row in enumerate(fields_of_messages.FIELDS)],
-)
-def test_field_of_messages_is_carried_to_chat_or_listed(
-    field: str, fragment: dict[str, Any], place: str | None
-) -> None:
-    check("messages", "chat", field, fragment, place)
+def test_what_happens_anyway_is_not_listed() -> None:
+    body = asked(
+        safetySettings=[],
+        generationConfig={
+            "candidateCount": 1,
+            "responseModalities": ["TEXT"],
+            "responseLogprobs": False,
+            "mediaResolution": "MEDIA_RESOLUTION_UNSPECIFIED",
+        },
+        tools=[{"functionDeclarations": [{"name": "f", "behavior": "BLOCKING"}]}],
+        toolConfig={"functionCallingConfig": {"mode": "MODE_UNSPECIFIED"}},
+    )
+    for upstream in TABLES["native"][1]:
+        assert translated("native", upstream, body)[1] == []
 
 
 def test_every_member_the_official_library_of_chat_knows_is_in_the_table() -> None:
     known = set(completion_create_params.CompletionCreateParamsBase.__annotations__)
-    assert known - {field for field, _, _ in fields_of_chat.FIELDS} == set()
+    assert known - {field for field, *_ in fields_of_chat.FIELDS} == set()
 
 
 def test_every_member_the_official_library_of_messages_knows_is_in_the_table() -> None:
-    known = {*MessageCreateParamsBase.__annotations__, *BetaMessageCreateParams.__annotations__}
-    fields = {field for field, _, _ in fields_of_messages.FIELDS}
+    known = {
+        *MessageCreateParamsBase.__annotations__,
+        *BetaMessageCreateParams.__annotations__,
+    }
+    fields = {field for field, *_ in fields_of_messages.FIELDS}
     refused = {"thread"}  # before any channel is chosen
     assert known - {field.partition(".")[0] for field in fields} == refused
     blocks = {kind for block in get_args(ContentBlockParam) for kind in kinds_of(block)}
-    covered = [json.dumps(fragment) for _, fragment, _ in fields_of_messages.FIELDS]
+    covered = [json.dumps(fragment) for _, fragment, *_ in fields_of_messages.FIELDS]
     assert "tool_use" in blocks
     assert {kind for kind in blocks if not any(f'"type": "{kind}"' in one for one in covered)} == (
         set()
@@ -97,6 +122,40 @@ def test_every_member_the_official_library_of_messages_knows_is_in_the_table() -
 def kinds_of(block: Any) -> tuple[str, ...]:
     """The values of a typed dictionary's `type`."""
     return get_args(get_args(get_type_hints(block, include_extras=True)["type"])[0])
+
+
+# What stands where in a native-content request, by the official library's types.
+PLACES: list[tuple[str, type[BaseModel]]] = [
+    ("contents.parts", types.Part),
+    ("contents.parts.functionCall", types.FunctionCall),
+    ("contents.parts.functionResponse", types.FunctionResponse),
+    ("generationConfig", types.GenerationConfig),
+    ("generationConfig.thinkingConfig", types.ThinkingConfig),
+    ("tools", types.Tool),
+    ("tools.functionDeclarations", types.FunctionDeclaration),
+    ("toolConfig", types.ToolConfig),
+    ("toolConfig.functionCallingConfig", types.FunctionCallingConfig),
+    ("", types.GenerateContentConfig),
+]
+# What the library keeps for itself; and the maximum, which goes beside the body here.
+ELSEWHERE = {
+    *("httpOptions", "shouldReturnHttpResponse", "automaticFunctionCalling"),
+    *("continuationToken", "automaticContinuation", "generationOutputConfig"),
+    "maxOutputTokens",
+}
+
+
+@pytest.mark.parametrize(("place", "kind"), PLACES, ids=[place or "body" for place, _ in PLACES])
+def test_every_member_the_official_library_of_gemini_knows_is_in_the_table(
+    place: str, kind: type[BaseModel]
+) -> None:
+    fragments = [json.dumps(row[1]) for row in fields_of_gemini.FIELDS if row[0].startswith(place)]
+    missing = {
+        field.alias
+        for field in kind.model_fields.values()
+        if not any(f'"{field.alias}":' in fragment for fragment in fragments)
+    }
+    assert missing - ELSEWHERE == set()
 
 
 def test_page_of_what_is_dropped_is_up_to_date() -> None:

@@ -1,8 +1,7 @@
-"""Every documented field of a native-content request, and which targets have no place for it.
+"""Every documented field of a native-content request, and where it arrives in other protocols.
 
-The fields are those of the protocol's documentation, preview ones included. A row: the field as the
-protocol spells it, a body that has it with a value that is not what happens anyway, and the
-protocols for which it must be listed; for the others it must change what is sent.
+The fields are those of the protocol's documentation, preview ones included. A row is as in
+`fields_of_chat.py`, for chat-completions and for messages.
 """
 
 from __future__ import annotations
@@ -21,14 +20,9 @@ from tests.unit.translators.gemini.pieces import (
     user,
 )
 
-BOTH = ("chat", "messages")
-CHAT = ("chat",)
-MESSAGES = ("messages",)
-CARRIED: tuple[str, ...] = ()
+DROPPED = None
 SCHEMA = {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}, "required": ["a"]}
 CLIP = {"mimeType": "video/mp4", "data": "AAAA"}
-
-Row = tuple[str, dict[str, Any], tuple[str, ...]]
 
 
 def said(part: dict[str, Any]) -> dict[str, Any]:
@@ -59,67 +53,109 @@ def calling(**members: Any) -> dict[str, Any]:
     return {**function(), "toolConfig": {"functionCallingConfig": members}}
 
 
-FIELDS: list[Row] = [
-    ("contents", {"contents": [user("ho")]}, CARRIED),
-    ("contents.role", {"contents": [HI, model("x"), HI]}, CARRIED),
-    ("contents.somethingNew", {"contents": [{**HI, "somethingNew": 1}]}, BOTH),
-    ("contents.parts.text", said({"text": "x"}), CARRIED),
-    ("contents.parts.thought", modelled({"text": "hm", "thought": True}), BOTH),
+FIELDS: list[tuple[Any, ...]] = [
+    ("contents", {"contents": [user("ho")]}, 'messages.0.content="ho"', 'messages.0.content="ho"'),
+    (
+        "contents.role",
+        {"contents": [HI, model("x"), HI]},
+        'messages.1.role="assistant"',
+        'messages.1.role="assistant"',
+    ),
+    ("contents.somethingNew", {"contents": [{**HI, "somethingNew": 1}]}, DROPPED),
+    (
+        "contents.parts.text",
+        said({"text": "x"}),
+        'messages.0.content.1.text="x"',
+        'messages.0.content.1.text="x"',
+    ),
+    ("contents.parts.thought", modelled({"text": "hm", "thought": True}), DROPPED),
     (
         "contents.parts.thoughtSignature",
         {"contents": [HI, model(call(id="x", signature="s"))]},
-        BOTH,
+        DROPPED,
     ),
-    ("contents.parts.inlineData", said(inline("image/png", PNG)), CARRIED),
-    ("contents.parts.inlineData", said(inline("application/pdf", PDF)), CARRIED),
-    ("contents.parts.inlineData", said({"inlineData": CLIP}), BOTH),
+    (
+        "contents.parts.inlineData",
+        said(inline("image/png", PNG)),
+        'messages.0.content.1.image_url.url="data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB"',
+        'messages.0.content.1.source.data="iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB"',
+    ),
+    (
+        "contents.parts.inlineData",
+        said(inline("application/pdf", PDF)),
+        'messages.0.content.1.file.file_data="data:application/pdf;base64,JVBERi0xLjQKJcOkw7zDtsOf"',
+        'messages.0.content.1.source.data="JVBERi0xLjQKJcOkw7zDtsOf"',
+    ),
+    ("contents.parts.inlineData", said({"inlineData": CLIP}), DROPPED),
     (
         "contents.parts.inlineData.displayName",
         said(inline("application/pdf", PDF, displayName="a.pdf")),
-        CARRIED,
+        'messages.0.content.1.file.filename="a.pdf"',
+        'messages.0.content.1.title="a.pdf"',
     ),
-    ("contents.parts.fileData", said(file("https://a.example/x.png")), CARRIED),
-    ("contents.parts.fileData", said(file("gs://bucket/x.png")), BOTH),
+    (
+        "contents.parts.fileData",
+        said(file("https://a.example/x.png")),
+        'messages.0.content.1.image_url.url="https://a.example/x.png"',
+        'messages.0.content.1.source.url="https://a.example/x.png"',
+    ),
+    ("contents.parts.fileData", said(file("gs://bucket/x.png")), DROPPED),
     (
         "contents.parts.fileData",
         said(file("https://generativelanguage.googleapis.com/v1beta/files/x")),
-        BOTH,
+        DROPPED,
     ),
-    ("contents.parts.functionCall", modelled(call(id="x")), CARRIED),
+    (
+        "contents.parts.functionCall",
+        modelled(call(id="x")),
+        'messages.1.tool_calls.0.function.name="f"',
+        'messages.1.content.1.name="f"',
+    ),
     (
         "contents.parts.functionCall.willContinue",
         modelled(call(id="x", willContinue=True)),
-        BOTH,
+        DROPPED,
     ),
     (
         "contents.parts.functionCall.partialArgs",
         modelled(call(id="x", partialArgs=[{"jsonPath": "$.a"}])),
-        BOTH,
+        DROPPED,
     ),
-    ("contents.parts.functionResponse", answered(response={"a": 1}), CARRIED),
-    ("contents.parts.functionResponse.parts", answered(parts=[inline("image/png", PNG)]), CARRIED),
-    ("contents.parts.functionResponse.willContinue", answered(willContinue=True), BOTH),
-    ("contents.parts.functionResponse.scheduling", answered(scheduling="SILENT"), BOTH),
-    ("contents.parts.executableCode", modelled({"executableCode": {"code": "1"}}), BOTH),
+    (
+        "contents.parts.functionResponse",
+        answered(response={"a": 1}),
+        'messages.2.content="{\\"a\\":1}"',
+        'messages.2.content.0.content="{\\"a\\":1}"',
+    ),
+    (
+        "contents.parts.functionResponse.parts",
+        answered(parts=[inline("image/png", PNG)]),
+        'messages.3.content.0.image_url.url="data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB"',
+        'messages.2.content.0.content.1.source.data="iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB"',
+    ),
+    ("contents.parts.functionResponse.willContinue", answered(willContinue=True), DROPPED),
+    ("contents.parts.functionResponse.scheduling", answered(scheduling="SILENT"), DROPPED),
+    ("contents.parts.executableCode", modelled({"executableCode": {"code": "1"}}), DROPPED),
     (
         "contents.parts.codeExecutionResult",
         modelled({"codeExecutionResult": {"output": "1"}}),
-        BOTH,
+        DROPPED,
     ),
-    ("contents.parts.toolCall", modelled({"toolCall": {"toolType": "X"}}), BOTH),
-    ("contents.parts.toolResponse", modelled({"toolResponse": {"toolType": "X"}}), BOTH),
+    ("contents.parts.toolCall", modelled({"toolCall": {"toolType": "X"}}), DROPPED),
+    ("contents.parts.toolResponse", modelled({"toolResponse": {"toolType": "X"}}), DROPPED),
     (
         "contents.parts.mediaResolution",
         said({**inline("image/png", PNG), "mediaResolution": {"level": "MEDIA_RESOLUTION_LOW"}}),
-        MESSAGES,
+        'messages.0.content.1.image_url.detail="low"',
+        DROPPED,
     ),
     (
         "contents.parts.mediaResolution",
         said({**inline("image/png", PNG), "mediaResolution": {"level": "MEDIA_RESOLUTION_MEDIUM"}}),
-        BOTH,
+        DROPPED,
     ),
     *[
-        (f"contents.parts.{name}", said({**inline("image/png", PNG), name: {"x": 1}}), BOTH)
+        (f"contents.parts.{name}", said({**inline("image/png", PNG), name: {"x": 1}}), DROPPED)
         for name in (
             "videoMetadata",
             "partMetadata",
@@ -131,26 +167,47 @@ FIELDS: list[Row] = [
             "audioMetadata",
         )
     ],
-    ("contents.parts.telepathy", said({"telepathy": {"x": 1}}), BOTH),
-    ("systemInstruction", {"systemInstruction": {"parts": [{"text": "s"}]}}, CARRIED),
+    ("contents.parts.telepathy", said({"telepathy": {"x": 1}}), DROPPED),
+    (
+        "systemInstruction",
+        {"systemInstruction": {"parts": [{"text": "s"}]}},
+        'messages.0.content="s"',
+        'system="s"',
+    ),
     (
         "systemInstruction.parts",
         {"systemInstruction": {"parts": [inline("image/png", PNG)]}},
-        BOTH,
+        DROPPED,
     ),
-    ("tools.functionDeclarations.name", function(), CARRIED),
-    ("tools.functionDeclarations.description", function(description="d"), CARRIED),
-    ("tools.functionDeclarations.parameters", function(parameters=SCHEMA), CARRIED),
+    (
+        "tools.functionDeclarations.name",
+        function(),
+        'tools.0.function.name="f"',
+        'tools.0.name="f"',
+    ),
+    (
+        "tools.functionDeclarations.description",
+        function(description="d"),
+        'tools.0.function.description="d"',
+        'tools.0.description="d"',
+    ),
+    (
+        "tools.functionDeclarations.parameters",
+        function(parameters=SCHEMA),
+        'tools.0.function.parameters.required.0="a"',
+        'tools.0.input_schema.required.0="a"',
+    ),
     (
         "tools.functionDeclarations.parametersJsonSchema",
         function(parametersJsonSchema={"type": "object"}),
-        CARRIED,
+        'tools.0.function.parameters.type="object"',
+        'tools.0.input_schema.type="object"',
     ),
-    ("tools.functionDeclarations.response", function(response=SCHEMA), BOTH),
-    ("tools.functionDeclarations.responseJsonSchema", function(responseJsonSchema={}), BOTH),
-    ("tools.functionDeclarations.behavior", function(behavior="NON_BLOCKING"), BOTH),
+    ("tools.functionDeclarations.response", function(response=SCHEMA), DROPPED),
+    ("tools.functionDeclarations.responseJsonSchema", function(responseJsonSchema={}), DROPPED),
+    ("tools.functionDeclarations.behavior", function(behavior="NON_BLOCKING"), DROPPED),
     *[
-        (f"tools.{name}", {"tools": [{name: {}}]}, BOTH)
+        (f"tools.{name}", {"tools": [{name: {}}]}, DROPPED)
         for name in (
             "googleSearch",
             "googleSearchRetrieval",
@@ -166,50 +223,101 @@ FIELDS: list[Row] = [
             "exaAiSearch",
         )
     ],
-    ("toolConfig.functionCallingConfig", calling(mode="ANY"), CARRIED),
+    (
+        "toolConfig.functionCallingConfig",
+        calling(mode="ANY"),
+        'tool_choice="required"',
+        'tool_choice.type="any"',
+    ),
     (
         "toolConfig.functionCallingConfig.allowedFunctionNames",
         calling(mode="ANY", allowedFunctionNames=["f"]),
-        CARRIED,
+        'tool_choice.function.name="f"',
+        'tool_choice.name="f"',
     ),
-    ("toolConfig.functionCallingConfig.mode", calling(mode="VALIDATED"), BOTH),
+    ("toolConfig.functionCallingConfig.mode", calling(mode="VALIDATED"), DROPPED),
     (
         "toolConfig.functionCallingConfig.streamFunctionCallArguments",
         calling(mode="AUTO", streamFunctionCallArguments=True),
-        BOTH,
+        DROPPED,
     ),
-    ("toolConfig.retrievalConfig", {"toolConfig": {"retrievalConfig": {"x": 1}}}, BOTH),
+    ("toolConfig.retrievalConfig", {"toolConfig": {"retrievalConfig": {"x": 1}}}, DROPPED),
     (
         "toolConfig.includeServerSideToolInvocations",
         {"toolConfig": {"includeServerSideToolInvocations": True}},
-        BOTH,
+        DROPPED,
     ),
-    ("safetySettings", {"safetySettings": [{"category": "X"}]}, BOTH),
-    ("cachedContent", {"cachedContent": "cachedContents/x"}, BOTH),
-    ("labels", {"labels": {"a": "b"}}, BOTH),
-    ("store", {"store": True}, BOTH),
-    ("serviceTier", {"serviceTier": "flex"}, BOTH),
-    ("modelArmorConfig", {"modelArmorConfig": {"x": 1}}, BOTH),
-    ("somethingNew", {"somethingNew": 1}, BOTH),
-    ("generationConfig.temperature", config("temperature", 0.5), CARRIED),
-    ("generationConfig.temperature", config("temperature", 1.5), MESSAGES),
-    ("generationConfig.topP", config("topP", 0.5), CARRIED),
-    ("generationConfig.topK", config("topK", 5), CHAT),
-    ("generationConfig.stopSequences", config("stopSequences", ["x"]), CARRIED),
-    ("generationConfig.seed", config("seed", 5), MESSAGES),
-    ("generationConfig.presencePenalty", config("presencePenalty", 1), MESSAGES),
-    ("generationConfig.frequencyPenalty", config("frequencyPenalty", 1), MESSAGES),
-    ("generationConfig.candidateCount", config("candidateCount", 2), BOTH),
-    ("generationConfig.responseMimeType", config("responseMimeType", "application/json"), MESSAGES),
-    ("generationConfig.responseMimeType", config("responseMimeType", "text/x.enum"), BOTH),
-    ("generationConfig.responseSchema", config("responseSchema", SCHEMA), CARRIED),
-    ("generationConfig.responseJsonSchema", config("responseJsonSchema", SCHEMA), CARRIED),
-    ("generationConfig.thinkingConfig.thinkingLevel", thinking("thinkingLevel", "HIGH"), CARRIED),
-    ("generationConfig.thinkingConfig.thinkingBudget", thinking("thinkingBudget", 2000), CHAT),
-    ("generationConfig.thinkingConfig.includeThoughts", thinking("includeThoughts", True), BOTH),
-    ("generationConfig.thinkingConfig.somethingNew", thinking("somethingNew", True), BOTH),
+    ("safetySettings", {"safetySettings": [{"category": "X"}]}, DROPPED),
+    ("cachedContent", {"cachedContent": "cachedContents/x"}, DROPPED),
+    ("labels", {"labels": {"a": "b"}}, DROPPED),
+    ("store", {"store": True}, DROPPED),
+    ("serviceTier", {"serviceTier": "flex"}, DROPPED),
+    ("modelArmorConfig", {"modelArmorConfig": {"x": 1}}, DROPPED),
+    ("somethingNew", {"somethingNew": 1}, DROPPED),
+    (
+        "generationConfig.temperature",
+        config("temperature", 0.5),
+        "temperature=0.5",
+        "temperature=0.5",
+    ),
+    ("generationConfig.temperature", config("temperature", 1.5), "temperature=1.5", DROPPED),
+    ("generationConfig.topP", config("topP", 0.5), "top_p=0.5", "top_p=0.5"),
+    ("generationConfig.topK", config("topK", 5), DROPPED, "top_k=5"),
+    (
+        "generationConfig.stopSequences",
+        config("stopSequences", ["x"]),
+        'stop.0="x"',
+        'stop_sequences.0="x"',
+    ),
+    ("generationConfig.seed", config("seed", 5), "seed=5", DROPPED),
+    (
+        "generationConfig.presencePenalty",
+        config("presencePenalty", 1),
+        "presence_penalty=1",
+        DROPPED,
+    ),
+    (
+        "generationConfig.frequencyPenalty",
+        config("frequencyPenalty", 1),
+        "frequency_penalty=1",
+        DROPPED,
+    ),
+    ("generationConfig.candidateCount", config("candidateCount", 2), DROPPED),
+    (
+        "generationConfig.responseMimeType",
+        config("responseMimeType", "application/json"),
+        'response_format.type="json_object"',
+        DROPPED,
+    ),
+    ("generationConfig.responseMimeType", config("responseMimeType", "text/x.enum"), DROPPED),
+    (
+        "generationConfig.responseSchema",
+        config("responseSchema", SCHEMA),
+        'response_format.json_schema.schema.required.0="a"',
+        'output_config.format.schema.required.0="a"',
+    ),
+    (
+        "generationConfig.responseJsonSchema",
+        config("responseJsonSchema", SCHEMA),
+        'response_format.json_schema.schema.required.0="a"',
+        'output_config.format.schema.required.0="a"',
+    ),
+    (
+        "generationConfig.thinkingConfig.thinkingLevel",
+        thinking("thinkingLevel", "HIGH"),
+        'reasoning_effort="high"',
+        'output_config.effort="high"',
+    ),
+    (
+        "generationConfig.thinkingConfig.thinkingBudget",
+        thinking("thinkingBudget", 2000),
+        DROPPED,
+        "thinking.budget_tokens=2000",
+    ),
+    ("generationConfig.thinkingConfig.includeThoughts", thinking("includeThoughts", True), DROPPED),
+    ("generationConfig.thinkingConfig.somethingNew", thinking("somethingNew", True), DROPPED),
     *[
-        (f"generationConfig.{name}", config(name, value), BOTH)
+        (f"generationConfig.{name}", config(name, value), DROPPED)
         for name, value in {
             "responseModalities": ["TEXT", "IMAGE"],
             "responseLogprobs": True,
