@@ -1,0 +1,132 @@
+"""The telegraph codec: requests, whole answers and streams, to the canonical model and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from channels.errors import UpstreamMalformed
+from channels.json.text import dumps
+from channels.translation.field_names import spelled
+from channels.translation.losses import Report
+from channels.translation.model import (
+    Answer,
+    Began,
+    Ended,
+    Event,
+    Failed,
+    Finished,
+    Origin,
+    Request,
+    Text,
+    TextDelta,
+    Turn,
+    UsageStated,
+)
+from channels.translation.unsupported import report_members
+from channels.usage import Usage
+from tests.acceptance.telegraph.family import TELEGRAPH
+from tests.acceptance.telegraph.meter import Event as WireEvent
+from tests.acceptance.telegraph.meter import TelegraphMeter
+
+ORIGIN = Origin(
+    protocol=TELEGRAPH.protocol, names={"max_tokens": "words"}, neutral={}, turns="text", parts=""
+)
+KEEP_ALIVE = b": still there\n\n"
+# What no telegram says, of what a request may hold.
+_LOST = ("tools", "temperature", "top_p", "stop", "seed", "format", "reasoning", "user")
+
+
+def decode_request(body: Mapping[str, Any]) -> Request:
+    return Request(
+        turns=(Turn("user", (Text(body["text"]),)),),
+        max_tokens=body.get("words"),
+        extras={name: body[name] for name in body.keys() - {"model", "text", "words", "stream"}},
+        origin=ORIGIN,
+    )
+
+
+def encode_request(
+    request: Request, *, model: str, stream: bool, max_tokens: int | None, report: Report
+) -> dict[str, Any]:
+    """The body for the upstream: all that was said, a line each."""
+    parts = [*request.system, *(part for turn in request.turns for part in turn.parts)]
+    lines = [part.text for part in parts if isinstance(part, Text)]
+    if len(lines) < len(parts):
+        report.drop(request.origin.turns)
+    for name in _LOST:
+        if getattr(request, name):
+            report.drop(spelled(request.origin, name))
+    report_members(request, report)
+    body: dict[str, Any] = {"model": model, "text": "\n".join(lines), "stream": stream}
+    return body if max_tokens is None else {**body, "words": max_tokens}
+
+
+def tool_names(request: Request) -> Mapping[str, str]:
+    return {}
+
+
+def decode_answer(body: bytes) -> Answer:
+    read = TelegraphMeter.read(body)
+    if read is None:
+        raise UpstreamMalformed("not a telegram")
+    return Answer(
+        id=read.id, model=read.model, parts=(Text(read.text),), finish="stop", usage=read.usage
+    )
+
+
+def encode_answer(answer: Answer, *, id: str, created: int, model: str) -> bytes:
+    text = "".join(part.text for part in answer.parts if isinstance(part, Text))
+    named = {"id": answer.id or id, "model": answer.model or model}
+    return dumps({**named, "text": text, "stop": True, **_counts(answer.usage)})
+
+
+class StreamDecoder:
+    """Reads one stream. Made for one attempt."""
+
+    def __init__(self) -> None:
+        self._has_begun = False
+
+    def take(self, read: WireEvent | None) -> list[Event]:
+        """The events that one event of the wire holds. Never raises."""
+        if read is None:
+            return []
+        events: list[Event] = [] if self._has_begun else [Began(read.id, read.model)]
+        self._has_begun = True
+        if read.text:
+            events.append(TextDelta(read.text))
+        if read.usage is not None:
+            events.append(UsageStated(read.usage))
+        if read.stop:
+            events += [Finished("stop"), Ended()]
+        return events
+
+    def end(self) -> list[Event]:
+        """The upstream has closed: nothing to say, as the end is an event."""
+        return []
+
+
+class StreamEncoder:
+    """Writes one client's stream."""
+
+    def __init__(self, *, id: str, created: int, model: str, include_usage: bool) -> None:
+        self._usage: Usage | None = None
+
+    def encode(self, event: Event) -> bytes:
+        if isinstance(event, UsageStated):
+            self._usage = event.usage
+        elif isinstance(event, TextDelta):
+            return _written({"text": event.text})
+        elif isinstance(event, Failed):
+            return _written({"error": {"message": event.message}})
+        elif isinstance(event, Ended):
+            return _written({"stop": True, **_counts(self._usage)})
+        return b""
+
+
+def _counts(usage: Usage | None) -> dict[str, Any]:
+    return {} if usage is None else {"counts": [usage.input_tokens, usage.output_tokens]}
+
+
+def _written(event: dict[str, Any]) -> bytes:
+    return b"data: " + dumps(event) + b"\n\n"

@@ -1,0 +1,23 @@
+"""The record of the telegraph dialect: what the rest of the gateway knows of it."""
+
+from __future__ import annotations
+
+from channels.dialects.address import Address, fixed
+from channels.dialects.dialect import ChatDialect
+from tests.acceptance.telegraph import codec
+from tests.acceptance.telegraph.family import TELEGRAPH
+from tests.acceptance.telegraph.meter import TelegraphMeter, ends
+from tests.acceptance.telegraph.request import read_request, upstream_body, without_body
+
+DIALECT = ChatDialect(
+    family=TELEGRAPH,
+    address=Address(path=fixed("/wire"), key=lambda api_key: ("X-Operator", api_key)),
+    read_request=read_request,
+    upstream_body=upstream_body,
+    without_body=without_body,
+    new_meter=TelegraphMeter,
+    has_terminator=True,
+    ends=ends,
+    upstream=codec,
+    codec=codec,
+)

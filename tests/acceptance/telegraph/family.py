@@ -1,0 +1,7 @@
+"""The row of `channels/families.py`."""
+
+from __future__ import annotations
+
+from channels.families import Family
+
+TELEGRAPH = Family(protocol="telegraph", dialect="telegraph", streams=True)

@@ -1,0 +1,83 @@
+"""What a dialect touches: its folder, its family's row, its route; and no other file names one.
+
+`tests/acceptance/test_added_dialect.py` adds one and has it served; this counts what the product's
+own dialects touch, so that no table of all of them comes back.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from tests.tidy.dialect_mentions import PACKAGE, ROWS, mentions
+from tests.tidy.files import SOURCES, files, name_of
+
+# Where a dialect is named, and why.
+NAMED = {
+    "channels/families.py": "the rows",
+    "gw/app.py": "the route table",
+    "channels/translation/paths.py": "the table of translations, for one that has any",
+}
+# Endpoints that their dialect's record alone does not serve: headers, paths, forms of a stream.
+ENDPOINTS = {
+    "gw/api/chat/completions.py": {"chat"},
+    "gw/api/chat/gemini.py": {"gemini"},
+    "gw/api/chat/messages.py": {"messages"},
+}
+# What one dialect alone can carry over for another, for which there is no canonical field.
+PAIRS = {
+    "channels/dialects/chat/encode.py": {"messages"},  # service tiers
+    "channels/dialects/chat/thinking.py": {"messages", "gemini", "responses"},  # whose signature
+    "channels/dialects/gemini/signatures.py": {"messages"},  # opaque thoughts, which it alone has
+    "channels/dialects/messages/encode.py": {"chat"},  # service tiers, who asks
+    "channels/dialects/responses/encode.py": {"chat"},  # built-in tools, run for it alone
+}
+# The same letters as the word of something else.
+WORDS = {
+    "channels/dialects/chat/decode.py": "a member of the body",
+    "channels/dialects/chat/encode.py": "a member of the body",
+    "channels/dialects/chat/origin.py": "a member of the body",
+    "channels/dialects/chat/request.py": "a member of the body",
+    "channels/dialects/chat/schema.py": "a member of the body",
+    "channels/translation/model.py": "a member of the body",
+    "gw/api/catalog/matrix.py": "how a cell is served",
+    "gw/cli/matrix.py": "how a cell is served",
+    "gw/api/chat/gemini.py": "a route's label",
+    "gw/api/chat/messages.py": "a route's label",
+    "gw/api/chat/handler.py": "an operation's name in traces",
+    "gw/api/logs/facts.py": "how a channel was spoken to",
+    "gw/api/logs/filters.py": "rows billed by tokens",
+    "gw/calls/conversation.py": "a value of `precharge`",
+    "gw/config/config.py": "a value of `precharge`",
+    "gw/config/schema.py": "a key of `timeouts`, a value of `precharge`",
+    "gw/demo/run.py": "first calls to be pasted",
+}
+
+
+def test_no_file_names_a_dialect_but_those_that_may() -> None:
+    words: set[str] = set()
+    named: dict[str, set[str]] = {}
+    for path in files(*SOURCES, suffix=".py"):
+        name = name_of(path)
+        for dialect, how in mentions(path):
+            if dialect == _folder_of(name):
+                continue
+            if how == "literal":
+                words.add(name)
+            else:
+                named.setdefault(name, set()).add(dialect)
+    assert named.pop("channels/translation/paths.py") == set(ROWS)
+    assert named.pop("gw/app.py") <= set(ROWS)
+    assert named == {**ENDPOINTS, **PAIRS}
+    assert words == {*WORDS, "channels/families.py"}
+
+
+def test_files_that_may_are_there() -> None:
+    """Also the rows: the literals of their protocols stand there and in no other table."""
+    sources = {name_of(path) for path in files(*SOURCES, suffix=".py")}
+    assert {*NAMED, *ENDPOINTS, *PAIRS, *WORDS} <= sources
+
+
+def _folder_of(name: str) -> str:
+    """The dialect whose folder a file is in; empty for any other file."""
+    path = PurePath(name)
+    return path.parent.name if path.parent.parent == PurePath(PACKAGE.replace(".", "/")) else ""
