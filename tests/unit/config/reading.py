@@ -59,3 +59,14 @@ def model(extra: str = "", *, price: str = "{input: 1, output: 2}") -> str:
         *(f"    {line}" for line in extra.splitlines()),
     ]
     return channel() + "\n".join(lines) + "\n"
+
+
+def check_fault(text: str, line: int, path: str, found: str, allowed: str, hint: str) -> None:
+    """The one fault of a file stands there, and says so: parts of what was found and is allowed."""
+    fault = fault_of(text)
+    assert (fault.line, fault.path) == (line, path)
+    assert found in fault.found
+    assert allowed in fault.allowed
+    assert hint in fault.hint
+    assert bool(hint) or not fault.hint.startswith("did you mean")
+    assert "hidden" not in repr(fault)

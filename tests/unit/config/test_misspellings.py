@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.config.reading import channel, fault_of, faults_of, model, places_of
+from tests.unit.config.reading import channel, check_fault, fault_of, faults_of, model, places_of
 
 # text, line, path, part of what was found, part of what is allowed, part of the hint
 BAD_CHOICES = [
@@ -85,20 +85,11 @@ BAD_CHOICES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "path", "found", "allowed", "hint"),
-    BAD_CHOICES,
-    ids=[f"{case[2]}-{number}" for number, case in enumerate(BAD_CHOICES)],
-)
+@pytest.mark.parametrize("case", BAD_CHOICES, ids=lambda case: f"{case[2]}-{case[3]}"[:80])
 def test_value_out_of_a_list_is_a_fault_with_its_place(
-    text: str, line: int, path: str, found: str, allowed: str, hint: str
+    case: tuple[str, int, str, str, str, str],
 ) -> None:
-    fault = fault_of(text)
-    assert (fault.line, fault.path) == (line, path)
-    assert found in fault.found
-    assert allowed in fault.allowed
-    assert hint in fault.hint
-    assert bool(hint) or not fault.hint.startswith("did you mean")
+    check_fault(*case)
 
 
 @pytest.mark.parametrize(
