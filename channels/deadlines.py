@@ -17,13 +17,14 @@ T = TypeVar("T")
 class Deadlines(Generic[T]):
     """Things that have begun; what has not ended after `seconds` is given to `expire`."""
 
-    __slots__ = ("_expire", "_open", "_seconds", "_timer")
+    __slots__ = ("_expire", "_loop", "_open", "_seconds", "_timer")
 
     def __init__(self, seconds: float, expire: Callable[[T], None]) -> None:
         self._seconds = seconds
         self._expire = expire
         self._open: dict[T, float] = {}  # deadlines in loop time, the earliest first
         self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None  # the one that is running at first
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._seconds} s {len(self._open)} open>"
@@ -34,7 +35,9 @@ class Deadlines(Generic[T]):
 
     def begin(self, item: T) -> float:
         """Begin now; return the deadline in loop time."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop
+        if loop is None:  # asking for it costs as much as all the rest
+            loop = self._loop = asyncio.get_running_loop()
         deadline = self._open[item] = loop.time() + self._seconds
         if self._timer is None:
             self._timer = loop.call_at(deadline, self._look)
