@@ -27,7 +27,7 @@ OLDEST, END = BUSY[-1][0], NOON + HOUR
         ({"after_at": END}, 2),
         ({"first": NOON - HALF}, 4),
     ],
-    ids=["whole hours", "one", "all", "cut at its end", "cursor in it", "behind it", "at its start"],
+    ids=["whole hours", "one", "all", "cut at its end", "cursor", "behind it", "its start"],
 )
 def test_hour_counts_whose_rows_are_all_still_to_be_shown(
     changes: dict[str, Any], hours: int
