@@ -11,6 +11,7 @@ from typing import Any
 from tornado.web import RequestHandler
 
 from channels.dialects.responses import dialect as responses
+from gw.api.application import GatewayApplication
 from gw.api.balance.handlers import BalanceHandler, SubscriptionHandler, UsageHandler
 from gw.api.catalog.catalog import PublicCatalog
 from gw.api.catalog.handlers import ModelsHandler, PublicCatalogHandler
@@ -26,7 +27,6 @@ from gw.api.logs.services import LogServices
 from gw.api.services import Services
 from gw.calls.conversation import Conversation
 from gw.calls.sync_media import SyncMedia
-from gw.http.application import GatewayApplication
 
 Route = tuple[str, type[RequestHandler]] | tuple[str, type[RequestHandler], dict[str, Any]]
 

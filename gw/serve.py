@@ -51,10 +51,9 @@ from gw.calls.sync_media import SyncMedia
 from gw.config.certificate import renew, server_context
 from gw.config.config import Config
 from gw.current import Current
-from gw.http.admin import make_admin_application
+from gw.http.admin import AdminServer, make_admin_application
 from gw.http.body import BodyBudget
 from gw.http.drain import InFlight
-from gw.http.listener import Listener
 from gw.http.server import Server
 from gw.idempotency.guard import IdempotencyGuard
 from gw.idempotency.store import ExpiredKeys, IdempotencyStore
@@ -128,7 +127,7 @@ class Gateway:
         self._heartbeat: Heartbeat
         self._tls: ssl.SSLContext | None
         self._public: Server
-        self._admin: Listener
+        self._admin: AdminServer
 
     def __repr__(self) -> str:
         return f"<Gateway {self._identity.id} {self.in_flight!r} {self.current!r}>"
@@ -411,7 +410,7 @@ class Gateway:
         admin = make_admin_application(
             render=self._render_metrics, readiness=self._why_not_ready, new_id=new_call_id
         )
-        self._admin = Listener(admin, config.admin_listen)
+        self._admin = AdminServer(admin, config.admin_listen)
         self._tls = server_context(config)
         self._public = Server(
             application, config.listen, tls=self._tls, shares_port=self._shares_port

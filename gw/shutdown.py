@@ -15,8 +15,8 @@ from actors.store.database import StoreUnavailable
 from actors.supervisor import Supervisor
 from actors.wallet.writer import LedgerWriter
 from gw.http.drain import InFlight
-from gw.http.flow_control import LAST_CALL_SECONDS
 from gw.http.server import Server
+from gw.http.state import LAST_CALL_SECONDS
 from gw.keys.last_use import LastUse
 from metrics.logs import EventLog
 

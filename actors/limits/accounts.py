@@ -64,11 +64,11 @@ class AccountLimits:
         standing, place = await self._limiter.enter(account_id, rpm=rpm, concurrency=concurrency)
         return self._admission(account_id, standing, place, rpm, concurrency)
 
-    def enter_at_once(
+    def try_enter(
         self, account_id: str, *, rpm: int | None, concurrency: int | None
     ) -> Admission | None:
         """The same where no other process has to be asked; None where one has."""
-        entered = self._limiter.enter_at_once(account_id, rpm=rpm, concurrency=concurrency)
+        entered = self._limiter.try_enter(account_id, rpm=rpm, concurrency=concurrency)
         if entered is None:
             return None
         return self._admission(account_id, *entered, rpm, concurrency)

@@ -51,7 +51,7 @@ class Limiter:
         Requests in flight are counted where no limit exists too, so that one set a moment later
         knows them.
         """
-        alone = self.enter_at_once(name, rpm=rpm, concurrency=concurrency)
+        alone = self.try_enter(name, rpm=rpm, concurrency=concurrency)
         if alone is not None:
             return alone
         shared = self._shared
@@ -82,7 +82,7 @@ class Limiter:
             shared.refused_alone(name, place)
         return standing, place
 
-    def enter_at_once(
+    def try_enter(
         self, name: str, *, rpm: int | None, concurrency: int | None
     ) -> tuple[Standing, int] | None:
         """The same where no other process has a say; None where one may have."""

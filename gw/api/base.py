@@ -1,30 +1,31 @@
 """What every endpoint shares above HTTP: trace id, checks, errors in its protocol's shape.
 
 An endpoint is a subclass with the class attributes below and `on_get`, `on_post`, …: ten lines that
-read, call one use-case and render. The checks stand in `checks.py` in their order; the mechanics of
-bodies and disconnects are `exchange.py`. Errors are rendered here and nowhere else.
+read, call one use-case and render. It is the one class between an endpoint and Tornado's handler.
+The checks stand in `checks.py` in their order; bodies and disconnects are the request's
+(`gw/http/request.py`). Errors are rendered here and nowhere else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, ClassVar
 
 from channels.families import ErrorShape
-from gw.api import checks
-from gw.api.auth import AuthMode, find_key
-from gw.api.services import Admission, Refusal
+from gw.api.auth import AuthMode
+from gw.api.checks import CHECKS, Check
+from gw.api.services import Admission, Refusal, Services
 from gw.errors.render import render
 from gw.errors.table import METHOD_NOT_ALLOWED, NOT_FOUND, GatewayError
 from gw.errors.unexpected import explain, is_expected, is_outage
-from gw.http.exchange import Exchange
+from gw.http.tornado_adapter import TornadoHandler, TornadoRequest
 from gw.idempotency.submission import HEADER
 from gw.keys.principal import Principal
 from metrics.logs import EventLog
 
 
-class BaseHandler(Exchange):
+class ApiHandler(TornadoHandler):
     """One request to one endpoint."""
 
     shape: ClassVar[ErrorShape] = ErrorShape.CHAT
@@ -43,9 +44,24 @@ class BaseHandler(Exchange):
     row_detail: Mapping[str, Any] | None = None
     owns_row: bool = False
 
-    _awaits_hold = False
+    # What stands before it, in order: those of `every_check` that apply to it.
+    every_check: ClassVar[Sequence[Check]] = CHECKS
+    _checks: ClassVar[Sequence[Check]] = ()
+
+    services: Services
+
     _principal: Principal | None = None
+    _awaits_hold = False
     _admission: Admission | None = None
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls._checks = tuple(check for check in cls.every_check if check.applies(cls))
+
+    def __init__(self, application: Any, request: TornadoRequest, **options: Any) -> None:
+        self.services = application.services
+        self.call_id = self.services.new_id()
+        super().__init__(application, request, **options)
 
     @property
     def principal(self) -> Principal:
@@ -53,47 +69,35 @@ class BaseHandler(Exchange):
         assert self._principal is not None
         return self._principal
 
-    def check_at_once(self) -> bool:
-        """Pass everything that memory says yes to; `check` asks for the rest, and refuses."""
-        if self.auth == "none":
-            return True
-        services, request = self.services, self.request
-        key_text = find_key(request.headers, request.query_arguments, self.auth)
-        if key_text is None:
-            return False
-        principal = self._principal = services.keys.recall(key_text, touch=self.touches_key)
-        if principal is None or (principal.kind == "agent" and not self.agent_keys_allowed):
-            return False
-        if self.billed and not services.wallets.is_funded(principal.account_id):
-            return False
-        if self.limited:
-            admission = checks.admit_at_once(services.limits, principal)
-            if admission is None:
-                return False
-            self._admit(admission)
-        return True
+    @principal.setter
+    def principal(self, principal: Principal) -> None:
+        self._principal = principal
 
-    async def check(self) -> None:
-        """401, 403, 429, 402, in this order (contract §7)."""
-        services = self.services
-        principal = self._principal
-        if principal is None:
-            principal = self._principal = await checks.authenticate(
-                services.keys,
-                headers=self.request.headers,
-                query=self.request.query_arguments,
-                mode=self.auth,
-                touch=self.touches_key,
-            )
-        checks.require_agent_allowed(principal, agent_keys_allowed=self.agent_keys_allowed)
-        if self.limited:
-            self._admit(await checks.admit(services.limits, principal))
-        if self.billed:
-            await self._require_funds(principal)
+    # --- Before the endpoint ---
 
-    def _admit(self, admission: Admission) -> None:
+    def refused_method(self) -> GatewayError:
+        """Return the error for any other method (contract §5)."""
+        allowed = ", ".join(self.allowed_methods())
+        return GatewayError(
+            METHOD_NOT_ALLOWED, f"Use {allowed} on this endpoint.", headers={"Allow": allowed}
+        )
+
+    def check(self) -> Coroutine[Any, Any, None] | None:
+        """Pass every check that can answer now; what is returned asks the others."""
+        checks = self._checks
+        for at, check in enumerate(checks):
+            if not check.try_now(self):
+                return self._ask(checks[at:])
+        return None
+
+    async def _ask(self, checks: Sequence[Check]) -> None:
+        for check in checks:
+            await check.ask(self)
+
+    def admitted(self, admission: Admission) -> None:
+        """Keep the right to be in flight until the request is released."""
         self._admission = admission
-        if self.client_gone:  # meanwhile; nobody says so a second time
+        if self.request.client_gone:  # meanwhile; nobody says so a second time
             self.release()
         for name, value in admission.headers.items():
             self.set_header(name, value)  # an error clears them (spec: Errors, rule 2)
@@ -103,25 +107,14 @@ class BaseHandler(Exchange):
         """The values of the request's `Idempotency-Key`; there should be one at most."""
         return self.request.headers.get_list(HEADER) if self.idempotent else []
 
-    async def _require_funds(self, principal: Principal) -> None:
-        try:
-            await checks.require_funds(self.services.wallets, principal)
-        except GatewayError:
-            # To ask again for what has been paid for needs no money; the rest the hold will tell.
-            if not await self.services.idempotency.is_known(
-                self.idempotency_keys, account_id=principal.account_id
-            ):
-                raise
-
     def named_model(self) -> str | None:
         """The model of a refused call, as the client named it; None as far as nobody knows."""
         return self.model_name
 
     def body_received(self) -> None:
-        if self.billed and self._leftover is None:
+        if self.billed:
             self._awaits_hold = True
             self.services.overload.enter()
-        super().body_received()
 
     def held(self) -> None:
         """The call has its hold, or will not get one. A second time it does nothing."""
@@ -160,7 +153,7 @@ class BaseHandler(Exchange):
                     http_status=told.http_status,
                     error_code=told.kind.code,
                     error_message=told.message,
-                    submitted_at=self.submitted_at,
+                    submitted_at=self.request.submitted_at,
                     detail=self.row_detail,
                 )
             )
@@ -180,7 +173,7 @@ class BaseHandler(Exchange):
             log.error("request_failed", exc_info=True, trace=self.call_id.hex, route=self.route)
 
 
-class NotFoundHandler(BaseHandler):
+class NotFoundHandler(ApiHandler):
     """Every path without an endpoint (contract §5)."""
 
     auth = "none"

@@ -1,17 +1,20 @@
-"""What stands before every endpoint, in the order of contract §7: 401, (403), 429, 402.
+"""What stands before every endpoint: ONE list, in the order of contract §7: 401, 403, 429, 402.
 
-Each check is one function that returns or raises GatewayError; `base.py` calls them in this order
-and the body is read only after them. The later checks (body, registry, allowlist, pre-charge) are
-the endpoint's.
+A check has two forms. `try_now` answers in the loop's turn in which the head came, where memory
+knows enough: True lets the request pass, an error refuses it, False leaves it to `ask`, which may
+wait. Both are members of one class, so that none can be added in one form and forgotten in the
+other; both refuse with the same error. What is checked of the body (registry, allowlist,
+pre-charge) is the endpoint's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol
 
 from actors.limits.accounts import LimitExceeded
 from gw.api.auth import AuthMode, find_key, has_query_key
-from gw.api.services import Admission, Keys, Limits, Money
+from gw.api.services import Admission, Services
 from gw.errors.table import (
     INVALID_API_KEY,
     PERMISSION_DENIED,
@@ -37,73 +40,174 @@ OUT_OF_FUNDS = (
 )
 
 
-async def authenticate(
-    keys: Keys,
-    *,
-    headers: Mapping[str, str],
-    query: Mapping[str, Sequence[bytes]],
-    mode: AuthMode,
-    touch: bool,
-) -> Principal:
+class Head(Protocol):
+    """The head of a request, as a check reads it."""
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+    @property
+    def query_arguments(self) -> Mapping[str, Sequence[bytes]]: ...
+
+
+class Checked(Protocol):
+    """The request that is checked: its endpoint's attributes, and what a check finds out."""
+
+    @property
+    def services(self) -> Services: ...
+
+    @property
+    def request(self) -> Any:
+        """A `Head`."""
+
+    @property
+    def idempotency_keys(self) -> list[str]: ...
+
+    @property
+    def principal(self) -> Principal: ...
+
+    @principal.setter
+    def principal(self, principal: Principal) -> None: ...
+
+    auth: ClassVar[AuthMode]
+    touches_key: ClassVar[bool]
+
+    def admitted(self, admission: Admission) -> None:
+        """Keep what the account's limits have given it."""
+
+
+class Check:
+    """One thing that a request may be refused for."""
+
+    def applies(self, endpoint: type[Any]) -> bool:
+        """Whether requests to the endpoint are checked for it."""
+        return True
+
+    def try_now(self, checked: Checked) -> bool:
+        """Check without waiting; False leaves it to `ask`. Raises what `ask` would raise."""
+        raise NotImplementedError
+
+    async def ask(self, checked: Checked) -> None:
+        """Check, whatever that takes. Raises GatewayError."""
+        raise NotImplementedError
+
+
+class GoodKey(Check):
     """401 unless a good key is given (spec: Authentication 5)."""
-    key_text = find_key(headers, query, mode)
+
+    def applies(self, endpoint: type[Any]) -> bool:
+        return bool(endpoint.auth != "none")
+
+    def try_now(self, checked: Checked) -> bool:
+        key_text = _key_of(checked)
+        keys = checked.services.keys
+        principal = keys.try_authenticate(key_text, touch=checked.touches_key)
+        if principal is None:
+            return False
+        checked.principal = principal
+        return True
+
+    async def ask(self, checked: Checked) -> None:
+        keys = checked.services.keys
+        try:
+            checked.principal = await keys.authenticate(_key_of(checked), touch=checked.touches_key)
+        except KeyRefused as refused:
+            raise GatewayError(INVALID_API_KEY, str(refused), headers=_CHALLENGE) from None
+
+
+class KindOfKey(Check):
+    """403 for an agent key anywhere but where agents speak (spec: Authentication 8)."""
+
+    def applies(self, endpoint: type[Any]) -> bool:
+        return bool(endpoint.auth != "none") and not endpoint.agent_keys_allowed
+
+    def try_now(self, checked: Checked) -> bool:
+        if checked.principal.kind == "agent":
+            raise GatewayError(
+                PERMISSION_DENIED, "An agent key works only on POST /v1/chat/completions."
+            )
+        return True
+
+    async def ask(self, checked: Checked) -> None:
+        self.try_now(checked)
+
+
+class AccountLimits(Check):
+    """429 when the account is at one of its limits (spec: Limits, Platform account limits)."""
+
+    def applies(self, endpoint: type[Any]) -> bool:
+        return bool(endpoint.limited)
+
+    def try_now(self, checked: Checked) -> bool:
+        principal = checked.principal
+        try:
+            admission = checked.services.limits.try_enter(
+                principal.account_id,
+                rpm=principal.rpm_limit,
+                concurrency=principal.concurrency_limit,
+            )
+        except LimitExceeded as exceeded:
+            raise _over_limit(exceeded) from None
+        if admission is None:
+            return False
+        checked.admitted(admission)
+        return True
+
+    async def ask(self, checked: Checked) -> None:
+        principal = checked.principal
+        try:
+            admission = await checked.services.limits.enter(
+                principal.account_id,
+                rpm=principal.rpm_limit,
+                concurrency=principal.concurrency_limit,
+            )
+        except LimitExceeded as exceeded:
+            raise _over_limit(exceeded) from None
+        checked.admitted(admission)
+
+
+class Funds(Check):
+    """402 when nothing is available (spec: Authentication 6; contract §3).
+
+    To ask again for what has been paid for needs no money; the rest the hold will tell.
+    """
+
+    def applies(self, endpoint: type[Any]) -> bool:
+        return bool(endpoint.billed)
+
+    def try_now(self, checked: Checked) -> bool:
+        return checked.services.wallets.is_funded(checked.principal.account_id)
+
+    async def ask(self, checked: Checked) -> None:
+        services, account_id = checked.services, checked.principal.account_id
+        if await services.wallets.available(account_id) > 0:
+            return
+        if not await services.idempotency.is_known(checked.idempotency_keys, account_id=account_id):
+            raise GatewayError(QUOTA_EXCEEDED, OUT_OF_FUNDS)
+
+
+GOOD_KEY, KIND_OF_KEY = GoodKey(), KindOfKey()
+
+CHECKS: Sequence[Check] = (GOOD_KEY, KIND_OF_KEY, AccountLimits(), Funds())
+
+
+def _key_of(checked: Checked) -> str:
+    """Return the key that a request names. Raises GatewayError when there is none."""
+    head: Head = checked.request
+    key_text = find_key(head.headers, head.query_arguments, checked.auth)
     if key_text is None:
-        is_misplaced = mode == "models" and has_query_key(query)
+        is_misplaced = checked.auth == "models" and has_query_key(head.query_arguments)
         message = QUERY_KEY if is_misplaced else MISSING_KEY
         raise GatewayError(INVALID_API_KEY, message, headers=_CHALLENGE)
-    try:
-        return await keys.authenticate(key_text, touch=touch)
-    except KeyRefused as refused:
-        raise GatewayError(INVALID_API_KEY, str(refused), headers=_CHALLENGE) from None
+    return key_text
 
 
-def require_agent_allowed(principal: Principal, *, agent_keys_allowed: bool) -> None:
-    """403 for an agent key anywhere but where agents speak (spec: Authentication 8)."""
-    if principal.kind == "agent" and not agent_keys_allowed:
-        raise GatewayError(
-            PERMISSION_DENIED,
-            "An agent key works only on POST /v1/chat/completions.",
-        )
-
-
-async def admit(limits: Limits, principal: Principal) -> Admission:
-    """429 when the account is at one of its limits (spec: Limits, Platform account limits)."""
-    try:
-        return await limits.enter(
-            principal.account_id,
-            rpm=principal.rpm_limit,
-            concurrency=principal.concurrency_limit,
-        )
-    except LimitExceeded as exceeded:
-        raise _refused(exceeded) from None
-
-
-def admit_at_once(limits: Limits, principal: Principal) -> Admission | None:
-    """The same, where it needs no waiting; None where it does."""
-    try:
-        return limits.enter_at_once(
-            principal.account_id,
-            rpm=principal.rpm_limit,
-            concurrency=principal.concurrency_limit,
-        )
-    except LimitExceeded as exceeded:
-        raise _refused(exceeded) from None
-
-
-def _refused(exceeded: LimitExceeded) -> GatewayError:
+def _over_limit(exceeded: LimitExceeded) -> GatewayError:
+    is_concurrency = exceeded.dimension == "concurrency"
+    what = "concurrent requests (concurrency)" if is_concurrency else exceeded.dimension
     return GatewayError(
         RATE_LIMIT_EXCEEDED,
-        f"The account has reached its limit of {exceeded.limit} {_what(exceeded.dimension)}."
+        f"The account has reached its limit of {exceeded.limit} {what}."
         f" Try again in {exceeded.retry_after_seconds} s.",
         headers=exceeded.headers,
     )
-
-
-async def require_funds(wallets: Money, principal: Principal) -> None:
-    """402 when nothing is available (spec: Authentication 6; contract §3)."""
-    if await wallets.available(principal.account_id) <= 0:
-        raise GatewayError(QUOTA_EXCEEDED, OUT_OF_FUNDS)
-
-
-def _what(dimension: str) -> str:
-    return "concurrent requests (concurrency)" if dimension == "concurrency" else dimension

@@ -15,7 +15,7 @@ from channels.offload.jobs import read_request
 from channels.offload.process import Job
 from channels.offload.weight import COUNTED_BYTES_MAX, READ_VALUES_MAX, weight_of
 from channels.registry import ModelSpec
-from gw.api.base import BaseHandler
+from gw.api.base import ApiHandler
 from gw.calls.models import resolve_model
 from gw.calls.request import offloaded
 from gw.errors.table import invalid_request
@@ -35,7 +35,7 @@ class ParsedModelRequest(Protocol):
 A = TypeVar("A", bound=ParsedModelRequest)
 
 
-class ModelCallHandler(BaseHandler):
+class ModelCallHandler(ApiHandler):
     """One call of a model, which costs money."""
 
     billed = True
@@ -49,7 +49,7 @@ class ModelCallHandler(BaseHandler):
 
     def is_light(self) -> bool:
         """Weigh the body: may it be read here and now? One that may not is `read_elsewhere`."""
-        self.weight = weight_of(self.body)
+        self.weight = weight_of(self.request.body)
         return self.weight <= READ_VALUES_MAX
 
     @property
@@ -67,7 +67,7 @@ class ModelCallHandler(BaseHandler):
 
     async def offload(self, job: Job, *arguments: Any) -> tuple[Any, bytes | None]:
         """Have a job done on the body. Raises what the job raises, or GatewayError."""
-        return await offloaded(self.services.offload, job, self.body, *arguments)
+        return await offloaded(self.services.offload, job, self.request.body, *arguments)
 
     def read(self, reading: Callable[[], A]) -> A:
         """Read the request, which names its model. Raises GatewayError."""
@@ -86,8 +86,8 @@ class ModelCallHandler(BaseHandler):
 
     def named_model(self) -> str | None:
         """Of a request that cannot be read, too: its row is found by the model it was meant for."""
-        if self.model_name is None and len(self.body) <= COUNTED_BYTES_MAX:
-            return model_in(self.body)
+        if self.model_name is None and len(self.request.body) <= COUNTED_BYTES_MAX:
+            return model_in(self.request.body)
         return self.model_name
 
     def facts(self) -> CallFacts:
@@ -98,5 +98,5 @@ class ModelCallHandler(BaseHandler):
             key_id=self.principal.key_id,
             protocol=self.protocol,
             model=self._model.id,
-            submitted_at=self.submitted_at,
+            submitted_at=self.request.submitted_at,
         )

@@ -6,12 +6,14 @@ real ones: `gw/keys`, `actors/wallet`, `actors/limits`, `metrics/`.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 from uuid import UUID
 
 from actors.clock import Clock
+from actors.store.errors import StoreUnavailable
 from actors.wallet.ledger import Spending
 from channels.offload.pool import OffloadPool
 from channels.registry import Registry
@@ -24,6 +26,9 @@ from gw.keys.principal import Principal
 from metrics.prometheus import Metrics
 from metrics.tracing import Tracing
 
+# With the database up a settlement is a matter of milliseconds. This long means that it is away.
+SETTLE_SECONDS = 5.0
+
 
 class Keys(Protocol):
     """Who a key belongs to."""
@@ -31,7 +36,7 @@ class Keys(Protocol):
     async def authenticate(self, key_text: str, *, touch: bool = True) -> Principal:
         """Raises KeyRefused, or StoreUnavailable. `touch=False` leaves the last use alone."""
 
-    def recall(self, key_text: str, *, touch: bool = True) -> Principal | None:
+    def try_authenticate(self, key_text: str, *, touch: bool = True) -> Principal | None:
         """The same from memory; None for a key that is not known there, or is no good."""
 
 
@@ -67,7 +72,7 @@ class Limits(Protocol):
     ) -> Admission:
         """Raises LimitExceeded."""
 
-    def enter_at_once(
+    def try_enter(
         self, account_id: str, *, rpm: int | None, concurrency: int | None
     ) -> Admission | None:
         """The same, where nobody has to be asked; None where somebody has. Raises LimitExceeded."""
@@ -129,3 +134,15 @@ class Services:
     overload: Overload = field(default_factory=lambda: Overload(None))
     # Where the work on large bodies is done.
     offload: OffloadPool = field(default_factory=OffloadPool)
+
+
+async def until_settled(services: Services, account_id: str) -> None:
+    """Wait until every settlement and row of the account is written. Raises StoreUnavailable.
+
+    For whoever reads from the database what a client has seen happen.
+    """
+    try:
+        async with asyncio.timeout(SETTLE_SECONDS):
+            await services.settled(account_id)
+    except TimeoutError:
+        raise StoreUnavailable("settlements are waiting for the database") from None

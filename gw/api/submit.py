@@ -30,7 +30,7 @@ class SubmitHandler(ModelCallHandler):
         return self.services.idempotency.submission(
             self.idempotency_keys,
             account_id=self.principal.account_id,
-            asked=lambda: asked or fingerprint(method=method, path=path, body=self.body),
+            asked=lambda: asked or fingerprint(method=method, path=path, body=self.request.body),
         )
 
     async def guarded(

@@ -8,31 +8,28 @@ from __future__ import annotations
 
 from asyncio import Future
 from collections.abc import Mapping
-from typing import cast
 
-from tornado.httputil import HTTPConnection
-
-from gw.api.base import BaseHandler
+from gw.api.base import ApiHandler
 from gw.calls.call import ClientGone
 
 
 class HandlerWriter:
     """Writes one answer through its handler."""
 
-    def __init__(self, handler: BaseHandler) -> None:
+    def __init__(self, handler: ApiHandler) -> None:
         self._handler = handler
         self._has_begun = False
 
     @property
     def client_gone(self) -> bool:
-        return self._handler.client_gone
+        return self._handler.request.client_gone
 
     def owns_row(self) -> None:
         self._handler.owns_row = True
         self._handler.held()
 
     def forget_request(self) -> None:
-        self._handler.forget_body()
+        self._handler.request.forget_body()
 
     def begin(
         self, content_type: str, headers: Mapping[str, str], *, http_status: int = 200
@@ -48,7 +45,7 @@ class HandlerWriter:
         handler = self._handler
         if self._has_begun:
             # Not through the handler, which would only collect it: nothing changes its bytes.
-            sent = cast(HTTPConnection, handler.request.connection).write(block)
+            sent = handler.request.write(block)
         else:
             self._begin_stream()
             handler.write(block)

@@ -20,6 +20,8 @@ _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 # Every 503 says when to come back, in whole seconds: so soon where nothing better is known.
 RETRY_AFTER = "1"
+# What a client is told whose request comes while the process ends.
+ENDING = "The gateway is shutting down. Try again."
 
 
 @dataclass(frozen=True, slots=True)

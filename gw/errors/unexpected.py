@@ -18,7 +18,6 @@ INTERNAL_MESSAGE = (
 STORE_MESSAGE = (
     "The gateway cannot reach its database at the moment. Nothing was charged; try again shortly."
 )
-ENDING_MESSAGE = "The gateway is shutting down. Try again."
 
 
 def explain(error: BaseException) -> GatewayError:

@@ -1,4 +1,4 @@
-"""The admin listener's application: metrics, liveness, readiness. Never on the public listener.
+"""The admin listener, on Tornado's own server: metrics, liveness, readiness; never for clients.
 
 It needs no key, and answers whatever the public side is doing: scraping runs beside the loop.
 """
@@ -12,12 +12,21 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID
 
+from tornado.httpserver import HTTPServer
 from tornado.web import Application, RequestHandler
 
+from gw.config.config import Address
 from gw.errors.render import dumps
 from gw.errors.table import RETRY_AFTER
+from gw.http.sockets import bind
 
 GZIP_LEVEL = 5
+# A kept connection that stays silent for so long is closed.
+IDLE_SECONDS = 75.0
+# A body that is not complete by then is not coming.
+BODY_SECONDS = 120.0
+# A head that is larger ends the connection without a word.
+HEADER_BYTES_MAX = 64 * 1024
 _NO_WEIGHT = re.compile(r"q\s*=\s*0(\.0{0,3})?")
 
 Render = Callable[[str], Awaitable[tuple[bytes, str]]]  # `Accept` → page and its content type
@@ -107,3 +116,32 @@ def make_admin_application(
         readiness=readiness,
         new_id=new_id,
     )
+
+
+class AdminServer:
+    """The application on an address, on Tornado's own server; port 0 takes any free port."""
+
+    def __init__(
+        self,
+        application: Application,
+        address: Address,
+    ) -> None:
+        self._sockets, self.url = bind(address)
+        self._server = HTTPServer(
+            application,
+            idle_connection_timeout=IDLE_SECONDS,
+            body_timeout=BODY_SECONDS,
+            max_header_size=HEADER_BYTES_MAX,
+        )
+
+    def __repr__(self) -> str:
+        return f"<AdminServer {self.url}>"
+
+    async def start(self) -> None:
+        """Accept connections."""
+        self._server.add_sockets(self._sockets)
+
+    async def close(self) -> None:
+        """Close every connection that is left."""
+        self._server.stop()
+        await self._server.close_all_connections()

@@ -1,63 +1,76 @@
-"""The public listener's application: Tornado's, with a short way from a head to its handler."""
+"""What the public server serves: routes to handlers, and what the server itself asks of them."""
 
 from __future__ import annotations
 
-from http import HTTPStatus
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any, Protocol
+from uuid import UUID
 
-from tornado.httputil import HTTPConnection
 from tornado.web import Application
 
-from channels.families import ErrorShape
-from gw.api.base import NotFoundHandler
-from gw.api.services import Services
-from gw.errors.render import render
-from gw.errors.table import INVALID_REQUEST, GatewayError
-from gw.http.arrival import Arrival
-from gw.http.dates import HttpDate
-from gw.http.interfaces import ServerConnection
+from actors.clock import Clock
+from gw.http.body import BodyBudget
+from gw.http.drain import InFlight
+from gw.http.response import WholeResponse
 from gw.http.routing import Routes, Target
-from metrics.masks import redact
+from gw.http.tornado_adapter import HttpDate, TornadoRequest, rules_of
 
 
-class GatewayApplication(Application):
-    """The routes with what their handlers may use; every handler is an `Exchange`.
+class ServerConfig(Protocol):
+    """The part of the configuration that the server reads."""
 
-    `settings` are Tornado's, for what only some rooms need.
+    @property
+    def max_body_bytes(self) -> int:
+        """The largest request body that is accepted."""
+
+
+class ResponseMetrics(Protocol):
+    """What the server counts."""
+
+    def http_response(self, *, route: str, status: int) -> None: ...
+
+
+class ServerServices(Protocol):
+    """What the server uses of the services that handlers have."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def new_id(self) -> Callable[[], UUID]: ...
+
+    @property
+    def config(self) -> ServerConfig: ...
+
+    @property
+    def metrics(self) -> ResponseMetrics: ...
+
+    @property
+    def in_flight(self) -> InFlight: ...
+
+    @property
+    def bodies(self) -> BodyBudget: ...
+
+
+class HttpApplication(Application):
+    """The routes with what the server uses; every handler is a `TornadoHandler`.
+
+    `otherwise` handles every other path; `settings` are Tornado's, for what only some rooms need.
     """
 
-    def __init__(self, handlers: list[Any], *, services: Services, **settings: Any) -> None:
+    def __init__(
+        self,
+        handlers: list[Any],
+        *,
+        services: ServerServices,
+        otherwise: type[Any],
+        **settings: Any,
+    ) -> None:
         super().__init__(handlers, **settings)
         self.services = services
         self.date = HttpDate()
-        self.routes = Routes(self.wildcard_router.rules, Target(NotFoundHandler, {}))
+        self.routes = Routes(rules_of(self), Target(otherwise, {}))
 
-    def start_request(self, server_conn: object, request_conn: HTTPConnection) -> Arrival:
-        return Arrival(self, request_conn)
-
-    def refuse(self, connection: HTTPConnection, error: GatewayError, target: str) -> None:
-        """Answer a request that never reaches its handler, and end its connection.
-
-        `target` is what it asked for, as far as its head was read: whose errors have which shape.
-        """
-        services = self.services
-        status = error.kind.http_status
-        # What is quoted of the request may be its key.
-        shape: ErrorShape = self.routes.handler_at(target).shape
-        body = render(shape, GatewayError(error.kind, redact(error.message)))
-        headers = {
-            "Content-Type": "application/json",
-            "Content-Length": str(len(body)),
-            "Connection": "close",
-            "X-Gateway-Trace": services.new_id().hex,
-            **error.headers,
-        }
-        cast(ServerConnection, connection).begin_answer(
-            status, HTTPStatus(status).phrase, headers, body
-        )
-        connection.finish()
-        services.metrics.http_response(route="malformed", status=status)
-
-    def refuse_framing(self, connection: HTTPConnection, message: str, target: str) -> None:
-        """Answer a request whose head will not do, and end its connection."""
-        self.refuse(connection, GatewayError(INVALID_REQUEST, message), target)
+    def early_response(self, request: TornadoRequest, handler: type[Any]) -> WholeResponse | None:
+        """Return the response of a request that is to have no handler at all."""
+        return None

@@ -29,7 +29,6 @@ A body is held by its handler only (`body.py`), and no handler takes one before 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from httptools import (
     HttpParserCallbackError,
@@ -38,11 +37,9 @@ from httptools import (
     HttpParserUpgrade,
     HttpRequestParser,
 )
-from tornado.httputil import RequestStartLine
-from tornado.web import RequestHandler
 
 from gw.errors.table import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError
-from gw.http.flow_control import LAST_CALL_SECONDS, FlowControl
+from gw.http.flow_control import FlowControl
 from gw.http.head import (
     HEAD_BYTES_MAX,
     HEAD_LINES_MAX,
@@ -54,20 +51,14 @@ from gw.http.head import (
     method_of,
 )
 from gw.http.parse_faults import REQUEST_LINE, in_words
-from gw.http.request import FrontRequest, PeerContext
+from gw.http.request import Request
+from gw.http.state import ServerState
+from gw.http.tornado_adapter import METHODS, RequestHeaders
 from gw.http.unread import Unread
 
-if TYPE_CHECKING:
-    from gw.http.server import Server
-
-# A kept connection that stays silent for so long is closed. Longer than common load balancers
-# keep theirs, so that they close first.
-IDLE_SECONDS = 75.0
 HEAD_SECONDS = 30.0
 # A body that is not complete by then is not coming.
 BODY_SECONDS = 120.0
-# So much is read at a time. What it costs to parse is how long everybody else waits.
-READ_BYTES_MAX = 64 * 1024
 # While so much waits unparsed nothing more is read. Not at once: only who reads hears of a client
 # that leaves.
 READ_AHEAD_BYTES_MAX = 16 * 1024
@@ -92,25 +83,22 @@ class Connection(FlowControl):
         "_is_upgrading",
         "_kept_bytes",
         "_lines",
-        "_listener",
         "_method",
         "_parser",
         "_pieces",
         "_request",
         "_start",
+        "_state",
         "_target",
         "_unread",
-        "context",
     )
 
-    context: PeerContext
-
-    def __init__(self, listener: Server, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(loop, listener.ready, _idle_seconds(listener))
-        self._listener = listener
+    def __init__(self, state: ServerState) -> None:
+        super().__init__(state.loop, state.ready, state.idle_seconds)
+        self._state = state
         self._parser = HttpRequestParser(self)
         self._unread = Unread()
-        self._request: FrontRequest | None = None  # from the end of its head to its answer's
+        self._request: Request | None = None  # from the end of its head to its answer's
         self._is_parsing = False  # somebody further up the stack does
         self._is_turn_over = False  # the next request begins in the loop's next turn
         self._is_head = False
@@ -137,15 +125,14 @@ class Connection(FlowControl):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         peer = transport.get_extra_info("peername")
-        remote_ip = peer[0] if isinstance(peer, tuple) else ""
-        self.context = PeerContext(remote_ip, self._listener.scheme)
-        if not self._listener.admits(self):
-            full = GatewayError(NO_CHANNEL_AVAILABLE, _FULL)
-            self._refuse(full, "")
+        if isinstance(peer, tuple):
+            self.remote_ip = peer[0]
+        if not self._state.admits(self):
+            self._refuse(GatewayError(NO_CHANNEL_AVAILABLE, _FULL), "")
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._listener.left(self)
+        self._state.left(self)
         request, self._request = self._request, None
         self._unread.clear()
         self._lines = []
@@ -159,10 +146,10 @@ class Connection(FlowControl):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next read goes: all connections have one buffer, emptied at once."""
-        return self._listener.buffer
+        return self._state.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.data_received(bytes(self._listener.buffer[:nbytes]))
+        self.data_received(bytes(self._state.buffer[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
         """Take what was read, and parse what may be parsed of it now."""
@@ -292,16 +279,13 @@ class Connection(FlowControl):
         version = parser.get_http_version()
         if version not in ("1.1", "1.0"):
             raise HeadFault(f"its request line names HTTP/{version}, a version not supported")
-        headers = headers_of(self._lines, self._listener.names)
+        headers = headers_of(self._lines, self._state.names)
         self._lines = []
         method = self._method or parser.get_method().decode("latin-1")
-        request = FrontRequest(
-            self,
-            RequestStartLine(method, self._target.decode("latin-1"), f"HTTP/{version}"),
-            headers,
-        )
+        target = self._target.decode("latin-1")
+        request = self._request_of(method, target, f"HTTP/{version}", headers)
         said = headers.get("Connection", "").lower()
-        if method not in RequestHandler.SUPPORTED_METHODS:
+        if method not in METHODS:
             request.keeps_alive = False
         else:
             request.keeps_alive = "close" not in said if version == "1.1" else "keep-alive" in said
@@ -314,6 +298,11 @@ class Connection(FlowControl):
         self._method = ""
         self._kept_bytes = 0
         self._request = request
+
+    def _request_of(
+        self, method: str, target: str, version: str, headers: RequestHeaders
+    ) -> Request:
+        return Request(self, self._state.application, method, target, version, headers)
 
     # --- Its body ---
 
@@ -347,7 +336,7 @@ class Connection(FlowControl):
     def _begin(self) -> None:
         request = self._request
         assert request is not None
-        request.begin(self._listener.application.start_request(self, request))
+        request.begin()
 
     def _wait_for_rest(self) -> None:
         """Not all of a request is here."""
@@ -358,7 +347,7 @@ class Connection(FlowControl):
             self._is_timed = True
             self.arm(self._loop.time() + BODY_SECONDS)
 
-    def answered(self, request: FrontRequest, last: bytes) -> None:
+    def answered(self, request: Request, last: bytes) -> None:
         """The answer of the current request is complete but for its last bytes."""
         if self.is_closed:
             return
@@ -370,14 +359,14 @@ class Connection(FlowControl):
         elif not request.keeps_alive:
             self.stop()
         else:
-            self.arm(self._loop.time() + _idle_seconds(self._listener))
+            self.arm(self._loop.time() + self._state.idle_seconds)
             if self._unread.left_bytes:
                 self._end_turn()
 
     def drain(self) -> None:
         """The process is about to end; who is silent is kept for a moment more."""
         if self._request is None and not self._is_head and not self._is_ending:
-            self.arm(self._loop.time() + _idle_seconds(self._listener))
+            self.arm(self._loop.time() + self._state.idle_seconds)
 
     @property
     def has_unread(self) -> bool:
@@ -400,13 +389,11 @@ class Connection(FlowControl):
     def _refuse(self, fault: GatewayError, target: str) -> None:
         """Answer a request that has no handler."""
         self._is_ending = True
-        request = FrontRequest(
-            self, RequestStartLine("GET", target, "HTTP/1.1"), headers_of((), self._listener.names)
-        )
+        request = self._request_of("GET", target, "HTTP/1.1", RequestHeaders({}))
         request.keeps_alive = False
         request.is_complete = True
         self._request = request
-        self._listener.refuse(request, fault)
+        request.refuse(fault)
 
     def _unknown_method(self, part: bytes) -> None:
         """The parser takes HTTP's methods only. What others mean here is the endpoint's to say:
@@ -440,8 +427,3 @@ class Connection(FlowControl):
 
 
 _FULL = "The gateway has as many connections as it can take. Try again shortly."
-
-
-def _idle_seconds(listener: Server) -> float:
-    """How long a connection is kept on which nothing comes."""
-    return LAST_CALL_SECONDS if listener.is_draining else IDLE_SECONDS

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Future
-from typing import cast
+from typing import Any, cast
 
 from tornado.iostream import StreamClosedError
 
@@ -18,9 +18,6 @@ from tornado.iostream import StreamClosedError
 # much of what it still sends meanwhile is read and dropped.
 LINGER_SECONDS = 5.0
 LINGER_BYTES_MAX = 1024 * 1024
-# A client may send its next request while nobody has told it yet that the process is about to end:
-# until so long after its last answer, or after the drain's beginning.
-LAST_CALL_SECONDS = 1.0
 # A client that takes nothing of what waits for it for so long is cut.
 UNREAD_SECONDS = 60.0
 FOREVER = float("inf")
@@ -43,6 +40,7 @@ class FlowControl(asyncio.BufferedProtocol):
         "_transport",
         "_unsent_bytes",
         "is_closed",
+        "remote_ip",
     )
 
     _transport: asyncio.Transport
@@ -52,6 +50,7 @@ class FlowControl(asyncio.BufferedProtocol):
     ) -> None:
         """`ready` is done: what whoever need not wait is given. `seconds` is the first deadline."""
         self.is_closed = False
+        self.remote_ip = ""
         self._loop = loop
         self._is_ending = False  # nothing more is read
         self._is_held = False  # reading is paused
@@ -66,6 +65,25 @@ class FlowControl(asyncio.BufferedProtocol):
 
     def is_answering(self) -> bool:
         """Whether somebody waits for an answer, or its end."""
+        raise NotImplementedError
+
+    # --- For its request ---
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether something was read that is not parsed yet."""
+        raise NotImplementedError
+
+    def read_on(self) -> None:
+        """Parse what waits, as far as it is its turn."""
+        raise NotImplementedError
+
+    def drain(self) -> None:
+        """Keep it for a moment only where nobody waits for a response: the process ends."""
+        raise NotImplementedError
+
+    def answered(self, request: Any, last: bytes) -> None:
+        """Go on to the next request: the response is complete but for its last bytes."""
         raise NotImplementedError
 
     # --- From the event loop ---

@@ -1,21 +1,19 @@
 """What of a request's head must be settled before it is routed: where it ends, what it asks for.
 
-Pure functions; `arrival.py` asks them and answers what is refused.
+Pure functions; `request.py` asks them and answers what is refused.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from tornado.httputil import HTTPConnection, HTTPHeaders, RequestStartLine
+from tornado.httputil import HTTPHeaders
 
 # Beyond this a length is not a number of bytes that anyone means to send.
 LENGTH_DIGITS_MAX = 18
 
 _ABSOLUTE_FORM = re.compile(r"https?://[^/?#@]+", re.IGNORECASE)
-
-Refuse = Callable[[HTTPConnection, str, str], None]  # why, and what it asked for
 
 
 def framing_fault(version: str, headers: Mapping[str, str]) -> str | None:
@@ -48,11 +46,11 @@ def settle_expectation(version: str, headers: HTTPHeaders) -> None:
             headers["Expect"] = "100-continue"
 
 
-def in_origin_form(start_line: RequestStartLine) -> RequestStartLine:
-    """A target that names scheme and host means its path, here as anywhere (RFC 9112, 3.2.2)."""
-    if not start_line.path.startswith("/"):
-        found = _ABSOLUTE_FORM.match(start_line.path)
+def in_origin_form(target: str) -> str:
+    """Take a target with scheme and host for its path, which is what it means (RFC 9112)."""
+    if not target.startswith("/"):
+        found = _ABSOLUTE_FORM.match(target)
         if found is not None:
-            rest = start_line.path[found.end() :]
-            return start_line._replace(path=rest if rest.startswith("/") else "/" + rest)
-    return start_line
+            rest = target[found.end() :]
+            return rest if rest.startswith("/") else "/" + rest
+    return target

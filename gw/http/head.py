@@ -1,18 +1,11 @@
-"""The head of a request, as it comes from the parser: its fields, their bounds, its start line.
-
-Fields go straight into the dictionaries of Tornado's `HTTPHeaders`, because the parser has checked
-every character: written against Tornado 6.6.1, to be reread before moving to another.
-"""
+"""The head of a request, as it comes from the parser: its fields, their bounds, its start line."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
-from tornado.httputil import HTTPHeaders
-
-from gw.http.names import spelled
+from gw.http.tornado_adapter import RequestHeaders, spelled
 
 # A head longer than this is refused in words.
 HEAD_BYTES_MAX = 64 * 1024
@@ -20,8 +13,6 @@ HEAD_BYTES_MAX = 64 * 1024
 HEAD_LINES_MAX = 256
 # Clients send the same few names again and again. Others are spelled anew each time.
 _NAMES_KEPT = 512
-
-CHUNKED = -1  # the size of a body that comes in chunks
 
 _METHOD, _TARGET = rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+)", rb"[!-~]+"
 _START_LINE = re.compile(_METHOD + rb" " + _TARGET + rb" HTTP/1\.[01]\r\n")
@@ -31,32 +22,6 @@ _VERSIONS = (b"HTTP/1.1\r\n", b"HTTP/1.0\r\n")
 
 class HeadFault(Exception):
     """A head is refused; the text says why."""
-
-
-class RequestHeaders(HTTPHeaders):
-    """The fields of one request, by their names as Tornado spells them."""
-
-    def __init__(self, fields: dict[str, list[str]]) -> None:
-        self._as_list = fields
-        self._combined_cache = {}
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and spelled(name) in self._as_list
-
-    def get(self, name: str, default: Any = None) -> Any:
-        # Most of what a request is asked for it does not have; Tornado's raises for each of them.
-        values = self._as_list.get(spelled(name))
-        if values is None:
-            return default
-        return values[0] if len(values) == 1 else ",".join(values)
-
-    def body_bytes(self) -> int:
-        """The size of the body behind this head, or CHUNKED; the parser has checked it."""
-        fields = self._as_list
-        if "Transfer-Encoding" in fields:
-            return CHUNKED
-        length = fields.get("Content-Length")
-        return 0 if length is None else int(length[0])
 
 
 def headers_of(lines: Sequence[tuple[bytes, bytes]], names: FieldNames) -> RequestHeaders:

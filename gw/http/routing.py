@@ -1,7 +1,6 @@
 """Which handler serves a path: the application's rules, with a short way for those of one path.
 
-The rules and their order are Tornado's (`Application.wildcard_router`); tried one by one they would
-cost a regular expression each.
+The rules and their order are Tornado's; tried one by one they would cost a regular expression each.
 """
 
 from __future__ import annotations
@@ -10,13 +9,15 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tornado.httputil import HTTPServerRequest
-from tornado.routing import PathMatches, Rule
+from tornado.routing import Rule
+
+from gw.http.tornado_adapter import matches, only_path, path_args_of
 
 
 class Target(NamedTuple):
     """A handler's class, what it is made with, and the parts of the path that it is called with."""
 
-    handler: Any  # a subclass of `Exchange`
+    handler: Any  # a subclass of `TornadoHandler`
     options: dict[str, Any]
     path_args: Sequence[bytes] = ()
 
@@ -29,7 +30,7 @@ class Routes:
         self._otherwise = otherwise
         self._exact: dict[str, Target] = {}
         for rule in rules:
-            path = _only_path(rule)
+            path = only_path(rule)
             # An earlier rule that takes the same path goes before it, here as in the list.
             if path is not None and self._first(path) is rule:
                 self._exact[path] = Target(rule.target, rule.target_kwargs)
@@ -38,35 +39,20 @@ class Routes:
         return f"<Routes {len(self._rules)} rules {len(self._exact)} exact>"
 
     def find(self, request: HTTPServerRequest) -> Target:
-        """The target of a request."""
+        """Return the target of a request."""
         target = self._exact.get(request.path)
         if target is not None:
             return target
         for rule in self._rules:
-            found = rule.matcher.match(request)
-            if found is not None:
-                return Target(rule.target, rule.target_kwargs, found.get("path_args", ()))
+            path_args = path_args_of(rule, request)
+            if path_args is not None:
+                return Target(rule.target, rule.target_kwargs, path_args)
         return self._otherwise
 
     def handler_at(self, target: str) -> Any:
-        """The handler's class of a request line's target, as far as that can be told."""
-        path = target.partition("?")[0]
-        for rule in self._rules:
-            if _pattern(rule).match(path):
-                return rule.target
-        return self._otherwise.handler
+        """Return the handler's class of a request's target, as far as that can be told."""
+        rule = self._first(target.partition("?")[0])
+        return self._otherwise.handler if rule is None else rule.target
 
-    def _first(self, path: str) -> Rule:
-        return next(rule for rule in self._rules if _pattern(rule).match(path))
-
-
-def _pattern(rule: Rule) -> Any:
-    assert isinstance(rule.matcher, PathMatches), rule
-    return rule.matcher.regex
-
-
-def _only_path(rule: Rule) -> str | None:
-    """The path of a rule that has no groups and is met by its own text; None for others."""
-    regex = _pattern(rule)
-    path: str = regex.pattern.removesuffix("$")
-    return path if not regex.groups and regex.match(path) else None
+    def _first(self, path: str) -> Rule | None:
+        return next((rule for rule in self._rules if matches(rule, path)), None)

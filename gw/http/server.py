@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import resource
 import socket
 import ssl
-from asyncio import Future
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gw.config.config import Address
-from gw.errors.table import GatewayError
-from gw.http.connection import HEAD_SECONDS, READ_BYTES_MAX, Connection
+from gw.http.application import HttpApplication
+from gw.http.connection import HEAD_SECONDS, Connection
 from gw.http.flow_control import LINGER_SECONDS
-from gw.http.head import FieldNames
-from gw.http.listener import BACKLOG, bind
-from gw.http.request import FrontRequest
-from gw.http.sockets import stop_listening
+from gw.http.sockets import BACKLOG, bind, stop_listening
+from gw.http.state import ServerState
 from metrics.logs import EventLog
 
-if TYPE_CHECKING:
-    from gw.http.application import GatewayApplication
-
-# Of the files that this process may open, for what is neither a client nor a channel's answer to
-# one: the database, the metrics' readers, …
-FILES_ELSEWHERE = 64
 # What is left at the end may take so long to send what was written to it.
 CLOSE_SECONDS = 2.0
 
@@ -34,24 +24,15 @@ class Server:
 
     def __init__(
         self,
-        application: GatewayApplication,
+        application: HttpApplication,
         address: Address,
         *,
         tls: ssl.SSLContext | None = None,
         shares_port: bool = False,
         connections_max: int | None = None,
     ) -> None:
-        loop = asyncio.get_running_loop()
-        self.application = application
-        self.names = FieldNames()
-        self.buffer = memoryview(bytearray(READ_BYTES_MAX))  # what every connection reads into
-        self.ready: Future[None] = loop.create_future()  # done: for whoever need not wait
-        self.ready.set_result(None)
-        self.is_draining = False  # who is silent is kept for a moment only
-        self._loop = loop
-        self._connections_max = connections_max or connections_bound()
-        self._connections: set[Connection] = set()
-        self._emptied: Future[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._state = ServerState(application, connections_max)
         # A handshake is bounded like a head, a farewell like what comes before it.
         self._tls_options: dict[str, Any] = (
             {}
@@ -62,21 +43,21 @@ class Server:
                 "ssl_shutdown_timeout": LINGER_SECONDS,
             }
         )
-        self.scheme = "http" if tls is None else "https"
-        self._sockets, self.url = bind(address, scheme=self.scheme, shares_port=shares_port)
+        scheme = "http" if tls is None else "https"
+        self._sockets, self.url = bind(address, scheme=scheme, shares_port=shares_port)
         self._servers: list[asyncio.Server] = []
         self._handshakes: list[asyncio.Task[None]] = []  # of those that nobody had accepted
         self._log = EventLog("gw.web")
 
     def __repr__(self) -> str:
-        return f"<Server {self.url} {len(self._connections)} connections>"
+        return f"<Server {self.url} {len(self._state.connections)} connections>"
 
     async def start(self) -> None:
         """Accept connections."""
         for sock in self._sockets:
             self._servers.append(
                 await self._loop.create_server(
-                    lambda: Connection(self, self._loop),
+                    lambda: Connection(self._state),
                     sock=sock,
                     backlog=BACKLOG,
                     **self._tls_options,
@@ -88,8 +69,8 @@ class Server:
 
         From now on a connection is kept only as long as a client can take it for a kept one.
         """
-        self.is_draining = True
-        for connection in list(self._connections):
+        self._state.is_draining = True
+        for connection in list(self._state.connections):
             connection.drain()
         sockets, self._sockets = self._sockets, []
         waiting = await stop_listening(sockets, self._stop_servers)
@@ -101,7 +82,7 @@ class Server:
         """Serve a connection that the loop's own server has not accepted."""
         try:
             await self._loop.connect_accepted_socket(
-                lambda: Connection(self, self._loop), waiting, **self._tls_options
+                lambda: Connection(self._state), waiting, **self._tls_options
             )
         except OSError as error:  # it has left, or its handshake failed
             self._log.debug("connection_not_made", error=repr(error))
@@ -111,7 +92,7 @@ class Server:
         if self._tls_options:  # who is amid a handshake is not yet among the connections
             await asyncio.sleep(seconds)
         else:
-            await self._none_left(seconds)
+            await self._state.none_left(seconds)
 
     def _stop_servers(self) -> None:
         servers, self._servers = self._servers, []
@@ -123,40 +104,8 @@ class Server:
         self._stop_servers()
         for handshake in self._handshakes:
             handshake.cancel()
-        for connection in list(self._connections):
+        for connection in list(self._state.connections):
             connection.stop()
-        await self._none_left(CLOSE_SECONDS)
-        for connection in list(self._connections):
+        await self._state.none_left(CLOSE_SECONDS)
+        for connection in list(self._state.connections):
             connection.abort()
-
-    async def _none_left(self, seconds: float) -> None:
-        """Wait until nobody is connected, at most so long."""
-        if self._connections:
-            self._emptied = self._loop.create_future()
-            await asyncio.wait((self._emptied,), timeout=seconds)
-            self._emptied = None
-
-    # --- From connections ---
-
-    def admits(self, connection: Connection) -> bool:
-        """A connection was made; False when there are too many."""
-        self._connections.add(connection)
-        return len(self._connections) <= self._connections_max
-
-    def left(self, connection: Connection) -> None:
-        """A connection is gone."""
-        self._connections.discard(connection)
-        if self._emptied is not None and not self._connections and not self._emptied.done():
-            self._emptied.set_result(None)
-
-    def refuse(self, request: FrontRequest, fault: GatewayError) -> None:
-        """Answer a request that never reaches its handler."""
-        self.application.refuse(request, fault, request.start_line.path)
-
-
-def connections_bound() -> int:
-    """How many clients the limit on open files lets this process serve, one channel's each."""
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if files == resource.RLIM_INFINITY:
-        return 1_000_000
-    return max(16, (files - FILES_ELSEWHERE) // 2)

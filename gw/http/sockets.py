@@ -1,4 +1,4 @@
-"""Stops listening without losing a connection that the kernel has taken, or is about to take.
+"""Listening sockets: bound, and closed without losing a connection that was on its way.
 
 A listening socket that is closed resets every connection that waits to be accepted, and every one
 whose handshake is under way; another socket on the same port (SO_REUSEPORT) inherits neither. So
@@ -15,6 +15,11 @@ import socket
 import struct
 from collections.abc import Callable, Iterator, Sequence
 
+from tornado.netutil import bind_sockets
+
+from gw.config.config import Address
+
+BACKLOG = 4096
 # One round trip to a client on the same continent.
 HANDSHAKE_SECONDS = 0.1
 
@@ -30,6 +35,28 @@ _DROP_SYN = (
     (0x06, 0, 0, 0),  # return
     (0x06, 0, 0, _ALL),
 )
+
+
+def bind(
+    address: Address, *, scheme: str = "http", shares_port: bool = False, is_open: bool = True
+) -> tuple[list[socket.socket], str]:
+    """Sockets of the address, and how a client writes it.
+
+    `shares_port` lets several processes take the same port. A socket that is not open has the
+    port and takes no connections.
+    """
+    if is_open:
+        sockets = bind_sockets(address.port, address.host, backlog=BACKLOG, reuse_port=shares_port)
+    else:
+        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+        family, kind, protocol, _, place = found[0]
+        sockets = [socket.socket(family, kind, protocol)]
+        sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        sockets[0].bind(place)
+    for sock in sockets:  # what is accepted has it too: an event of a stream must not wait
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return sockets, f"{scheme}://{Address(address.host, sockets[0].getsockname()[1])}"
 
 
 def refuse_handshakes(listening: socket.socket) -> bool:

@@ -129,7 +129,7 @@ class KeyCache:
             self._touched[principal.key_id] = now
         return principal
 
-    def recall(self, key_text: str, *, touch: bool = True) -> Principal | None:
+    def try_authenticate(self, key_text: str, *, touch: bool = True) -> Principal | None:
         """Whose key this is, from memory; None when `authenticate` has to ask, or would refuse."""
         found = self._fresh(self._hasher.lookup_hash(key_text))
         now = self._clock.now()

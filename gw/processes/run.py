@@ -25,8 +25,8 @@ from gw.config.certificate import server_context
 from gw.config.config import Address, Config
 from gw.config.faults import ConfigFaults
 from gw.config.load import load_text, read_text
-from gw.http.admin import make_admin_application
-from gw.http.listener import Listener, bind
+from gw.http.admin import AdminServer, make_admin_application
+from gw.http.sockets import bind
 from gw.ids import new_call_id
 from gw.processes.fleet import Fleet
 from gw.processes.merge import END, merged
@@ -87,7 +87,7 @@ class Parent:
             application = make_admin_application(
                 render=self._render, readiness=self._why_not_ready, new_id=new_call_id
             )
-            admin = Listener(application, self._config.admin_listen)
+            admin = AdminServer(application, self._config.admin_listen)
             self._stack.push_async_callback(admin.close)
             self._stack.callback(self._shared.close)
             sweeping = asyncio.create_task(self._forget_idle())

@@ -7,12 +7,12 @@ tell the latest: what any process has still to write is waited for first.
 from __future__ import annotations
 
 from gw.api.balance.funds import Funds, key_balance, subscription, usage
-from gw.api.base import BaseHandler
-from gw.api.settled import until_settled
+from gw.api.base import ApiHandler
+from gw.api.services import until_settled
 from gw.errors.render import dumps
 
 
-class _FundsHandler(BaseHandler):
+class _FundsHandler(ApiHandler):
     touches_key = False
 
     async def funds(self) -> Funds:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from gw.api.base import BaseHandler
+from gw.api.base import ApiHandler
 from gw.api.catalog.catalog import PublicCatalog, model_list
 from gw.errors.render import dumps
 
 
-class ModelsHandler(BaseHandler):
+class ModelsHandler(ApiHandler):
     """The models this key may name. It costs nothing and does not look at the balance."""
 
     route = "models"
@@ -19,7 +19,7 @@ class ModelsHandler(BaseHandler):
         self.write(dumps(model_list(models, self.principal.allowed_models)))
 
 
-class PublicCatalogHandler(BaseHandler):
+class PublicCatalogHandler(ApiHandler):
     """The catalog with prices and capabilities, for anyone."""
 
     route = "public_catalog"

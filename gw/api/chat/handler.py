@@ -40,7 +40,7 @@ class ConversationHandler(ModelCallHandler):
     async def read_chat(self, **path: Any) -> Any:
         """The request, as its dialect reads it of body and `path`. Raises GatewayError."""
         if self.is_light():
-            return self.read(lambda: self.dialect.read_request(self.body, **path))
+            return self.read(lambda: self.dialect.read_request(self.request.body, **path))
         return await self.read_elsewhere(**path)
 
     async def converse(
@@ -68,7 +68,7 @@ class ConversationHandler(ModelCallHandler):
             is_stream=request.stream,
             forwards_usage=forwards_usage,
             content_bytes=request.content_bytes,
-            body_bytes=len(self.body),
+            body_bytes=len(self.request.body),
             max_tokens=request.max_tokens,
             pin=self._pin(),
             span=self._span(request, model),
@@ -76,7 +76,7 @@ class ConversationHandler(ModelCallHandler):
                 request,
                 protocol=self.protocol,
                 model=model,
-                body=self.body,
+                body=self.request.body,
                 weight=self.weight,
                 offload=self.services.offload,
                 redact=self.services.redact,

@@ -30,7 +30,7 @@ class MessagesHandler(ConversationHandler):
     def _version(self) -> str:
         """The client's version of the protocol; a missing one is the first there was."""
         for name in VERSION_HEADERS:
-            version = self.request.headers.get(name, "").strip()
+            version: str = self.request.headers.get(name, "").strip()
             if version:
                 break
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from channels.families import EMBEDDINGS
-from gw.api.base import BaseHandler
+from gw.api.base import ApiHandler
 from gw.errors.table import MODEL_NOT_FOUND, GatewayError
 
 
@@ -13,7 +13,7 @@ class _Request(msgspec.Struct):
     model: str = ""
 
 
-class EmbeddingsHandler(BaseHandler):
+class EmbeddingsHandler(ApiHandler):
     """Authenticates like any billed endpoint, then knows no model, whatever the body says."""
 
     route = "embeddings"
@@ -23,7 +23,7 @@ class EmbeddingsHandler(BaseHandler):
 
     async def on_post(self) -> None:
         try:
-            self.model_name = msgspec.json.decode(self.body, type=_Request).model or None
+            self.model_name = msgspec.json.decode(self.request.body, type=_Request).model or None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             self.model_name = None
         raise GatewayError(

@@ -31,7 +31,7 @@ class ImagesHandler(SubmitHandler):
         is_light = self.is_light()
         submission = await self.submission()
         if is_light:
-            request = self.read(lambda: images.read_request(self.body))
+            request = self.read(lambda: images.read_request(self.request.body))
         else:
             request = await self.read_elsewhere()
         require_served(self._model, self.protocol)
@@ -45,7 +45,7 @@ class ImagesHandler(SubmitHandler):
         upstream_request = MediaRequest(
             request,
             protocol=self.protocol,
-            body=self.body,
+            body=self.request.body,
             weight=self.weight,
             offload=self.services.offload,
         )

@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import cast
 
 from actors.limits.standing import Standing
-from gw.api import checks
-from gw.api.base import BaseHandler
+from gw.api.base import ApiHandler
+from gw.api.checks import GOOD_KEY, KIND_OF_KEY, Check, Checked
 from gw.api.logs.services import LogServices
 from gw.api.logs.visibility import Scope, Visibility, of_scope
 from gw.errors.table import LOGS_RATE_LIMITED, PERMISSION_DENIED, GatewayError
@@ -20,11 +20,38 @@ from gw.errors.table import LOGS_RATE_LIMITED, PERMISSION_DENIED, GatewayError
 REQUESTS_PER_MINUTE = 60
 
 
-class LogsHandler(BaseHandler):
-    """One request to the call log: 401, then 429, then 403 for an agent key."""
+class LogRate(Check):
+    """429 when the key has asked the call log too often (spec: Limits, Log API rate).
 
-    # Refused below all the same, once the rate is known that its answer tells.
-    agent_keys_allowed = True
+    The count may be other processes' too: whoever keeps it is always asked.
+    """
+
+    def try_now(self, checked: Checked) -> bool:
+        return False
+
+    async def ask(self, checked: Checked) -> None:
+        assert isinstance(checked, LogsHandler)
+        standing = await checked.logs.rates.take(
+            f"logs:{checked.principal.key_id}", REQUESTS_PER_MINUTE
+        )
+        checked.tell_rate(standing)
+        if standing.refused is not None:
+            wait_seconds = standing.retry_after_seconds
+            raise GatewayError(
+                LOGS_RATE_LIMITED,
+                f"This key has made {REQUESTS_PER_MINUTE} requests to the call logs within a"
+                f" minute. Try again in {wait_seconds} s.",
+                headers={"Retry-After": str(wait_seconds)},
+            )
+
+
+class LogsHandler(ApiHandler):
+    """One request to the call log: 401, then 429, then 403 for an agent key.
+
+    The 403 comes last because its response tells the rate, too.
+    """
+
+    every_check = (GOOD_KEY, LogRate(), KIND_OF_KEY)
 
     _rate_headers: Mapping[str, str] = MappingProxyType({})
 
@@ -43,24 +70,10 @@ class LogsHandler(BaseHandler):
             )
         return visibility
 
-    def check_at_once(self) -> bool:
-        return False  # the rate comes between the checks that all endpoints share
-
-    async def check(self) -> None:
-        await super().check()
-        name = f"logs:{self.principal.key_id}"
-        standing = await self.logs.rates.take(name, REQUESTS_PER_MINUTE)
+    def tell_rate(self, standing: Standing) -> None:
+        """Tell the key's rate on the response, whatever becomes of it."""
         self._rate_headers = rate_headers(standing)
         self._set_rate_headers()
-        if standing.refused is not None:
-            wait_seconds = standing.retry_after_seconds
-            raise GatewayError(
-                LOGS_RATE_LIMITED,
-                f"This key has made {REQUESTS_PER_MINUTE} requests to the call logs within a"
-                f" minute. Try again in {wait_seconds} s.",
-                headers={"Retry-After": str(wait_seconds)},
-            )
-        checks.require_agent_allowed(self.principal, agent_keys_allowed=False)
 
     def set_default_headers(self) -> None:
         super().set_default_headers()  # an error clears the headers and comes through here

@@ -17,7 +17,7 @@ from gw.api.logs.list_query import ListQuery, read_list_query
 from gw.api.logs.pages import read_in_flight, read_page
 from gw.api.logs.rows import CURRENCY, LogRow, Rendering
 from gw.api.logs.summary import SummaryQuery, read_summary_query, read_sums, show_summary
-from gw.api.settled import until_settled
+from gw.api.services import until_settled
 from gw.errors.render import dumps
 
 

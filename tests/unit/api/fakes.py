@@ -16,6 +16,7 @@ from actors.store.errors import StoreUnavailable
 from actors.wallet.claims import Claim
 from actors.wallet.ledger import Spending
 from channels.registry import Registry
+from gw.api.application import GatewayApplication
 from gw.api.logs.cursor import CursorSeal
 from gw.api.logs.services import LogServices
 from gw.api.logs.summary_cache import SummaryCache
@@ -23,7 +24,6 @@ from gw.api.overload import Overload
 from gw.api.services import Refusal, Services
 from gw.app import make_application
 from gw.config.config import Timeouts
-from gw.http.application import GatewayApplication
 from gw.http.drain import InFlight
 from gw.idempotency.guard import IdempotencyGuard
 from gw.idempotency.store import KeptAnswer
@@ -60,7 +60,7 @@ class FakeKeys:
         self.uses: list[tuple[str, bool]] = []
         self.remembers = True  # what it knows needs no waiting
 
-    def recall(self, key_text: str, *, touch: bool = True) -> Principal | None:
+    def try_authenticate(self, key_text: str, *, touch: bool = True) -> Principal | None:
         found = self.known.get(key_text)
         if not self.remembers or not isinstance(found, Principal):
             return None

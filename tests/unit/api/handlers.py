@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import Callable
 
 from channels.families import ErrorShape
-from gw.api.base import BaseHandler
+from gw.api.application import GatewayApplication
+from gw.api.base import ApiHandler
 from gw.errors.render import dumps
-from gw.http.application import GatewayApplication
 from tests.unit.api.fakes import World
 
 HUGE_BYTES = 30_000_000
 
 
-class EchoHandler(BaseHandler):
+class EchoHandler(ApiHandler):
     """Billed and limited like a chat endpoint; answers with what it was sent."""
 
     route = "/v1/echo"
@@ -23,10 +23,11 @@ class EchoHandler(BaseHandler):
     limited = True
 
     async def on_post(self) -> None:
-        self.write(dumps({"bytes": len(self.body), "text": self.body[:50].decode("latin1")}))
+        body = self.request.body
+        self.write(dumps({"bytes": len(body), "text": body[:50].decode("latin1")}))
 
 
-class FreeHandler(BaseHandler):
+class FreeHandler(ApiHandler):
     """A free endpoint with two methods, outside the limits."""
 
     route = "/v1/free"
@@ -60,7 +61,7 @@ class Script:
         self.raises: Callable[[], BaseException] | None = None
 
 
-class WorkHandler(BaseHandler):
+class WorkHandler(ApiHandler):
     """Works until told to go on; ends well, with a last step that a cancellation must not hit."""
 
     route = "/v1/work"
@@ -78,7 +79,7 @@ class WorkHandler(BaseHandler):
             await self.work()
             script.events.append("done")
         except asyncio.CancelledError:
-            script.events.append(f"cancelled gone={self.client_gone}")
+            script.events.append(f"cancelled gone={self.request.client_gone}")
             raise
         finally:
             await asyncio.shield(script.may_end.wait())
@@ -141,7 +142,7 @@ def make_app(world: World, script: Script | None = None) -> GatewayApplication:
     )
 
 
-class NamedHandler(BaseHandler):
+class NamedHandler(ApiHandler):
     route = "/v1/named"
     auth = "none"
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from gw.api.base import BaseHandler
+from gw.api.base import ApiHandler
 from gw.app import Route, routes
 from tests.support.aio import run
 from tests.unit.api.fakes import World
@@ -79,7 +79,7 @@ EXEMPT = re.compile(r"(?:\(\?:/v1\)\?|/v1)/(?:dashboard/billing|key/balance|logs
 @pytest.mark.parametrize("route", routes(), ids=lambda route: route[0])
 def test_account_limits_count_everything_under_v1_but_the_exempt(route: Route) -> None:
     pattern, handler = route[0], route[1]
-    assert issubclass(handler, BaseHandler)
+    assert issubclass(handler, ApiHandler)
     is_counted = pattern.startswith("/v1") and not EXEMPT.match(pattern)
     assert handler.limited == is_counted
     assert not handler.limited or handler.auth != "none"

@@ -107,7 +107,7 @@ def test_the_checks_say_the_same_whether_or_not_they_have_to_wait(
     world.keys.known[KEY] = make_principal(**changes)
     world.keys.remembers = world.money.remembers = remembers
     world.money.available_nano_usd = available_nano_usd
-    world.limits.enter_at_once("acct_1", rpm=1, concurrency=None)  # another, still in flight
+    world.limits.try_enter("acct_1", rpm=1, concurrency=None)  # another, still in flight
     answer = ask_one(world, ECHO)
     assert (answer.status, answer.code if told[1] else None) == told
     assert world.keys.uses == [(KEY, True)]
@@ -206,7 +206,7 @@ def test_a_free_endpoint_does_not_count() -> None:
 def test_an_empty_balance_is_402(available_nano_usd: int) -> None:
     world = World()
     world.money.available_nano_usd = available_nano_usd
-    world.limits.enter_at_once("acct_1", rpm=1, concurrency=None)  # another, still in flight
+    world.limits.try_enter("acct_1", rpm=1, concurrency=None)  # another, still in flight
     answer = ask_one(world, ECHO)
     assert answer.status == 402
     assert answer.json()["error"] == {

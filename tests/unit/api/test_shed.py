@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from gw.api.application import GatewayApplication
 from gw.app import routes
-from gw.http.application import GatewayApplication
 from tests.support.aio import eventually
 from tests.unit.api.fakes import World
 from tests.unit.http.wire import Answer, request, served

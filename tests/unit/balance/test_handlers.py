@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from actors.wallet.ledger import Spending
-from gw.api import settled
+from gw.api import services
 from gw.errors.unexpected import STORE_MESSAGE
 from tests.support.aio import eventually
 from tests.unit.api.fakes import KEY, World, make_principal
@@ -98,7 +98,7 @@ async def test_a_ledger_that_does_not_settle_is_a_clear_error(
     expect_log: Callable[..., None],
 ) -> None:
     expect_log("request_failed")
-    monkeypatch.setattr(settled, "SETTLE_SECONDS", 0.01)
+    monkeypatch.setattr(services, "SETTLE_SECONDS", 0.01)
     world.money.lag = asyncio.Event()
     code, body = await get(world, BALANCE)
     assert (code, body["error"]["code"]) == (503, "no_channel_available")

@@ -10,9 +10,8 @@ from uuid import uuid4
 import pytest
 
 from gw.config.config import Address
-from gw.http import listener
-from gw.http.admin import make_admin_application
-from gw.http.listener import HEADER_BYTES_MAX, Listener
+from gw.http import admin
+from gw.http.admin import HEADER_BYTES_MAX, AdminServer, make_admin_application
 from tests.unit.http.wire import Client
 
 PATIENCE_SECONDS = 0.2
@@ -28,7 +27,7 @@ async def connected() -> AsyncIterator[Client]:
         return None
 
     application = make_admin_application(render=render, readiness=readiness, new_id=uuid4)
-    listening = Listener(application, Address("127.0.0.1", 0))
+    listening = AdminServer(application, Address("127.0.0.1", 0))
     await listening.start()
     port = int(listening.url.rpartition(":")[2])
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -65,7 +64,7 @@ async def trickle(client: Client, data: bytes) -> bytes:
 async def test_client_that_trickles_is_closed(
     monkeypatch: pytest.MonkeyPatch, limit: str, start: bytes, more: bytes
 ) -> None:
-    monkeypatch.setattr(listener, limit, PATIENCE_SECONDS)
+    monkeypatch.setattr(admin, limit, PATIENCE_SECONDS)
     async with connected() as client:
         await client.send(start)
         assert await trickle(client, more) == b""

@@ -9,7 +9,7 @@ import weakref
 
 from gw import allocator
 from gw.allocator import QUIET_SECONDS, QUIET_TIMES, QuietTimes
-from gw.http import connection, listener
+from gw.http import admin, state
 from gw.http.drain import InFlight
 
 
@@ -57,7 +57,7 @@ def test_memory_goes_back_once_in_a_short_quiet_time() -> None:
 
 def test_memory_goes_back_once_more_when_kept_connections_are_gone() -> None:
     assert Looks("passes", *[""] * 20).run() == [2, 7]
-    idle_seconds = max(connection.IDLE_SECONDS, listener.IDLE_SECONDS)
+    idle_seconds = max(state.IDLE_SECONDS, admin.IDLE_SECONDS)
     assert QUIET_TIMES[-1] * QUIET_SECONDS > idle_seconds
 
 

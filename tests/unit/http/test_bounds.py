@@ -16,12 +16,13 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gw.config.config import Address
-from gw.http import connection
 from gw.http import flow_control as pace
+from gw.http import state
 from gw.http.body import InboundBody
-from gw.http.connection import CONNECTION_BYTES_MAX, READ_BYTES_MAX
+from gw.http.connection import CONNECTION_BYTES_MAX
 from gw.http.head import HEAD_BYTES_MAX
 from gw.http.server import Server
+from gw.http.state import READ_BYTES_MAX
 from gw.keys.principal import Principal
 from tests.support.aio import eventually, jump, run
 from tests.unit.api.fakes import FakeConfig, FakeKeys, World
@@ -185,7 +186,7 @@ async def test_client_that_takes_some_of_its_answers_is_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(pace, "UNREAD_SECONDS", 2.0)
-    monkeypatch.setattr(connection, "IDLE_SECONDS", 1.0)
+    monkeypatch.setattr(state, "IDLE_SECONDS", 1.0)
 
     async with connected(World()) as (one, sock):
         one.data_received(FREE)

@@ -6,9 +6,9 @@ import gc
 
 import pytest
 
-from gw.http.exchange import Exchange
 from gw.http.head import HEAD_BYTES_MAX, HEAD_LINES_MAX
-from gw.http.request import FrontRequest
+from gw.http.request import Request
+from gw.http.tornado_adapter import TornadoHandler
 from tests.support.aio import eventually, run
 from tests.unit.api.fakes import KEY, World
 from tests.unit.api.handlers import make_app
@@ -173,7 +173,7 @@ def test_answered_request_is_freed_without_the_garbage_collector() -> None:
                 return [
                     found
                     for found in gc.get_objects()
-                    if isinstance(found, FrontRequest | Exchange)
+                    if isinstance(found, Request | TornadoHandler)
                 ]
             finally:
                 gc.enable()

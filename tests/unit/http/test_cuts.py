@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gw.api.application import GatewayApplication
 from gw.config.config import Address
-from gw.http.application import GatewayApplication
 from gw.http.connection import Connection
 from gw.http.server import Server
 from tests.support.aio import run
@@ -101,7 +101,7 @@ class Stand:
         """What its endpoints were asked, what was answered, whether that was all."""
         self.found.clear()
         socket = Socket()
-        connection = Connection(self.listener, asyncio.get_running_loop())
+        connection = Connection(self.listener._state)
         connection.connection_made(socket)
         for data in reads:
             connection.data_received(data)

@@ -14,9 +14,9 @@ from tornado.iostream import StreamClosedError
 from actors.limits.accounts import AccountLimits, Admission
 from actors.limits.limiter import Limiter
 from actors.store.errors import StoreUnavailable
-from gw.api.base import BaseHandler
-from gw.errors.table import NO_CHANNEL_AVAILABLE, GatewayError
-from gw.errors.unexpected import ENDING_MESSAGE, INTERNAL_MESSAGE, STORE_MESSAGE
+from gw.errors.table import ENDING, NO_CHANNEL_AVAILABLE, GatewayError
+from gw.errors.unexpected import INTERNAL_MESSAGE, STORE_MESSAGE
+from gw.http.request import Request
 from tests.support.aio import eventually
 from tests.unit.api.fakes import KEY, World, make_principal
 from tests.unit.api.handlers import HUGE_BYTES, Script, make_app
@@ -67,6 +67,11 @@ async def test_a_client_that_leaves_while_its_limits_are_asked_keeps_no_place(ot
         asked = asyncio.Event()
         may_answer = asyncio.Event()
         has_answered = False
+
+        def try_enter(
+            self, account_id: str, *, rpm: int | None, concurrency: int | None
+        ) -> Admission | None:
+            return None
 
         async def enter(
             self, account_id: str, *, rpm: int | None, concurrency: int | None
@@ -144,9 +149,9 @@ async def test_a_client_that_leaves_while_it_is_checked_is_noticed(has_body: boo
         await asked.wait()
         client.vanish()
         if not has_body:
-            (handler,) = world.in_flight._requests
-            assert isinstance(handler, BaseHandler)
-            await eventually(lambda: handler._connection.is_closed)
+            (one,) = world.in_flight._requests
+            assert isinstance(one, Request)
+            await eventually(lambda: one.client_gone)
         gate.set()
         await eventually(lambda: world.metrics.responses == [("/v1/work", 499)])
         await eventually(lambda: len(world.in_flight) == 0)
@@ -272,7 +277,7 @@ async def test_work_that_outlasts_the_drain_is_cut(
         world.clock.advance(30)
         answer = await client.answer()
         if head is WORK:
-            assert (answer.status, answer.json()["error"]["message"]) == (503, ENDING_MESSAGE)
+            assert (answer.status, answer.json()["error"]["message"]) == (503, ENDING)
         else:
             assert (answer.status, answer.body) == (200, b"data: 1\n\n")
         assert await drained == 1

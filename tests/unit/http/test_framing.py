@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tornado.httputil import HTTPConnection, HTTPHeaders, RequestStartLine
+from tornado.httputil import HTTPHeaders
 
-from gw.http.application import GatewayApplication
-from gw.http.arrival import Arrival
 from gw.http.framing import framing_fault
 from tests.support.aio import run
 from tests.unit.api.fakes import World
@@ -91,23 +89,6 @@ def test_what_is_not_http_is_refused_and_the_server_lives_on(line: str) -> None:
     refused, answer = run(scene())
     assert refused.startswith(b"HTTP/1.1 400 ")
     assert answer.status == 200
-
-
-def test_the_connection_is_left_nothing_to_complain_about_again() -> None:
-    headers = HTTPHeaders({"Content-Length": "5", "Transfer-Encoding": "chunked"})
-    told: list[str] = []
-
-    class Deaf(GatewayApplication):
-        def refuse_framing(self, connection: HTTPConnection, message: str, target: str) -> None:
-            told.append(message)
-
-    arrival = Arrival(Deaf([], services=World().services), HTTPConnection())
-    arrival.headers_received(RequestStartLine("POST", "/", "HTTP/1.1"), headers)
-    arrival.data_received(b"hello")
-    arrival.finish()
-    arrival.on_connection_close()
-    assert len(told) == 1
-    assert not headers
 
 
 def test_ordinary_framing_is_no_fault() -> None:

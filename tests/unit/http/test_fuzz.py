@@ -10,8 +10,8 @@ from tornado.httpserver import HTTPServer
 from tornado.httputil import HTTPHeaders, HTTPServerRequest, ResponseStartLine
 from tornado.netutil import bind_sockets
 
-from gw.api.base import BaseHandler
-from gw.http.application import GatewayApplication
+from gw.api.application import GatewayApplication
+from gw.api.base import ApiHandler
 from tests.support.aio import run
 from tests.unit.api.fakes import KEY, World
 from tests.unit.http.wire import Address, served
@@ -75,14 +75,14 @@ def wires(draw: st.DrawFn) -> bytes:
 Found = list[tuple[str | None, str | None, bytes]]
 
 
-class Recorder(BaseHandler):
+class Recorder(ApiHandler):
     """Every path's endpoint: remembers what was asked."""
 
     auth = "none"
 
     async def record(self) -> None:
         found: Found = self.settings["found"]
-        found.append((self.request.method, self.request.uri, self.body))
+        found.append((self.request.method, self.request.uri, self.request.body))
         self.finish(b"{}")
 
     on_get = on_head = on_post = record

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gw.http import sockets as accept_queue
-from gw.http.flow_control import LAST_CALL_SECONDS
 from gw.http.server import Server
+from gw.http.state import LAST_CALL_SECONDS
 from tests.support.aio import eventually, jump, run_on_both_loops
 from tests.support.certificates import contexts
 from tests.unit.api.fakes import World

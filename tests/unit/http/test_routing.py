@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import pytest
-from tornado.httputil import HTTPConnection, HTTPHeaders, RequestStartLine
 
+from gw.api.application import GatewayApplication
 from gw.api.base import NotFoundHandler
 from gw.app import routes
-from gw.http.application import GatewayApplication
 from gw.http.routing import Routes, Target
-from gw.http.tornado_request import Request
+from gw.http.tornado_adapter import RequestHeaders, TornadoRequest
 from tests.unit.api.fakes import World
 
 NOWHERE = Target(NotFoundHandler, {})
 
 
-class Nobody(HTTPConnection):
-    """A connection of which only the other end is known."""
-
-    class context:
-        remote_ip = ""
-
-
-def asked(path: str) -> Request:
-    start_line = RequestStartLine("GET", path, "HTTP/1.1")
-    return Request(Nobody(), start_line, HTTPHeaders({"Host": "gateway"}))
+def asked(path: str) -> TornadoRequest:
+    request = TornadoRequest("GET", path, "HTTP/1.1", RequestHeaders({"Host": ["gateway"]}), "")
+    request.read_target()
+    return request
 
 
 def of(*rules: tuple[str, type[NotFoundHandler]]) -> Routes:

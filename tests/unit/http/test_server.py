@@ -9,10 +9,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gw.config.config import Address
-from gw.http import connection
-from gw.http.connection import READ_BYTES_MAX, Connection
+from gw.http import connection, state
+from gw.http.connection import Connection
 from gw.http.head import HEAD_BYTES_MAX
 from gw.http.server import Server
+from gw.http.state import READ_BYTES_MAX
 from tests.support.aio import eventually, jump, run
 from tests.unit.api.fakes import World
 from tests.unit.api.handlers import Script, make_app
@@ -155,7 +156,7 @@ async def connected(
     """A connection whose reads are cut where the test says."""
     async with front(world, script) as (listener, _):
         socket = Socket()
-        one = Connection(listener, asyncio.get_running_loop())
+        one = Connection(listener._state)
         one.connection_made(socket)
         try:
             yield one, socket
@@ -219,7 +220,7 @@ async def test_one_connection_too_many_is_told_and_closed() -> None:
 async def test_client_that_says_no_more_is_closed(
     monkeypatch: pytest.MonkeyPatch, limit: str, start: bytes
 ) -> None:
-    monkeypatch.setattr(connection, limit, PATIENCE_SECONDS)
+    monkeypatch.setattr(state if limit == "IDLE_SECONDS" else connection, limit, PATIENCE_SECONDS)
 
     world = World()
     async with front(world) as (_, port), client(port) as one:
@@ -230,7 +231,7 @@ async def test_client_that_says_no_more_is_closed(
 
 
 async def test_kept_connection_that_falls_silent_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "IDLE_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(state, "IDLE_SECONDS", PATIENCE_SECONDS)
 
     async with front(World()) as (_, port), client(port) as one:
         await one.send(FREE)
@@ -241,7 +242,8 @@ async def test_kept_connection_that_falls_silent_is_closed(monkeypatch: pytest.M
 async def test_call_is_not_cut_for_the_silence_of_its_client(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for limit in ("IDLE_SECONDS", "HEAD_SECONDS", "BODY_SECONDS"):
+    monkeypatch.setattr(state, "IDLE_SECONDS", PATIENCE_SECONDS)
+    for limit in ("HEAD_SECONDS", "BODY_SECONDS"):
         monkeypatch.setattr(connection, limit, PATIENCE_SECONDS)
 
     script = Script()

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from gw.api.application import GatewayApplication
 from gw.config import config
-from gw.http.application import GatewayApplication
 from gw.http.server import Server
 from tests.unit.api.fakes import KEY
 

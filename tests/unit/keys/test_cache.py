@@ -57,14 +57,14 @@ async def test_second_request_does_not_ask_the_database(world: World) -> None:
 
 @in_world(Row("key_1", KEY, expires_at=datetime(2100, 1, 1, tzinfo=UTC)))
 async def test_key_that_is_known_and_good_is_recalled_without_a_read(world: World) -> None:
-    assert world.cache.recall(KEY) is None
+    assert world.cache.try_authenticate(KEY) is None
     principal = await world.cache.authenticate(KEY, touch=False)
-    assert world.cache.recall(KEY) == principal
+    assert world.cache.try_authenticate(KEY) == principal
     assert (world.counter.hits, world.counter.misses) == (1, 1)
     assert list(world.cache.touched()) == ["key_1"]
-    assert world.cache.recall(KEY, touch=False) == principal
+    assert world.cache.try_authenticate(KEY, touch=False) == principal
     assert world.cache.touched() == {}
-    assert world.cache.recall(OTHER) is None
+    assert world.cache.try_authenticate(OTHER) is None
     assert world.table.reads == 1
 
 
@@ -77,9 +77,9 @@ async def test_key_that_may_have_changed_is_not_recalled(world: World) -> None:
         partial(world.clock.advance, 5.0),
     ):
         await world.cache.authenticate(KEY)
-        assert world.cache.recall(KEY) is not None
+        assert world.cache.try_authenticate(KEY) is not None
         forget()
-        assert world.cache.recall(KEY) is None
+        assert world.cache.try_authenticate(KEY) is None
 
 
 @in_world(Row("key_1", KEY, is_enabled=False), Row("key_2", OTHER, is_revoked=True))
@@ -87,7 +87,7 @@ async def test_key_that_is_no_good_is_not_recalled(world: World) -> None:
     for text in (KEY, OTHER):
         with pytest.raises(KeyRefused):
             await world.cache.authenticate(text)
-        assert world.cache.recall(text) is None
+        assert world.cache.try_authenticate(text) is None
 
 
 @in_world(Row("key_1", KEY, is_hash_only=True))

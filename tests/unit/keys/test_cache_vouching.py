@@ -17,7 +17,7 @@ TTL_SECONDS = 5.0
 
 
 def is_known(world: World) -> bool:
-    return world.cache.recall(world.row.text) is not None
+    return world.cache.try_authenticate(world.row.text) is not None
 
 
 @in_world()
