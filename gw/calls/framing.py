@@ -1,4 +1,4 @@
-"""How the events of a stream reach the client: as they came, or translated.
+"""What becomes of an event of a stream: metered, and written as it came or translated.
 
 A channel that speaks the client's protocol has its events passed on as they are. Otherwise a
 translation (`channels/translation`) reads and writes beside the meter: usage is always metered as
@@ -12,12 +12,17 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from channels.dialects.dialect import Meter
+from channels.errors import ErrorMembers, ErrorReported, UpstreamMalformed
 from channels.http.sse import SseEvent, SseSplitter
-from channels.translation.model import Failed
+from channels.offload.weight import values_in
 from channels.translation.session import TranslatedStream
 
 # A client that is sent nothing for so long is told that the answer is still coming.
 SILENCE_SECONDS = 10.0
+# A long event is an image, or a long text. One of more values than these is nothing to translate:
+# that would hold up the loop, and nothing that a model says has so many.
+LONG_EVENT_BYTES = 256 * 1024
+EVENT_VALUES_MAX = 50_000
 
 
 class Framing(Protocol):
@@ -62,8 +67,60 @@ class SseFraming:
         return b""
 
 
+class EventWriter(Protocol):
+    """Writes the events of one stream.
+
+    `is_verbatim`: they leave byte for byte as they came, so what was read need not be taken apart.
+    `needs_data_only`: nothing of an event but its data is looked at.
+    """
+
+    @property
+    def is_verbatim(self) -> bool: ...
+
+    @property
+    def needs_data_only(self) -> bool: ...
+
+    def write(self, event: SseEvent, data: bytes) -> bytes | None:
+        """Meter an event; the client's bytes for it, None where it is not for this client."""
+
+    def comment(self, event: SseEvent) -> bytes:
+        """The client's bytes for an event without data."""
+
+    def refuse_failure(self) -> None:
+        """Raise ErrorReported for a stream that has begun with an error of which nothing is out."""
+
+
+class PassthroughEvents:
+    """Events as the upstream sent them; usage is withheld from a client that did not ask for it."""
+
+    needs_data_only = False
+
+    def __init__(self, meter: Meter, framing: Framing, *, forwards_usage: bool) -> None:
+        self._meter = meter
+        self._framing = framing
+        self._forwards_usage = forwards_usage
+        self.is_verbatim = framing.keeps_events
+
+    def write(self, event: SseEvent, data: bytes) -> bytes | None:
+        is_clients = self._meter.event(data) or self._forwards_usage
+        return self._framing.event(event) if is_clients else None
+
+    def comment(self, event: SseEvent) -> bytes:
+        return self._framing.event(event)
+
+    def refuse_failure(self) -> None:
+        """An error is the client's, as it came."""
+
+
 class TranslatedFraming:
-    """The upstream's events as the client's protocol has them, in the form the client asked for."""
+    """The upstream's events as the client's protocol has them, in the form the client asked for.
+
+    The translation is given what the meter has read, so that an event is decoded once; it decides
+    by itself who is sent the usage.
+    """
+
+    is_verbatim = False
+    needs_data_only = True
 
     def __init__(
         self,
@@ -85,10 +142,23 @@ class TranslatedFraming:
         self.content_type = framing.content_type
         self.keeps_events = framing.keeps_events
 
-    @property
-    def failed(self) -> Failed | None:
-        """The error an upstream has reported, if it has."""
-        return self._stream.failed
+    def write(self, event: SseEvent, data: bytes) -> bytes | None:
+        """See EventWriter. Raises UpstreamMalformed for an event of too many values."""
+        if len(data) > LONG_EVENT_BYTES and values_in(data) > EVENT_VALUES_MAX:
+            raise UpstreamMalformed(f"an event of more than {EVENT_VALUES_MAX} values")
+        read = self._meter.read(data)
+        self._meter.take(read)
+        return self.take(read)
+
+    def comment(self, event: SseEvent) -> bytes:
+        """See EventWriter."""
+        return self.event(event)
+
+    def refuse_failure(self) -> None:
+        """Another channel is tried: what the upstream still says, its usage too, is nobody's."""
+        error = self._stream.failed or self._meter.error_seen
+        if error is not None:
+            raise ErrorReported(ErrorMembers(error.message))
 
     def event(self, event: SseEvent) -> bytes:
         """What a client gets for an event that says nothing, such as a comment."""

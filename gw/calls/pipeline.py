@@ -1,6 +1,6 @@
 """From an upstream's bytes to the client's, one read at a time: split, metered, written, held back.
 
-    read ▶ events (`channels/http/sse.py`) ▶ each metered and written (`event_writers.py`) ▶ chunk
+    read ▶ events (`channels/http/sse.py`) ▶ each metered and written (`framing.py`) ▶ chunk
 
 Nothing here waits or sends: what a read brought goes in, the bytes that the client gets for it come
 out (`chat_upstream.py` reads the first of them, `relay.py` all others). The first chunk commits the
@@ -13,8 +13,7 @@ from __future__ import annotations
 from channels.dialects.dialect import ChatDialect, Meter
 from channels.errors import UpstreamError
 from channels.http.sse import SseEvent, SseSplitter
-from gw.calls.event_writers import EventWriter, PassthroughEvents, TranslatedEvents
-from gw.calls.framing import Framing, TranslatedFraming
+from gw.calls.framing import EventWriter, Framing, PassthroughEvents, TranslatedFraming
 from gw.calls.unreadable import unreadable
 
 # Comments that are kept back until the first event comes.
@@ -50,7 +49,7 @@ class StreamPipeline:
         self._dialect = dialect
         self._events: EventWriter
         if isinstance(framing, TranslatedFraming):
-            self._events = TranslatedEvents(meter, framing)
+            self._events = framing
         else:
             self._events = PassthroughEvents(meter, framing, forwards_usage=forwards_usage)
         self._forwards_usage = forwards_usage
