@@ -161,10 +161,10 @@ def _digits(body: bytes) -> bytes | None:
         return None
     if data is None:
         return None
-    told = bytes(data.audio)
-    if not told.startswith(b'"'):
+    told = memoryview(data.audio)
+    if bytes(told[:1]) != b'"':
         return None
-    digits = told[1:-1]
+    digits = bytes(told[1:-1])
     is_whole = len(digits) % 2 == 0 and not digits.translate(None, _HEX)
     return digits if digits and is_whole else None
 

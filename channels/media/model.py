@@ -32,11 +32,11 @@ TASK_KINDS: tuple[TaskKind, ...] = ("video", "music", "speech", "avatar")
 KIB, MIB = 1024, 1024 * 1024
 # Of a response's body; a longer one is Trouble to a poll, Unknown to a submit. Task answers are a
 # few hundred bytes.
-TASK_BYTES_MAX = 256 * KIB
-CATALOG_BYTES_MAX = 2 * MIB
+TASK_BYTES_MAX = 128 * KIB
+CATALOG_BYTES_MAX = MIB
 TRANSCRIPT_BYTES_MAX = 2 * MIB
 # A recording of the longest input takes some 15 MB as mp3.
-AUDIO_BYTES_MAX = 64 * MIB
+AUDIO_BYTES_MAX = 32 * MIB
 # An upstream's id of a task, an avatar, a voice or a file. None known is longer than 100.
 ID_CHARACTERS_MAX = 256
 

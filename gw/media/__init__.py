@@ -2,7 +2,8 @@
 
 Without HTTP and without a channel: bytes in, a request of `channels/media/requests.py` out, or
 InvalidRequest naming the field. One file per kind of request; `user_urls.py` says which links a
-client may name, `lengths.py` how many seconds are held and paid for.
+client may name, `lengths.py` how many seconds are held and paid for, `parameters.py` what the call
+log shows.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from gw.media.lengths import (
     unreported_milliseconds,
 )
 from gw.media.lists import ListQuery, read_list
+from gw.media.parameters import parameters_of
 from gw.media.reading import model_of
 from gw.media.registrations import read_avatar, read_transcript, read_voice
 from gw.media.songs import read_music
@@ -24,6 +26,7 @@ __all__ = [
     "ListQuery",
     "held_milliseconds",
     "model_of",
+    "parameters_of",
     "priced_resolution",
     "read_avatar",
     "read_list",

@@ -36,6 +36,7 @@ VOICES = "/v1/assets/voice/common"
 
 PAGE_SIZE = 100
 PAGES_MAX = 20
+TEMPLATES_MAX = PAGES_MAX * PAGE_SIZE
 # Details asked for to complete one list; what comes after has every flag.
 DETAILS_MAX = 300
 
@@ -99,7 +100,9 @@ def _page(listing: _Listing, sid: str | None) -> Exchange[Templates]:
         found = tuple(one for one in map(_template, entries(results)) if one is not None)
         following = identifier(member(data.value, "sid"))
         seen = listing.seen | ({sid} if sid else set())
-        grown = replace(listing, found=listing.found + found, seen=frozenset(seen))
+        grown = replace(
+            listing, found=(listing.found + found)[:TEMPLATES_MAX], seen=frozenset(seen)
+        )
         is_last = following is None or following in seen or not found
         if is_last or len(seen) + 1 >= PAGES_MAX:
             return _details(grown)

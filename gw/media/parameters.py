@@ -1,0 +1,53 @@
+"""A media request as the call log shows it: how something was asked for, never what.
+
+Of texts, links and files only their number; see `channels/dialects/parameters.py`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from channels.dialects.parameters import counts, setting
+from channels.media.requests import ClipVideo, GeneralVideo, MotionVideo, Submission
+
+# Fields that are settings, by the names that clients know them by.
+_SETTINGS: Mapping[str, str] = MappingProxyType(
+    {
+        **{name: name for name in ("resolution", "ratio", "watermark", "video_mode")},
+        **{name: name for name in ("avatar", "voice", "face_count", "style_id", "language")},
+        **{name: name for name in ("material_composition", "preprocess", "instrumental")},
+        **{name: name for name in ("response_format", "speed", "source_kind")},
+        "asked_duration": "duration",
+        "is_async": "async",
+    }
+)
+# Fields that a person wrote, told by their length.
+_TEXTS = ("prompt", "lyrics", "input", "text")
+
+
+def parameters_of(request: Submission) -> dict[str, str]:
+    """The parameters of a checked request, as text."""
+    told: dict[str, str] = {}
+    for field, name in _SETTINGS.items():
+        value = getattr(request, field, None)
+        if isinstance(value, bool):
+            told[name] = "true" if value else "false"
+        elif value is not None:
+            told[name] = setting(value) if isinstance(value, str) else str(value)
+    lengths = {f"{name}_characters": len(getattr(request, name, None) or "") for name in _TEXTS}
+    return told | counts(**lengths) | counts(**_pieces(request))
+
+
+def _pieces(request: Submission) -> dict[str, int]:
+    """How many files a request names."""
+    if isinstance(request, GeneralVideo | MotionVideo):
+        found = Counter(item.type for item in request.content)
+        return {
+            "texts": found["text"],
+            "images": found["image_url"],
+            "videos": found["video_url"],
+            "audios": found["audio_url"],
+        }
+    return {"materials": len(request.materials)} if isinstance(request, ClipVideo) else {}
