@@ -31,11 +31,13 @@ BODIES: dict[str, Callable[[int], dict[str, Any]]] = {
     "members of an item": lambda size: {"content": [{f"m{n}": n for n in range(size)} | TEXT]},
 }
 ANSWERS: dict[str, Callable[[int], Any]] = {
-    "lists": lambda size: {
-        name: [{"id": n, "name": "x"} for n in range(size)]
-        for name in ("templates", "voices", "avatars", "tracks", "segments", "output_files")
-    }
-    | {"status": "succeeded", "text": "x", "video_url": "https://a.example"},
+    "lists": lambda size: (
+        {
+            name: [{"id": n, "name": "x"} for n in range(size)]
+            for name in ("templates", "voices", "avatars", "tracks", "segments", "output_files")
+        }
+        | {"status": "succeeded", "text": "x", "video_url": "https://a.example"}
+    ),
     "an envelope": lambda size: {
         "code": "Succeed",
         "data": {"status": "Succeed", "results": [{"id": n} for n in range(size)]},

@@ -42,9 +42,7 @@ def film(**changes: Any) -> ModelSpec:
         ("dh-motion", "max", 300_000_000),
     ],
 )
-def test_price_follows_the_resolution(
-    kind: str, resolution: Any, nano_usd_per_second: int
-) -> None:
+def test_price_follows_the_resolution(kind: str, resolution: Any, nano_usd_per_second: int) -> None:
     request = read(kind, resolution=resolution)
     price = MediaPrice.of(film(), resolution=priced_resolution(request))
     assert price.cost_nano_usd(1000) == nano_usd_per_second
