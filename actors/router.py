@@ -52,9 +52,11 @@ def candidates(
     each spoken to in the first of `translations` that it speaks: the protocols that the client's
     can be translated to, the preferred first.
     """
-    if not model.is_served_on(protocol):
+    family = FAMILIES[protocol]
+    if not family.serves(model.endpoint_type):
         return []
-    protocol = FAMILIES[protocol].channel_protocol(model.id)
+    if family.by_model:
+        protocol = family.channel_protocol(model.id)
     passthrough: list[tuple[Binding, ChannelView, str]] = []
     translated: list[tuple[Binding, ChannelView, str]] = []
     for binding in model.bindings:

@@ -51,12 +51,15 @@ class Address:
         extra_headers: Iterable[tuple[str, str]] = (),
     ) -> UpstreamRequest:
         """Address a body to a channel. `own` are the client's values; `extra_headers` go last."""
+        told: Iterable[tuple[str, str]] = ()
+        if self.own:
+            told = [(name, own.get(name, usual)) for name, usual in self.own]
         return UpstreamRequest(
             "POST",
             channel.base_url + self.path(upstream_model, stream),
             (
                 self.key(channel.api_key),
-                *[(name, own.get(name, usual)) for name, usual in self.own],
+                *told,
                 ("Content-Type", "application/json"),
                 ("Accept", self.accept),
                 *extra_headers,
