@@ -162,6 +162,13 @@ def test_call_without_arguments_has_an_empty_object() -> None:
     ]
 
 
+def test_signature_of_a_call_is_read_from_beside_it() -> None:
+    signed = piece(0, "{}", id="c", name="f", extra_content={"google": {"thought_signature": "s"}})
+    assert CallBegan(0, "c", "f", signature="s", signer="native") in events_from(
+        "chat", sse(calls(signed), DONE)
+    )
+
+
 def test_id_and_name_in_every_piece_are_said_once() -> None:
     same = {"id": "c1", "name": "f"}
     found = events_from(

@@ -269,6 +269,13 @@ def test_event_that_is_not_as_documented_is_read_as_far_as_it_goes() -> None:
     assert events_from("messages", sse(odd, half)) == [TextDelta("a"), TextDelta("\ud83d")]
 
 
+def test_event_that_is_not_as_documented_belongs_to_its_block_still() -> None:
+    odd = json_piece(1, '{"a":1}')
+    odd["delta"]["stop_reason"] = 7
+    found = events_from("messages", sse(begin(1, "tool_use", id="t", name="f"), odd, stop(1)))
+    assert found == [CallBegan(0, "t", "f"), CallDelta(0, '{"a":1}')]
+
+
 def test_bytes_cut_anywhere_mean_the_same() -> None:
     stream = (
         'event: message_start\r\ndata: {"type":"message_start","message":{"id":"m"}}\r\n\r\n'
