@@ -4,6 +4,9 @@ Writing waits for a client that reads slowly, and then nothing more is read from
 for a request that is not wanted yet. One deadline bounds whatever the connection waits for at the
 moment, another the patience with a client that takes nothing of what it was sent. What is read and
 written is `connection.py`.
+
+The timer is the connection's own and not one of `actors/deadlines.py`: its deadline changes in kind
+and length several times a request, and moving it is two assignments here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The public listener over TLS: the same requests, answers and endings, on both servers."""
+"""The public listener over TLS: the same requests, answers and endings."""
 
 from __future__ import annotations
 
