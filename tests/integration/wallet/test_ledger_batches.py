@@ -70,3 +70,12 @@ async def test_call_settled_twice_in_one_batch_is_settled_once_by_the_first(
         assert applied.balances == {ACCOUNT: (990, 0)}
         rows = await database.fetch_all("SELECT request_id::text, cost_nano_usd FROM call_logs")
         assert rows == [(str(UUID(int=1)), 10)]
+
+
+async def test_what_is_held_is_not_there_for_the_next_batch(database_url: str) -> None:
+    async with held(database_url) as database:
+        for number, amount, refused in ((1, 600, {}), (2, 600, {0: "insufficient_funds"})):
+            batch = Batch(holds=[hold(number, amount)])
+            applied = await ledger.apply(database, PROCESS, batch)
+            assert applied.refused == refused
+        assert await ledger.read_balance(database, ACCOUNT) == (1000, 600)
