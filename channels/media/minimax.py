@@ -59,7 +59,7 @@ FILE = "/v1/files/retrieve"
 LINK_SECONDS = 9 * 3600.0
 
 # What a `base_resp.status_code` means as an HTTP status; 0 is good, any other is 502.
-STATUSES: Mapping[int, int] = MappingProxyType({1002: 429, 1039: 429, 2013: 400})
+STATUSES: Mapping[str | None, int] = MappingProxyType({"1002": 429, "1039": 429, "2013": 400})
 
 
 class MiniMax(BaseDialect):
@@ -100,10 +100,8 @@ def _body(request: SpeechRequest) -> dict[str, Any]:
 
 def _status(value: Any) -> int:
     """The HTTP status that an answer means; 200 where it reports no error."""
-    code = member(value, "base_resp", "status_code")
-    if not isinstance(code, int) or code == 0:
-        return 200
-    return STATUSES.get(code, 502)
+    code = identifier(member(value, "base_resp", "status_code"))
+    return 200 if code in (None, "0") else STATUSES.get(code, 502)
 
 
 def _failure(value: Any) -> Refused | Failed | None:

@@ -5,6 +5,7 @@ The table of words is the contract's, to be laid beside it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -28,6 +29,7 @@ from channels.media.values import progress as percent
 from channels.text import fit
 
 RETRY_AFTER_SECONDS_MAX = 300.0
+_RETRY_AFTER = re.compile(r"[0-9]{1,9}|[A-Za-z]{3}, [0-9A-Za-z: ]{10,30}", re.ASCII)
 CODE_CHARACTERS_MAX = 64
 MESSAGE_CHARACTERS_MAX = 500
 
@@ -68,7 +70,7 @@ def is_ok(response: MediaResponse) -> bool:
 
 def refusal(response: MediaResponse) -> Refused | Failed | Unknown:
     """What a submit's response means whose status is no success."""
-    status, retry_after = response.status, response.headers.get("retry-after")
+    status, retry_after = response.status, _passed_on(response.headers.get("retry-after"))
     if status == 504:
         return Unknown(status=504, reason="status 504")
     if 400 <= status < 500:
@@ -77,6 +79,11 @@ def refusal(response: MediaResponse) -> Refused | Failed | Unknown:
     if 500 <= status < 600:
         return Failed(status=status, message=error_message(response.body), retry_after=retry_after)
     return unusable(f"status {status}")
+
+
+def _passed_on(retry_after: str | None) -> str | None:
+    """A `Retry-After` that a client may be told: seconds, or a date."""
+    return retry_after if retry_after and _RETRY_AFTER.fullmatch(retry_after) else None
 
 
 def unusable(reason: str) -> Unknown:

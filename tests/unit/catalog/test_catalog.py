@@ -119,6 +119,18 @@ def test_a_model_billed_by_the_piece_shows_what_a_piece_costs() -> None:
     assert (entry["input_price"], entry["supported_protocols"]) == (None, [])
 
 
+def test_a_film_shows_what_its_resolutions_cost() -> None:
+    by_resolution = {"1080p": Decimal("0.20"), "4k": Decimal("1E+1")}
+    price = PriceSpec(per_second=Decimal("0.1"), per_second_by_resolution=by_resolution)
+    (entry,) = public_entries(
+        registry(model("m", "a", price=price, endpoint_type="videos_generations"))
+    )
+    assert entry["unit_prices"] == {
+        "per_second": "0.1",
+        "per_second_by_resolution": {"1080p": "0.20", "4k": "10"},
+    }
+
+
 def test_a_missing_price_is_null_and_a_multiplier_of_one_is_not_shown() -> None:
     (entry,) = public_entries(
         registry(model("m", price=PriceSpec(), multiplier=Decimal("1.00"), context_size=None))

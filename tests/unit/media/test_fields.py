@@ -252,7 +252,7 @@ VALUES: Any = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     kind=st.sampled_from(sorted(READERS)),
     changes=st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=3),

@@ -30,7 +30,7 @@ AT_ONCE = SpeechRequest(model="speech", input="Hi", voice="v", response_format="
 AS_TASK = SpeechRequest(model="speech", input="Hi", voice="v", is_async=True)
 
 
-def bad(code: int, message: str = "No.") -> Any:
+def bad(code: int | str, message: str = "No.") -> Any:
     return {"base_resp": {"status_code": code, "status_msg": message}}
 
 
@@ -89,6 +89,7 @@ def test_sound_comes_as_digits(response_format: AudioFormat, content_type: str) 
     [
         (bad(1002), Refused(status=429, message="No.")),
         (bad(1039), Refused(status=429, message="No.")),
+        (bad("1039"), Refused(status=429, message="No.")),
         (bad(2013), Refused(status=400, message="No.")),
         (bad(1004), Failed(status=502, message="No.")),
         ({"data": {"audio": "ab"}, **bad(1000)}, Failed(status=502, message="No.")),

@@ -234,6 +234,22 @@ def test_answer_to_a_submit(status: int, value: Any, reply: SubmitReply) -> None
     assert end(submit(PLAIN, general()), response(value, status=status, headers=headers)) == reply
 
 
+@pytest.mark.parametrize(
+    ("told", "passed_on"),
+    [
+        ("7", "7"),
+        ("Wed, 21 Oct 2026 07:28:00 GMT", "Wed, 21 Oct 2026 07:28:00 GMT"),
+        ("soon", None),
+        ("7 <script>", None),
+        ("1" * 10, None),
+        ("", None),
+    ],
+)
+def test_retry_after_is_passed_on_where_it_is_one(told: str, passed_on: str | None) -> None:
+    answer = response(status=429, headers={"retry-after": told})
+    assert end(submit(PLAIN, general()), answer) == Refused(status=429, retry_after=passed_on)
+
+
 def test_answer_that_is_no_json_or_too_long_leaves_the_outcome_unknown() -> None:
     for answer in (response(body=b"<html>"), response({"id": "t"}, is_cut_off=True)):
         assert end(submit(PLAIN, general()), answer) == Unknown(status=502, reason="no id")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import msgspec
@@ -96,6 +97,12 @@ def test_item_that_says_its_link_twice_is_refused() -> None:
         body = f'{{"model": "film", "content": [{{"type": "text", "text": "x"}}, {item}]}}'
         with pytest.raises(Exception, match="more than once"):
             READERS["general"][1](body.encode())
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_request_can_be_read_in_another_process(kind: str) -> None:
+    request = read(kind)
+    assert pickle.loads(pickle.dumps(request)) == request
 
 
 def test_items_are_bounded() -> None:
