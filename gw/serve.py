@@ -36,8 +36,6 @@ from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
 from channels.http.client import HttpWire
 from channels.offload.pool import OffloadPool
-from gw.allocator import QuietTimes
-from gw.api.delay import DelayWatch
 from gw.api.logs.cursor import CursorSeal
 from gw.api.logs.services import LogServices
 from gw.api.logs.summary_cache import SummaryCache
@@ -58,24 +56,22 @@ from gw.http.server import Server
 from gw.idempotency.guard import IdempotencyGuard
 from gw.idempotency.store import ExpiredKeys, IdempotencyStore
 from gw.ids import new_call_id
-from gw.jobs import make_jobs
+from gw.jobs import make_jobs, make_poller
 from gw.keys.cache import KeyCache
 from gw.keys.issue import check_secret
 from gw.keys.last_use import LastUse
 from gw.keys.secret import KeyHasher, KeySealer, Secret, load_secret
+from gw.pools import Pools
 from gw.refusals import RefusalRows
 from gw.shared_limits import make_shared_limits
 from gw.shutdown import Shutdown
+from gw.watches import start_watches
 from metrics.logs import EventLog, set_level
-from metrics.loop_lag import LoopLag
 from metrics.prometheus import Metrics
 from metrics.tracing import Tracing
 
 # Ten pictures of some twenty megabytes each; the upstream writes them in base64.
 MEDIA_ANSWER_BYTES_MAX = 256 * 1024 * 1024
-# Who reads long call logs waits for others who do, and for nobody's key or balance to be read.
-LOG_CONNECTIONS = 2
-LOG_STATEMENT_SECONDS = 10.0
 
 
 class Gateway:
@@ -115,7 +111,7 @@ class Gateway:
         )
         # Made by `_start`, in this order.
         self._database: Database
-        self._log_database: Database
+        self._pools: Pools
         self._secret: Secret
         self._keys: KeyCache
         self._feed: ChangeFeed
@@ -222,12 +218,9 @@ class Gateway:
             dsn = await embedded.start()
             stack.push_async_callback(embedded.stop)
             self._supervisor.start("postgres", lambda: embedded.watch(self._clock))
-        self._database = Database(dsn)
-        stack.push_async_callback(self._database.close)
-        self._log_database = Database(
-            dsn, size=LOG_CONNECTIONS, statement_seconds=LOG_STATEMENT_SECONDS
-        )
-        stack.push_async_callback(self._log_database.close)
+        self._pools = Pools(dsn)
+        stack.push_async_callback(self._pools.close)
+        self._database = self._pools.calls
         stack.push_async_callback(self._supervisor.stop)
         await self._database.open()
         await migrate(self._database)
@@ -251,8 +244,6 @@ class Gateway:
             writer=self._writer, database=self._database, clock=self._clock, metrics=self.metrics
         )
         self._supervisor.start("ledger", self._writer.run)
-        tasks = self.current.config.tasks
-        self.jobs = make_jobs(tasks, self._database, self._clock, self.metrics)
         self._channels.configure(self.current.registry().channels)
 
     async def _start_heartbeat(self) -> None:
@@ -312,17 +303,14 @@ class Gateway:
             self._supervisor.start("limits", self._shared_limits.run)
             if self._shared_limits.leases_expire:
                 self._supervisor.start("leases", self._shared_limits.beat)
-        lag = LoopLag(metrics=self.metrics, clock=self._clock)
-        self._supervisor.start("loop_lag", lag.run)
-        watch = DelayWatch(
-            self._overload,
-            ledger_seconds=lambda: self._writer.backlog_seconds,
+        start_watches(
+            self._supervisor,
+            overload=self._overload,
+            writer=self._writer,
+            in_flight=self.in_flight,
             clock=self._clock,
             metrics=self.metrics,
         )
-        self._supervisor.start("overload", watch.run)
-        quiet = QuietTimes(self.in_flight, self._clock)
-        self._supervisor.start("quiet_times", quiet.run)
 
     async def _start_listeners(self) -> None:
         config = self.current.config
@@ -333,6 +321,18 @@ class Gateway:
         self._supervisor.start("offload", lambda: offload.tend(self._clock))
         wire = HttpWire(connect_seconds=config.timeouts.connect)
         self._stack.push_async_callback(wire.close)
+        poller = make_poller(
+            self.current,
+            name=self._identity.first_id,
+            database=self._pools.jobs,
+            wallets=self._wallets,
+            wire=wire,
+            secret=self._secret,
+            clock=self._clock,
+            metrics=self.metrics,
+        )
+        self._supervisor.start("poller", poller.run)
+        self.jobs = make_jobs(config.tasks, self._database, self._clock, self.metrics)
         billing = Billing(
             wallets=self._wallets,
             live=self._live,
@@ -399,7 +399,7 @@ class Gateway:
             conversation=conversation,
             sync_media=sync_media,
             logs=LogServices(
-                database=self._log_database,
+                database=self._pools.logs,
                 rates=self._limiter,
                 redact=self.current.redact,
                 credits_per_usd=config.credits_per_usd,

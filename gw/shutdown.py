@@ -67,6 +67,7 @@ class Shutdown:
         """
         try:
             async with asyncio.timeout(FLUSH_SECONDS):
+                await self.supervisor.stop_child("poller")  # others go on with what it has leased
                 while not self.writer.is_idle:
                     await self.clock.sleep(0.01)
                 # First the beat, or its next one would sign on again.

@@ -75,11 +75,30 @@ def piece_lines(price: Mapping[str, str], units: Mapping[str, int]) -> list[Line
     ]
 
 
+# What a price of a job or a call may be for: its name, what is counted, and of how many it is.
+_MEDIA = {
+    "per_second": ("milliseconds", 1000),
+    "per_character": ("characters", 1),
+    "per_generation": ("generations", 1),
+    "per_call": ("calls", 1),
+}
+
+
+def media_lines(price: Mapping[str, str], units: Mapping[str, int]) -> list[Line]:
+    """What a job or a call made; `price` is `MediaPrice.stated`. Raises NoPrice."""
+    for name, (counted, per) in _MEDIA.items():
+        if name in price and units.keys() <= {counted}:
+            return [Line(counted, units.get(counted, 0), price[name], per)]
+    raise NoPrice
+
+
 def lines_of(detail: Mapping[str, Any], **tokens: int) -> list[Line]:
     """What a row's detail and its token columns are billed by. Raises NoPrice."""
     price = detail.get("price") or {}
     if "per_image" in price:
         return piece_lines(price, detail.get("units", {}))
+    if not _MEDIA.keys().isdisjoint(price):
+        return media_lines(price, detail.get("units", {}))
     return token_lines(price, cache_write_tokens=detail.get("cache_write", 0), **tokens)
 
 

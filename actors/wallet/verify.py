@@ -54,6 +54,15 @@ INVARIANTS: Mapping[str, Sequence[str]] = {
     ),
     "key_was_claimed_by_a_call": ("account", "idempotency_key", "call"),
     "kept_answer_is_settled": ("account", "idempotency_key", "call", "state"),
+    "job_has_its_hold_and_its_poll": ("job", "state", "is_held", "is_the_jobs", "is_polled"),
+    "job_agrees_with_its_row": (
+        "job",
+        "state",
+        "error_code",
+        "row_status",
+        "row_error_code",
+        "row_cost_nano_usd",
+    ),
     "hold_has_a_live_call": ("call", "account", "amount_nano_usd", "age_seconds"),
 }
 

@@ -150,6 +150,32 @@ FROM holds h
 WHERE (h.process_id IS NULL OR h.job_id IS NOT NULL)
   AND NOT EXISTS (SELECT FROM jobs j WHERE (j.id, j.call_id, j.account_id) = (h.job_id, h.call_id, h.account_id))
 
+-- job_has_its_hold_and_its_poll --
+-- A job is open as long as the hold of its call is: its process's while it is being submitted, its own and to be
+-- polled from then on; and no poll is left of a job that has ended.
+SELECT j.id, j.state::text, h.call_id IS NOT NULL, h.process_id IS NULL, p.job_id IS NOT NULL
+FROM jobs j LEFT JOIN holds h ON h.call_id = j.call_id LEFT JOIN job_polls p ON p.job_id = j.id
+WHERE (h.call_id IS NOT NULL, h.process_id IS NOT NULL, p.job_id IS NOT NULL)
+    IS DISTINCT FROM (j.ended_at IS NULL, j.state = 'submitting', j.state IN ('queued', 'running'))
+UNION ALL
+SELECT p.job_id, NULL, NULL, NULL, true FROM job_polls p WHERE NOT EXISTS (SELECT FROM jobs j WHERE j.id = p.job_id)
+
+-- job_agrees_with_its_row --
+-- What a job that an upstream had accepted has come to is what the row of its call says, which is of no dropped month.
+WITH kept AS (
+    SELECT coalesce((max(month) + interval '1 month 7 days') AT TIME ZONE 'UTC', '-infinity') AS since
+    FROM call_log_dropped
+), told AS (
+    SELECT j.id, j.state, j.ended_at, j.error_code, j.result IS NOT NULL AS has_result, l.request_id, l.status,
+        l.error_code AS row_code, l.task_id, l.cost_nano_usd
+    FROM jobs j LEFT JOIN call_logs l ON l.request_id = j.call_id
+    WHERE j.upstream_id IS NOT NULL AND j.ended_at >= (SELECT since FROM kept)
+)
+SELECT id, state::text, error_code, status, row_code, cost_nano_usd FROM told
+WHERE (status, row_code, task_id, has_result) IS DISTINCT FROM (CASE state WHEN 'succeeded' THEN 'success'
+        WHEN 'failed' THEN 'error' ELSE 'interrupted' END, error_code, id, state = 'succeeded')
+    OR (error_code IS NULL) <> (state = 'succeeded') OR state <> 'succeeded' AND cost_nano_usd <> 0
+
 -- rollup_is_sum_of_rows --
 -- What the call log adds up per hour and per day is what its rows say.
 WITH counted AS (
@@ -179,12 +205,18 @@ FROM call_logs l
 CROSS JOIN LATERAL json_to_record(coalesce(l.detail, '{}')) AS d(price json, units json, cache_write bigint)
 CROSS JOIN LATERAL json_to_record(coalesce(d.price, '{}')) AS p(
     input numeric, cached_input numeric, cache_write numeric, output numeric, multiplier numeric,
-    per_image numeric, per_image_large numeric, per_reference numeric)
-CROSS JOIN LATERAL json_to_record(coalesce(d.units, '{}')) AS u(standard bigint, large bigint, "references" bigint)
+    per_image numeric, per_image_large numeric, per_reference numeric,
+    per_second numeric, per_character numeric, per_generation numeric, per_call numeric)
+CROSS JOIN LATERAL json_to_record(coalesce(d.units, '{}')) AS u(standard bigint, large bigint, "references" bigint,
+    milliseconds bigint, characters bigint, generations bigint, calls bigint)
 CROSS JOIN LATERAL (SELECT least(4000000000000000000, round(coalesce(p.multiplier, 1) * CASE
         WHEN p.per_image IS NOT NULL THEN 1000000000 * (coalesce(u.standard, 0) * p.per_image
             + coalesce(u.large, 0) * coalesce(p.per_image_large, p.per_image)
             + coalesce(u."references", 0) * coalesce(p.per_reference, 0))
+        WHEN p.per_second IS NOT NULL THEN 1000000 * coalesce(u.milliseconds, 0) * p.per_second
+        WHEN p.per_character IS NOT NULL THEN 1000000000 * coalesce(u.characters, 0) * p.per_character
+        WHEN p.per_generation IS NOT NULL THEN 1000000000 * coalesce(u.generations, 0) * p.per_generation
+        WHEN p.per_call IS NOT NULL THEN 1000000000 * coalesce(u.calls, 0) * p.per_call
         ELSE 1000 * ((l.input_tokens - l.cached_tokens - coalesce(d.cache_write, 0)) * p.input
             + l.cached_tokens * coalesce(p.cached_input, p.input)
             + coalesce(d.cache_write, 0) * coalesce(p.cache_write, p.input)

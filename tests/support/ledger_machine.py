@@ -319,9 +319,13 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def settlement(self, facts: CallFacts, cost: int) -> Settle:
         """The end of a call, and of its job if it has one that was accepted."""
-        has_job = facts.call_id in self.handed_over
-        end = JobEnd(state="succeeded", by="machine") if has_job else None
-        return Settle(facts=facts, outcome=outcome(cost), job_end=end)
+        if facts.call_id not in self.handed_over:
+            return Settle(facts=facts, outcome=outcome(cost))
+        return Settle(
+            facts=facts,
+            outcome=outcome(cost, task_id=facts.job_id),
+            job_end=JobEnd(state="succeeded", by="machine", result={}),
+        )
 
     def new_facts(self, account: str, key: str, *, has_job: bool = False) -> CallFacts:
         self.counter += 1

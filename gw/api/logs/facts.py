@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from actors.wallet.money import format_credits, format_usd
-from actors.wallet.receipt import NoPrice, formula, multiplier_of
+from actors.wallet.receipt import TOKENS_PER_PRICE, NoPrice, formula, multiplier_of
 from channels.families import DETAIL_KINDS, PUBLIC_NAMES
 from gw.api.logs.record import CallRecord
 from metrics.masks import redact as mask
@@ -53,6 +53,8 @@ BASES: Mapping[str, str] = MappingProxyType(
     }
 )
 RECOVERED = "gateway_restarted"
+# A price is for one, for a thousand (milliseconds: one second) or for a million (tokens).
+PER: Mapping[int, str] = MappingProxyType({1: "", 1000: "_per_1000", TOKENS_PER_PRICE: "_per_1m"})
 
 
 def kind_of(record: CallRecord) -> str | None:
@@ -215,13 +217,16 @@ def _money(record: CallRecord, credits_per_usd: Decimal) -> dict[str, Any]:
         lines = []
     multiplier = multiplier_of(detail)
     for line in lines:
-        unit = "tokens" if line.per > 1 else "units"
+        unit = "tokens" if line.per == TOKENS_PER_PRICE else "units"
         facts[f"{unit}_{line.name}"] = line.count
+    if "milliseconds" in detail:
+        facts["seconds"] = f"{Decimal(detail['milliseconds']) / 1000:f}"
+    if "portrait_auth" in detail:
+        facts["portrait_auth"] = str(detail["portrait_auth"]).lower()
     if "reasoning" in detail:
         facts["tokens_output_reasoning"] = detail["reasoning"]
     for line in lines:
-        per = "_per_1m" if line.per > 1 else ""
-        facts[f"price_{line.name}_usd{per}"] = line.usd
+        facts[f"price_{line.name}_usd{PER[line.per]}"] = line.usd
     if lines:
         facts["price_multiplier"] = multiplier
     if "hold" in detail and record.unit_type is None:

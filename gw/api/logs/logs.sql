@@ -79,9 +79,9 @@ ORDER BY %(direction)s * extract(epoch FROM r.created_at), %(direction)s * r.id 
 -- in_flight --
 -- Jobs that have not settled, newest first, from when their holds are theirs. A call that is answered while its client
 -- waits has none.
-SELECT h.job_id, h.call_id::text, to_timestamp((h.call ->> 'submitted_at')::float8),
-    h.key_id, k.name, k.prefix, h.call ->> 'model', h.amount_nano_usd
-FROM holds h LEFT JOIN keys k ON k.id = h.key_id
-WHERE h.account_id = %(account)s AND (%(key)s IS NULL OR h.key_id = %(key)s)
-    AND h.process_id IS NULL
-ORDER BY h.created_at DESC LIMIT %(limit)s
+SELECT j.id, j.call_id::text, j.submitted_at, j.key_id, k.name, k.prefix, j.model, h.amount_nano_usd
+FROM jobs j JOIN holds h ON h.call_id = j.call_id LEFT JOIN keys k ON k.id = j.key_id
+WHERE j.account_id = %(account)s AND (%(key)s IS NULL OR j.key_id = %(key)s)
+    AND j.kind = ANY ('{video,music,speech,avatar}') AND j.state = ANY ('{queued,running}')
+    AND j.upstream_id IS NOT NULL AND j.deleted_at IS NULL
+ORDER BY j.created_at DESC LIMIT %(limit)s

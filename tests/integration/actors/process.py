@@ -115,10 +115,10 @@ class Process:
 
 
 @asynccontextmanager
-async def ledger_of(url: str) -> AsyncIterator[Database]:
+async def ledger_of(url: str, balance: int = 10_000) -> AsyncIterator[Database]:
     """A funded account; in the end the ledger must verify."""
     async with Database(url) as database:
-        await open_account(database, 10_000)
+        await open_account(database, balance)
         yield database
         assert (await verify(database)).faults == []
 

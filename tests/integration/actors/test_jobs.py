@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from actors.clock import SystemClock
@@ -33,7 +34,7 @@ from tests.integration.actors.process import (
     silence,
 )
 from tests.integration.money import ACCOUNT, PROCESS
-from tests.support.jobs import acceptance
+from tests.support.jobs import FILM, acceptance
 
 ExpectLog = Callable[..., None]
 JOB = "job_1"
@@ -64,7 +65,8 @@ async def end(process: Process, facts: CallFacts, state: EndState, cost: int = 0
         task_id=facts.job_id,
         detail={},
     )
-    job_end = JobEnd(state=state, by=process.identity.id)
+    result = msgspec.to_builtins(FILM) if state == "succeeded" else None
+    job_end = JobEnd(state=state, by=process.identity.id, result=result)
     process.wallets.settle(facts, outcome, job_end=job_end)
     await process.wallets.settled(ACCOUNT)
 

@@ -16,17 +16,29 @@ from tests.integration.logs.model import see
 from tests.integration.logs.table import NOW, Table
 
 SUBMITTED = datetime(2026, 11, 3, 12, tzinfo=UTC)
-FILM = f'{{"protocol": "videos", "model": "film", "submitted_at": {SUBMITTED.timestamp()}}}'
 
 
 async def hold(
     table: Table, number: int, account: str, key: str, process: str | None = None
 ) -> None:
+    call_id, job_id = str(UUID(int=number)), f"task_{number}"
     await table.database.execute(
         "INSERT INTO holds (call_id, account_id, key_id, process_id, job_id, amount_nano_usd, call)"
-        " VALUES (%s, %s, %s, %s, %s, 1500000, %s)",
-        (str(UUID(int=number)), account, key, process, f"task_{number}", FILM),
+        " VALUES (%s, %s, %s, %s, %s, 1500000, '{}')",
+        (call_id, account, key, process, job_id),
     )
+    await table.database.execute(
+        "INSERT INTO jobs (id, call_id, account_id, key_id, kind, protocol, model, request,"
+        " billing, submitted_at, deadline_at)"
+        " VALUES (%s, %s, %s, %s, 'video', 'videos', 'film', '{}', '{}', %s, now())",
+        (job_id, call_id, account, key, SUBMITTED),
+    )
+    if process is None:
+        await table.database.execute(
+            "UPDATE jobs SET state = 'running', channel_id = 'c', wire = 'videos',"
+            " upstream_model = 'm', upstream_id = 'u', submission = '{}' WHERE id = %s",
+            (job_id,),
+        )
 
 
 def test_jobs_of_what_the_key_sees_are_shown_with_what_they_hold(table: Table) -> None:

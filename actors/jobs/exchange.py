@@ -1,0 +1,110 @@
+"""One poll or one cancellation of a job at its upstream.
+
+Beside the calls and not one of them: it takes no slot of the channel, says nothing of its health,
+and is made while its circuit is open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeVar
+
+from actors.clock import Clock
+from actors.jobs.states import Gone, Observation, TimedOut, Unreachable
+from channels.errors import UpstreamError
+from channels.http.interfaces import Wire
+from channels.media.dialects import DIALECTS
+from channels.media.model import Exchange, MediaRequest, MediaResponse, TaskKind
+from channels.media.perform import perform
+from channels.media.send import send
+from channels.registry import ChannelSpec
+from metrics.logs import EventLog
+
+R = TypeVar("R")
+
+
+class Place(Protocol):
+    """Where a job is made."""
+
+    @property
+    def kind(self) -> TaskKind: ...
+
+    @property
+    def channel_id(self) -> str | None: ...
+
+    @property
+    def wire(self) -> str | None: ...
+
+    @property
+    def upstream_id(self) -> str | None: ...
+
+
+class JobUpstreams:
+    """Asks the upstreams of jobs. `seconds` is how long one answer may take, however many requests
+    it needs."""
+
+    def __init__(
+        self,
+        *,
+        wire: Wire,
+        channels: Callable[[], Mapping[str, ChannelSpec]],
+        seconds: float,
+        clock: Clock,
+    ) -> None:
+        self._wire = wire
+        self._channels = channels
+        self._seconds = seconds
+        self._clock = clock
+        self._log = EventLog("actors.jobs")
+
+    def __repr__(self) -> str:
+        return f"<JobUpstreams {self._wire!r}>"
+
+    def channel_ids(self) -> list[str]:
+        """The channels that the configuration has."""
+        return list(self._channels())
+
+    async def poll(self, place: Place) -> Observation:
+        """Ask how a job is. Never raises, but when it is cancelled."""
+        found = self._find(place)
+        if found is None:
+            return Gone()
+        channel, upstream_id = found
+        dialect = DIALECTS[channel.dialect_of(place.wire or "")]
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await self._perform(channel, dialect.poll(place.kind, upstream_id))
+        except TimeoutError:
+            return TimedOut()
+        except UpstreamError as error:
+            return Unreachable(reason=f"{error} {error.detail}".strip())
+
+    async def cancel(self, place: Place) -> bool:
+        """Ask for a job to be given up, if its upstream has a way to; whether it did so."""
+        found = self._find(place)
+        if found is None:
+            return False
+        channel, upstream_id = found
+        dialect = DIALECTS[channel.dialect_of(place.wire or "")]
+        exchange = dialect.cancel(place.kind, upstream_id)
+        if exchange is None:
+            return False
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await self._perform(channel, exchange)
+        except (TimeoutError, UpstreamError) as error:
+            self._log.info("task_not_cancelled_upstream", channel=channel.id, error=repr(error))
+            return False
+
+    def _find(self, place: Place) -> tuple[ChannelSpec, str] | None:
+        channel = self._channels().get(place.channel_id or "")
+        if channel is None or place.upstream_id is None:
+            return None
+        return channel, place.upstream_id
+
+    async def _perform(self, channel: ChannelSpec, exchange: Exchange[R]) -> R:
+        async def sent(request: MediaRequest, answer_bytes_max: int) -> MediaResponse:
+            return await send(self._wire, channel, request, answer_bytes_max, now=self._clock.now)
+
+        return await perform(exchange, sent, self._clock.sleep)

@@ -1,0 +1,280 @@
+"""The actor of a process that polls what is due, whoever submitted it.
+
+What is due is leased in PostgreSQL for long enough to poll it once, some at a time. What ends a job
+is settled at once; what does not comes by message, and is booked together. A lease that is not
+given back, because its process died, runs out: then any process polls that job again, and what a
+poll of a lost lease still sees counts only if it ends the job, which the ledger does once.
+
+A channel whose upstream does not answer gets few polls at a time, so that it does not keep the
+others waiting; a process whose calls wait for its loop begins few polls at all (`pace.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import Counter
+from collections.abc import Collection
+from typing import Any, ClassVar, Protocol
+
+from actors.actor import Actor
+from actors.clock import Clock
+from actors.jobs import store
+from actors.jobs.ending import Ended
+from actors.jobs.exchange import Place
+from actors.jobs.jobs import Chance
+from actors.jobs.pace import Pace
+from actors.jobs.schedule import Schedule
+from actors.jobs.states import (
+    End,
+    Observation,
+    Step,
+    TimedOut,
+    Unreachable,
+    observe,
+    outcome_of,
+)
+from actors.jobs.store import Booked, Claimed
+from actors.store.database import Database, StoreError
+from actors.wallet.messages import LedgerUnavailable
+from channels.media.model import TASK_KINDS
+from channels.media.replies import Polled, Trouble
+from metrics.logs import EventLog
+from metrics.prometheus import Metrics
+
+# How often a process looks for what is due; a half of its polls that are done wake it earlier.
+TICK_SECONDS = 0.25
+# Never sooner: what polls have seen is booked together, some tens at a time when there are many.
+GATHER_SECONDS = 0.02
+# While the database is away, and for an end that it could not be asked about.
+BACKOFF_SECONDS = 1.0
+# A channel whose last poll took so long and brought no answer has an eighth of the polls at most.
+SILENT_SECONDS = 1.0
+SILENT_SHARE = 8
+# How often jobs of channels are looked for that the configuration has no more.
+GONE_SECONDS = 10.0
+# How often open jobs are counted, which reads all of `job_polls`.
+COUNT_SECONDS = 15.0
+
+
+class Upstreams(Protocol):
+    """Where jobs are polled."""
+
+    def channel_ids(self) -> Collection[str]: ...
+
+    async def poll(self, place: Place) -> Observation: ...
+
+
+class Ends(Protocol):
+    """What ends jobs (`ending.py`)."""
+
+    async def end(self, job_id: str, end: End) -> Ended | None: ...
+
+
+class Poller(Actor[Booked]):
+    """Leases, polls and books, until it is stopped."""
+
+    kind: ClassVar[str] = "poller"
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        database: Database,
+        upstreams: Upstreams,
+        endings: Ends,
+        schedule: Schedule,
+        concurrency: int,
+        lease_seconds: float,
+        chance: Chance,
+        clock: Clock,
+        metrics: Metrics,
+        tick_seconds: float = TICK_SECONDS,
+    ) -> None:
+        """`name` is the process's, in leases."""
+        super().__init__(clock=clock, metrics=metrics)
+        self.log = EventLog("actors.jobs")
+        self._leases = (f"{name}/{number}" for number in itertools.count(1))
+        self._database = database
+        self._upstreams = upstreams
+        self._endings = endings
+        self._schedule = schedule
+        self._concurrency = concurrency
+        self._lease_seconds = lease_seconds
+        self._chance = chance
+        self._tick_seconds = tick_seconds
+        self._pace = Pace()
+        self._wake = asyncio.Event()
+        self._under_way: set[asyncio.Task[None]] = set()  # polls and endings
+        self._polls: Counter[str] = Counter()  # under way, by channel
+        self._silent: set[str] = set()  # channels that do not answer
+        self._finished = 0  # polls and endings since the last round
+        self._unbooked: list[Booked] = []
+        self._gone_at = self._count_at = float("-inf")
+
+    def __repr__(self) -> str:
+        return f"<Poller {len(self._under_way)}/{self._concurrency} under way {self._pace!r}>"
+
+    async def run(self) -> None:
+        """Work until cancelled; polls under way are given up, and their leases run out."""
+        try:
+            while True:
+                try:
+                    await self._round()
+                except StoreError as error:
+                    self.log.warning("tasks_postponed", error=str(error))
+                    await self.clock.sleep(BACKOFF_SECONDS)
+                await self._until_next()
+        finally:
+            for task in self._under_way:
+                task.cancel()
+
+    async def _round(self) -> None:
+        self._finished = 0
+        self._wake.clear()
+        if len(self.mailbox):
+            self.handle_all(await self.mailbox.take_all())
+        if self._unbooked:
+            await store.book(self._database, self._unbooked)
+            self._unbooked = []
+        await self._claim()
+        now = self.clock.monotonic()
+        if now - self._gone_at >= GONE_SECONDS:
+            await self._claim_gone()
+            self._gone_at = now
+        if now - self._count_at >= COUNT_SECONDS:
+            counts = await store.read_in_flight(self._database)
+            self.metrics.tasks.in_flight({kind: counts.get(kind, 0) for kind in TASK_KINDS})
+            self._count_at = now
+
+    async def _until_next(self) -> None:
+        """Wait for the next round; what comes late says how busy the loop is."""
+        due = self.clock.monotonic() + GATHER_SECONDS
+        await self.clock.sleep(GATHER_SECONDS)
+        self._pace.came_late(self.clock.monotonic() - due)
+        try:
+            async with asyncio.timeout(self._tick_seconds):
+                await self._wake.wait()
+        except TimeoutError:
+            pass  # the next look is due
+
+    # Leases
+
+    async def _claim(self) -> None:
+        free = self._concurrency - len(self._under_way)
+        limit = self._pace.grant(free, self.clock.monotonic())
+        if limit <= 0:
+            return
+        shares = {name: self._share(name, limit) for name in self._upstreams.channel_ids()}
+        shares = {name: share for name, share in shares.items() if share > 0}
+        if not shares:
+            return
+        claimed = await store.claim(
+            self._database,
+            shares=shares,
+            limit=limit,
+            lease=next(self._leases),
+            lease_seconds=self._lease_seconds,
+        )
+        self._pace.began(len(claimed))
+        self._start(claimed)
+
+    def _share(self, channel_id: str, limit: int) -> int:
+        """How many more polls of a channel may be under way."""
+        most = self._concurrency
+        if channel_id in self._silent:
+            most = max(1, most // SILENT_SHARE)
+        return min(limit, most - self._polls[channel_id])
+
+    async def _claim_gone(self) -> None:
+        """Jobs whose channels the configuration has no more, when their time is over."""
+        claimed = await store.claim_overdue_elsewhere(
+            self._database,
+            known=list(self._upstreams.channel_ids()),
+            limit=self._concurrency,
+            lease=next(self._leases),
+            lease_seconds=self._lease_seconds,
+        )
+        self._start(claimed)
+
+    def _start(self, claimed: list[Claimed]) -> None:
+        for one in claimed:
+            self._polls[one.channel_id] += 1
+            task = asyncio.create_task(self._poll(one))
+            self._under_way.add(task)
+            task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._under_way.discard(task)
+        self._finished += 1
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.log.error("task_poll_broken", error=repr(error))
+        if 2 * self._finished >= self._concurrency and not self._pace.is_busy:
+            self._wake.set()
+
+    # Polls
+
+    async def _poll(self, claimed: Claimed) -> None:
+        """Poll a job, and end it or leave word of when it is to be polled again."""
+        try:
+            seen = await self._ask(claimed)
+        finally:
+            self._polls[claimed.channel_id] -= 1
+        step = observe(claimed.kind, claimed.watch, seen, is_overdue=claimed.is_overdue)
+        if step.logs is not None:
+            failures = step.watch.failures
+            self.log.warning(step.logs, **_of(claimed), failures=failures, reason=_reason(seen))
+        if step.end is None:
+            self.tell(self._booked(claimed, step))
+            return
+        try:
+            await self._endings.end(claimed.job_id, step.end)
+        except (StoreError, LedgerUnavailable) as error:
+            # Its lease runs out, and if it has not ended by then it is polled again.
+            self.log.warning("tasks_postponed", error=str(error))
+
+    async def _ask(self, claimed: Claimed) -> Observation:
+        channel = claimed.channel_id
+        if claimed.taken_from is not None:
+            self.metrics.tasks.taken_over()
+            self.log.info("task_taken_over", **_of(claimed), lease=claimed.taken_from)
+        started = self.clock.monotonic()
+        seen = await self._upstreams.poll(claimed)
+        seconds = self.clock.monotonic() - started
+        if isinstance(seen, TimedOut | Unreachable) and seconds >= SILENT_SECONDS:
+            self._silent.add(channel)
+        else:
+            self._silent.discard(channel)
+        outcome = outcome_of(seen)
+        if outcome is not None:
+            lag = claimed.lag_seconds + seconds
+            self.metrics.tasks.polled(channel=channel, outcome=outcome, lag_seconds=lag)
+        return seen
+
+    def _booked(self, claimed: Claimed, step: Step) -> Booked:
+        pause = self._schedule.pause_seconds(
+            claimed.polls + 1, self._chance(), retry_after_seconds=step.retry_after_seconds
+        )
+        return Booked(claimed=claimed, watch=step.watch, pause_seconds=pause)
+
+    def handle(self, message: Booked) -> None:
+        """A poll has ended nothing: booked with the others of this round."""
+        self._unbooked.append(message)
+
+
+def _reason(seen: Observation) -> str:
+    """What a poll has brought, for the log."""
+    if isinstance(seen, Polled):
+        return seen.word
+    if isinstance(seen, Trouble | Unreachable):
+        return seen.reason
+    return outcome_of(seen) or "gone"
+
+
+def _of(claimed: Claimed) -> dict[str, Any]:
+    return {
+        "task_id": claimed.job_id,
+        "channel": claimed.channel_id,
+        "model": claimed.model,
+        "account": claimed.account_id,
+    }

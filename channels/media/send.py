@@ -1,0 +1,65 @@
+"""One request of an exchange to a channel, over HTTP.
+
+The channel's address and credentials are put to it here; dialects know neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import urlencode
+
+from channels.errors import UpstreamMalformed
+from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
+from channels.media.model import MediaRequest, MediaResponse
+from channels.registry import ChannelSpec
+
+# What dialects read of a response's head.
+HEADERS_READ = ("content-type", "retry-after")
+
+
+def addressed(channel: ChannelSpec, request: MediaRequest) -> UpstreamRequest:
+    """The request with the channel's address and credentials."""
+    url = f"{channel.base_url}{request.path}"
+    if request.query:
+        url = f"{url}?{urlencode(request.query)}"
+    headers = list(request.headers)
+    if channel.api_key:
+        headers.insert(0, ("Authorization", f"Bearer {channel.api_key}"))
+    if request.body:
+        headers.append(("Content-Type", "application/json"))
+    return UpstreamRequest(request.method, url, tuple(headers), request.body)
+
+
+async def send(
+    wire: Wire,
+    channel: ChannelSpec,
+    request: MediaRequest,
+    answer_bytes_max: int,
+    *,
+    now: Callable[[], float],
+) -> MediaResponse:
+    """Send a request and read its whole response; one that is longer is cut off.
+
+    Raises UpstreamUnreachable and UpstreamCut. Cancelling it closes the connection.
+    """
+    response = await wire.open(addressed(channel, request))
+    try:
+        is_cut_off = False
+        try:
+            body = await response.read(answer_bytes_max)
+        except UpstreamMalformed:
+            body, is_cut_off = b"", True
+        return MediaResponse(
+            status=response.status,
+            headers=_read(response),
+            body=body,
+            received_at=now(),
+            is_cut_off=is_cut_off,
+        )
+    finally:
+        response.close()
+
+
+def _read(response: UpstreamResponse) -> dict[str, str]:
+    found = {name: response.header(name) for name in HEADERS_READ}
+    return {name: value for name, value in found.items() if value is not None}

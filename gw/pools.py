@@ -1,0 +1,28 @@
+"""The connections of a process to its database, in pools, so that nobody waits for other work's."""
+
+from __future__ import annotations
+
+from actors.store.database import Database
+
+# Who reads long call logs waits for others who do, and for nobody's key or balance to be read.
+LOG_CONNECTIONS = 2
+LOG_STATEMENT_SECONDS = 10.0
+# The poller books and claims on one of them while it ends jobs on the other.
+JOB_CONNECTIONS = 2
+
+
+class Pools:
+    """`calls` is for whatever a call waits for; the ledger's writer has a session of its own."""
+
+    def __init__(self, dsn: str) -> None:
+        self.calls = Database(dsn)
+        self.logs = Database(dsn, size=LOG_CONNECTIONS, statement_seconds=LOG_STATEMENT_SECONDS)
+        self.jobs = Database(dsn, size=JOB_CONNECTIONS)
+
+    def __repr__(self) -> str:
+        return f"<Pools {self.calls!r} {self.logs!r} {self.jobs!r}>"
+
+    async def close(self) -> None:
+        """Close every connection."""
+        for database in (self.jobs, self.logs, self.calls):
+            await database.close()

@@ -1,0 +1,33 @@
+"""What looks at a running process beside its calls: how late its loop is, how quiet it is."""
+
+from __future__ import annotations
+
+from actors.clock import Clock
+from actors.supervisor import Supervisor
+from actors.wallet.writer import LedgerWriter
+from gw.allocator import QuietTimes
+from gw.api.delay import DelayWatch
+from gw.api.overload import Overload
+from gw.http.drain import InFlight
+from metrics.loop_lag import LoopLag
+from metrics.prometheus import Metrics
+
+
+def start_watches(
+    supervisor: Supervisor,
+    *,
+    overload: Overload,
+    writer: LedgerWriter,
+    in_flight: InFlight,
+    clock: Clock,
+    metrics: Metrics,
+) -> None:
+    """Start each of them."""
+    lag = LoopLag(metrics=metrics, clock=clock)
+    supervisor.start("loop_lag", lag.run)
+    watch = DelayWatch(
+        overload, ledger_seconds=lambda: writer.backlog_seconds, clock=clock, metrics=metrics
+    )
+    supervisor.start("overload", watch.run)
+    quiet = QuietTimes(in_flight, clock)
+    supervisor.start("quiet_times", quiet.run)

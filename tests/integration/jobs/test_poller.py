@@ -1,0 +1,290 @@
+"""What pollers make of jobs on a real database: states, money, rows, leases, who comes second."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from actors.jobs import store
+from actors.jobs.states import Cancel, End, Observation, TimedOut, Unreachable, Watch, observe
+from actors.store.database import Database
+from actors.wallet.ledger import read_balance
+from actors.wallet.verify import verify
+from channels.media.replies import NotFound, RateLimited, Trouble
+from tests.integration.actors.process import ledger_of, rows_of
+from tests.integration.jobs.polling import NEVER, is_due, watched
+from tests.integration.money import ACCOUNT
+from tests.support.jobs import CHANNEL, FILM, polled
+from tests.support.upstreams import ScriptedUpstreams
+
+ExpectLog = Callable[..., None]
+USD = 1_000_000_000
+MONEY = 100 * USD
+
+
+@asynccontextmanager
+async def ledger(url: str) -> AsyncIterator[Database]:
+    """An account with 100 USD; in the end everything must add up, costs included."""
+    async with ledger_of(url, MONEY) as database:
+        yield database
+        assert (await verify(database, with_costs=True)).faults == []
+
+
+def end_by(seen: Observation) -> End:
+    """The end that an observation makes of a job that runs."""
+    end = observe("video", Watch(state="running"), seen, is_overdue=False).end
+    assert end is not None
+    return end
+
+
+async def test_film_is_paid_by_the_second_that_was_made_and_its_row_says_so(
+    database_url: str,
+) -> None:
+    upstreams = ScriptedUpstreams()
+    async with ledger(database_url) as database, watched(database_url, upstreams) as mine:
+        job = await mine.submit(price={"per_second": "0.1", "multiplier": "0.6"})
+        upstreams.say(
+            job.upstream_id or "",
+            polled("queued"),
+            polled("running", progress=40),
+            polled("queued", progress=60),
+        )
+        async with mine.polling():
+            running = await mine.until(job, lambda one: one.progress == 60)
+            assert running.state == "running"  # never back
+            made = polled("succeeded", seconds_ms=8_046)
+            upstreams.scripts[job.upstream_id or ""] = deque([made])
+            done = await mine.ended(job)
+        assert (done.state, done.result, done.error_code) == ("succeeded", FILM, None)
+        cost = 482_760_000  # 8.046 x 0.1 x 0.6
+        assert await read_balance(database, ACCOUNT) == (MONEY - cost, 0)
+        assert await rows_of(database, job.call_id) == [("success", None, cost)]
+        columns = "unit_count, unit_type, task_id, result_urls::text, latency_ms >= 0"
+        row = await database.fetch_one(f"SELECT {columns} FROM call_logs")
+        assert row == (8, "video", job.id, '["https://cdn.example/film.mp4"]', True)
+        assert upstreams.cancelled == []
+
+
+@pytest.mark.parametrize(
+    ("observations", "state", "code", "row"),
+    [
+        ([polled("failed")], "failed", "blocked", "error"),
+        ([polled("cancelled")], "cancelled", "blocked", "interrupted"),
+        ([polled("expired")], "expired", "blocked", "interrupted"),
+        ([NotFound()] * 3, "failed", "upstream_task_lost", "error"),
+        ([NotFound(), NotFound(), TimedOut(), polled("failed")], "failed", "blocked", "error"),
+    ],
+)
+async def test_job_that_does_not_succeed_costs_nothing(
+    observations: list[Observation],
+    state: str,
+    code: str,
+    row: str,
+    database_url: str,
+    expect_log: ExpectLog,
+) -> None:
+    expect_log("task_poll_failed", required=False)
+    upstreams = ScriptedUpstreams()
+    async with ledger(database_url) as database, watched(database_url, upstreams) as mine:
+        job = await mine.submit()
+        upstreams.say(job.upstream_id or "", *observations)
+        async with mine.polling():
+            ended = await mine.ended(job)
+        assert (ended.state, ended.error_code) == (state, code)
+        assert await rows_of(database, job.call_id) == [(row, code, 0)]
+        assert await read_balance(database, ACCOUNT) == (MONEY, 0)
+
+
+async def test_trouble_on_the_way_ends_nothing_and_is_logged_now_and_then(
+    database_url: str, expect_log: ExpectLog
+) -> None:
+    for _ in range(3):  # the first, the tenth and the twentieth in a row
+        expect_log("task_poll_failed")
+    expect_log("task_status_unknown")  # once
+    upstreams = ScriptedUpstreams()
+    silence = (Trouble(reason="500", status=500), Unreachable(reason="no"), TimedOut())
+    async with ledger(database_url), watched(database_url, upstreams) as mine:
+        job = await mine.submit()
+        odd = [polled(None), polled(None)]
+        wait = RateLimited(retry_after_seconds=0.01)
+        upstreams.say(job.upstream_id or "", *odd, *silence * 6, wait, wait, polled("succeeded"))
+        async with mine.polling():
+            assert (await mine.ended(job)).state == "succeeded"
+
+
+async def test_deadline_is_one_last_poll_and_then_the_upstream_is_told_to_stop(
+    database_url: str,
+) -> None:
+    upstreams = ScriptedUpstreams()
+    async with ledger(database_url) as database, watched(database_url, upstreams) as mine:
+        late = await mine.submit(deadline_seconds=0.05)
+        lucky = await mine.submit(deadline_seconds=0.05)
+        upstreams.say(lucky.upstream_id or "", polled("succeeded"))
+        await asyncio.sleep(0.06)
+        async with mine.polling():
+            expired, done = await mine.ended(late), await mine.ended(lucky)
+            while not upstreams.cancelled:
+                await asyncio.sleep(0.01)
+        assert (expired.state, expired.error_code) == ("expired", "task_expired")
+        assert done.state == "succeeded"
+        assert upstreams.cancelled == [late.upstream_id]
+        assert await rows_of(database, late.call_id) == [("interrupted", "task_expired", 0)]
+
+
+async def test_job_of_a_channel_that_is_gone_waits_for_it_until_its_deadline(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actors.jobs.poller.GONE_SECONDS", 0.05)
+    upstreams = ScriptedUpstreams("other")
+    async with ledger(database_url), watched(database_url, upstreams) as mine:
+        waiting = await mine.submit()
+        overdue = await mine.submit(deadline_seconds=0.05)
+        upstreams.say(overdue.upstream_id or "", TimedOut())
+        async with mine.polling():
+            ended = await mine.ended(overdue)
+            assert (ended.state, ended.error_code) == ("expired", "task_expired")
+            assert (await mine.read(waiting.id)).state == "queued"
+            upstreams.channels = ("other", CHANNEL)
+            upstreams.say(waiting.upstream_id or "", polled("succeeded"))
+            assert (await mine.ended(waiting)).state == "succeeded"
+
+
+async def test_two_processes_share_what_is_due_and_end_each_job_once(
+    database_url: str,
+) -> None:
+    upstreams = ScriptedUpstreams()
+    async with (
+        ledger(database_url) as database,
+        watched(database_url, upstreams, name="proc_a") as one,
+        watched(database_url, upstreams, name="proc_b") as other,
+    ):
+        jobs = [await one.submit(amount=10) for _ in range(60)]
+        for job in jobs:
+            upstreams.say(job.upstream_id or "", polled("running"), polled("succeeded"))
+        upstreams.gate = asyncio.Event()
+        async with one.polling(), other.polling():
+            while upstreams.waiting < 16:  # of either as many as it may have under way
+                await asyncio.sleep(0.01)
+            assert len(set(upstreams.asked)) == 16
+            upstreams.gate.set()
+            upstreams.gate = None
+            for job in jobs:
+                assert (await one.ended(job)).state == "succeeded"
+        assert max(upstreams.asked.count(job.upstream_id or "") for job in jobs) == 2
+        ended = [w.metrics.render("")[0].decode() for w in (one, other)]
+        counts = [text.split('status="succeeded"} ')[1].split("\n")[0] for text in ended]
+        assert sum(float(count) for count in counts) == 60.0
+        assert all(float(count) > 0 for count in counts)
+        assert await store.read_in_flight(database) == {}
+
+
+async def test_poll_that_its_process_never_finished_is_taken_over_and_its_late_word_is_dropped(
+    database_url: str,
+) -> None:
+    stuck, quick = ScriptedUpstreams(), ScriptedUpstreams()
+    stuck.gate = asyncio.Event()
+    async with (
+        ledger(database_url),
+        watched(database_url, stuck, name="proc_a", schedule=NEVER, lease_seconds=0.2) as slow,
+        watched(database_url, quick, name="proc_b", schedule=NEVER) as other,
+    ):
+        job = await slow.submit()
+        upstream_id = job.upstream_id or ""
+        stuck.say(upstream_id, polled("running", progress=10))
+        quick.say(upstream_id, polled("running", progress=90))
+        await is_due(slow.database, job)
+        async with slow.polling():
+            while not stuck.waiting:
+                await asyncio.sleep(0.01)
+            async with other.polling():
+                seen = await other.until(job, lambda one: one.progress is not None)
+            assert seen.progress == 90
+            stuck.gate.set()
+            while stuck.waiting or len(slow.poller.mailbox):
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0)
+            assert "gw_task_takeovers_total 1.0" in other.metrics.render("")[0].decode()
+        assert (await slow.read(job.id)).progress == 90
+        (row,) = await slow.database.fetch_all("SELECT polls, leased_by FROM job_polls")
+        assert row == (1, None)
+
+
+async def test_end_that_comes_late_is_booked_and_whoever_comes_second_changes_nothing(
+    database_url: str,
+) -> None:
+    stuck, quick = ScriptedUpstreams(), ScriptedUpstreams()
+    stuck.gate = asyncio.Event()
+    async with (
+        ledger(database_url) as database,
+        watched(database_url, stuck, name="proc_a", schedule=NEVER, lease_seconds=0.2) as slow,
+        watched(database_url, quick, name="proc_b", schedule=NEVER) as other,
+    ):
+        job = await slow.submit()
+        upstream_id = job.upstream_id or ""
+        stuck.say(upstream_id, polled("succeeded", seconds_ms=5000))
+        quick.say(upstream_id, polled("running"))
+        await is_due(database, job)
+        async with slow.polling():
+            while not stuck.waiting:
+                await asyncio.sleep(0.01)
+            async with other.polling():
+                await other.until(job, lambda one: one.state == "running")
+            stuck.gate.set()
+            done = await slow.ended(job)
+        assert done.state == "succeeded"
+        assert await other.endings.end(job.id, end_by(Cancel())) is None
+        assert quick.cancelled == []
+        assert await rows_of(database, job.call_id) == [("success", None, USD // 2)]
+
+
+async def test_cancellation_and_success_at_once_end_the_job_once(database_url: str) -> None:
+    upstreams = ScriptedUpstreams()
+    cancel, success = end_by(Cancel()), end_by(polled("succeeded"))
+    async with (
+        ledger(database_url) as database,
+        watched(database_url, upstreams, name="proc_a") as one,
+        watched(database_url, upstreams, name="proc_b") as other,
+    ):
+        for _ in range(10):
+            job = await one.submit()
+            ended = await asyncio.gather(
+                one.endings.end(job.id, cancel), other.endings.end(job.id, success)
+            )
+            (first,) = (found for found in ended if found is not None)
+            assert first.state == (await one.read(job.id)).state
+            assert len(await rows_of(database, job.call_id)) == 1
+        assert len(upstreams.cancelled) == sum(
+            row[0]
+            for row in await database.fetch_all(
+                "SELECT count(*) FROM jobs WHERE state = 'cancelled'"
+            )
+        )
+
+
+async def test_channel_that_does_not_answer_keeps_no_other_waiting(
+    database_url: str, monkeypatch: pytest.MonkeyPatch, expect_log: ExpectLog
+) -> None:
+    expect_log("task_poll_failed", required=False)
+    monkeypatch.setattr("actors.jobs.poller.SILENT_SECONDS", 0.0)
+    upstreams = ScriptedUpstreams("silent", "well")
+    async with ledger(database_url), watched(database_url, upstreams, concurrency=8) as mine:
+        probe = await mine.submit(channel="silent")
+        upstreams.say(probe.upstream_id or "", TimedOut())
+        async with mine.polling():
+            while not mine.poller._silent:
+                await asyncio.sleep(0.01)
+            gate = upstreams.gate = asyncio.Event()
+            for _ in range(20):
+                await mine.submit(channel="silent", amount=10)
+            while upstreams.waiting < 1:
+                await asyncio.sleep(0.01)
+            upstreams.gate = None
+            job = await mine.submit(channel="well", amount=10)
+            upstreams.say(job.upstream_id or "", polled("succeeded"))
+            assert (await mine.ended(job)).state == "succeeded"
+            assert upstreams.waiting == 1  # an eighth of what may be under way
+            gate.set()

@@ -1,0 +1,191 @@
+"""What ends of jobs cost and what their rows say; each receipt comes to the same by another way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.jobs.job import Job
+from actors.jobs.settlement import LINK_SECONDS, settlement
+from actors.jobs.states import End, ended_as
+from actors.jobs.store import OpenJob
+from actors.wallet.messages import CallFacts
+from actors.wallet.receipt import formula, lines_of, multiplier_of, total_nano_usd
+from actors.wallet.unit_pricing import MediaPrice
+from channels.media.replies import AvatarResult, MusicResult, SpeechResult, Track, VideoResult
+from channels.registry import ModelSpec, PriceSpec
+from tests.support.jobs import FILM
+from tests.support.specs import make_model
+
+NOW = 1_790_000_100.0
+SUBMITTED = NOW - 100.0
+PROTOCOLS = {"video": "videos", "music": "music", "speech": "speech", "avatar": "avatars"}
+TOKENS = {"input_tokens": 0, "output_tokens": 0, "cached_tokens": 0}
+
+
+def opened(kind: Any = "video", price: Any = None, quantity: int = 5000) -> OpenJob:
+    """A job of this kind, submitted 100 seconds ago."""
+    job = Job(
+        id="vid_1",
+        kind=kind,
+        state="running",
+        account_id="acct_a",
+        key_id="key_a",
+        call_id=UUID(int=1),
+        protocol=PROTOCOLS[kind],
+        model="m",
+        request={},
+        price=price or {"per_second": "0.1"},
+        quantity=quantity,
+        submitted_at=SUBMITTED,
+        deadline_at=NOW + 1,
+        channel_id="c",
+        wire=PROTOCOLS[kind],
+        upstream_model="u",
+        upstream_id="up",
+        progress=None,
+        stored_result=None,
+        error_code=None,
+        error_message=None,
+        ended_at=None,
+    )
+    facts = CallFacts(
+        call_id=job.call_id,
+        account_id="acct_a",
+        key_id="key_a",
+        protocol=job.protocol,
+        model="m",
+        submitted_at=SUBMITTED,
+        job_id=job.id,
+    )
+    return OpenJob(job=job, facts=facts, amount_nano_usd=1, attempts=(), detail={"hold": 1})
+
+
+def settled(open_job: OpenJob, end: End) -> Any:
+    return settlement(
+        open_job,
+        end,
+        now=NOW,
+        by="me",
+        redact=lambda text: text.replace("secret", "…"),
+        content_link=lambda job, expires_at: f"https://gw.example/{job.id}?{expires_at:.0f}",
+    )
+
+
+def made(result: Any, seconds_ms: int | None = None) -> End:
+    return End(state="succeeded", result=result, seconds_ms=seconds_ms)
+
+
+SONGS = MusicResult(tracks=(Track(audio_url="https://a/1"), Track(clip_id="2")))
+
+
+@pytest.mark.parametrize(
+    ("open_job", "end", "cost", "units", "urls"),
+    [
+        (opened(), made(FILM, 8_046), 804_600_000, 8, [FILM.url]),
+        (opened(), made(FILM, 499), 49_900_000, 1, [FILM.url]),  # at least one second
+        (opened(), made(FILM, 2_500), 250_000_000, 3, [FILM.url]),  # half up
+        (opened(), made(FILM), 500_000_000, 5, [FILM.url]),  # nothing was said: as asked for
+        (opened(price={"per_call": "2"}), made(FILM, 7_000), 2_000_000_000, 7, [FILM.url]),
+        (
+            opened("music", {"per_generation": "0.12"}, 1),
+            made(SONGS),
+            120_000_000,
+            1,
+            ["https://a/1"],
+        ),
+        (
+            opened("speech", {"per_character": "0.00003", "multiplier": "0.5"}, 11),
+            made(SpeechResult(url="https://a/s"), 9_000),
+            165_000,
+            11,
+            ["https://a/s"],
+        ),
+        (
+            opened("avatar", {"per_call": "2"}, 1),
+            made(AvatarResult(upstream_id="va")),
+            2_000_000_000,
+            1,
+            [],
+        ),
+    ],
+)
+def test_what_succeeded_is_paid_for(
+    open_job: OpenJob, end: End, cost: int, units: int, urls: list[str]
+) -> None:
+    outcome, job_end = settled(open_job, end)
+    assert (outcome.status, outcome.cost_nano_usd, outcome.units) == ("success", cost, units)
+    assert (list(outcome.result_urls), outcome.task_id) == (urls, "vid_1")
+    assert outcome.latency_ms == 100_000
+    assert (job_end.state, job_end.by) == ("succeeded", "me")
+    job = replace(open_job.job, stored_result=job_end.result)
+    assert type(job.result) is type(end.result)
+    lines = lines_of(outcome.detail, **TOKENS)
+    assert total_nano_usd(lines, multiplier_of(outcome.detail)) == cost
+
+
+def test_link_without_an_end_is_good_for_a_week_and_a_film_without_one_has_ours() -> None:
+    outcome, job_end = settled(opened(), made(VideoResult(url=None)))
+    until = NOW + LINK_SECONDS
+    assert list(outcome.result_urls) == [f"https://gw.example/vid_1?{until:.0f}"]
+    assert outcome.result_expires_at == job_end.result["expires_at"] == until
+    assert settled(opened(), made(FILM))[0].result_expires_at == FILM.expires_at
+
+
+def test_what_did_not_succeed_costs_nothing_and_says_why() -> None:
+    end = ended_as("video", "expired")
+    assert end.error is not None
+    outcome, job_end = settled(opened(), end)
+    assert (outcome.status, outcome.cost_nano_usd, outcome.units) == ("interrupted", 0, 0)
+    assert (outcome.error_code, outcome.error_message) == ("task_expired", end.error.message)
+    assert (job_end.state, job_end.result) == ("expired", None)
+    lines = lines_of(outcome.detail, **TOKENS)
+    assert (total_nano_usd(lines, "1"), formula(lines, "1")) == (0, "nothing to pay for = 0 USD")
+
+
+prices = st.decimals(0, 1000, places=9).map(lambda value: f"{value:f}")
+
+
+@given(
+    unit=st.sampled_from(["per_second", "per_character", "per_generation", "per_call"]),
+    usd=prices,
+    multiplier=st.decimals("0.001", 10, places=3).map(lambda value: f"{value:f}"),
+    quantity=st.integers(1, 10_000_000),
+)
+def test_any_price_comes_to_what_its_receipt_says(
+    unit: Any, usd: str, multiplier: str, quantity: int
+) -> None:
+    price = {unit: usd, "multiplier": multiplier}
+    outcome, _ = settled(opened("video", price, quantity), made(FILM))
+    lines = lines_of(outcome.detail, **TOKENS)
+    assert total_nano_usd(lines, multiplier_of(outcome.detail)) == outcome.cost_nano_usd
+
+
+def test_price_of_a_model_is_its_resolutions_where_that_has_one() -> None:
+    spec = PriceSpec(per_second=Decimal("0.1"), per_second_by_resolution={"1080p": Decimal("0.20")})
+    film = film_model(price=spec, multiplier=Decimal("0.3"))
+    assert MediaPrice.of(film).stated == {"per_second": "0.1", "multiplier": "0.3"}
+    assert MediaPrice.of(film, resolution="720p").stated["per_second"] == "0.1"
+    high = MediaPrice.of(film, resolution="1080p")
+    assert high.stated == {"per_second": "0.20", "multiplier": "0.3"}
+    assert high.cost_nano_usd(1001) == 60_060_000
+    assert MediaPrice.as_stated(high.stated) == high
+
+
+def film_model(**said: Any) -> ModelSpec:
+    return make_model(endpoint_type="videos_generations", **said)
+
+
+def test_price_of_a_model_is_by_the_unit_its_endpoint_is_billed_by() -> None:
+    both = PriceSpec(per_call=Decimal(2), per_character=Decimal("0.1"))
+    speech = make_model(endpoint_type="audio_speech", price=both)
+    assert MediaPrice.of(speech).stated == {"per_character": "0.1"}
+    assert MediaPrice.of(film_model(price=both)).stated == {"per_call": "2"}
+    free = MediaPrice.of(film_model(price=PriceSpec()))
+    assert free.cost_nano_usd(10_000) == 0
