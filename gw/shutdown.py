@@ -1,7 +1,7 @@
 """How a gateway ends on SIGTERM: whom it still serves, what it waits for, what it leaves behind.
 
 The steps and their reasons are `ops/decisions/2026-11-22-draining.md`; who is in flight is
-`web/drain.py`, connections are the listener's business. Closing what was opened is `serve.py`'s.
+`http/drain.py`, connections are the listener's business. Closing what was opened is `serve.py`'s.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Takes in a request body within a bound, and lets a refused one run out.
 
-Sans I/O: the handler (`exchange.py`) feeds what arrives. A body takes an eighth more than its size
+Sans I/O: the request (`request.py`) feeds what arrives. A body takes an eighth more than its size
 in memory at most, in whatever pieces it came; all large ones of a process have a bound together,
 beyond which one is refused, so that none ever waits for another. What a refused client still sends
 is counted and dropped.

@@ -3,7 +3,7 @@
 Draining is: every answer ends its connection; listen no more, and serve once more whoever could not
 know (both the listener's business); refuse what is asked from then on, so that the number of those
 in flight can only fall; let them finish for so many seconds, then cut the rest and wait until each
-has settled. The handler enters and leaves by itself (`exchange.py`); who calls is `gw/serve.py`.
+has settled. A request enters and leaves by itself (`request.py`); who calls is `gw/serve.py`.
 """
 
 from __future__ import annotations
