@@ -6,7 +6,7 @@ request puts the upstream's ids in their place.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, Raw
 
@@ -21,7 +21,7 @@ from gw.media.reading import (
     refuse,
     require,
     required_url,
-    url,
+    url_if_any,
 )
 from gw.media.videos import VIDEO_WORDS, VideoBody
 
@@ -80,25 +80,12 @@ _MOTION = FieldTable(
 def read_avatar_video(body: bytes) -> AvatarVideo:
     """Check a body of `dh-avatar`. Raises InvalidRequest."""
     read = _AVATAR.read(body)
-    duration = _duration(read)
-    if read.audio_url is not None and (read.voice is not None or read.text is not None):
-        refuse("audio_url", "cannot go with voice and text: expected the one or the others")
-    if read.audio_url is None and read.voice is None and read.text is None:
-        require("audio_url", "it, or voice and text")
-    if read.audio_url is None and read.voice is None:
-        require("voice", "a voice for the text to be spoken in")
-    if read.audio_url is None and read.text is None:
-        require("text", "what the voice is to say")
+    shared = _shared(read)
+    _check_what_is_said(read)
     return AvatarVideo(
-        model=read.model,
-        duration=duration,
-        asked_duration=duration,
-        resolution=read.resolution,
-        ratio=read.ratio,
-        watermark=read.watermark,
-        portrait_auth=read.portrait_auth,
+        **shared,
         avatar=read.avatar,
-        audio_url=None if read.audio_url is None else url("audio_url", read.audio_url),
+        audio_url=url_if_any("audio_url", read.audio_url),
         voice=read.voice,
         text=read.text,
         title=read.title,
@@ -108,15 +95,9 @@ def read_avatar_video(body: bytes) -> AvatarVideo:
 def read_lipsync_video(body: bytes) -> LipSyncVideo:
     """Check a body of `dh-lipsync` and its better tiers. Raises InvalidRequest."""
     read = _LIPSYNC.read(body)
-    duration = _duration(read)
+    shared = _shared(read)
     return LipSyncVideo(
-        model=read.model,
-        duration=duration,
-        asked_duration=duration,
-        resolution=read.resolution,
-        ratio=read.ratio,
-        watermark=read.watermark,
-        portrait_auth=read.portrait_auth,
+        **shared,
         source_video_url=required_url("source_video_url", read.source_video_url),
         audio_url=required_url("audio_url", read.audio_url),
     )
@@ -128,7 +109,7 @@ def read_motion_video(body: bytes) -> MotionVideo:
     How many faces there are is not held against the number of portraits.
     """
     read = _MOTION.read(body)
-    duration = _duration(read)
+    shared = _shared(read)
     if not 1 <= len(read.content) <= FACES_MAX:
         refuse("content:", f"expected 1 to {FACES_MAX} portraits, found {len(read.content)}")
     portraits = read_items(read.content, embeds_images=False)
@@ -138,18 +119,36 @@ def read_motion_video(body: bytes) -> MotionVideo:
     if read.resolution is not None:
         check_one_of("resolution", read.resolution, QUALITIES)
     return MotionVideo(
-        model=read.model,
-        duration=duration,
-        asked_duration=duration,
-        resolution=read.resolution,
-        ratio=read.ratio,
-        watermark=read.watermark,
-        portrait_auth=read.portrait_auth,
+        **shared,
         source_video_url=required_url("source_video_url", read.source_video_url),
         content=portraits,
         face_count=len(portraits) if read.face_count is None else read.face_count,
     )
 
 
-def _duration(read: VideoBody) -> int | float:
-    return require("duration", SECONDS_WORDS) if read.duration is None else read.duration
+def _check_what_is_said(read: _Avatar) -> None:
+    """Exactly one of a recording and a text with its voice."""
+    if read.audio_url is not None:
+        if read.voice is not None or read.text is not None:
+            refuse("audio_url", "cannot go with voice and text: expected the one or the others")
+    elif read.voice is None and read.text is None:
+        require("audio_url", "a recording, or voice and text in its place")
+    elif read.voice is None:
+        require("voice", "a voice for the text to be spoken in")
+    elif read.text is None:
+        require("text", "what the voice is to say")
+
+
+def _shared(read: VideoBody) -> dict[str, Any]:
+    """The fields of every kind; the duration must be there."""
+    if read.duration is None:
+        require("duration", SECONDS_WORDS)
+    return {
+        "model": read.model,
+        "duration": read.duration,
+        "asked_duration": read.duration,
+        "resolution": read.resolution,
+        "ratio": read.ratio,
+        "watermark": read.watermark,
+        "portrait_auth": read.portrait_auth,
+    }
