@@ -32,7 +32,7 @@ class ApiHandler(TornadoHandler):
     auth: ClassVar[AuthMode] = "standard"
     agent_keys_allowed: ClassVar[bool] = False
     limited: ClassVar[bool] = False  # the account's limits count it
-    billed: ClassVar[bool] = False  # 402 when nothing is available; its refusals become rows
+    billed: ClassVar[bool] = False  # a POST costs: 402 with nothing left; refusals become rows
     protocol: ClassVar[str] = ""  # of those rows
     idempotent: ClassVar[bool] = False  # takes an `Idempotency-Key`
     touches_key: ClassVar[bool] = True  # it is a use of the key (`last_used_at`)
@@ -47,6 +47,7 @@ class ApiHandler(TornadoHandler):
     # What stands before it, in order: those of `every_check` that apply to it.
     every_check: ClassVar[Sequence[Check]] = CHECKS
     _checks: ClassVar[Sequence[Check]] = ()
+    _free_checks: ClassVar[Sequence[Check]] = ()  # of a request that costs nothing
 
     services: Services
 
@@ -57,6 +58,7 @@ class ApiHandler(TornadoHandler):
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls._checks = tuple(check for check in cls.every_check if check.applies(cls))
+        cls._free_checks = tuple(check for check in cls._checks if not check.is_of_money)
 
     def __init__(self, application: Any, request: TornadoRequest, **options: Any) -> None:
         self.services = application.services
@@ -73,6 +75,11 @@ class ApiHandler(TornadoHandler):
     def principal(self, principal: Principal) -> None:
         self._principal = principal
 
+    @property
+    def is_billed(self) -> bool:
+        """Whether this request costs money: polls, lists and deletions of an endpoint do not."""
+        return self.billed and self.request.method == "POST"
+
     # --- Before the endpoint ---
 
     def refused_method(self) -> GatewayError:
@@ -84,7 +91,7 @@ class ApiHandler(TornadoHandler):
 
     def check(self) -> Coroutine[Any, Any, None] | None:
         """Pass every check that can answer now; what is returned asks the others."""
-        checks = self._checks
+        checks = self._checks if self.is_billed else self._free_checks
         for at, check in enumerate(checks):
             if not check.try_now(self):
                 return self._ask(checks[at:])
@@ -112,7 +119,7 @@ class ApiHandler(TornadoHandler):
         return self.model_name
 
     def body_received(self) -> None:
-        if self.billed:
+        if self.is_billed:
             self._awaits_hold = True
             self.services.overload.enter()
 
@@ -142,7 +149,7 @@ class ApiHandler(TornadoHandler):
         body = render(ErrorShape.CHAT if is_first else self.shape, told)
         self.set_header("Content-Length", len(body))
         self.write(body)
-        if self.billed and not self.owns_row and self._principal is not None:
+        if self.is_billed and not self.owns_row and self._principal is not None:
             self.owns_row = True
             self.services.refusals(
                 Refusal(

@@ -77,7 +77,12 @@ class Checked(Protocol):
 
 
 class Check:
-    """One thing that a request may be refused for."""
+    """One thing that a request may be refused for.
+
+    `is_of_money`: it concerns only requests that cost something.
+    """
+
+    is_of_money: ClassVar[bool] = False
 
     def applies(self, endpoint: type[Any]) -> bool:
         """Whether requests to the endpoint are checked for it."""
@@ -171,6 +176,8 @@ class Funds(Check):
 
     To ask again for what has been paid for needs no money; the rest the hold will tell.
     """
+
+    is_of_money = True
 
     def applies(self, endpoint: type[Any]) -> bool:
         return bool(endpoint.billed)

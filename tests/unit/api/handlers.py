@@ -9,6 +9,7 @@ from channels.families import ErrorShape
 from gw.api.application import GatewayApplication
 from gw.api.base import ApiHandler
 from gw.errors.render import dumps
+from gw.errors.table import NOT_FOUND, GatewayError
 from tests.unit.api.fakes import World
 
 HUGE_BYTES = 30_000_000
@@ -25,6 +26,11 @@ class EchoHandler(ApiHandler):
     async def on_post(self) -> None:
         body = self.request.body
         self.write(dumps({"bytes": len(body), "text": body[:50].decode("latin1")}))
+
+    async def on_get(self) -> None:
+        if self.request.query_arguments:
+            raise GatewayError(NOT_FOUND, "There is no such echo.")
+        self.write(b"{}")
 
 
 class FreeHandler(ApiHandler):
