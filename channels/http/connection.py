@@ -59,6 +59,7 @@ class UpstreamConnection(asyncio.Protocol):
         "_exchanges",
         "_feed",
         "_head_room",
+        "_is_large",
         "_is_sending",
         "_owner",
         "_parser",
@@ -76,6 +77,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._bare_bytes = 0  # since the last piece of a body
         self.is_held = False  # reading has stopped
         self._is_sending = False  # not all of a request has been taken by the system
+        self._is_large = False  # and perhaps TLS has, but not the system: it does not tell
         self._parser = HttpResponseParser(self)
         # Where lines end and a chunk's size begins is clear in these, too.
         self._parser.set_dangerous_leniencies(
@@ -103,7 +105,8 @@ class UpstreamConnection(asyncio.Protocol):
         answer = self._answer = UpstreamAnswer(self)
         self._exchanges += 1
         self._head_room = HEAD_BYTES_MAX
-        if len(body) <= JOINED_BODY_BYTES_MAX:
+        self._is_large = len(body) > JOINED_BODY_BYTES_MAX
+        if not self._is_large:
             self._transport.write(head + body)
         else:
             self._transport.writelines((head, body))
@@ -138,8 +141,10 @@ class UpstreamConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
         self._transport = cast(asyncio.Transport, transport)
-        # Told of everything that is buffered, and of the moment when nothing is any more.
-        self._transport.set_write_buffer_limits(high=0)
+        # Told of everything that is buffered, and of the moment when nothing is any more. TLS
+        # takes nothing at all for as much as 0, and would say "pause" with each read and write.
+        is_secure = transport.get_extra_info("sslcontext") is not None
+        self._transport.set_write_buffer_limits(high=1 if is_secure else 0, low=0)
         self._owner.on_open(self)
 
     def pause_writing(self) -> None:
@@ -246,7 +251,9 @@ class UpstreamConnection(asyncio.Protocol):
         if not answer.status:  # an interim one
             return
         self._answer = None
-        keeps_alive = self._parser.should_keep_alive() and not self._is_sending
+        # The rest of an upload that was answered early may never be read, nor what stands behind.
+        is_sending = self._is_sending or (self._is_large and has_unacknowledged(self._transport))
+        keeps_alive = self._parser.should_keep_alive() and not is_sending
         answer.ended()
         if keeps_alive:
             if self.is_held:

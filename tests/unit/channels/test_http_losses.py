@@ -224,25 +224,3 @@ def test_body_above_the_limit_is_malformed_and_closes() -> None:
             await gone.wait()
 
     run_on_both_loops(scenario)
-
-
-def test_answer_before_the_upload_ends_is_an_answer() -> None:
-    async def scenario() -> None:
-        answer = b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\n{}"
-
-        async def script(peer: Peer) -> None:
-            await peer.reader.readuntil(b"\r\n\r\n")
-            await peer.send(answer)
-            await peer.gone()
-
-        async with RawServer(script) as server, new_wire() as wire:
-            response = await wire.open(server.request(b"x" * (16 << 20)))
-            assert response.status == 413
-            assert await response.read(100) == b"{}"
-            response.close()
-            response = await wire.open(server.request())
-            assert response.status == 413
-            assert server.connections == 2  # the half-sent one is not used again
-            response.close()
-
-    run_on_both_loops(scenario)

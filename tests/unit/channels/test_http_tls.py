@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -40,6 +40,51 @@ def test_connection_is_kept_and_bodies_arrive_whole() -> None:
                 response = await wire.open(request(server, body=b"x" * size))
                 assert await response.read(100) == b"{}"
             assert (sizes, server.connections) == ([2, 3 << 20, 2], 1)
+            await wire.close()
+
+    run_on_both_loops(scenario)
+
+
+class TwoPieces:
+    """A script whose answers come in one read or in two, and that leaves the last one out."""
+
+    def __init__(self, reads: Sequence[int]) -> None:
+        self._reads = reads
+        self.requests = 0
+        self.head_is_read = asyncio.Event()
+
+    async def __call__(self, peer: Peer) -> None:
+        for reads in self._reads:
+            await peer.request()
+            self.requests += 1
+            if reads == 2:
+                await peer.send(OK[:-2])
+                await self.head_is_read.wait()
+                self.head_is_read.clear()
+            await peer.send(OK[-2:] if reads == 2 else OK)
+        await peer.request()
+        self.requests += 1
+        peer.close()
+
+
+@pytest.mark.parametrize("reads", [(1,), (2,), (1, 2, 2, 1)], ids=str)
+def test_request_that_has_arrived_is_neither_sent_twice_nor_keeps_its_connection_from_the_next(
+    reads: Sequence[int],
+) -> None:
+    served, trusting = contexts(NAME)
+
+    async def scenario() -> None:
+        script = TwoPieces(reads)
+        async with RawServer(script, tls=served) as server:
+            wire = HttpWire(connect_seconds=5, tls=lambda: trusting)
+            for count in reads:
+                response = await wire.open(request(server))
+                if count == 2:
+                    script.head_is_read.set()
+                assert await response.read(100) == b"{}"
+            with pytest.raises(UpstreamUnreachable):
+                await wire.open(request(server))
+            assert (server.connections, script.requests) == (1, len(reads) + 1)
             await wire.close()
 
     run_on_both_loops(scenario)
@@ -88,6 +133,33 @@ def test_server_that_is_not_the_one_named_gets_no_request(
                 await wire.open(request(server, host))
             assert "CERTIFICATE_VERIFY_FAILED" in caught.value.detail
             assert server.connections == 0
+            await wire.close()
+
+    run_on_both_loops(scenario)
+
+
+@pytest.mark.parametrize("is_secure", [False, True], ids=["plain", "tls"])
+def test_connection_with_a_half_sent_upload_is_not_used_again(is_secure: bool) -> None:
+    served, trusting = contexts(NAME)
+
+    async def scenario() -> None:
+        answer = b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\n{}"
+
+        async def script(peer: Peer) -> None:
+            await peer.reader.readuntil(b"\r\n\r\n")
+            await peer.send(answer)
+            await peer.gone()
+
+        async with RawServer(script, tls=served if is_secure else None) as server:
+            wire = HttpWire(connect_seconds=5, tls=lambda: trusting)
+            for connections, size in ((1, 16 << 20), (2, 2)):
+                body = b"x" * size
+                asked = request(server, body=body) if is_secure else server.request(body)
+                response = await wire.open(asked)
+                assert response.status == 413
+                assert await response.read(100) == b"{}"
+                assert server.connections == connections
+                response.close()
             await wire.close()
 
     run_on_both_loops(scenario)
