@@ -101,19 +101,19 @@ class Actor(Generic[M]):
         """Handle a batch in order. An error in one message is its asker's, not the others'."""
         for envelope in batch:
             try:
-                answer = self.handle(envelope.message)
+                reply = self.handle(envelope.message)
             except Exception as error:
                 self.log.error("message_failed", exc_info=True, actor=repr(self))
                 envelope.fail(error)
             else:
-                if not envelope.answer(answer) and envelope.reply is not None:
-                    self.take_back(envelope.message, answer)
+                if not envelope.resolve(reply) and envelope.reply is not None:
+                    self.take_back(envelope.message, reply)
 
     def handle(self, message: M) -> Any:
         """Handle one message without waiting, and return its answer: not None if it is asked."""
         raise NotImplementedError
 
-    def take_back(self, message: M, answer: Any) -> None:
+    def take_back(self, message: M, reply: Any) -> None:
         """The answer did not reach its asker: whatever it gave away is the actor's again."""
 
     def close(self) -> None:

@@ -107,8 +107,8 @@ async def heard_by_all(
     all_heard = asyncio.Event()
 
     def note(payload: str) -> None:
-        answered, _, process_id = payload.partition(" ")
-        if answered == token:
+        replied, _, process_id = payload.partition(" ")
+        if replied == token:
             silent.discard(process_id)
             if not silent:
                 all_heard.set()

@@ -146,9 +146,9 @@ class ChannelActor(Actor[ChannelMessage]):
             self.metrics.channel_removed(self.spec.id)
         return None
 
-    def take_back(self, message: ChannelMessage, answer: Lease | Denied) -> None:
-        if isinstance(answer, Lease):
-            answer.release("abandoned")
+    def take_back(self, message: ChannelMessage, reply: Lease | Denied) -> None:
+        if isinstance(reply, Lease):
+            reply.release("abandoned")
 
     def _lease(self) -> Lease | Denied:
         now = self.clock.monotonic()

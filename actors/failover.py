@@ -28,7 +28,7 @@ class FailedAttempt(Struct, frozen=True, kw_only=True):
     error: UpstreamError
 
 
-class NoAnswer(Exception):
+class FailoverExhausted(Exception):
     """No channel gave an answer. `failed` is empty when none could be tried.
 
     `cooldown_seconds` is how long every one of them stays open; 0 where one of them may be
@@ -92,7 +92,7 @@ class Failover:
                     return candidate, lease
                 self.passed_over[channel_id] = lease.reason
                 self._cooldowns.append(channel.cooldown_seconds)
-        raise self.no_answer()
+        raise self.exhausted()
 
     def add_failed(
         self, candidate: Candidate, error: UpstreamError, *, started_at: float, seconds: float
@@ -108,8 +108,8 @@ class Failover:
             )
         )
 
-    def no_answer(self) -> NoAnswer:
+    def exhausted(self) -> FailoverExhausted:
         """What is raised when no other channel is to be tried."""
-        return NoAnswer(
+        return FailoverExhausted(
             self.failed, self.passed_over, cooldown_seconds=min(self._cooldowns, default=0.0)
         )

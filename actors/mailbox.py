@@ -2,7 +2,7 @@
 
 The reader takes everything that waits at once, which is what makes batching natural: while one
 batch is worked on, the next gathers. A waiter that has gone away is never handed a resource: see
-`Envelope.answer`.
+`Envelope.resolve`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Envelope(Generic[M]):
         self.put_at = put_at
         self.reply = reply
 
-    def answer(self, value: object) -> bool:
+    def resolve(self, value: object) -> bool:
         """Deliver the answer; False when the asker has gone and the value is still the actor's."""
         if self.reply is None or self.reply.done():
             return False

@@ -179,7 +179,7 @@ class StreamMask(Struct, frozen=True):
         return block.replace(self.key, KEY_MASK.encode())
 
 
-def secrets_of(channels: Iterable[ChannelSpec], *, is_answer: bool) -> Iterator[Secret]:
+def secrets_of(channels: Iterable[ChannelSpec], *, is_response: bool) -> Iterator[Secret]:
     """What is configured of these channels: their keys, and the hosts they are on.
 
     In an answer, `localhost` and names of one word are ordinary words, such as of a program that
@@ -192,7 +192,7 @@ def secrets_of(channels: Iterable[ChannelSpec], *, is_answer: bool) -> Iterator[
         host = (address.hostname or "").rstrip(".")
         if not host:
             continue
-        if not (is_answer and _is_ordinary(host)):
+        if not (is_response and _is_ordinary(host)):
             yield Secret(host, HOST_MASK, is_host=True)
         elif address.port is not None:
             yield Secret(f"{host}:{address.port}", f"{HOST_MASK}:{address.port}", is_host=True)

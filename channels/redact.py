@@ -64,14 +64,14 @@ _SECRETS = re.compile(
 class Redactor:
     """Knows what to hide for one set of channels. Immutable; a reload makes a new one.
 
-    `errors` masks the bodies of errors that are passed on, and error events; `answers` masks whole
-    answers.
+    `errors` masks the bodies of errors that are passed on, and error events; `responses` masks
+    whole answers.
     """
 
     def __init__(self, channels: Iterable[ChannelSpec]) -> None:
         channels = tuple(channels)
-        self.errors = ExactMask(secrets_of(channels, is_answer=False))
-        self.answers = ExactMask(secrets_of(channels, is_answer=True))
+        self.errors = ExactMask(secrets_of(channels, is_response=False))
+        self.responses = ExactMask(secrets_of(channels, is_response=True))
         hosts: set[str] = set()
         words: set[str] = set()
         keys: set[str] = set()

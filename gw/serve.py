@@ -71,7 +71,7 @@ from metrics.prometheus import Metrics
 from metrics.tracing import Tracing
 
 # Ten pictures of some twenty megabytes each; the upstream writes them in base64.
-MEDIA_ANSWER_BYTES_MAX = 256 * 1024 * 1024
+MEDIA_RESPONSE_BYTES_MAX = 256 * 1024 * 1024
 
 
 class Gateway:
@@ -348,7 +348,7 @@ class Gateway:
             price_of=self.current.price_of,
             clock=self._clock,
             timeout_seconds=config.timeouts.chat,
-            answer_bytes_max=config.max_body_bytes,
+            response_bytes_max=config.max_body_bytes,
             offload=offload,
             precharge=config.precharge,
             metrics=self.metrics,
@@ -361,7 +361,7 @@ class Gateway:
                 redactor=self.current.redactor,
                 clock=self._clock,
                 attempt_seconds=config.timeouts.image_attempt,
-                answer_bytes_max=MEDIA_ANSWER_BYTES_MAX,
+                response_bytes_max=MEDIA_RESPONSE_BYTES_MAX,
             ),
             redactor=self.current.redactor,
             total_seconds=config.timeouts.image_total,
@@ -386,7 +386,7 @@ class Gateway:
                 ).record,
                 idempotency=IdempotencyGuard(
                     kept=IdempotencyStore(self._database),
-                    answer_bytes_max=config.idempotency_max_bytes,
+                    response_bytes_max=config.idempotency_max_bytes,
                     metrics=self.metrics,
                 ),
                 redact=self.current.redact,

@@ -60,12 +60,12 @@ class RedisBackend:
         """Say a batch in one round trip."""
         calls = [self._speech.call(word) for word in words]
         try:
-            answers = await self._link.call(calls, patience=patience)
+            replies = await self._link.call(calls, patience=patience)
         except RedisUnavailable as error:
             raise BackendUnavailable(str(error)) from error
         return [
-            standing(answer) if isinstance(word, Enter) else None
-            for word, answer in zip(words, answers, strict=True)
+            standing(reply) if isinstance(word, Enter) else None
+            for word, reply in zip(words, replies, strict=True)
         ]
 
     async def close(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from actors.limits.backend import BackendUnavailable
 from actors.limits.standing import Standing
 from actors.limits.words import Word
-from actors.parent.link import ANSWER_SECONDS, ParentLink, ParentUnavailable
+from actors.parent.link import REPLY_SECONDS, ParentLink, ParentUnavailable
 from actors.parent.messages import Batch, Begin, message
 
 CONNECT_SECONDS = 1.0
@@ -36,7 +36,7 @@ class ParentBackend:
         """Say a batch in one round trip."""
         batch = Batch([message(word) for word in words])
         try:
-            return (await self._link.ask(batch, seconds=ANSWER_SECONDS * patience)).standings
+            return (await self._link.ask(batch, seconds=REPLY_SECONDS * patience)).standings
         except ParentUnavailable as error:
             raise BackendUnavailable(str(error)) from error
 

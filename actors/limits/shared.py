@@ -92,13 +92,13 @@ class SharedLimits:
         reply: asyncio.Future[Standing | None] = asyncio.get_running_loop().create_future()
         self._say(Enter(name, place, rpm, concurrency, reply))
         try:
-            answer = await reply
+            status = await reply
         except asyncio.CancelledError:
             self._give_back(Release(name, place))  # whatever the answer is, nobody takes it
             raise
-        if answer is not None and answer.refused is None and concurrency is not None:
+        if status is not None and status.refused is None and concurrency is not None:
             self._leases.setdefault(name, {})[place] = True
-        return answer
+        return status
 
     def admitted_alone(
         self, name: str, place: int, *, in_window: bool, is_leased: bool, is_asked: bool
@@ -227,7 +227,7 @@ class SharedLimits:
             batch, self._queue = self._queue[:BATCH_MAX], self._queue[BATCH_MAX:]
             asked_at = self._clock.monotonic()
             try:
-                answers = await self._backend.call(batch)
+                statuses = await self._backend.call(batch)
             except BackendUnavailable as error:
                 self._abandon(batch)
                 if self._clock.monotonic() - self._up_since >= STEADY_SECONDS:
@@ -238,9 +238,9 @@ class SharedLimits:
                 self._abandon(batch)
                 raise
             self._metrics.limits_asked(self._clock.monotonic() - asked_at)
-            for word, answer in zip(batch, answers, strict=True):
+            for word, status in zip(batch, statuses, strict=True):
                 if isinstance(word, Enter) and not word.reply.done():
-                    word.reply.set_result(answer)
+                    word.reply.set_result(status)
 
     def _abandon(self, batch: Sequence[Word]) -> None:
         """The link is lost, and with it what was said but not answered."""

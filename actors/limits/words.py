@@ -100,9 +100,9 @@ class Speech:
         return f"{self._process_id}:{place}"
 
 
-def standing(answer: Any) -> Standing:
+def standing(reply: Any) -> Standing:
     """Read the answer of `enter.lua`."""
-    refused, requests, reset_us, retry_us, in_flight = answer
+    refused, requests, reset_us, retry_us, in_flight = reply
     return Standing(
         refused=_DIMENSIONS[refused],
         requests=requests,

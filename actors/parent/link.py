@@ -15,8 +15,8 @@ import msgspec
 
 from actors.parent.lines import LineBuffer
 from actors.parent.messages import (
-    ANSWER_BYTES_MAX,
     LINE_BYTES_MAX,
+    RESPONSE_BYTES_MAX,
     Batch,
     Begin,
     Find,
@@ -26,7 +26,7 @@ from actors.parent.messages import (
 )
 
 # The parent serves nobody, so that it answers within a millisecond; it may be collecting metrics.
-ANSWER_SECONDS = 0.25
+REPLY_SECONDS = 0.25
 # A time-out is waited for in so many steps, so that a loop that was busy for as long as all of them
 # still reads a response that has long been there.
 STEPS = 5
@@ -54,7 +54,7 @@ class ParentLink:
         _, self._responses = await loop.create_unix_connection(_Responses, sock=self._sock)
 
     async def ask(
-        self, body: Begin | Batch | Find | Store, *, seconds: float = ANSWER_SECONDS
+        self, body: Begin | Batch | Find | Store, *, seconds: float = REPLY_SECONDS
     ) -> Response:
         """Ask, and wait so long for the response. Raises ParentUnavailable."""
         responses = self._responses
@@ -77,15 +77,15 @@ class ParentLink:
         found = (await self.ask(Find(question, minute))).text
         return None if found is None else found.encode()
 
-    async def store(self, question: str, minute: int, answer: bytes) -> bytes:
+    async def store(self, question: str, minute: int, response: bytes) -> bytes:
         """Give an answer in UTF-8 to all workers; return the one that was first.
 
         Raises ParentUnavailable. One that is too long stays this worker's.
         """
-        if len(answer) > ANSWER_BYTES_MAX:
-            return answer
-        held = (await self.ask(Store(question, minute, answer.decode()))).text
-        return answer if held is None else held.encode()
+        if len(response) > RESPONSE_BYTES_MAX:
+            return response
+        held = (await self.ask(Store(question, minute, response.decode()))).text
+        return response if held is None else held.encode()
 
     async def close(self) -> None:
         """Close the socket: what this process holds is given back with it."""

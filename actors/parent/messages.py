@@ -16,8 +16,8 @@ from actors.limits.words import Enter, Keep, Release, Word
 
 # A worker that comes back says 16 pieces of 200 requests in one line, of some 40 bytes each; an
 # answer kept for the others is the longest, with every quote escaped.
-ANSWER_BYTES_MAX = 1024 * 1024
-LINE_BYTES_MAX = 8 * ANSWER_BYTES_MAX
+RESPONSE_BYTES_MAX = 1024 * 1024
+LINE_BYTES_MAX = 8 * RESPONSE_BYTES_MAX
 
 
 class EnterMessage(Struct, array_like=True, tag="enter"):

@@ -16,7 +16,6 @@ import msgspec
 from actors.clock import Clock
 from actors.limits.shared_book import SharedBook
 from actors.limits.standing import Standing
-from actors.parent.answers import SharedAnswers
 from actors.parent.lines import LineBuffer
 from actors.parent.messages import (
     LINE_BYTES_MAX,
@@ -31,6 +30,7 @@ from actors.parent.messages import (
     Response,
     Store,
 )
+from actors.parent.shared_cache import SharedCache
 from metrics.logs import EventLog
 
 # Of responses that a worker does not read. It asks about limits once at a time, and for summaries
@@ -44,12 +44,12 @@ class ParentServer:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._book = SharedBook()
-        self._answers = SharedAnswers()
+        self._cache = SharedCache()
         self._numbers = itertools.count()
         self._connections: set[_Connection] = set()
 
     def __repr__(self) -> str:
-        return f"<ParentServer {self._book!r} {self._answers!r} {self.workers} workers>"
+        return f"<ParentServer {self._book!r} {self._cache!r} {self.workers} workers>"
 
     @property
     def workers(self) -> int:
@@ -61,7 +61,7 @@ class ParentServer:
         worker = next(self._numbers)
         loop = asyncio.get_running_loop()
         await loop.create_unix_connection(
-            lambda: _Connection(self._book, self._answers, worker, self._clock, self._connections),
+            lambda: _Connection(self._book, self._cache, worker, self._clock, self._connections),
             sock=sock,
         )
 
@@ -83,13 +83,13 @@ class _Connection(asyncio.Protocol):
     def __init__(
         self,
         book: SharedBook,
-        answers: SharedAnswers,
+        cache: SharedCache,
         worker: int,
         clock: Clock,
         connections: set[_Connection],
     ) -> None:
         self._book = book
-        self._answers = answers
+        self._cache = cache
         self._worker = worker
         self._clock = clock
         self._connections = connections
@@ -107,7 +107,7 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         for line in self._lines.feed(data):
-            if not self._answer(line):
+            if not self._respond(line):
                 return
         if self._lines.size > LINE_BYTES_MAX:
             self._refuse("a line is too long")
@@ -116,7 +116,7 @@ class _Connection(asyncio.Protocol):
         """Let go of the worker."""
         self._transport.close()
 
-    def _answer(self, line: bytes) -> bool:
+    def _respond(self, line: bytes) -> bool:
         try:
             request = self._decoder.decode(line)
         except (msgspec.DecodeError, ValueError) as error:
@@ -138,9 +138,9 @@ class _Connection(asyncio.Protocol):
                 now = self._clock.monotonic()
                 return Response(number, [self._judged(message, now) for message in messages])
             case Find(question, minute):
-                return Response(number, text=self._answers.find(question, minute))
+                return Response(number, text=self._cache.find(question, minute))
             case Store(question, minute, text):
-                return Response(number, text=self._answers.store(question, minute, text))
+                return Response(number, text=self._cache.store(question, minute, text))
 
     def _judged(self, message: Message, now: float) -> Standing | None:
         book, worker = self._book, self._worker

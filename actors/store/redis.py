@@ -21,7 +21,7 @@ from redis.exceptions import RedisError
 T = TypeVar("T")
 
 # Far longer than an answer takes within one site. A URL may say otherwise (`socket_timeout`).
-ANSWER_SECONDS = 0.05
+REPLY_SECONDS = 0.05
 CONNECT_SECONDS = 1.0
 # A time-out is waited for in so many steps, so that a loop that was busy for as long as all of them
 # still reads an answer that has long been there.
@@ -49,7 +49,7 @@ class RedisLink:
         self._scripts = scripts
         self._hashes: Mapping[str, str] = MappingProxyType({})
         self._client: Redis | None = None
-        self._answer_seconds = ANSWER_SECONDS
+        self._reply_seconds = REPLY_SECONDS
 
     def __repr__(self) -> str:
         state = "closed" if self._client is None else "open"
@@ -69,21 +69,21 @@ class RedisLink:
             self._url,
             protocol=2,  # nothing is pushed to us
             socket_connect_timeout=CONNECT_SECONDS,
-            socket_timeout=ANSWER_SECONDS,
+            socket_timeout=REPLY_SECONDS,
             retry=Retry(NoBackoff(), 0),
             max_connections=1,
         )
         self._client = client
         settings = client.connection_pool.connection_kwargs
-        self._answer_seconds = settings["socket_timeout"]
+        self._reply_seconds = settings["socket_timeout"]
         settings["socket_timeout"] = None  # ours is patient with a busy loop (STEPS)
         hashes: dict[str, str] = {}
         seconds = CONNECT_SECONDS
         for name, text in self._scripts.items():
-            hashes[name] = await self._answer(
+            hashes[name] = await self._await_reply(
                 cast(Awaitable[Any], client.script_load(text)), seconds
             )
-            seconds = self._answer_seconds  # connected: from now on as quick as any batch
+            seconds = self._reply_seconds  # connected: from now on as quick as any batch
         self._hashes = hashes
 
     async def call(self, batch: Sequence[ScriptCall], *, patience: int = 1) -> list[Any]:
@@ -96,8 +96,9 @@ class RedisLink:
         pipeline = self._client.pipeline(transaction=False)
         for call in batch:
             pipeline.evalsha(self._hashes[call.script], len(call.keys), *call.keys, *call.arguments)
-        answers: list[Any] = await self._answer(pipeline.execute(), self._answer_seconds * patience)
-        return answers
+        seconds = self._reply_seconds * patience
+        replies: list[Any] = await self._await_reply(pipeline.execute(), seconds)
+        return replies
 
     async def close(self) -> None:
         """Let go of the connection."""
@@ -108,7 +109,7 @@ class RedisLink:
             except (RedisError, OSError):
                 return  # it was lost already
 
-    async def _answer(self, question: Awaitable[T], seconds: float) -> T:
+    async def _await_reply(self, question: Awaitable[T], seconds: float) -> T:
         task = asyncio.ensure_future(question)
         try:
             for _ in range(STEPS):

@@ -90,8 +90,8 @@ async def apply(session: Executor, process_id: str, batch: Batch) -> Applied:
         rows = await session.fetch_all(SQL["apply"], said)
     else:
         rows = await session.fetch_all(SQL["apply_jobs"], (jobs, *said))
-    answer = rows[0][0]
-    found = ujson.loads(answer) if isinstance(answer, str) else answer
+    value = rows[0][0]
+    found = ujson.loads(value) if isinstance(value, str) else value
     unsettled = {UUID(call_id) for call_id in found["unsettled"]}
     refused = dict(found["refused"])
     is_buried = BURIED in refused.values()  # the whole batch's holds, or none

@@ -70,8 +70,8 @@ class Neighbours:
             accounts = {account_id for _, account_id in asked}
             try:
                 await asyncio.gather(*(self._settled(account_id) for account_id in accounts))
-                answers = [f"{DONE} {question} {self._identity.id}" for question, _ in asked]
-                await self._database.fetch_all(SQL["say"], (answers,))
+                replies = [f"{DONE} {question} {self._identity.id}" for question, _ in asked]
+                await self._database.fetch_all(SQL["say"], (replies,))
             except (StoreUnavailable, LedgerUnavailable) as error:  # who asks does not wait long
                 self._log.warning("neighbours_unanswered", error=str(error))
 

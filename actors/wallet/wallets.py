@@ -96,17 +96,17 @@ class Wallets:
         self._waiting += 1
         try:
             self._wallet(hold.facts.account_id)
-            answer = await self._writer.ask(hold, patience=self._patience)
+            reply = await self._writer.ask(hold, patience=self._patience)
         except MailboxFull:
             raise LedgerUnavailable from None
         finally:
             self._waiting -= 1
-        if isinstance(answer, Refused):
-            raise HoldRefused(answer.reason)
-        if isinstance(answer, Taken):
-            raise KeyTaken(answer.standing)
-        assert isinstance(answer, Granted)
-        return answer
+        if isinstance(reply, Refused):
+            raise HoldRefused(reply.reason)
+        if isinstance(reply, Taken):
+            raise KeyTaken(reply.standing)
+        assert isinstance(reply, Granted)
+        return reply
 
     def settle(
         self,

@@ -62,7 +62,7 @@ GATHER_MAX_SECONDS = 0.003
 # Nobody waits for a settlement or a row: it goes with the next hold, by itself after so long.
 COMPANY_SECONDS = 0.002
 # Answers to be kept under idempotency keys make a batch heavy: past this, the next takes the rest.
-ANSWER_BYTES_MAX = 2 * 1024 * 1024
+RESPONSE_BYTES_MAX = 2 * 1024 * 1024
 # What nobody waits for is owed and is taken above this too; who asks is counted by `Wallets`.
 CAPACITY = DEFAULT_CAPACITY
 BACKOFF_FIRST_SECONDS = 0.05
@@ -133,8 +133,8 @@ class LedgerWriter(Actor[Message]):
     def _gather(self) -> list[Work]:
         """Take what waits, an account after the other, as far as one transaction goes."""
         taken: list[Work] = []
-        answer_bytes = 0
-        while len(taken) < BATCH_MAX and answer_bytes < ANSWER_BYTES_MAX:
+        response_bytes = 0
+        while len(taken) < BATCH_MAX and response_bytes < RESPONSE_BYTES_MAX:
             envelope = self.mailbox.take_next()
             if envelope is None:
                 break
@@ -142,7 +142,7 @@ class LedgerWriter(Actor[Message]):
                 taken.append(envelope)
             kept = _kept(envelope.message)
             if kept is not None:
-                answer_bytes += len(kept.body)
+                response_bytes += len(kept.body)
         left = self.mailbox.next()
         self.backlog_seconds = 0.0 if left is None else self.clock.monotonic() - left.put_at
         return taken
@@ -174,7 +174,7 @@ class LedgerWriter(Actor[Message]):
                         self._set_aside(work[0])
                         return
                     # Better to forget the answer than to leave the call unsettled.
-                    work = [_without_answer(work[0])]
+                    work = [_without_response(work[0])]
                     continue
                 for one in work:
                     await self._finish([one])
@@ -207,25 +207,25 @@ class LedgerWriter(Actor[Message]):
                 left = [e for e, _ in holds if not _is_given_up(e)]
                 work = [e for e in work if not isinstance(e.message, Hold)]
             else:
-                self._answer_holds(holds, applied)
+                self._reply_to_holds(holds, applied)
         if work:
             self._report(work)
         for envelope in work:
             if isinstance(envelope.message, Barrier):
-                envelope.answer(None)
+                envelope.resolve(None)
         return left
 
-    def _answer_holds(self, holds: list[tuple[Work, Hold]], applied: Applied) -> None:
+    def _reply_to_holds(self, holds: list[tuple[Work, Hold]], applied: Applied) -> None:
         for seq, (envelope, hold) in enumerate(holds):
             reason = applied.refused.get(seq)
             if reason is not None:
                 self.metrics.hold_refused(reason)
-                envelope.answer(Refused(reason=reason))
+                envelope.resolve(Refused(reason=reason))
             elif seq in applied.taken:
-                envelope.answer(Taken(applied.taken[seq]))
+                envelope.resolve(Taken(applied.taken[seq]))
             else:
                 granted = Granted(amount_nano_usd=hold.amount_nano_usd)
-                if not envelope.answer(granted):  # the client left while the hold was being made
+                if not envelope.resolve(granted):  # the client left while the hold was being made
                     self.take_back(hold, granted)
 
     def take_back(self, message: Message, answer: object) -> None:
@@ -299,7 +299,7 @@ def _kept(message: Message) -> Keep | None:
     return None
 
 
-def _without_answer(envelope: Envelope[Message]) -> Envelope[Message]:
+def _without_response(envelope: Envelope[Message]) -> Envelope[Message]:
     message = envelope.message
     assert isinstance(message, Settle)
     settle: Message = replace(message, claim_end=KeepNothing())

@@ -32,7 +32,7 @@ class ErrorEvent:
     message: str | None
 
 
-class AnswerMeter(ABC, Generic[One, Read]):
+class ResponseMeter(ABC, Generic[One, Read]):
     """Follows one answer. Made for one attempt, used from one task.
 
     `characters` are code points of text, refusals, thinking, and tool calls' names and arguments.

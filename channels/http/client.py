@@ -18,7 +18,7 @@ from channels.http.dialer import Dialer
 from channels.http.interfaces import UpstreamRequest, Wire
 from channels.http.origin import Origin, address_of, head_of, with_length
 from channels.http.pool import OriginPool
-from channels.http.response import UpstreamAnswer
+from channels.http.response import Http1Response
 
 # Heads that are kept: one for each channel and protocol, and the few that are traced.
 HEADS_MAX = 1024
@@ -56,7 +56,7 @@ class HttpWire(Wire):
         state = "closed" if self._is_closed else "open"
         return f"<HttpWire {state} {[place.pool for place in self._places.values()]}>"
 
-    async def open(self, request: UpstreamRequest) -> UpstreamAnswer:
+    async def open(self, request: UpstreamRequest) -> Http1Response:
         """See Wire."""
         assert not self._is_closed
         place, head = self._way(request.method, request.url, request.headers)
@@ -64,9 +64,9 @@ class HttpWire(Wire):
         kept = place.pool.take()
         if kept is not None:
             try:
-                answer = kept.exchange(head, request.body)
-                await answer.opened()
-                return answer
+                response = kept.exchange(head, request.body)
+                await response.opened()
+                return response
             except StaleConnection as stale:
                 if self._is_closed:
                     raise UpstreamUnreachable(stale) from stale
@@ -76,9 +76,9 @@ class HttpWire(Wire):
             raise UpstreamUnreachable("closed by the gateway")
         if not connection.is_usable:
             raise UpstreamUnreachable("closed by the upstream as soon as it was made")
-        answer = connection.exchange(head, request.body)
-        await answer.opened()
-        return answer
+        response = connection.exchange(head, request.body)
+        await response.opened()
+        return response
 
     async def close(self) -> None:
         """Break every connection, idle or not."""

@@ -17,7 +17,7 @@ from channels.errors import (
     UpstreamMalformed,
     UpstreamUnreachable,
 )
-from channels.http.response import UpstreamAnswer
+from channels.http.response import Http1Response
 from channels.http.tcp_unacked import has_unacknowledged
 
 # Reading stops when more of an answer waits to be taken; one read brings up to four times this.
@@ -54,7 +54,6 @@ class UpstreamConnection(asyncio.Protocol):
     """A connection, from its opening to its loss."""
 
     __slots__ = (
-        "_answer",
         "_bare_bytes",
         "_exchanges",
         "_feed",
@@ -63,6 +62,7 @@ class UpstreamConnection(asyncio.Protocol):
         "_is_sending",
         "_owner",
         "_parser",
+        "_response",
         "_transport",
         "is_held",
     )
@@ -71,7 +71,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def __init__(self, owner: ConnectionOwner) -> None:
         self._owner = owner
-        self._answer: UpstreamAnswer | None = None  # that is under way
+        self._response: Http1Response | None = None  # that is under way
         self._exchanges = 0
         self._head_room = HEAD_BYTES_MAX  # what its head may still take
         self._bare_bytes = 0  # since the last piece of a body
@@ -86,7 +86,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._feed = self._parser.feed_data
 
     def __repr__(self) -> str:
-        state = "idle" if self._answer is None else repr(self._answer)
+        state = "idle" if self._response is None else repr(self._response)
         return f"<UpstreamConnection {self._exchanges} exchanges, {state}>"
 
     @property
@@ -99,10 +99,10 @@ class UpstreamConnection(asyncio.Protocol):
         number: int = self._transport.get_extra_info("socket").fileno()
         return number
 
-    def exchange(self, head: bytes, body: bytes) -> UpstreamAnswer:
+    def exchange(self, head: bytes, body: bytes) -> Http1Response:
         """Send a request; its answer comes, or is lost, as soon as it does."""
-        assert self._answer is None
-        answer = self._answer = UpstreamAnswer(self)
+        assert self._response is None
+        response = self._response = Http1Response(self)
         self._exchanges += 1
         self._head_room = HEAD_BYTES_MAX
         self._is_large = len(body) > JOINED_BODY_BYTES_MAX
@@ -112,7 +112,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._transport.writelines((head, body))
         if self._transport.is_closing():  # nothing of it could be written
             self._is_sending = True
-        return answer
+        return response
 
     def resume(self) -> None:
         """What waited has been taken, or nothing more is to come."""
@@ -122,14 +122,14 @@ class UpstreamConnection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close now, without what is still buffered: the upstream stops working at once."""
-        self._answer = None
+        self._response = None
         self._transport.abort()
 
     def break_off(self) -> None:
         """Close now, and tell whoever waits for more."""
-        answer = self._answer
-        if answer is not None:
-            self._lose(answer, "closed by the gateway", is_stale=False)
+        response = self._response
+        if response is not None:
+            self._lose(response, "closed by the gateway", is_stale=False)
         self.abort()
 
     def given_up(self) -> None:
@@ -157,55 +157,55 @@ class UpstreamConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Read on in the answer under way."""
-        answer = self._answer
-        if answer is None:
+        response = self._response
+        if response is None:
             if data.strip(b"\r\n"):  # servers of old append a line end
                 self._stop(None, "bytes that nobody has asked for")
             return
-        waiting = answer.waiting_bytes
-        if not answer.status:
+        waiting = response.waiting_bytes
+        if not response.status:
             self._head_room -= len(data)
             if self._head_room < 0:
-                self._read_long_head(answer, data)
+                self._read_long_head(response, data)
                 return
         try:
             self._feed(data)
         except HttpParserError as error:
             ours = error.__context__  # raised in one of the parser's calls below
-            self._stop(answer, ours.detail if isinstance(ours, UpstreamError) else str(error))
+            self._stop(response, ours.detail if isinstance(ours, UpstreamError) else str(error))
             return
         except HttpParserUpgrade:
-            self._stop(answer, "another protocol, which was not asked for")
+            self._stop(response, "another protocol, which was not asked for")
             return
-        answer.count()
-        if answer.waiting_bytes != waiting or self._answer is None:
+        response.count()
+        if response.waiting_bytes != waiting or self._response is None:
             self._bare_bytes = 0
         else:
             self._bare_bytes += len(data)
             if self._bare_bytes > BARE_BYTES_MAX:
-                self._stop(answer, "more and more between the pieces of its body")
+                self._stop(response, "more and more between the pieces of its body")
                 return
-        answer.arrived()
-        if answer.waiting_bytes > WAITING_BYTES_MAX and self._answer is not None:
+        response.arrived()
+        if response.waiting_bytes > WAITING_BYTES_MAX and self._response is not None:
             self._hold()
 
     def eof_received(self) -> None:
         """The upstream sends no more: the end of a body that has no other, or a loss."""
-        answer = self._answer
-        if answer is not None and answer.ends_with_connection:
-            answer.ended()
-        elif answer is not None:
+        response = self._response
+        if response is not None and response.ends_with_connection:
+            response.ended()
+        elif response is not None:
             # The end of its stream acknowledges what it had received by then.
             is_stale = self._is_sending or has_unacknowledged(self._transport)
-            self._lose(answer, "the upstream closed the connection", is_stale=is_stale)
+            self._lose(response, "the upstream closed the connection", is_stale=is_stale)
         self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone, by a reset or by ourselves."""
-        answer, self._answer = self._answer, None
-        if answer is not None:
+        response, self._response = self._response, None
+        if response is not None:
             # A reset acknowledges nothing; but what could not be written has not arrived.
-            self._lose(answer, f"connection lost: {exc!r}", is_stale=self._is_sending)
+            self._lose(response, f"connection lost: {exc!r}", is_stale=self._is_sending)
         self._owner.on_closed(self)
         del self._parser, self._feed  # which hold this object
 
@@ -213,48 +213,48 @@ class UpstreamConnection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         """An answer begins."""
-        if self._answer is None:
+        if self._response is None:
             raise UpstreamMalformed("an answer that nobody has asked for")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """One line of its head, or of what follows a body in chunks."""
-        answer = self._answer
-        assert answer is not None
-        if not answer.status:
-            answer.fields.setdefault(name.lower(), value)
+        response = self._response
+        assert response is not None
+        if not response.status:
+            response.fields.setdefault(name.lower(), value)
 
     def on_headers_complete(self) -> None:
         """Its head is here, unless it is an interim one."""
-        answer = self._answer
-        assert answer is not None
+        response = self._response
+        assert response is not None
         status = self._parser.get_status_code()
         if status < 200:
             if status < 100:
                 raise UpstreamMalformed(f"status {status}")
-            answer.fields.clear()
+            response.fields.clear()
             return
-        coding = answer.fields.get(b"transfer-encoding")
+        coding = response.fields.get(b"transfer-encoding")
         if coding is not None and coding.lower() != b"chunked":
             raise UpstreamMalformed(f"transfer-encoding {coding!r}")
-        answer.status = status
+        response.status = status
 
     def on_body(self, data: bytes) -> None:
         """A piece of its body."""
-        answer = self._answer
-        assert answer is not None
-        answer.pieces.append(data)  # as little as can be: a read may bring tens of thousands
+        response = self._response
+        assert response is not None
+        response.pieces.append(data)  # as little as can be: a read may bring tens of thousands
 
     def on_message_complete(self) -> None:
         """It has come to its end, and the connection may carry the next one."""
-        answer = self._answer
-        assert answer is not None
-        if not answer.status:  # an interim one
+        response = self._response
+        assert response is not None
+        if not response.status:  # an interim one
             return
-        self._answer = None
+        self._response = None
         # The rest of an upload that was answered early may never be read, nor what stands behind.
         is_sending = self._is_sending or (self._is_large and has_unacknowledged(self._transport))
         keeps_alive = self._parser.should_keep_alive() and not is_sending
-        answer.ended()
+        response.ended()
         if keeps_alive:
             if self.is_held:
                 self.resume()
@@ -264,28 +264,28 @@ class UpstreamConnection(asyncio.Protocol):
 
     # --- What goes wrong ---
 
-    def _read_long_head(self, answer: UpstreamAnswer, data: bytes) -> None:
+    def _read_long_head(self, response: Http1Response, data: bytes) -> None:
         """Read the head only as far as it may go; wherever the data was cut, to the same byte."""
         room = self._head_room = self._head_room + len(data)
         self.data_received(data[:room])
-        if not answer.status and self._answer is answer:
-            self._stop(answer, f"a head of more than {HEAD_BYTES_MAX} bytes")
+        if not response.status and self._response is response:
+            self._stop(response, f"a head of more than {HEAD_BYTES_MAX} bytes")
         elif not self._transport.is_closing():
             self.data_received(data[room:])
 
-    def _stop(self, answer: UpstreamAnswer | None, why: str) -> None:
+    def _stop(self, response: Http1Response | None, why: str) -> None:
         """What comes is not an answer, and nothing behind it is read."""
-        if answer is not None and self._answer is answer:
-            answer.lost(UpstreamCut(why) if answer.status else UpstreamMalformed(why))
+        if response is not None and self._response is response:
+            response.lost(UpstreamCut(why) if response.status else UpstreamMalformed(why))
         self.abort()
 
-    def _lose(self, answer: UpstreamAnswer, reason: str, *, is_stale: bool) -> None:
+    def _lose(self, response: Http1Response, reason: str, *, is_stale: bool) -> None:
         if self._head_room < HEAD_BYTES_MAX:
-            answer.lost(UpstreamCut(reason))
+            response.lost(UpstreamCut(reason))
         elif is_stale and self._exchanges > 1:
-            answer.lost(StaleConnection(reason))
+            response.lost(StaleConnection(reason))
         else:
-            answer.lost(UpstreamUnreachable(reason))
+            response.lost(UpstreamUnreachable(reason))
 
     def _hold(self) -> None:
         if not self.is_held and not self._transport.is_closing():

@@ -30,7 +30,7 @@ class Source(Protocol):
         """Close now: nobody wants the rest."""
 
 
-class UpstreamAnswer:
+class Http1Response:
     """One answer; also the iterator over its pieces. An UpstreamResponse.
 
     `status` is 0 until its head is here. Its source is None once there is nothing more to come

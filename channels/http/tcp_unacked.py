@@ -22,7 +22,7 @@ def has_unacknowledged(transport: asyncio.BaseTransport) -> bool:
         return False
     sock = transport.get_extra_info("socket")
     try:
-        answer = fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, struct.pack("i", 0))
+        count = fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, struct.pack("i", 0))
     except OSError:
         return False
-    return any(answer)
+    return any(count)

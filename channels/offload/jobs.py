@@ -105,6 +105,6 @@ def metered(
         "model": meter.response_model or said["model"],
     }
     try:
-        return Metered(meter), call.answer(body, **named)
+        return Metered(meter), call.translate_response(body, **named)
     except UpstreamMalformed as fault:
         return Metered(meter, fault), None

@@ -66,9 +66,9 @@ class WorkerProcess:
             raise ProcessDied(repr(error)) from error
         if received is None:
             raise ProcessDied("it ended")
-        (result, raised), answer = received
+        (result, raised), payload = received
         if raised is None:
-            return result, answer
+            return result, payload
         try:
             raise raised
         finally:
@@ -95,14 +95,14 @@ def work(file_descriptor: int) -> None:
     with socket.socket(fileno=file_descriptor) as line, suppress(OSError):
         while (received := _receive(line)) is not None:
             (job, arguments), body = received
-            result, error, answer = None, None, None
+            result, error, payload = None, None, None
             try:
-                result, answer = job(body or b"", *arguments)
+                result, payload = job(body or b"", *arguments)
             except (Exception, RecursionError) as raised:  # noqa: BLE001  told where it was asked
                 error = raised.with_traceback(None)
                 error.__cause__ = error.__context__ = None
             del received, body
-            _send(line, (result, error), answer)
+            _send(line, (result, error), payload)
 
 
 def _send(line: socket.socket, value: Any, body: bytes | None) -> None:

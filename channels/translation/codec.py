@@ -10,7 +10,7 @@ from typing import Any
 from typing import Protocol as Interface
 
 from channels.translation.losses import Report
-from channels.translation.model import Answer, Event, Request
+from channels.translation.model import Event, Request, Response
 
 
 class StreamDecoder(Interface):
@@ -68,7 +68,7 @@ class Codec(StreamingUpstream, Interface):
     `KEEP_ALIVE` is what a client is sent while there is nothing to say; empty where the protocol
     has nothing for it.
 
-    `decode_request` raises InvalidRequest, `decode_answer` UpstreamMalformed; the encoders of
+    `decode_request` raises InvalidRequest, `decode_response` UpstreamMalformed; the encoders of
     answers raise nothing.
     """
 
@@ -80,6 +80,8 @@ class Codec(StreamingUpstream, Interface):
 
     def decode_request(self, body: Mapping[str, Any]) -> Request: ...
 
-    def decode_answer(self, body: bytes) -> Answer: ...
+    def decode_response(self, body: bytes) -> Response: ...
 
-    def encode_answer(self, answer: Answer, *, id: str, created: int, model: str) -> bytes: ...
+    def encode_response(
+        self, response: Response, *, id: str, created: int, model: str
+    ) -> bytes: ...

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from channels.translation.model import Answer, CallBegan, Event, Request, ToolCall
+from channels.translation.model import CallBegan, Event, Request, Response, ToolCall
 
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_-]")
 
@@ -50,15 +50,15 @@ def event_renamed(event: Event, names: Mapping[str, str]) -> Event:
     return event
 
 
-def answer_renamed(answer: Answer, names: Mapping[str, str]) -> Answer:
+def response_renamed(response: Response, names: Mapping[str, str]) -> Response:
     """A whole answer under the client's own tool names."""
     parts = tuple(
         replace(part, name=names[part.name])
         if isinstance(part, ToolCall) and part.name in names
         else part
-        for part in answer.parts
+        for part in response.parts
     )
-    return replace(answer, parts=parts)
+    return replace(response, parts=parts)
 
 
 def made_id(*seeds: str) -> str:

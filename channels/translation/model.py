@@ -192,7 +192,7 @@ class Request(Struct, frozen=True, kw_only=True):
 # --- An answer ---
 
 
-class Answer(Struct, frozen=True, kw_only=True):
+class Response(Struct, frozen=True, kw_only=True):
     """A whole answer."""
 
     id: str | None

@@ -42,12 +42,12 @@ class OpenCalls:
         call = _first_open(self._in_order if name is None else self._by_name.get(name))
         return None if call is None else call.id
 
-    def answer(self, call_id: str) -> None:
+    def resolve(self, call_id: str) -> None:
         """All calls of this id are answered."""
         for call in self._by_id.pop(call_id, ()):
             call.is_open = False
 
-    def answer_named(self, name: str, call_id: str) -> None:
+    def resolve_named(self, name: str, call_id: str) -> None:
         """The first open call of this name and id is answered, if there is one."""
         call = _first_open(self._by_name_and_id.get((name, call_id)))
         if call is not None:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from channels.dialects.table import CHAT_DIALECTS, codec, streaming_upstream
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.translation.codec import Codec, StreamDecoder, StreamEncoder, StreamingUpstream
-from channels.translation.identifiers import answer_renamed, event_renamed
+from channels.translation.identifiers import event_renamed, response_renamed
 from channels.translation.losses import Report
 from channels.translation.model import Began, Event, Failed, Request
 from channels.translation.paths import Translation
@@ -101,13 +101,13 @@ class TranslatedCall:
             **options,
         )
 
-    def answer(self, body: bytes, *, id: str, created: int, model: str) -> bytes:
+    def translate_response(self, body: bytes, *, id: str, created: int, model: str) -> bytes:
         """A whole answer in the client's protocol. Raises UpstreamMalformed."""
         try:
-            answer = codec(self.translation.upstream).decode_answer(body)
+            response = codec(self.translation.upstream).decode_response(body)
             if self.names:
-                answer = answer_renamed(answer, self.names)
-            return self._client.encode_answer(answer, id=id, created=created, model=model)
+                response = response_renamed(response, self.names)
+            return self._client.encode_response(response, id=id, created=created, model=model)
         except RecursionError:
             raise UpstreamMalformed(_TOO_DEEP) from None
 

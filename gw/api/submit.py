@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from gw.api.model_call import ModelCallHandler
 from gw.api.writer import HandlerWriter
-from gw.calls.call import AnswerWriter
+from gw.calls.call import ResponseWriter
 from gw.idempotency.submission import Submission, fingerprint, fingerprint_of
 from metrics.masks import redact
 
@@ -36,7 +36,7 @@ class SubmitHandler(ModelCallHandler):
     async def guarded(
         self,
         submission: Submission | None,
-        use_case: Callable[[AnswerWriter], Awaitable[None]],
+        use_case: Callable[[ResponseWriter], Awaitable[None]],
     ) -> None:
         """Run the use-case, or replay. Raises GatewayError while nothing has been sent.
 

@@ -14,7 +14,7 @@ from actors.wallet.claims import Claim
 from actors.wallet.messages import Hold, LedgerUnavailable, Outcome
 from actors.wallet.money import MAX_NANO_USD
 from actors.wallet.wallets import HoldRefused, Wallets
-from gw.calls.call import AnswerWriter, PaidCall
+from gw.calls.call import PaidCall, ResponseWriter
 from gw.calls.ending import CLIENT_GONE, STOPPING
 from gw.errors import table as errors
 from gw.errors.table import GatewayError
@@ -33,7 +33,7 @@ class Admission:
         self,
         call: PaidCall,
         amount_nano_usd: int,
-        writer: AnswerWriter,
+        writer: ResponseWriter,
         *,
         terms: Mapping[str, Any],
         cheaper: str,

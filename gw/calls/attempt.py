@@ -14,9 +14,9 @@ from channels.dialects.error_body import error_members
 from channels.errors import ErrorBody, ErrorMembers, UpstreamError, UpstreamFailed
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
 from channels.redact import Redactor
-from gw.calls.answers import Refusal
 from gw.calls.attempts import Attempts
 from gw.calls.ending import sendable
+from gw.calls.results import Refusal
 
 JSON = "application/json"
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
@@ -31,12 +31,12 @@ class BaseUpstream:
         wire: Wire,
         redactor: Callable[[], Redactor],
         clock: Clock,
-        answer_bytes_max: int,
+        response_bytes_max: int,
     ) -> None:
         self._wire = wire
         self._redactor = redactor
         self._clock = clock
-        self._answer_bytes_max = answer_bytes_max
+        self._answer_bytes_max = response_bytes_max
 
     async def _open(self, request: UpstreamRequest, attempts: Attempts) -> UpstreamResponse:
         """Send a request; its response is here as far as its head. Raises UpstreamError."""

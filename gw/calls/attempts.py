@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from actors.channel import Lease
 from actors.clock import Clock
-from actors.failover import FailedAttempt, Failover, NoAnswer
+from actors.failover import FailedAttempt, Failover, FailoverExhausted
 from actors.health import Verdict
 from actors.mailbox import ActorStopped
 from actors.router import Candidate
@@ -131,7 +131,7 @@ class Attempts:
                 except (UpstreamError, TimeoutError) as error:
                     self._fail(candidate, lease, error)
                     if not self._may_go_on(upstream, candidate):
-                        raise failover.no_answer() from error
+                        raise failover.exhausted() from error
                 except BaseException:
                     self._drop("cancelled")
                     lease.release("abandoned")
@@ -140,7 +140,7 @@ class Attempts:
                     self._lease = lease
                     self.receipt.passed_over(failover.passed_over)
                     return result
-        except NoAnswer:
+        except FailoverExhausted:
             self.receipt.passed_over(failover.passed_over)
             raise
         except ActorStopped as error:

@@ -11,7 +11,7 @@ from actors.wallet.wallets import KeyTaken, Wallets
 from channels.redact import Redactor
 from gw.calls.admission import Admission
 from gw.calls.bill import Bill
-from gw.calls.call import AnswerWriter, PaidCall
+from gw.calls.call import PaidCall, ResponseWriter
 from gw.calls.settlement import Settlement
 from gw.errors.table import GatewayError
 from gw.idempotency.submission import Submission
@@ -44,7 +44,7 @@ class Billing:
         self,
         call: PaidCall,
         bill: B,
-        writer: AnswerWriter,
+        writer: ResponseWriter,
         *,
         amount_nano_usd: int,
         cheaper: str,

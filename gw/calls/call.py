@@ -23,7 +23,7 @@ class ClientGone(Exception):
     """The client closed its connection."""
 
 
-class AnswerWriter(Protocol):
+class ResponseWriter(Protocol):
     """The client's side of the call."""
 
     @property

@@ -21,13 +21,13 @@ from channels.offload.pool import OffloadFailed, OffloadFull, OffloadPool
 from channels.offload.weight import READ_VALUES_MAX, TRANSLATED_VALUES_MAX, weight_of
 from channels.redact import Redactor
 from channels.registry import ChannelSpec
-from gw.calls.answers import Answer, StreamAnswer, WholeAnswer, is_success
 from gw.calls.attempt import BaseUpstream
 from gw.calls.attempts import Attempts
 from gw.calls.call import ChatCall
 from gw.calls.framing import TranslatedFraming
 from gw.calls.pipeline import StreamPipeline
 from gw.calls.plan import UpstreamPlan
+from gw.calls.results import ChatResult, CompleteResponse, StreamedResponse, is_success
 from gw.calls.retries import Retry, retry_of_chat
 from gw.calls.unreadable import unreadable
 
@@ -44,11 +44,11 @@ class ChatUpstream(BaseUpstream):
         wire: Wire,
         redactor: Callable[[], Redactor],
         clock: Clock,
-        answer_bytes_max: int,
+        response_bytes_max: int,
         offload: OffloadPool,
     ) -> None:
         super().__init__(
-            wire=wire, redactor=redactor, clock=clock, answer_bytes_max=answer_bytes_max
+            wire=wire, redactor=redactor, clock=clock, response_bytes_max=response_bytes_max
         )
         self._offload = offload
 
@@ -58,7 +58,7 @@ class ChatUpstream(BaseUpstream):
 
     async def attempt(
         self, call: ChatCall, candidate: Candidate, channel: ChannelSpec, attempts: Attempts
-    ) -> Answer:
+    ) -> ChatResult:
         """Try one channel. Raises UpstreamError."""
         plan = await call.request.plan_for(candidate, channel)
         response = await self._open(plan.request, attempts)
@@ -73,12 +73,12 @@ class ChatUpstream(BaseUpstream):
         if call.is_stream:
             return await self._begin_stream(call, plan, response, channel)
         body = await self._whole(response, attempts)
-        body = await self._redactor().answers.masked_whole(body)
+        body = await self._redactor().responses.masked_whole(body)
         return await self._read_whole(call, plan, body)
 
     async def _begin_stream(
         self, call: ChatCall, plan: UpstreamPlan, response: UpstreamResponse, channel: ChannelSpec
-    ) -> StreamAnswer:
+    ) -> StreamedResponse:
         """Read a stream as far as its first events. Raises UpstreamError."""
         dialect, framing = plan.dialect, call.framing
         meter = dialect.new_meter()
@@ -95,7 +95,7 @@ class ChatUpstream(BaseUpstream):
             )
         pipeline = StreamPipeline(meter, dialect, framing, forwards_usage=call.forwards_usage)
         first = await _first_chunk(response, pipeline, plan)
-        return StreamAnswer(
+        return StreamedResponse(
             first,
             response,
             pipeline,
@@ -106,7 +106,9 @@ class ChatUpstream(BaseUpstream):
             StreamMask.of(channel, self._redactor().errors),
         )
 
-    async def _read_whole(self, call: ChatCall, plan: UpstreamPlan, body: bytes) -> WholeAnswer:
+    async def _read_whole(
+        self, call: ChatCall, plan: UpstreamPlan, body: bytes
+    ) -> CompleteResponse:
         """Meter a whole answer, and translate it where that is due. Raises UpstreamError."""
         try:
             read, written = await self._metered(call, plan, body)
@@ -117,7 +119,7 @@ class ChatUpstream(BaseUpstream):
             raise unreadable(error) from error
         if read.fault is not None:
             raise read.fault
-        return WholeAnswer(body if written is None else written, read.meter, plan.headers)
+        return CompleteResponse(body if written is None else written, read.meter, plan.headers)
 
     async def _metered(
         self, call: ChatCall, plan: UpstreamPlan, body: bytes
@@ -170,10 +172,10 @@ def _refuse_unusable(body: bytes, meter: Meter, plan: UpstreamPlan) -> None:
         raise ErrorReported(_told(body, plan))
     stated = (meter.usage, meter.partial_usage, meter.finish_reason, meter.response_id)
     if all(one is None for one in stated):
-        raise _no_answer(body, plan)
+        raise _unusable(body, plan)
 
 
-def _no_answer(body: bytes, plan: UpstreamPlan) -> UpstreamError:
+def _unusable(body: bytes, plan: UpstreamPlan) -> UpstreamError:
     """What a body is that is no answer: an error in whatever form, or anything else."""
     value = read_loosely(body, mends=False) if len(body) <= ERROR_BYTES_MAX else None
     told = _told(body, plan) if isinstance(value, dict | list) else ErrorMembers()
@@ -194,5 +196,5 @@ async def _first_chunk(
             head.append(piece)
     last = pipeline.last()
     if last is None:
-        raise _no_answer(b"".join(head), plan)
+        raise _unusable(b"".join(head), plan)
     return last

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from actors.clock import Clock
 from actors.directory import ChannelDirectory
-from actors.failover import Failover, NoAnswer
+from actors.failover import Failover, FailoverExhausted
 from actors.health import Verdict
 from actors.wallet.pricing import TokenPrice
 from channels.deadlines import TimeLimits
@@ -20,13 +20,13 @@ from channels.http.interfaces import Wire
 from channels.offload.pool import OffloadPool
 from channels.redact import Redactor
 from channels.registry import ModelSpec
-from gw.calls.answers import Refusal, StreamAnswer, WholeAnswer
 from gw.calls.billing import Billing
-from gw.calls.call import AnswerWriter, ChatCall
+from gw.calls.call import ChatCall, ResponseWriter
 from gw.calls.chat_upstream import ChatUpstream
 from gw.calls.ending import SUCCESS, Ending, ending_of_failure, ending_of_refusal
 from gw.calls.estimate import estimate
 from gw.calls.relay import Relay
+from gw.calls.results import CompleteResponse, Refusal, StreamedResponse
 from gw.calls.settlement import Settlement
 from gw.calls.tokens import TokenBill
 from gw.calls.tools import channels_for
@@ -47,7 +47,7 @@ class Conversation:
         price_of: Callable[[ModelSpec], TokenPrice],
         clock: Clock,
         timeout_seconds: float,
-        answer_bytes_max: int,
+        response_bytes_max: int,
         offload: OffloadPool,
         precharge: Precharge,
         metrics: Metrics,
@@ -58,7 +58,7 @@ class Conversation:
             wire=wire,
             redactor=redactor,
             clock=clock,
-            answer_bytes_max=answer_bytes_max,
+            response_bytes_max=response_bytes_max,
             offload=offload,
         )
         self._redactor = redactor
@@ -67,7 +67,7 @@ class Conversation:
         self._metrics = metrics
         self._limits = TimeLimits(timeout_seconds)
 
-    async def run(self, call: ChatCall, writer: AnswerWriter) -> None:
+    async def run(self, call: ChatCall, writer: ResponseWriter) -> None:
         """Serve one call to its end.
 
         Raises GatewayError while nothing has been sent. Once something has been, a failure ends
@@ -91,7 +91,7 @@ class Conversation:
             await self._serve(call, settlement, writer)
 
     async def _serve(
-        self, call: ChatCall, settlement: Settlement[TokenBill], writer: AnswerWriter
+        self, call: ChatCall, settlement: Settlement[TokenBill], writer: ResponseWriter
     ) -> None:
         if self._precharge == "messages":
             self._metrics.bytes_not_held_for(
@@ -104,39 +104,39 @@ class Conversation:
             receipt.passed_over({c.channel_id: "tool" for c in order if c not in able})
         limit = self._limits.begin()
         try:
-            answer = await attempts.first_result(
+            result = await attempts.first_result(
                 self._upstream, call, Failover(able, self._channels), limit
             )
-        except NoAnswer as failure:
+        except FailoverExhausted as failure:
             settlement.fail(ending_of_failure(failure, self._redactor()))
         finally:
             limit.end()
-        if isinstance(answer, Refusal):
-            attempts.finish("success", f"status_{answer.status // 100}xx")
-            settlement.fail(ending_of_refusal(answer, self._redactor()))
-        settlement.bill.meter = answer.meter
-        if isinstance(answer, WholeAnswer):
-            self._end_complete(settlement, answer.meter)
+        if isinstance(result, Refusal):
+            attempts.finish("success", f"status_{result.status // 100}xx")
+            settlement.fail(ending_of_refusal(result, self._redactor()))
+        settlement.bill.meter = result.meter
+        if isinstance(result, CompleteResponse):
+            self._end_complete(settlement, result.meter)
             settlement.first_byte()
             settlement.settle()
-            writer.begin("application/json", answer.headers)
-            writer.send(answer.body)
+            writer.begin("application/json", result.headers)
+            writer.send(result.body)
         else:
             call.request.forget()  # it may be megabytes, and a stream lasts for minutes
             writer.forget_request()
-            await self._relay(settlement, answer, writer, limit.deadline)
+            await self._relay(settlement, result, writer, limit.deadline)
 
     async def _relay(
         self,
         settlement: Settlement[TokenBill],
-        answer: StreamAnswer,
-        writer: AnswerWriter,
+        result: StreamedResponse,
+        writer: ResponseWriter,
         deadline: float,
     ) -> None:
         """Pass events on as they come; from the first on there is no failover."""
-        meter = answer.meter
-        writer.begin(answer.framing.content_type, answer.headers)
-        relay = Relay(answer, settlement, writer, deadline=deadline)
+        meter = result.meter
+        writer.begin(result.framing.content_type, result.headers)
+        relay = Relay(result, settlement, writer, deadline=deadline)
         try:
             await relay.run()
         except UpstreamError:
@@ -154,17 +154,17 @@ class Conversation:
                         is_clients=relay.is_held_up,
                     )
                 )
-                relay.last.append(answer.framing.broken(_TIMED_OUT))
+                relay.last.append(result.framing.broken(_TIMED_OUT))
         last = relay.last
         if settlement.ending is not None:
             pass
         elif meter.finished:
             self._end_complete(settlement, meter)
-            last.append(answer.framing.end())
+            last.append(result.framing.end())
         else:
             settlement.attempts.finish("failure", "cut")
             settlement.end(Ending("error", "upstream_error", _CUT))
-            last.append(answer.framing.broken(_CUT))
+            last.append(result.framing.broken(_CUT))
         # Settled before the last bytes go out: whoever reads to the end finds the balance moved.
         settlement.first_byte()
         settlement.settle()

@@ -12,7 +12,7 @@ from math import ceil
 from types import MappingProxyType
 from typing import Literal
 
-from actors.failover import FailedAttempt, NoAnswer
+from actors.failover import FailedAttempt, FailoverExhausted
 from actors.wallet.messages import RowStatus
 from channels.errors import (
     ErrorReported,
@@ -24,7 +24,7 @@ from channels.errors import (
     UpstreamUnreachable,
 )
 from channels.redact import Redactor
-from gw.calls.answers import Refusal
+from gw.calls.results import Refusal
 from gw.errors import table as errors
 from gw.errors.table import GatewayError
 
@@ -74,7 +74,7 @@ def shown(status: RowStatus, error: GatewayError) -> Ending:
     return Ending(status, error.kind.code, error.message, error)
 
 
-def ending_of_failure(failure: NoAnswer, redactor: Redactor) -> Ending:
+def ending_of_failure(failure: FailoverExhausted, redactor: Redactor) -> Ending:
     """No channel answered: the last one tried decides; none tried means none was to be had.
 
     It was unreachable where nothing of an answer came; what came and cannot be used is its error
@@ -145,17 +145,17 @@ def sendable(value: str | None, redactor: Redactor) -> str | None:
 
 
 def _from_upstream(
-    answer: Refusal | UpstreamFailed | ErrorReported,
+    refusal: Refusal | UpstreamFailed | ErrorReported,
     message: str,
     redactor: Redactor,
     headers: Mapping[str, str] = MappingProxyType({}),
 ) -> GatewayError:
     return errors.from_upstream(
-        answer.status,
+        refusal.status,
         message,
-        details=redactor.value(answer.told.details),
-        param=redactor.value(answer.told.param),
-        headers={**headers, **_retry_after(answer.status, answer.retry_after, redactor)},
+        details=redactor.value(refusal.told.details),
+        param=redactor.value(refusal.told.param),
+        headers={**headers, **_retry_after(refusal.status, refusal.retry_after, redactor)},
     )
 
 

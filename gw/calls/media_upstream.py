@@ -12,10 +12,10 @@ from channels.errors import UpstreamError
 from channels.http.interfaces import Wire
 from channels.redact import Redactor
 from channels.registry import ChannelSpec
-from gw.calls.answers import Refusal, is_success
 from gw.calls.attempt import BaseUpstream
 from gw.calls.attempts import Attempts
 from gw.calls.media import MediaCall
+from gw.calls.results import Refusal, is_success
 from gw.calls.retries import Retry, retry_of_pieces
 from gw.calls.unreadable import unreadable
 
@@ -24,7 +24,7 @@ ERROR_BYTES_MAX = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class MediaAnswer:
+class MediaResult:
     """A whole answer, counted; `failed` is the upstream's message where it says that it failed."""
 
     http_status: int
@@ -43,10 +43,10 @@ class MediaUpstream(BaseUpstream):
         redactor: Callable[[], Redactor],
         clock: Clock,
         attempt_seconds: float,
-        answer_bytes_max: int,
+        response_bytes_max: int,
     ) -> None:
         super().__init__(
-            wire=wire, redactor=redactor, clock=clock, answer_bytes_max=answer_bytes_max
+            wire=wire, redactor=redactor, clock=clock, response_bytes_max=response_bytes_max
         )
         self._limits = TimeLimits(attempt_seconds)
 
@@ -56,7 +56,7 @@ class MediaUpstream(BaseUpstream):
 
     async def attempt(
         self, call: MediaCall, candidate: Candidate, channel: ChannelSpec, attempts: Attempts
-    ) -> MediaAnswer | Refusal:
+    ) -> MediaResult | Refusal:
         """Try one channel, for as long as one attempt may take. Raises UpstreamError."""
         limit = self._limits.begin()
         try:
@@ -67,16 +67,16 @@ class MediaUpstream(BaseUpstream):
 
     async def _attempt(
         self, call: MediaCall, candidate: Candidate, channel: ChannelSpec, attempts: Attempts
-    ) -> MediaAnswer | Refusal:
+    ) -> MediaResult | Refusal:
         request = await call.request.upstream_request(candidate, channel)
         response = await self._open(request, attempts)
         if not is_success(response.status):
             return await self._refusal(response, bytes_max=ERROR_BYTES_MAX, passes_body=True)
         body = await self._whole(response, attempts)
-        body = await self._redactor().answers.masked_whole(body, keeps_links=True)
+        body = await self._redactor().responses.masked_whole(body, keeps_links=True)
         failed = self._read(call, body)
         content_type = call.content_type or self._content_type(response)
-        return MediaAnswer(response.status, content_type, body, failed)
+        return MediaResult(response.status, content_type, body, failed)
 
     def _read(self, call: MediaCall, body: bytes) -> str | None:
         try:

@@ -86,7 +86,7 @@ class Receipt:
                 said[name] = redactor.text(said[name])
         for name in ("id", "model", "finish"):
             if said.get(name):
-                said[name] = redactor.answers.masked(said[name].encode()).decode()
+                said[name] = redactor.responses.masked(said[name].encode()).decode()
         upstream = {name: value for name, value in said.items() if value}
         if upstream:
             self.detail["upstream"] = upstream

@@ -14,8 +14,8 @@ from typing import Any
 
 from channels.errors import UpstreamError
 from channels.http.interfaces import Sink
-from gw.calls.answers import StreamAnswer
-from gw.calls.call import AnswerWriter
+from gw.calls.call import ResponseWriter
+from gw.calls.results import StreamedResponse
 from gw.calls.settlement import Settlement
 
 # How long a stream that has no terminator is waited for once all of it seems to be here: more may
@@ -33,7 +33,6 @@ class Relay(Sink):
     """
 
     __slots__ = (
-        "_answer",
         "_deadline",
         "_has_terminator",
         "_keeps_up",
@@ -42,6 +41,7 @@ class Relay(Sink):
         "_meter",
         "_pipeline",
         "_settlement",
+        "_stream",
         "_timer",
         "_writer",
         "last",
@@ -49,20 +49,20 @@ class Relay(Sink):
 
     def __init__(
         self,
-        answer: StreamAnswer,
+        stream: StreamedResponse,
         settlement: Settlement[Any],
-        writer: AnswerWriter,
+        writer: ResponseWriter,
         *,
         deadline: float,
     ) -> None:
         """`deadline` is loop time."""
         self.last: list[bytes] = []
-        self._answer = answer
-        self._pipeline = answer.pipeline
-        self._meter = answer.meter
-        self._mask = answer.mask
-        self._key = answer.mask.key
-        self._has_terminator = answer.has_terminator
+        self._stream = stream
+        self._pipeline = stream.pipeline
+        self._meter = stream.meter
+        self._mask = stream.mask
+        self._key = stream.mask.key
+        self._has_terminator = stream.has_terminator
         self._settlement = settlement
         self._writer = writer
         self._deadline = deadline
@@ -82,15 +82,15 @@ class Relay(Sink):
 
     async def run(self) -> None:
         """Pass on all that comes. Raises UpstreamError, TimeoutError and ClientGone."""
-        answer = self._answer
+        stream = self._stream
         if self.is_over:  # all of it came in one read: nothing is waited for
-            self._pass_on(answer.first_chunk)
+            self._pass_on(stream.first_chunk)
             return
         async with self._timer:
-            keeps_up = self._pass_on(answer.first_chunk)
+            keeps_up = self._pass_on(stream.first_chunk)
             if keeps_up is not None:
                 await keeps_up
-            await answer.response.pour(self)
+            await stream.response.pour(self)
             if not self.is_over and (block := self._pipeline.last()):
                 keeps_up = self._pass_on(block)
                 if keeps_up is not None:
@@ -101,7 +101,7 @@ class Relay(Sink):
 
         The call is settled. Raises ClientGone.
         """
-        pipeline, response = self._pipeline, self._answer.response
+        pipeline, response = self._pipeline, self._stream.response
         if pipeline.is_over and pipeline.passes_rest_on:
             self.last.append(self._mask.errors.masked(pipeline.rest))
             try:
@@ -127,7 +127,7 @@ class Relay(Sink):
                     await keeps_up
 
     async def _rest(self) -> AsyncIterator[bytes]:
-        async for piece in self._answer.response.chunks():
+        async for piece in self._stream.response.chunks():
             yield self._mask.errors.masked(piece)
 
     def take(self, piece: bytes) -> Future[None] | None:

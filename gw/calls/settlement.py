@@ -23,7 +23,7 @@ from channels.families import UNIT_TYPES
 from channels.redact import Redactor
 from gw.calls.attempts import Attempts
 from gw.calls.bill import Bill, Charged
-from gw.calls.call import AnswerWriter, ClientGone, PaidCall
+from gw.calls.call import ClientGone, PaidCall, ResponseWriter
 from gw.calls.ending import CLIENT_GONE, STOPPING, Ending, attempt_row, shown
 from gw.calls.receipt import Receipt
 from gw.errors.table import GatewayError
@@ -62,7 +62,7 @@ class Settlement(Generic[B]):
         *,
         call: PaidCall,
         bill: B,
-        writer: AnswerWriter,
+        writer: ResponseWriter,
         wallets: Wallets,
         live: LiveCalls,
         clock: Clock,
@@ -130,9 +130,9 @@ class Settlement(Generic[B]):
         if self.ending is None:
             self.ending = ending
 
-    def keep(self, answer: Keep) -> None:
+    def keep(self, response: Keep) -> None:
         """This is the whole answer, to be kept with the settlement if the call has a key."""
-        self._kept = answer
+        self._kept = response
 
     def fail(self, ending: Ending) -> NoReturn:
         """Say how the call ended, and raise what the client is told of it."""
@@ -193,7 +193,7 @@ class Settlement(Generic[B]):
             ending.status,
             client_left=ending == CLIENT_GONE,
             cost_nano_usd=cost,
-            answer=self._kept,
+            response=self._kept,
         )
 
     def _outcome(self, ending: Ending, charged: Charged, now: float, seconds: float) -> Outcome:

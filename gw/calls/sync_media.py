@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from actors.directory import ChannelDirectory
-from actors.failover import Failover, NoAnswer
+from actors.failover import Failover, FailoverExhausted
 from actors.router import candidates
 from actors.wallet.claims import Keep
 from channels.deadlines import TimeLimits
 from channels.errors import ErrorBody, UpstreamFailed
 from channels.redact import Redactor
-from gw.calls.answers import Refusal
 from gw.calls.billing import Billing
-from gw.calls.call import AnswerWriter
+from gw.calls.call import ResponseWriter
 from gw.calls.ending import (
     SUCCESS,
     Ending,
@@ -26,7 +25,8 @@ from gw.calls.ending import (
     ending_of_report,
 )
 from gw.calls.media import MediaBill, MediaCall
-from gw.calls.media_upstream import MediaAnswer, MediaUpstream
+from gw.calls.media_upstream import MediaResult, MediaUpstream
+from gw.calls.results import Refusal
 from gw.calls.settlement import Settlement
 
 
@@ -48,7 +48,7 @@ class SyncMedia:
         self._redactor = redactor
         self._limits = TimeLimits(total_seconds)
 
-    async def run(self, call: MediaCall, writer: AnswerWriter) -> None:
+    async def run(self, call: MediaCall, writer: ResponseWriter) -> None:
         """Serve one call to its end.
 
         Raises GatewayError while nothing has been sent, KeyTaken when its key is not free.
@@ -64,17 +64,17 @@ class SyncMedia:
             await self._serve(call, settlement, writer)
 
     async def _serve(
-        self, call: MediaCall, settlement: Settlement[MediaBill], writer: AnswerWriter
+        self, call: MediaCall, settlement: Settlement[MediaBill], writer: ResponseWriter
     ) -> None:
         order = candidates(call.model, call.facts.protocol, self._channels)
         settlement.receipt.considered(order)
         attempts = settlement.attempts
         limit = self._limits.begin()
         try:
-            answer = await attempts.first_result(
+            result = await attempts.first_result(
                 self._upstream, call, Failover(order, self._channels), limit
             )
-        except NoAnswer as failure:
+        except FailoverExhausted as failure:
             ending = ending_of_failure(failure, self._redactor())
             last = failure.failed[-1].error if failure.failed else None
             told = last.error_body if isinstance(last, UpstreamFailed) else None
@@ -82,37 +82,37 @@ class SyncMedia:
             return
         finally:
             limit.end()
-        if isinstance(answer, Refusal):
-            attempts.finish("success", f"status_{answer.status // 100}xx")
-            ending = ending_of_refusal(answer, self._redactor())
-            await self._pass_on(settlement, ending, answer.error_body, writer)
+        if isinstance(result, Refusal):
+            attempts.finish("success", f"status_{result.status // 100}xx")
+            ending = ending_of_refusal(result, self._redactor())
+            await self._pass_on(settlement, ending, result.error_body, writer)
         else:
-            await self._answer(settlement, answer, writer)
+            await self._deliver(settlement, result, writer)
 
-    async def _answer(
-        self, settlement: Settlement[MediaBill], answer: MediaAnswer, writer: AnswerWriter
+    async def _deliver(
+        self, settlement: Settlement[MediaBill], result: MediaResult, writer: ResponseWriter
     ) -> None:
         """Settled before the answer goes out: whoever reads it finds the balance moved."""
-        if answer.failed is not None:
+        if result.failed is not None:
             # Its way of refusing this prompt, say: no sign that the channel is ill.
             settlement.attempts.finish("success", "error_event")
-            settlement.fail(ending_of_report(answer.failed, self._redactor()))
+            settlement.fail(ending_of_report(result.failed, self._redactor()))
         settlement.attempts.finish("success", "ok")
         settlement.end(SUCCESS)
         settlement.first_byte()
-        headers = (("Content-Type", answer.content_type),)
-        settlement.keep(Keep(status=answer.http_status, headers=headers, body=answer.body))
+        headers = (("Content-Type", result.content_type),)
+        settlement.keep(Keep(status=result.http_status, headers=headers, body=result.body))
         settlement.settle()
         await settlement.until_durable()
-        writer.begin(answer.content_type, {}, http_status=answer.http_status)
-        writer.send(answer.body)
+        writer.begin(result.content_type, {}, http_status=result.http_status)
+        writer.send(result.body)
 
     async def _pass_on(
         self,
         settlement: Settlement[MediaBill],
         ending: Ending,
         told: ErrorBody | None,
-        writer: AnswerWriter,
+        writer: ResponseWriter,
     ) -> None:
         """An upstream's error goes to the client as it came: what names ours is masked already."""
         if told is None:

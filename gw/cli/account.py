@@ -24,7 +24,7 @@ from gw.cli.arguments import (
 )
 from gw.cli.context import Context, with_database
 from gw.cli.failures import CommandRefused, UsageFault
-from gw.cli.output import Answer, rfc3339, sheet, table
+from gw.cli.output import Result, rfc3339, sheet, table
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Parser, Subparsers
@@ -84,7 +84,7 @@ def add(nouns: Subparsers) -> None:
     _with_id(add_command(verbs, "disable", "refuse all its keys", with_database(disable)))
 
 
-async def create(context: Context, options: Namespace) -> Answer:
+async def create(context: Context, options: Namespace) -> Result:
     account = await store.create(
         context.database,
         options.name,
@@ -93,15 +93,15 @@ async def create(context: Context, options: Namespace) -> Answer:
         credit_nano_usd=options.credit_usd,
         with_trial=options.trial,
     )
-    return _answer(account)
+    return _result(account)
 
 
-async def list_(context: Context, options: Namespace) -> Answer:
+async def list_(context: Context, options: Namespace) -> Result:
     records = [account_record(account) for account in await store.list_all(context.database)]
-    return Answer({"accounts": records}, table(records, COLUMNS))
+    return Result({"accounts": records}, table(records, COLUMNS))
 
 
-async def show(context: Context, options: Namespace) -> Answer:
+async def show(context: Context, options: Namespace) -> Result:
     return await _shown(context, options.id)
 
 
@@ -114,7 +114,7 @@ def check_topup(options: Namespace) -> None:
         )
 
 
-async def topup(context: Context, options: Namespace) -> Answer:
+async def topup(context: Context, options: Namespace) -> Result:
     await top_up(context.database, options.id, options.amount, kind="topup")
     return await _shown(context, options.id)
 
@@ -124,7 +124,7 @@ def check_limits(options: Namespace) -> None:
         raise UsageFault("nothing to set: give --rpm, --concurrency or both")
 
 
-async def limits(context: Context, options: Namespace) -> Answer:
+async def limits(context: Context, options: Namespace) -> Result:
     changes = LimitChanges()
     if "rpm" in options:
         changes["rpm_limit"] = options.rpm
@@ -135,13 +135,13 @@ async def limits(context: Context, options: Namespace) -> Answer:
     return await _shown(context, options.id)
 
 
-async def enable(context: Context, options: Namespace) -> Answer:
+async def enable(context: Context, options: Namespace) -> Result:
     await store.set_enabled(context.database, options.id, enabled=True)
     await context.in_force()
     return await _shown(context, options.id)
 
 
-async def disable(context: Context, options: Namespace) -> Answer:
+async def disable(context: Context, options: Namespace) -> Result:
     await store.set_enabled(context.database, options.id, enabled=False)
     await context.in_force()
     return await _shown(context, options.id)
@@ -162,13 +162,13 @@ def account_record(account: Account) -> dict[str, Any]:
     }
 
 
-async def _shown(context: Context, account_id: str) -> Answer:
-    return _answer(await store.show(context.database, account_id))
+async def _shown(context: Context, account_id: str) -> Result:
+    return _result(await store.show(context.database, account_id))
 
 
-def _answer(account: Account) -> Answer:
+def _result(account: Account) -> Result:
     record = account_record(account)
-    return Answer(record, sheet(record))
+    return Result(record, sheet(record))
 
 
 def _with_id(parser: Parser) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from gw.cli.arguments import add_command
 from gw.cli.context import read_config
-from gw.cli.output import Answer, sheet
+from gw.cli.output import Result, sheet
 from gw.config.certificate import server_context
 from gw.config.faults import caution_records
 
@@ -25,7 +25,7 @@ def add(nouns: Subparsers) -> None:
     add_command(nouns, "check-config", text, check_config)
 
 
-def check_config(options: Namespace) -> Answer:
+def check_config(options: Namespace) -> Result:
     config = read_config(options)
     server_context(config)
     record = {
@@ -35,4 +35,4 @@ def check_config(options: Namespace) -> Answer:
         "models": len(config.registry.models),
     }
     text = [sheet(record), *(f"warning: {caution}" for caution in config.cautions)]
-    return Answer(record | {"warnings": caution_records(config.cautions)}, "\n".join(text))
+    return Result(record | {"warnings": caution_records(config.cautions)}, "\n".join(text))

@@ -19,7 +19,7 @@ from actors.changes import heard_by_all
 from actors.store.database import Database
 from actors.store.embedded import EmbeddedPostgres
 from actors.store.migrations import migrate
-from gw.cli.output import Answer
+from gw.cli.output import Result
 from gw.config.config import Config
 from gw.config.find import find
 from gw.config.load import load
@@ -42,21 +42,21 @@ class Context:
         await heard_by_all(self.database, token=secrets.token_hex(8))
 
 
-Work = Callable[[Context, Namespace], Awaitable[Answer]]
+Work = Callable[[Context, Namespace], Awaitable[Result]]
 Check = Callable[[Namespace], None]
 
 
-def with_database(work: Work, *, check: Check | None = None) -> Callable[[Namespace], Answer]:
+def with_database(work: Work, *, check: Check | None = None) -> Callable[[Namespace], Result]:
     """Make a command of `work`: read the configuration, open the database, do it, close.
 
     `check` sees the options before anything is opened and raises what is wrong with them.
     """
 
-    async def do(config: Config, options: Namespace) -> Answer:
+    async def do(config: Config, options: Namespace) -> Result:
         async with opened(config) as context:
             return await work(context, options)
 
-    def run(options: Namespace) -> Answer:
+    def run(options: Namespace) -> Result:
         if check is not None:
             check(options)
         return asyncio.run(do(read_config(options), options))

@@ -20,13 +20,13 @@ from gw.cli.key_options import (
     read_wish,
 )
 from gw.cli.key_records import (
-    key_answer,
-    key_list_answer,
-    key_views_answer,
-    new_key_answer,
-    revealed_answer,
+    key_list_result,
+    key_result,
+    key_views_result,
+    new_key_result,
+    revealed_result,
 )
-from gw.cli.output import Answer
+from gw.cli.output import Result
 from gw.keys import store
 from gw.keys.issue import import_hash, issue_key, reveal_key
 from gw.keys.secret import KeyHasher, KeySealer
@@ -71,7 +71,7 @@ def add(nouns: Subparsers) -> None:
     _with_id(add_command(verbs, "revoke", "refuse a key for good", with_database(revoke)))
 
 
-async def create(context: Context, options: Namespace) -> Answer:
+async def create(context: Context, options: Namespace) -> Result:
     secret = context.secret()
     issued = await issue_key(
         context.database,
@@ -79,56 +79,56 @@ async def create(context: Context, options: Namespace) -> Answer:
         hasher=KeyHasher(secret),
         sealer=KeySealer(secret),
     )
-    return new_key_answer(await store.show(context.database, issued.id), issued.text)
+    return new_key_result(await store.show(context.database, issued.id), issued.text)
 
 
-async def import_hash_(context: Context, options: Namespace) -> Answer:
+async def import_hash_(context: Context, options: Namespace) -> Result:
     wish = read_wish(options, context.config.registry)
     key_id = await import_hash(context.database, wish, sha256=options.hash)
     return await _changed(context, key_id)
 
 
-async def list_(context: Context, options: Namespace) -> Answer:
+async def list_(context: Context, options: Namespace) -> Result:
     await accounts.show(context.database, options.account)
-    return key_list_answer(await store.list_of_account(context.database, options.account))
+    return key_list_result(await store.list_of_account(context.database, options.account))
 
 
-async def reveal(context: Context, options: Namespace) -> Answer:
+async def reveal(context: Context, options: Namespace) -> Result:
     sealer, viewer = KeySealer(context.secret()), Viewer.of_this_process()
     text = await reveal_key(context.database, options.id, sealer, viewer=viewer)
-    return revealed_answer(await store.show(context.database, options.id), text)
+    return revealed_result(await store.show(context.database, options.id), text)
 
 
-async def views(context: Context, options: Namespace) -> Answer:
+async def views(context: Context, options: Namespace) -> Result:
     await store.show(context.database, options.id)
-    return key_views_answer(await views_of(context.database, options.id))
+    return key_views_result(await views_of(context.database, options.id))
 
 
-async def set_(context: Context, options: Namespace) -> Answer:
+async def set_(context: Context, options: Namespace) -> Result:
     record = await store.show(context.database, options.id)
     changes = read_changes(options, record, context.config.registry)
     await store.change(context.database, options.id, changes)
     return await _changed(context, options.id)
 
 
-async def enable(context: Context, options: Namespace) -> Answer:
+async def enable(context: Context, options: Namespace) -> Result:
     await store.change(context.database, options.id, {"enabled": True})
     return await _changed(context, options.id)
 
 
-async def disable(context: Context, options: Namespace) -> Answer:
+async def disable(context: Context, options: Namespace) -> Result:
     await store.change(context.database, options.id, {"enabled": False})
     return await _changed(context, options.id)
 
 
-async def revoke(context: Context, options: Namespace) -> Answer:
+async def revoke(context: Context, options: Namespace) -> Result:
     await store.revoke(context.database, options.id)
     return await _changed(context, options.id)
 
 
-async def _changed(context: Context, key_id: str) -> Answer:
+async def _changed(context: Context, key_id: str) -> Result:
     await context.in_force()
-    return key_answer(await store.show(context.database, key_id))
+    return key_result(await store.show(context.database, key_id))
 
 
 def _with_id(parser: Parser) -> None:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from actors.wallet.money import format_usd
-from gw.cli.output import Answer, rfc3339, sheet, table
+from gw.cli.output import Result, rfc3339, sheet, table
 from gw.keys.store import KeyRecord
 from gw.keys.views import View
 
@@ -18,39 +18,39 @@ VIEW_COLUMNS = ("viewed_at", "os_user", "host")
 COLUMNS = ("id", "name", "kind", "prefix", "status", "models", "expires_at", "last_used_at")
 
 
-def key_answer(key: KeyRecord) -> Answer:
+def key_result(key: KeyRecord) -> Result:
     """One key without its text."""
     record = key_record(key)
-    return Answer(record, _sheet(record))
+    return Result(record, _sheet(record))
 
 
-def new_key_answer(key: KeyRecord, text: str) -> Answer:
+def new_key_result(key: KeyRecord, text: str) -> Result:
     """A key that has just been made."""
     record = {"id": key.id, "key": text, **key_record(key)}
-    return Answer(record, f"{_sheet(record)}\n\nThe key is not shown again unless it is revealed.")
+    return Result(record, f"{_sheet(record)}\n\nThe key is not shown again unless it is revealed.")
 
 
-def revealed_answer(key: KeyRecord, text: str) -> Answer:
+def revealed_result(key: KeyRecord, text: str) -> Result:
     """A key whose text was asked for again."""
     record = {"id": key.id, "key": text, **key_record(key)}
-    return Answer(record, _sheet(record))
+    return Result(record, _sheet(record))
 
 
-def key_list_answer(keys: Sequence[KeyRecord]) -> Answer:
+def key_list_result(keys: Sequence[KeyRecord]) -> Result:
     """The keys of an account."""
     records = [key_record(key) for key in keys]
     rows = [{**record, "models": _models(record["allowed_models"])} for record in records]
-    return Answer({"keys": records}, table(rows, COLUMNS))
+    return Result({"keys": records}, table(rows, COLUMNS))
 
 
-def key_views_answer(views: Sequence[View]) -> Answer:
+def key_views_result(views: Sequence[View]) -> Result:
     """Who has been shown a key's text, oldest first."""
     records = [
         {"viewed_at": rfc3339(view.viewed_at), "os_user": view.os_user, "host": view.host}
         for view in views
     ]
     text = table(records, VIEW_COLUMNS) if records else "nobody has revealed this key"
-    return Answer({"views": records}, text)
+    return Result({"views": records}, text)
 
 
 def key_record(key: KeyRecord) -> dict[str, Any]:

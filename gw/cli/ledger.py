@@ -21,7 +21,7 @@ from actors.wallet.verify import verify as verify_ledger
 from gw.cli.arguments import add_command, add_noun, label
 from gw.cli.context import Context, with_database
 from gw.cli.failures import EXIT_REFUSED
-from gw.cli.output import Answer, sheet, table
+from gw.cli.output import Result, sheet, table
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers
@@ -53,14 +53,14 @@ def add(nouns: Subparsers) -> None:
     )
 
 
-async def verify(context: Context, options: Namespace) -> Answer:
-    return verify_answer(await verify_ledger(context.database, with_costs=options.costs))
+async def verify(context: Context, options: Namespace) -> Result:
+    return verify_result(await verify_ledger(context.database, with_costs=options.costs))
 
 
-async def repair(context: Context, options: Namespace) -> Answer:
+async def repair(context: Context, options: Namespace) -> Result:
     by = options.by or f"{_user()}@{socket.gethostname()}"
     found = await repair_ledger(context.database, by=by, is_applied=options.apply)
-    return repair_answer(found, by=by, is_applied=options.apply)
+    return repair_result(found, by=by, is_applied=options.apply)
 
 
 def _user() -> str:
@@ -70,18 +70,18 @@ def _user() -> str:
         return f"uid {os.getuid()}"
 
 
-def repair_answer(found: Sequence[Repair], *, by: str, is_applied: bool) -> Answer:
+def repair_result(found: Sequence[Repair], *, by: str, is_applied: bool) -> Result:
     """Each call that has, or had, more rows than one: what stays, what goes, what is booked."""
     calls = [_repaired(one) for one in found]
     record = {"applied": is_applied, "by": by, "calls": calls}
     if not calls:
-        return Answer(record, "every call has one row; there is nothing to repair")
+        return Result(record, "every call has one row; there is nothing to repair")
     lines = [
         {**one, "stays": _row_text(one["stays"]), "goes": _rows_text(one["goes"])} for one in calls
     ]
     text = table(lines, ("call", "account", "stays", "goes", "booked_usd"))
     verdict = "repaired" if is_applied else "nothing was changed; --apply does it"
-    return Answer(record, f"{text}\n\n{len(calls)} calls: {verdict}")
+    return Result(record, f"{text}\n\n{len(calls)} calls: {verdict}")
 
 
 def _repaired(one: Repair) -> dict[str, Any]:
@@ -112,14 +112,14 @@ def _rows_text(rows: Sequence[Mapping[str, Any]]) -> str:
     return "; ".join(map(_row_text, rows))
 
 
-def verify_answer(report: VerifyReport) -> Answer:
+def verify_result(report: VerifyReport) -> Result:
     """The counts, and every row that breaks an invariant."""
     faults = [dict(fault) for fault in report.faults]
     record = {"ok": report.ok, "counts": dict(report.counts), "faults": faults}
     if report.ok:
-        return Answer(record, f"{sheet(report.counts)}\n\nthe ledger adds up")
+        return Result(record, f"{sheet(report.counts)}\n\nthe ledger adds up")
     text = "\n\n".join([sheet(report.counts), *_tables(faults)])
-    return Answer(record, text, EXIT_REFUSED)
+    return Result(record, text, EXIT_REFUSED)
 
 
 def _tables(faults: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -15,7 +15,7 @@ from importlib.metadata import version
 
 from gw.cli.arguments import Parser, Version, VersionAsked
 from gw.cli.failures import EXIT_INTERRUPTED, explain, print_failure
-from gw.cli.output import Answer, print_answer
+from gw.cli.output import Result, print_result
 
 # Each noun's file. Only those a command line names are imported, so that `gw key create` does not
 # wait for the server.
@@ -80,10 +80,10 @@ def _carried_out(arguments: Sequence[str]) -> int:
     try:
         options = make_parser(arguments).parse_args(arguments)
         as_json = "json" in options
-        outcome: Answer | int = options.run(options)
+        outcome: Result | int = options.run(options)
     except VersionAsked:
         release = version(DISTRIBUTION)
-        print_answer(Answer({"version": release}, f"gw {release}"), as_json=as_json)
+        print_result(Result({"version": release}, f"gw {release}"), as_json=as_json)
         return 0
     except Exception as error:
         failure = explain(error)
@@ -93,5 +93,5 @@ def _carried_out(arguments: Sequence[str]) -> int:
         return failure.exit_code
     if isinstance(outcome, int):
         return outcome
-    print_answer(outcome, as_json=as_json)
+    print_result(outcome, as_json=as_json)
     return outcome.exit_code

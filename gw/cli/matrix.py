@@ -15,7 +15,7 @@ from channels.registry import BUILTIN_TOOLS
 from gw.api.catalog.matrix import Cell, Row, compatibility
 from gw.cli.arguments import add_command
 from gw.cli.context import read_config
-from gw.cli.output import Answer, sheet, table
+from gw.cli.output import Result, sheet, table
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers
@@ -32,7 +32,7 @@ def add(nouns: Subparsers) -> None:
     )
 
 
-def matrix(options: Namespace) -> Answer:
+def matrix(options: Namespace) -> Result:
     config = read_config(options)
     rows = compatibility(config.registry, config.translations)
     record = {
@@ -40,7 +40,7 @@ def matrix(options: Namespace) -> Answer:
         "translations": sorted(config.translations),
         "rows": [_record(row) for row in rows],
     }
-    return Answer(record, markdown(rows) if options.markdown else _text(rows))
+    return Result(record, markdown(rows) if options.markdown else _text(rows))
 
 
 def markdown(rows: Sequence[Row]) -> str:

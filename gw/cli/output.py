@@ -1,6 +1,6 @@
 """What a command says: one record for programs, tables for people (contract §1: `--json`).
 
-Commands build an `Answer` and `main.py` prints it; nothing else in a command writes to stdout.
+Commands build an `Result` and `main.py` prints it; nothing else in a command writes to stdout.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ GAP = "  "
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Result:
     """What a command has to say, twice, and the exit code that goes with it."""
 
     record: Mapping[str, Any]
@@ -25,9 +25,9 @@ class Answer:
     exit_code: int = 0
 
 
-def print_answer(answer: Answer, *, as_json: bool) -> None:
+def print_result(result: Result, *, as_json: bool) -> None:
     """Print it on stdout: the record as one JSON object, or the text."""
-    print_line(to_json(answer.record) if as_json else answer.text)
+    print_line(to_json(result.record) if as_json else result.text)
 
 
 def print_line(text: str) -> None:

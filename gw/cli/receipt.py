@@ -17,7 +17,7 @@ from gw.api.logs.record import CallRecord, find_ref, read_ref
 from gw.cli.arguments import add_command
 from gw.cli.context import Context, with_database
 from gw.cli.failures import EXIT_REFUSED, CommandRefused
-from gw.cli.output import Answer, rfc3339, sheet, table
+from gw.cli.output import Result, rfc3339, sheet, table
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers
@@ -30,7 +30,7 @@ def add(nouns: Subparsers) -> None:
     parser.add_argument("ref", metavar="ID", type=_ref, help="of its log row, or its trace id")
 
 
-async def receipt(context: Context, options: Namespace) -> Answer:
+async def receipt(context: Context, options: Namespace) -> Result:
     record = await find_ref(context.database, options.ref)
     if record is None:
         raise CommandRefused(f"the call log has no row {options.ref}", "call_not_found")
@@ -50,7 +50,7 @@ async def receipt(context: Context, options: Namespace) -> Answer:
         "upstream": _facts(upstream_pairs(record, str)),
         "gateway": _facts(gateway_pairs(record, str, context.config.credits_per_usd)),
     }
-    return Answer(whole, _text(record, whole), 0 if agrees else EXIT_REFUSED)
+    return Result(whole, _text(record, whole), 0 if agrees else EXIT_REFUSED)
 
 
 def recomputed(record: CallRecord) -> tuple[int | None, str]:

@@ -117,7 +117,7 @@ class Connection(FlowControl):
         state = "closed" if self.is_closed else "ending" if self._is_ending else "open"
         return f"<Connection {state} {self._request} {self._unread}>"
 
-    def is_answering(self) -> bool:
+    def is_responding(self) -> bool:
         return self._request is not None
 
     # --- From the event loop ---
@@ -347,7 +347,7 @@ class Connection(FlowControl):
             self._is_timed = True
             self.arm(self._loop.time() + BODY_SECONDS)
 
-    def answered(self, request: Request, last: bytes) -> None:
+    def response_sent(self, request: Request, last: bytes) -> None:
         """The answer of the current request is complete but for its last bytes."""
         if self.is_closed:
             return

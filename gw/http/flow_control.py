@@ -66,7 +66,7 @@ class FlowControl(asyncio.BufferedProtocol):
         self._dropped_bytes = 0  # read since nothing more is parsed
         self._timer: asyncio.TimerHandle | None = None
 
-    def is_answering(self) -> bool:
+    def is_responding(self) -> bool:
         """Whether somebody waits for an answer, or its end."""
         raise NotImplementedError
 
@@ -85,7 +85,7 @@ class FlowControl(asyncio.BufferedProtocol):
         """Keep it for a moment only where nobody waits for a response: the process ends."""
         raise NotImplementedError
 
-    def answered(self, request: Any, last: bytes) -> None:
+    def response_sent(self, request: Any, last: bytes) -> None:
         """Go on to the next request: the response is complete but for its last bytes."""
         raise NotImplementedError
 
@@ -232,7 +232,7 @@ class FlowControl(asyncio.BufferedProtocol):
 
     def _is_over(self, now: float, unsent_bytes: int) -> bool:
         """The deadline has come; False when that ends the connection."""
-        if self.is_answering():
+        if self.is_responding():
             self.abort()
         elif unsent_bytes:  # for its reader as long as that takes any of it
             self._deadline = now + UNREAD_SECONDS

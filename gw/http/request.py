@@ -430,4 +430,4 @@ class Request(TornadoRequest):
     def _end_response(self, last: bytes) -> None:
         self.is_finished = True
         self._handler = None
-        self._connection.answered(self, last)
+        self._connection.response_sent(self, last)

@@ -24,7 +24,7 @@ from gw.errors.table import (
     IDEMPOTENCY_NOT_CACHED,
     GatewayError,
 )
-from gw.idempotency.store import KeptAnswer
+from gw.idempotency.store import StoredResponse
 from gw.idempotency.submission import HEADER, Submission, read_key
 from metrics.prometheus import Metrics
 
@@ -43,10 +43,10 @@ class ReplayWriter(Protocol):
         """Send the whole of it."""
 
 
-class KeptAnswers(Protocol):
+class StoredResponses(Protocol):
     """What is remembered under keys (`store.py`)."""
 
-    async def answer(self, account_id: str, claim: Claim) -> KeptAnswer | None: ...
+    async def find(self, account_id: str, claim: Claim) -> StoredResponse | None: ...
 
     async def is_known(self, account_id: str, key: str) -> bool: ...
 
@@ -54,9 +54,9 @@ class KeptAnswers(Protocol):
 class IdempotencyGuard:
     """Reads keys and replays answers. One per process; holds no state of its own."""
 
-    def __init__(self, *, kept: KeptAnswers, answer_bytes_max: int, metrics: Metrics) -> None:
+    def __init__(self, *, kept: StoredResponses, response_bytes_max: int, metrics: Metrics) -> None:
         self._kept = kept
-        self._answer_bytes_max = answer_bytes_max
+        self._answer_bytes_max = response_bytes_max
         self._metrics = metrics
 
     def submission(
@@ -71,7 +71,7 @@ class IdempotencyGuard:
             return None
         claim = Claim(key=key, fingerprint=asked())
         return Submission(
-            account_id=account_id, claim=claim, answer_bytes_max=self._answer_bytes_max
+            account_id=account_id, claim=claim, response_bytes_max=self._answer_bytes_max
         )
 
     async def is_known(self, values: Sequence[str], *, account_id: str) -> bool:
@@ -100,28 +100,28 @@ class IdempotencyGuard:
             kept = await self._found(submission, taken.standing)
             self._replay(kept, writer)
 
-    async def _found(self, submission: Submission, standing: Standing) -> KeptAnswer:
+    async def _found(self, submission: Submission, standing: Standing) -> StoredResponse:
         if standing == "reuse":
             raise GatewayError(IDEMPOTENCY_KEY_REUSE, _REUSE, param=HEADER)
         if standing == "too_large":
             raise GatewayError(IDEMPOTENCY_NOT_CACHED, _NOT_CACHED, param=HEADER)
         if standing == "stored":
-            kept = await self._kept.answer(submission.account_id, submission.claim)
+            kept = await self._kept.find(submission.account_id, submission.claim)
             if kept is not None:
                 return kept
             # It expired in this very moment: the next try is a new submission.
         raise GatewayError(IDEMPOTENCY_IN_FLIGHT, _IN_FLIGHT, param=HEADER)
 
-    def _replay(self, kept: KeptAnswer, writer: ReplayWriter) -> None:
+    def _replay(self, kept: StoredResponse, writer: ReplayWriter) -> None:
         """The answer as it was, trace included: that leads to the call that was billed."""
-        headers = dict(kept.answer.headers)
+        headers = dict(kept.response.headers)
         content_type = headers.pop("Content-Type")
         writer.begin(
             content_type,
             {**headers, "x-gateway-trace": kept.call_id.hex, REPLAYED: "true"},
-            http_status=kept.answer.status,
+            http_status=kept.response.status,
         )
-        writer.send(kept.answer.body)
+        writer.send(kept.response.body)
 
 
 _REUSE = (

@@ -22,11 +22,11 @@ FORGET_KEYS_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
-class KeptAnswer:
+class StoredResponse:
     """An answer, and the call that it was given to."""
 
     call_id: UUID
-    answer: Keep
+    response: Keep
 
 
 class IdempotencyStore:
@@ -35,7 +35,7 @@ class IdempotencyStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def answer(self, account_id: str, claim: Claim) -> KeptAnswer | None:
+    async def find(self, account_id: str, claim: Claim) -> StoredResponse | None:
         """The answer kept for this request; None when there is none, or no longer."""
         row = await in_time(
             self._database.fetch_one(SQL["answer"], (account_id, claim.key, claim.fingerprint))
@@ -44,7 +44,7 @@ class IdempotencyStore:
             return None
         call_id, status, headers, body = row
         pairs = tuple((str(name), str(value)) for name, value in headers)
-        return KeptAnswer(UUID(call_id), Keep(status=status, headers=pairs, body=bytes(body)))
+        return StoredResponse(UUID(call_id), Keep(status=status, headers=pairs, body=bytes(body)))
 
     async def is_known(self, account_id: str, key: str) -> bool:
         """Is the key in use, whatever for?"""

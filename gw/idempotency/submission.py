@@ -22,19 +22,19 @@ KEY_CHARACTERS_MAX = 200  # spec: Limits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """A claim on a key of an account. Answers of more than `answer_bytes_max` are not kept."""
+    """A claim on a key of an account. Answers of more than `response_bytes_max` are not kept."""
 
     account_id: str
     claim: Claim
-    answer_bytes_max: int
+    response_bytes_max: int
 
     def end(
-        self, status: RowStatus, *, client_left: bool, cost_nano_usd: int, answer: Keep | None
+        self, status: RowStatus, *, client_left: bool, cost_nano_usd: int, response: Keep | None
     ) -> ClaimEnd:
         """What the settlement of a call with this status says of the key (spec: Errors, rule 3)."""
         is_bought = status == "success" or cost_nano_usd > 0
-        if answer is not None and 200 <= answer.status <= 299 and is_bought:
-            return answer if len(answer.body) <= self.answer_bytes_max else KeepNothing()
+        if response is not None and 200 <= response.status <= 299 and is_bought:
+            return response if len(response.body) <= self.response_bytes_max else KeepNothing()
         # A client that was cut off may ask again while the upstream is still at work.
         return None if client_left else Free()
 

@@ -227,7 +227,7 @@ class KeyCache:
             readings = await in_time(store.find(self._database, hashes))
         except StoreUnavailable as away:
             return {key_hash: self._in_grace(key_hash) or away for key_hash in texts}
-        answers: dict[bytes, FoundKey | Exception | None] = {}
+        results: dict[bytes, FoundKey | Exception | None] = {}
         for key_hash in texts:
             reading = readings.get(key_hash)
             found = reading.key if reading is not None else None
@@ -236,8 +236,8 @@ class KeyCache:
             self._keep(key_hash, found, read_at=read_at)
             if reading is not None:
                 self._on_balance(reading.key.principal.account_id, reading.available_nano_usd)
-            answers[key_hash] = found
-        return answers
+            results[key_hash] = found
+        return results
 
     def _in_grace(self, key_hash: bytes) -> FoundKey | None:
         """What may be believed of a key although the database cannot be asked."""

@@ -29,8 +29,8 @@ class Heard:
 
 
 # Answers by name. An exception is raised to its askers; what is left out is read once more.
-Answers = Mapping[bytes, T | Exception]
-Read = Callable[[Mapping[bytes, Q], Heard], Awaitable[Answers[T]]]
+Results = Mapping[bytes, T | Exception]
+Read = Callable[[Mapping[bytes, Q], Heard], Awaitable[Results[T]]]
 
 
 class _Question(Generic[Q, T]):
@@ -42,7 +42,7 @@ class _Question(Generic[Q, T]):
         self.text = text
         self.waiting: list[asyncio.Future[T]] = []
 
-    def answer(self, outcome: T | Exception) -> None:
+    def resolve(self, outcome: T | Exception) -> None:
         for reply in self.waiting:
             if reply.done():  # its asker has left
                 continue
@@ -107,14 +107,14 @@ class SharedReads(Generic[Q, T]):
 
     async def _read_once(self, questions: Mapping[bytes, _Question[Q, T]]) -> None:
         try:
-            answers = await self._read(
+            results = await self._read(
                 {name: question.text for name, question in questions.items()}, self._heard
             )
         except Exception as error:  # noqa: BLE001 - it is for those who asked, and for all of them
-            answers = dict.fromkeys(questions, error)
+            results = dict.fromkeys(questions, error)
         self._under_way = {}
         for name, question in questions.items():
-            if name in answers:
-                question.answer(answers[name])
+            if name in results:
+                question.resolve(results[name])
             else:
                 self._next[name] = question

@@ -164,10 +164,10 @@ class Parent:
     async def _why_not_ready(self) -> str | None:
         if self._is_draining:
             return "draining"
-        answers = await asyncio.gather(
+        responses = await asyncio.gather(
             *(self._ask(worker, "/readyz") for worker in self._fleet.workers)
         )
-        late = [str(place) for place, (status, _) in enumerate(answers) if status != 200]
+        late = [str(place) for place, (status, _) in enumerate(responses) if status != 200]
         return f"not ready: process {', '.join(late)}" if late else None
 
     async def _ask(self, worker: Worker | None, path: str, accept: str = "*/*") -> tuple[int, str]:
@@ -175,13 +175,13 @@ class Parent:
             return 0, ""
         try:
             async with asyncio.timeout(ASK_SECONDS):
-                answer = await self._wire.open(
+                response = await self._wire.open(
                     UpstreamRequest(
                         "GET", worker.admin_url + path, (("Accept", accept or "*/*"),), b""
                     )
                 )
-                with closing(answer):
-                    return answer.status, (await answer.read(PAGE_BYTES_MAX)).decode()
+                with closing(response):
+                    return response.status, (await response.read(PAGE_BYTES_MAX)).decode()
         except (UpstreamError, TimeoutError) as error:
             self._log.warning("process_silent", pid=worker.process.pid, path=path, why=repr(error))
             return 0, ""

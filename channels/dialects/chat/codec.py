@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from channels.dialects.chat.decode import decode_request
 from channels.dialects.chat.encode import encode_request, tool_names
-from channels.dialects.chat.response import decode_answer, encode_answer
+from channels.dialects.chat.response import decode_response, encode_response
 from channels.dialects.chat.stream_decoder import StreamDecoder
 from channels.dialects.chat.stream_encoder import KEEP_ALIVE, StreamEncoder, closing_failure
 
@@ -16,9 +16,9 @@ __all__ = [
     "StreamDecoder",
     "StreamEncoder",
     "closing_failure",
-    "decode_answer",
     "decode_request",
-    "encode_answer",
+    "decode_response",
     "encode_request",
+    "encode_response",
     "tool_names",
 ]

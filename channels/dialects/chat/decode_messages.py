@@ -158,7 +158,7 @@ class Conversation:
         call_id = _string(message, "tool_call_id")
         if call_id is None:
             call_id = self._oldest_open(name)
-        self._open.answer(call_id)
+        self._open.resolve(call_id)
         result = ToolResult(call_id, self._names.get(call_id, name), parts)
         self.turns.append(Turn("user", (result,)))
 

@@ -16,13 +16,13 @@ from channels.dialects.chat.chunk import (
     read_whole,
 )
 from channels.dialects.chat.usage import UsageReader
-from channels.dialects.meter import AnswerMeter, fit_name
+from channels.dialects.meter import ResponseMeter, fit_name
 from channels.errors import UpstreamMalformed
 from channels.json.lenient import NOTHING
 from channels.usage import Usage
 
 
-class ChatMeter(AnswerMeter[Chunk, Chunk]):
+class ChatMeter(ResponseMeter[Chunk, Chunk]):
     """Follows one answer. `finished`: the terminator was seen, or the answer came whole."""
 
     __slots__ = ("_stated",)

@@ -25,11 +25,11 @@ from channels.json.lenient import raw_of
 from channels.json.text import call_arguments, dumps, read_json
 from channels.translation.identifiers import made_id
 from channels.translation.media import markdown
-from channels.translation.model import Answer, Media, Part, Refusal, Text, Thinking, ToolCall
+from channels.translation.model import Media, Part, Refusal, Response, Text, Thinking, ToolCall
 from channels.usage import Usage
 
 
-def decode_answer(body: bytes) -> Answer:
+def decode_response(body: bytes) -> Response:
     """Read a whole answer. Raises UpstreamMalformed when there is no choice in it."""
     value = read_json(body)
     choices = value.get("choices") if isinstance(value, dict) else None
@@ -39,17 +39,17 @@ def decode_answer(body: bytes) -> Answer:
         message = {}  # there is nothing that may be said
     if not isinstance(value, dict) or not isinstance(choice, dict) or not isinstance(message, dict):
         raise UpstreamMalformed("a chat completion without a choice")
-    answer_id = _string(value, "id")
+    response_id = _string(value, "id")
     parts: list[Part] = list(read_thinking(message))
     parts.extend(read_content(message.get("content"), {}))
     parts.extend(_images(message))
     if refusal := _string(message, "refusal"):
         parts.append(Refusal(refusal))
-    calls = _calls(message, answer_id or "")
+    calls = _calls(message, response_id or "")
     parts.extend(calls)
     reason = _string(choice, "finish_reason")
-    return Answer(
-        id=answer_id,
+    return Response(
+        id=response_id,
         model=_string(value, "model"),
         parts=tuple(parts),
         finish=None if reason is None else read_finish(reason, has_calls=bool(calls)),
@@ -72,7 +72,7 @@ def _images(message: Mapping[str, Any]) -> list[Media]:
     return [part for part in parts if isinstance(part, Media)]
 
 
-def _calls(message: Mapping[str, Any], answer_id: str) -> list[ToolCall]:
+def _calls(message: Mapping[str, Any], response_id: str) -> list[ToolCall]:
     stated = message.get("tool_calls")
     calls = [call for call in stated if isinstance(call, dict)] if isinstance(stated, list) else []
     if isinstance(message.get("function_call"), dict):
@@ -90,7 +90,7 @@ def _calls(message: Mapping[str, Any], answer_id: str) -> list[ToolCall]:
         signature, signer = read_call_signature(call)
         read.append(
             ToolCall(
-                _string(call, "id") or made_id(answer_id, str(index)),
+                _string(call, "id") or made_id(response_id, str(index)),
                 name,
                 call_arguments(arguments),
                 signature=signature,
@@ -100,14 +100,14 @@ def _calls(message: Mapping[str, Any], answer_id: str) -> list[ToolCall]:
     return read
 
 
-def encode_answer(answer: Answer, *, id: str, created: int, model: str) -> bytes:
+def encode_response(response: Response, *, id: str, created: int, model: str) -> bytes:
     """Write a whole answer under this id, at this Unix second."""
-    parts = answer.parts
+    parts = response.parts
     calls = [_call(part) for part in parts if isinstance(part, ToolCall)]
     content = "".join(text_of_part(part) for part in parts)
     refusal = "".join(part.text for part in parts if isinstance(part, Refusal))
-    if not refusal and answer.finish == "refusal" and answer.explanation:
-        refusal = answer.explanation
+    if not refusal and response.finish == "refusal" and response.explanation:
+        refusal = response.explanation
     message: dict[str, Any] = {
         "role": "assistant",
         "content": content if content or not (calls or refusal) else None,
@@ -126,12 +126,12 @@ def encode_answer(answer: Answer, *, id: str, created: int, model: str) -> bytes
                 "index": 0,
                 "message": message,
                 "logprobs": None,
-                "finish_reason": write_finish(answer.finish, has_calls=bool(calls)),
+                "finish_reason": write_finish(response.finish, has_calls=bool(calls)),
             }
         ],
     }
-    if answer.usage is not None:
-        whole["usage"] = write_usage(answer.usage)
+    if response.usage is not None:
+        whole["usage"] = write_usage(response.usage)
     return dumps(whole)
 
 

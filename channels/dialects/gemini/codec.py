@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from channels.dialects.gemini.decode import decode_request
 from channels.dialects.gemini.encode import encode_request, tool_names
-from channels.dialects.gemini.response import decode_answer, encode_answer
+from channels.dialects.gemini.response import decode_response, encode_response
 from channels.dialects.gemini.stream_decoder import StreamDecoder
 from channels.dialects.gemini.stream_encoder import KEEP_ALIVE, StreamEncoder
 
@@ -15,9 +15,9 @@ __all__ = [
     "KEEP_ALIVE",
     "StreamDecoder",
     "StreamEncoder",
-    "decode_answer",
     "decode_request",
-    "encode_answer",
+    "decode_response",
     "encode_request",
+    "encode_response",
     "tool_names",
 ]

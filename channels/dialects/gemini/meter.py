@@ -15,13 +15,13 @@ from typing import ClassVar
 
 from channels.dialects.gemini.chunk import Candidate, Chunk, LooseChunk, decode_chunk, read_chunks
 from channels.dialects.gemini.usage import UsageReader
-from channels.dialects.meter import AnswerMeter, fit_name
+from channels.dialects.meter import ResponseMeter, fit_name
 from channels.errors import UpstreamMalformed
 from channels.json.lenient import NOTHING
 from channels.usage import PartialUsage, Usage
 
 
-class GeminiMeter(AnswerMeter[Chunk, Sequence[Chunk]]):
+class GeminiMeter(ResponseMeter[Chunk, Sequence[Chunk]]):
     """Follows one answer. `finished`: it would be complete if it ended here, or it came whole."""
 
     __slots__ = ("_has_ended", "_stated", "_unended")

@@ -118,7 +118,7 @@ class PartReader:
         result = camel_keys(stated) if isinstance(stated, Mapping) else {}
         name = _string(result, "name")
         call_id = _string(result, "id") or self._oldest_open(name)
-        self._open.answer_named(name, call_id)
+        self._open.resolve_named(name, call_id)
         texts, is_error = read_response(result.get("response"))
         parts: list[Text | Media] = list(texts)
         media = result.get("parts")

@@ -20,7 +20,6 @@ from channels.dialects.gemini.write_parts import write_part
 from channels.errors import UpstreamMalformed
 from channels.json.text import dumps
 from channels.translation.model import (
-    Answer,
     Began,
     CallBegan,
     CallDelta,
@@ -31,6 +30,7 @@ from channels.translation.model import (
     Part,
     Refusal,
     RefusalDelta,
+    Response,
     Text,
     TextDelta,
     Thinking,
@@ -41,7 +41,7 @@ from channels.translation.model import (
 from channels.usage import Usage
 
 
-def decode_answer(body: bytes) -> Answer:
+def decode_response(body: bytes) -> Response:
     """Read a whole answer. Raises UpstreamMalformed when nothing is answered in it."""
     decoder = StreamDecoder()
     events = decoder.take(read_chunks(body))
@@ -49,13 +49,13 @@ def decode_answer(body: bytes) -> Answer:
     if failed is not None:
         raise UpstreamMalformed("an error where an answer was promised", failed.code)
     ending = decoder.end()
-    answer = folded([*events, *ending])
-    if answer is None or not (answer.parts or ending):
+    response = folded([*events, *ending])
+    if response is None or not (response.parts or ending):
         raise UpstreamMalformed("an answer without a candidate")
-    return answer
+    return response
 
 
-def folded(events: Iterable[Event]) -> Answer | None:
+def folded(events: Iterable[Event]) -> Response | None:
     """The answer that a stream's events make up; None where it never began."""
     began: Began | None = None
     finished: Finished | None = None
@@ -81,7 +81,7 @@ def folded(events: Iterable[Event]) -> Answer | None:
             _extend(parts, event)
     if began is None:
         return None
-    return Answer(
+    return Response(
         id=began.id,
         model=began.model,
         parts=tuple([part.whole() for part in parts]),
@@ -127,21 +127,21 @@ def _extend(parts: list[_Gathered], event: Event) -> None:
         thought.texts.append(event.text)
 
 
-def encode_answer(answer: Answer, *, id: str, created: int, model: str) -> bytes:
+def encode_response(response: Response, *, id: str, created: int, model: str) -> bytes:
     """Write a whole answer under this id; the protocol does not say when it was made."""
-    has_refusal = any(isinstance(part, Refusal) for part in answer.parts)
-    reason, message = write_finish(answer.finish, answer.explanation, has_refusal=has_refusal)
+    has_refusal = any(isinstance(part, Refusal) for part in response.parts)
+    reason, message = write_finish(response.finish, response.explanation, has_refusal=has_refusal)
     candidate: dict[str, Any] = {}
-    if answer.parts or reason == "STOP":
-        parts = [write_part(part) for part in answer.parts] or [{"text": ""}]
+    if response.parts or reason == "STOP":
+        parts = [write_part(part) for part in response.parts] or [{"text": ""}]
         candidate["content"] = {"parts": parts, "role": "model"}
     candidate["finishReason"] = reason
     candidate["index"] = 0
     if message is not None:
         candidate["finishMessage"] = message
     whole: dict[str, Any] = {"candidates": [candidate]}
-    if answer.usage is not None:
-        whole["usageMetadata"] = write_usage(answer.usage)
+    if response.usage is not None:
+        whole["usageMetadata"] = write_usage(response.usage)
     whole["modelVersion"] = model
     whole["responseId"] = id
     return dumps(whole)

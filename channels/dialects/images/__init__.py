@@ -8,14 +8,14 @@ No I/O here.
 from __future__ import annotations
 
 from channels.dialects.images.request import ImagesRequest, read_request, upstream_body
-from channels.dialects.images.response import ImagesAnswer, read_answer
+from channels.dialects.images.response import ImagesResponse, parse_response
 from channels.dialects.images.size import pixels_of
 
 __all__ = [
-    "ImagesAnswer",
     "ImagesRequest",
+    "ImagesResponse",
+    "parse_response",
     "pixels_of",
-    "read_answer",
     "read_request",
     "upstream_body",
 ]

@@ -33,13 +33,13 @@ class _Entry(Struct, gc=False):
 _Odd = str | float | bool | None
 
 
-class _Answer(Struct, gc=False):
+class _Body(Struct, gc=False):
     data: list[_Entry | list[Raw] | _Odd] | dict[str, Raw] | _Odd | UnsetType = UNSET
     model: Raw = _NULL
     error: Raw = _NULL
 
 
-_DECODER = msgspec.json.Decoder(_Answer)
+_DECODER = msgspec.json.Decoder(_Body)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImagesAnswer:
+class ImagesResponse:
     """What an answer holds; `error` is the upstream's message where it says that it failed."""
 
     images: Sequence[Image]
@@ -59,26 +59,26 @@ class ImagesAnswer:
     error: str | None
 
 
-def read_answer(body: bytes) -> ImagesAnswer:
+def parse_response(body: bytes) -> ImagesResponse:
     """Count an answer. Raises UpstreamMalformed for what is not of the images shape.
 
     The pictures in it are stepped over (`channels/json/outline.py`), and not looked at.
     """
-    answer = _read(outline(body))
-    failed = _value(answer.error)
-    if not isinstance(answer.data, list):
+    response = _read(outline(body))
+    failed = _value(response.error)
+    if not isinstance(response.data, list):
         if failed is None:
             raise UpstreamMalformed("an images answer without data")
-        answer.data = []
-    found = [_image(entry) for entry in answer.data if isinstance(entry, _Entry)]
+        response.data = []
+    found = [_image(entry) for entry in response.data if isinstance(entry, _Entry)]
     images = [image for image in found if image is not None]
     error = None
     if failed is not None and not images:
         error = message_in(failed) or "The upstream reported an error within its answer."
-    return ImagesAnswer(images=images, model=_text(answer.model), error=error)
+    return ImagesResponse(images=images, model=_text(response.model), error=error)
 
 
-def _read(body: bytes) -> _Answer:
+def _read(body: bytes) -> _Body:
     """Read strictly, which is fast; what that cannot read, a broken emoji say, by milder rules."""
     try:
         return _DECODER.decode(body)

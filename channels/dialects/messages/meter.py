@@ -24,7 +24,7 @@ from channels.dialects.messages.event import (
     read_message,
 )
 from channels.dialects.messages.usage import UsageReader
-from channels.dialects.meter import AnswerMeter, fit_name
+from channels.dialects.meter import ResponseMeter, fit_name
 from channels.errors import UpstreamMalformed
 from channels.json.lenient import NOTHING, is_stated, read_loosely
 from channels.usage import PartialUsage, Usage
@@ -32,7 +32,7 @@ from channels.usage import PartialUsage, Usage
 _END = "message_stop"
 
 
-class MessagesMeter(AnswerMeter[Event, Event]):
+class MessagesMeter(ResponseMeter[Event, Event]):
     """Follows one answer. `finished`: `message_stop` was seen, or the answer came whole."""
 
     __slots__ = ("_stated",)

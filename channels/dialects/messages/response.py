@@ -19,11 +19,11 @@ from channels.families import MESSAGES
 from channels.json.lenient import raw_of
 from channels.json.text import arguments_object, dumps, read_json
 from channels.translation.media import markdown
-from channels.translation.model import Answer, Media, Part, Refusal, Text, Thinking, ToolCall
+from channels.translation.model import Media, Part, Refusal, Response, Text, Thinking, ToolCall
 from channels.translation.sealed_signature import sealed
 
 
-def decode_answer(body: bytes) -> Answer:
+def decode_response(body: bytes) -> Response:
     """Read a whole answer. Raises UpstreamMalformed when it has no content."""
     value = read_json(body)
     content = value.get("content") if isinstance(value, dict) else None
@@ -34,9 +34,9 @@ def decode_answer(body: bytes) -> Answer:
     stated = UsageReader()
     stated.take(raw_of(value.get("usage")), is_start=False)
     reason, stopped = value.get("stop_reason"), value.get("stop_sequence")
-    answer_id, model = value.get("id"), value.get("model")
-    return Answer(
-        id=answer_id if isinstance(answer_id, str) else None,
+    response_id, model = value.get("id"), value.get("model")
+    return Response(
+        id=response_id if isinstance(response_id, str) else None,
         model=model if isinstance(model, str) else None,
         parts=_parts(content),
         finish=read_finish(reason) if isinstance(reason, str) else None,
@@ -59,9 +59,9 @@ def _parts(content: list[Any]) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def encode_answer(answer: Answer, *, id: str, created: int, model: str) -> bytes:
+def encode_response(response: Response, *, id: str, created: int, model: str) -> bytes:
     """Write a whole answer under this id; the protocol does not say when it was made."""
-    blocks = [block for part in answer.parts if (block := _block(part)) is not None]
+    blocks = [block for part in response.parts if (block := _block(part)) is not None]
     message: dict[str, Any] = {
         "id": id,
         "type": "message",
@@ -69,13 +69,13 @@ def encode_answer(answer: Answer, *, id: str, created: int, model: str) -> bytes
         "model": model,
         "content": blocks,
         **write_finish(
-            answer.finish,
-            stop_sequence=answer.stop_sequence,
-            explanation=answer.explanation,
-            has_calls=any(isinstance(part, ToolCall) for part in answer.parts),
-            has_refusal=any(isinstance(part, Refusal) for part in answer.parts),
+            response.finish,
+            stop_sequence=response.stop_sequence,
+            explanation=response.explanation,
+            has_calls=any(isinstance(part, ToolCall) for part in response.parts),
+            has_refusal=any(isinstance(part, Refusal) for part in response.parts),
         ),
-        "usage": write_usage(answer.usage),
+        "usage": write_usage(response.usage),
     }
     return dumps(message)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from channels.dialects.meter import AnswerMeter, fit_name
+from channels.dialects.meter import ResponseMeter, fit_name
 from channels.dialects.responses.event import (
     ENDS,
     Event,
@@ -32,7 +32,7 @@ from channels.usage import Usage
 _SOUND = frozenset(("response.audio.delta", "response.output_audio.delta"))
 
 
-class ResponsesMeter(AnswerMeter[Event, Event]):
+class ResponsesMeter(ResponseMeter[Event, Event]):
     """Follows one answer. `finished`: its last event was seen, or it came whole.
 
     `finish_reason` is the status of the answer, or why it is not complete.

@@ -11,7 +11,7 @@ from typing import Any
 
 from actors.live import Delivered
 from actors.wallet.unit_pricing import ImagePrice
-from channels.dialects.images import ImagesAnswer, ImagesRequest, pixels_of, read_answer
+from channels.dialects.images import ImagesRequest, ImagesResponse, parse_response, pixels_of
 from channels.signed_links import is_link, lasts_until
 from gw.calls.bill import Charged
 from metrics import genai
@@ -35,12 +35,12 @@ class ImageBill:
         self._request = request
         self._price = price
         self._asks_large = _asks_large(request, price)
-        self._answer: ImagesAnswer | None = None
+        self._response: ImagesResponse | None = None
         self._links: list[str] = []
         self._links_end: float | None = None
 
     def __repr__(self) -> str:
-        return f"<ImageBill {self._request.count} asked {self._answer!r}>"
+        return f"<ImageBill {self._request.count} asked {self._response!r}>"
 
     @property
     def hold_nano_usd(self) -> int:
@@ -53,23 +53,23 @@ class ImageBill:
 
     @property
     def is_complete(self) -> bool:
-        return self._answer is not None
+        return self._response is not None
 
     def read(self, body: bytes, *, now: float) -> str | None:
-        answer = read_answer(body)
-        self._links = [i.url for i in answer.images if i.url is not None and is_link(i.url)]
+        response = parse_response(body)
+        self._links = [i.url for i in response.images if i.url is not None and is_link(i.url)]
         self._links_end = lasts_until(self._links, now=now, usual_seconds=LINK_SECONDS)
-        self._answer = answer
-        return answer.error
+        self._response = response
+        return response.error
 
     def delivered(self) -> Delivered | None:
         """None: the images go out together, in the moment in which they are settled."""
         return None
 
     def charged(self, *, first_byte_seconds: float | None) -> Charged:
-        if self._answer is None or first_byte_seconds is None:
+        if self._response is None or first_byte_seconds is None:
             return Charged(cost_nano_usd=0)
-        images = self._answer.images
+        images = self._response.images
         large = sum(self._is_large(image.pixels) for image in images)
         # All that came, also beyond `n`: asked in their own words, some upstreams make a series.
         count = len(images)
@@ -84,13 +84,13 @@ class ImageBill:
             result_urls=self._links,
             result_expires_at=self._links_end,
             detail={"units": {name: number for name, number in priced.items() if number}},
-            upstream={"model": self._answer.model, "error": self._answer.error},
+            upstream={"model": self._response.model, "error": self._response.error},
         )
 
     def attributes(self, charged: Charged, *, first_byte_seconds: float | None) -> Attributes:
         told: dict[str, str | int] = {"gw.units": charged.units}
-        if self._answer is not None and self._answer.model is not None:
-            told[genai.RESPONSE_MODEL] = self._answer.model
+        if self._response is not None and self._response.model is not None:
+            told[genai.RESPONSE_MODEL] = self._response.model
         return told
 
     def _is_large(self, pixels: int | None) -> bool:

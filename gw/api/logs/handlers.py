@@ -39,10 +39,10 @@ class LogListHandler(LogsHandler):
         jobs = await read_in_flight(logs.database, query) if query.with_in_flight else None
         found = await read_page(logs.database, query)
         rendering = Rendering(credits_per_usd=logs.credits_per_usd, redact=logs.redact)
-        answer = self._page(query, found, rendering)
+        body = self._page(query, found, rendering)
         if jobs is not None:
-            answer["in_flight"] = [rendering.job(job) for job in jobs]
-        self.write(dumps(answer))
+            body["in_flight"] = [rendering.job(job) for job in jobs]
+        self.write(dumps(body))
 
     def _page(self, query: ListQuery, found: list[LogRow], rendering: Rendering) -> dict[str, Any]:
         rows, has_more = found[: query.limit], len(found) > query.limit
@@ -72,9 +72,9 @@ class SummaryHandler(LogsHandler):
         now = _now(self.services.clock)
         query = read_summary_query(self.request.query_arguments, see=self.visibility, now=now)
         question = (query.visibility, query.asked)
-        self.write(await self.logs.summaries.get(question, lambda: self._answer(query, now)))
+        self.write(await self.logs.summaries.get(question, lambda: self._summary(query, now)))
 
-    async def _answer(self, query: SummaryQuery, now: datetime) -> bytes:
+    async def _summary(self, query: SummaryQuery, now: datetime) -> bytes:
         logs = self.logs
         await until_settled(self.services, query.visibility.account_id)
         sums = await read_sums(logs.database, query.visibility, query.window, now)

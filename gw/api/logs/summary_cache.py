@@ -18,7 +18,7 @@ from actors.parent.link import ParentLink, ParentUnavailable
 
 BUCKET_SECONDS = 60
 # An answer has some kilobytes; beyond this the oldest of the minute are made anew when asked for.
-ANSWERS_MAX = 500
+ENTRIES_MAX = 500
 
 
 class SummaryCache:
@@ -28,31 +28,31 @@ class SummaryCache:
         self._clock = clock
         self._shared = shared
         self._minute = 0
-        self._answers: dict[Hashable, asyncio.Task[bytes]] = {}
+        self._tasks: dict[Hashable, asyncio.Task[bytes]] = {}
 
     def __repr__(self) -> str:
-        return f"<SummaryCache {len(self._answers)} answers of minute {self._minute}>"
+        return f"<SummaryCache {len(self._tasks)} answers of minute {self._minute}>"
 
     async def get(
-        self, question: Hashable, answer: Callable[[], Coroutine[Any, Any, bytes]]
+        self, question: Hashable, compute: Callable[[], Coroutine[Any, Any, bytes]]
     ) -> bytes:
-        """The answer to a question; made by `answer`, whose error is raised, when there is none.
+        """The answer to a question; made by `compute`, whose error is raised, when there is none.
 
         Questions are the same when their `repr` is. A caller that is cancelled leaves the making
         to the others.
         """
         minute = int(self._clock.now() // BUCKET_SECONDS)
         if minute != self._minute:
-            self._minute, self._answers = minute, {}
-        task = self._answers.get(question)
+            self._minute, self._tasks = minute, {}
+        task = self._tasks.get(question)
         if task is None:
-            while len(self._answers) >= ANSWERS_MAX:
-                del self._answers[next(iter(self._answers))]
-            task = self._answers[question] = asyncio.create_task(
-                self._made(question, minute, answer)
+            while len(self._tasks) >= ENTRIES_MAX:
+                del self._tasks[next(iter(self._tasks))]
+            task = self._tasks[question] = asyncio.create_task(
+                self._made(question, minute, compute)
             )
-            answers = self._answers
-            task.add_done_callback(lambda done: _forget_failed(answers, question, done))
+            tasks = self._tasks
+            task.add_done_callback(lambda done: _forget_failed(tasks, question, done))
         await asyncio.wait([task])
         return task.result()
 
@@ -60,19 +60,19 @@ class SummaryCache:
         self,
         question: Hashable,
         minute: int,
-        answer: Callable[[], Coroutine[Any, Any, bytes]],
+        compute: Callable[[], Coroutine[Any, Any, bytes]],
     ) -> bytes:
         shared = self._shared
         if shared is None:
-            return await answer()
+            return await compute()
         name = hashlib.sha256(repr(question).encode()).hexdigest()
         try:
             found = await shared.find(name, minute)
         except ParentUnavailable:  # the limits, which ask it all the time, tell of it
-            return await answer()
+            return await compute()
         if found is not None:
             return found
-        made = await answer()
+        made = await compute()
         try:
             return await shared.store(name, minute, made)
         except ParentUnavailable:
@@ -80,8 +80,8 @@ class SummaryCache:
 
 
 def _forget_failed(
-    answers: dict[Hashable, asyncio.Task[bytes]], question: Hashable, task: asyncio.Task[bytes]
+    tasks: dict[Hashable, asyncio.Task[bytes]], question: Hashable, task: asyncio.Task[bytes]
 ) -> None:
     has_failed = task.cancelled() or task.exception() is not None
-    if has_failed and answers.get(question) is task:
-        del answers[question]
+    if has_failed and tasks.get(question) is task:
+        del tasks[question]

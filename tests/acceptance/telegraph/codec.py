@@ -10,7 +10,6 @@ from channels.json.text import dumps
 from channels.translation.field_names import spelled
 from channels.translation.losses import Report
 from channels.translation.model import (
-    Answer,
     Began,
     Ended,
     Event,
@@ -18,6 +17,7 @@ from channels.translation.model import (
     Finished,
     Origin,
     Request,
+    Response,
     Text,
     TextDelta,
     Turn,
@@ -66,16 +66,16 @@ def tool_names(request: Request) -> Mapping[str, str]:
     return {}
 
 
-def decode_answer(body: bytes) -> Answer:
+def decode_response(body: bytes) -> Response:
     read = TelegraphMeter.read(body)
     if read is None:
         raise UpstreamMalformed("not a telegram")
-    return Answer(
+    return Response(
         id=read.id, model=read.model, parts=(Text(read.text),), finish="stop", usage=read.usage
     )
 
 
-def encode_answer(answer: Answer, *, id: str, created: int, model: str) -> bytes:
+def encode_response(answer: Response, *, id: str, created: int, model: str) -> bytes:
     text = "".join(part.text for part in answer.parts if isinstance(part, Text))
     named = {"id": answer.id or id, "model": answer.model or model}
     return dumps({**named, "text": text, "stop": True, **_counts(answer.usage)})

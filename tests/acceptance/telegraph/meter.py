@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from channels.dialects.meter import AnswerMeter
+from channels.dialects.meter import ResponseMeter
 from channels.errors import UpstreamMalformed
 from channels.json.lenient import NOTHING
 from channels.json.text import UNREADABLE
@@ -34,7 +34,7 @@ class Event(Struct, gc=False):
 decode_event = msgspec.json.Decoder(Event).decode
 
 
-class TelegraphMeter(AnswerMeter[Event, Event]):
+class TelegraphMeter(ResponseMeter[Event, Event]):
     """Follows one answer."""
 
     __slots__ = ("_usage",)

@@ -15,7 +15,7 @@ from gw.idempotency.store import (
     FORGET_SECONDS,
     ExpiredKeys,
     IdempotencyStore,
-    KeptAnswer,
+    StoredResponse,
 )
 from tests.integration.money import ACCOUNT, PROCESS, open_account
 from tests.support.clock import FakeClock
@@ -59,17 +59,17 @@ async def test_kept_answer_is_read_by_its_own_request_alone(database_url: str) -
     async with opened(database_url) as database:
         store = IdempotencyStore(database)
         who = await claim(database, 1)
-        assert await store.answer(ACCOUNT, CLAIM) is None
+        assert await store.find(ACCOUNT, CLAIM) is None
         assert await store.is_known(ACCOUNT, "k")
         await settle(database, who, KEPT)
-        assert await store.answer(ACCOUNT, CLAIM) == KeptAnswer(who.call_id, KEPT)
-        assert await store.answer(ACCOUNT, Claim(key="k", fingerprint=b"two")) is None
-        assert await store.answer("acct_b", CLAIM) is None
+        assert await store.find(ACCOUNT, CLAIM) == StoredResponse(who.call_id, KEPT)
+        assert await store.find(ACCOUNT, Claim(key="k", fingerprint=b"two")) is None
+        assert await store.find("acct_b", CLAIM) is None
         assert await store.is_known(ACCOUNT, "k")
         assert not await store.is_known(ACCOUNT, "other")
         assert not await store.is_known("acct_b", "k")
         await expire(database)
-        assert await store.answer(ACCOUNT, CLAIM) is None
+        assert await store.find(ACCOUNT, CLAIM) is None
         assert not await store.is_known(ACCOUNT, "k")
 
 

@@ -79,8 +79,8 @@ async def test_closed_mailbox_answers_those_who_wait_and_takes_no_more() -> None
 async def test_answer_reaches_the_asker_once() -> None:
     asked = reply()
     envelope = Envelope("m", 0.0, asked)
-    assert envelope.answer(7)
-    assert not envelope.answer(8)
+    assert envelope.resolve(7)
+    assert not envelope.resolve(8)
     assert not envelope.fail(ValueError())
     assert await asked == 7
 
@@ -89,11 +89,11 @@ async def test_asker_who_has_gone_is_given_nothing() -> None:
     asked = reply()
     envelope = Envelope("m", 0.0, asked)
     asked.cancel()
-    assert not envelope.answer(7)
+    assert not envelope.resolve(7)
     assert not envelope.fail(ValueError())
 
 
 def test_told_message_has_nobody_to_answer() -> None:
     envelope = Envelope("m", 0.0, None)
-    assert not envelope.answer(7)
+    assert not envelope.resolve(7)
     assert not envelope.fail(ValueError())

@@ -26,7 +26,7 @@ from gw.app import make_application
 from gw.config.config import Timeouts
 from gw.http.drain import InFlight
 from gw.idempotency.guard import IdempotencyGuard
-from gw.idempotency.store import KeptAnswer
+from gw.idempotency.store import StoredResponse
 from gw.keys.principal import KeyRefused, Principal
 from tests.support.clock import FakeClock
 
@@ -115,14 +115,14 @@ class FakeMoney:
         return self.figures
 
 
-class FakeKeptAnswers:
+class FakeStoredResponses:
     """What is remembered under idempotency keys, by account and key."""
 
     def __init__(self) -> None:
-        self.kept: dict[tuple[str, str], KeptAnswer] = {}
+        self.kept: dict[tuple[str, str], StoredResponse] = {}
         self.known: set[tuple[str, str]] = set()
 
-    async def answer(self, account_id: str, claim: Claim) -> KeptAnswer | None:
+    async def find(self, account_id: str, claim: Claim) -> StoredResponse | None:
         return self.kept.get((account_id, claim.key))
 
     async def is_known(self, account_id: str, key: str) -> bool:
@@ -187,7 +187,7 @@ class World:
     refusals: list[Refusal] = field(default_factory=list)
     registry: Registry = field(default_factory=lambda: Registry.of([], []))
     new_id: Callable[[], uuid.UUID] = uuid.uuid4
-    kept: FakeKeptAnswers = field(default_factory=FakeKeptAnswers)
+    kept: FakeStoredResponses = field(default_factory=FakeStoredResponses)
 
     def __post_init__(self) -> None:
         self.limits = AccountLimits(
@@ -206,7 +206,7 @@ class World:
             config=FakeConfig(),
             refusals=self.refusals.append,
             idempotency=IdempotencyGuard(
-                kept=self.kept, answer_bytes_max=1024, metrics=cast(Any, self.metrics)
+                kept=self.kept, response_bytes_max=1024, metrics=cast(Any, self.metrics)
             ),
             in_flight=self.in_flight,
             overload=self.overload,

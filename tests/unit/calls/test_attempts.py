@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from actors.channel import Lease
-from actors.failover import FailedAttempt, Failover, NoAnswer
+from actors.failover import FailedAttempt, Failover, FailoverExhausted
 from actors.router import Candidate
 from channels.deadlines import TimeLimits
 from channels.errors import UpstreamError, UpstreamTimedOut, UpstreamUnreachable
@@ -67,12 +67,12 @@ class Scene:
         failover = Failover(order, self.channels.directory)
         return await self.attempts.first_result(self, self.call, failover, TimeLimits(60.0).begin())
 
-    async def no_answer(self, *names: str) -> tuple[Sequence[FailedAttempt], Mapping[str, str]]:
+    async def exhausted(self, *names: str) -> tuple[Sequence[FailedAttempt], Mapping[str, str]]:
         raised = await self.nothing(*names)
         return raised.failed, raised.passed_over
 
-    async def nothing(self, *names: str) -> NoAnswer:
-        with pytest.raises(NoAnswer) as raised:
+    async def nothing(self, *names: str) -> FailoverExhausted:
+        with pytest.raises(FailoverExhausted) as raised:
             await self.run(*names)
         return raised.value
 
@@ -119,7 +119,7 @@ async def test_first_candidate_that_answers_ends_it_with_its_lease_held() -> Non
 
 async def test_three_channels_are_tried_and_no_more() -> None:
     async with scene(**{name: UpstreamError(name) for name in NAMES}) as s:
-        failed, passed_over = await s.no_answer(*NAMES)
+        failed, passed_over = await s.exhausted(*NAMES)
         assert s.tried == ["a", "b", "c"]
         assert [attempt.seq for attempt in failed] == [1, 2, 3]
         assert passed_over == {}
@@ -135,7 +135,7 @@ async def test_full_open_and_removed_channels_are_passed_over_and_are_no_tries(
         held = s.channels.directory["a"].try_acquire()
         assert isinstance(held, Lease)
         s.open("b")
-        failed, passed_over = await s.no_answer("a", "b", "gone", "d", "e")
+        failed, passed_over = await s.exhausted("a", "b", "gone", "d", "e")
         assert passed_over == {"a": "full", "b": "open", "gone": "removed"}
         assert [attempt.channel_id for attempt in failed] == ["d", "e"]
         held.release("abandoned")
@@ -167,12 +167,12 @@ async def test_no_answer_says_how_long_all_channels_stay_open(expect_log: Any) -
 
 async def test_no_candidates_is_no_answer() -> None:
     async with scene() as s:
-        assert await s.no_answer() == ([], {})
+        assert await s.exhausted() == ([], {})
 
 
 async def test_time_out_ends_the_call_and_counts_against_the_channel() -> None:
     async with scene(a=UpstreamError(), b=UpstreamTimedOut()) as s:
-        failed, _ = await s.no_answer(*NAMES)
+        failed, _ = await s.exhausted(*NAMES)
         assert s.tried == ["a", "b"]
         assert isinstance(failed[-1].error, UpstreamTimedOut)
         assert await s.failures() == {"a": 1, "b": 1}
@@ -180,7 +180,7 @@ async def test_time_out_ends_the_call_and_counts_against_the_channel() -> None:
 
 async def test_channel_is_visited_once_however_often_it_is_bound() -> None:
     async with scene(a=UpstreamError()) as s:
-        failed, _ = await s.no_answer("a", "a", "a")
+        failed, _ = await s.exhausted("a", "a", "a")
         assert len(failed) == 1
         assert s.tried == ["a"]
 

@@ -107,7 +107,7 @@ def test_hostile_whole_answer_is_read_or_refused(way: str, text: str) -> None:
                 meter.body(body)
                 chat_upstream._refuse_unusable(body, meter, plan)
                 if plan.translated is not None:
-                    plan.translated.answer(body, **names)
+                    plan.translated.translate_response(body, **names)
             except UpstreamError:
                 continue
             assert meter.usage is None or meter.usage.output_tokens < 2**40

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from channels.dialects.meter import AnswerMeter
+from channels.dialects.meter import ResponseMeter
 from channels.dialects.table import CHAT_DIALECTS
 from channels.http.interfaces import UpstreamRequest
 from channels.http.sse import SseEvent, SseSplitter
@@ -51,7 +51,7 @@ def upstream_bytes(protocol: str, path: Path) -> bytes:
     return stream + b"data: [DONE]\n\n" if is_recorded and protocol == "chat" else stream
 
 
-def read_by_meter(protocol: str, stream: bytes) -> AnswerMeter[Any, Any]:
+def read_by_meter(protocol: str, stream: bytes) -> ResponseMeter[Any, Any]:
     """What the upstream's own dialect says of the stream, read in one piece."""
     dialect, meter, splitter = CHAT_DIALECTS[protocol], new_meter(protocol), SseSplitter()
     whole = splitter.feed(stream)
@@ -82,7 +82,7 @@ def events(sent: bytes) -> list[SseEvent]:
     return [event for event in SseSplitter().feed(sent) if event.data is not None]
 
 
-def check(told: Told, meter: AnswerMeter[Any, Any], client: str, *, is_array: bool) -> None:
+def check(told: Told, meter: ResponseMeter[Any, Any], client: str, *, is_array: bool) -> None:
     """The row is the meter's; the client's stream ended as the upstream's did."""
     sent = told.writer.sent
     is_good = meter.finished and meter.error_seen is None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from channels.dialects.chat import ChatMeter
-from channels.dialects.meter import AnswerMeter
+from channels.dialects.meter import ResponseMeter
 from channels.dialects.table import CHAT_DIALECTS
 from channels.http.sse import SseEvent, SseSplitter
 
@@ -21,7 +21,7 @@ class Replay:
     """What came out."""
 
     events: list[SseEvent]
-    meter: AnswerMeter[Any, Any]
+    meter: ResponseMeter[Any, Any]
     withheld: int
     pending: bytes
 
@@ -39,18 +39,18 @@ class Replay:
     def reading(self) -> tuple[object, ...]:
         """Everything the meter has read."""
         meter = self.meter
-        names = (*AnswerMeter.__slots__, "usage", "partial_usage")
+        names = (*ResponseMeter.__slots__, "usage", "partial_usage")
         return tuple(getattr(meter, name) for name in names)
 
 
-def new_meter(name: str) -> AnswerMeter[Any, Any]:
+def new_meter(name: str) -> ResponseMeter[Any, Any]:
     """A meter of a dialect."""
     meter = CHAT_DIALECTS[name].new_meter()
-    assert isinstance(meter, AnswerMeter)
+    assert isinstance(meter, ResponseMeter)
     return meter
 
 
-def metered(name: str, *events: object) -> AnswerMeter[Any, Any]:
+def metered(name: str, *events: object) -> ResponseMeter[Any, Any]:
     """A meter that has read some events, as bytes or as values; it forwards them all."""
     meter = new_meter(name)
     for event in events:
@@ -59,7 +59,7 @@ def metered(name: str, *events: object) -> AnswerMeter[Any, Any]:
 
 
 def replay(
-    pieces: Iterable[bytes], *, new_meter: Callable[[], AnswerMeter[Any, Any]] = ChatMeter
+    pieces: Iterable[bytes], *, new_meter: Callable[[], ResponseMeter[Any, Any]] = ChatMeter
 ) -> Replay:
     """Split and meter `pieces` in order."""
     splitter, meter = SseSplitter(), new_meter()

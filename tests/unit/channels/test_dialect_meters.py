@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.dialects.meter import AnswerMeter
+from channels.dialects.meter import ResponseMeter
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import UpstreamMalformed
 from channels.usage import Usage
@@ -21,7 +21,7 @@ from tests.unit.channels.replay import metered, new_meter
 NAMES = sorted(CHAT_DIALECTS)
 
 
-def of_body(name: str, value: object) -> AnswerMeter[Any, Any]:
+def of_body(name: str, value: object) -> ResponseMeter[Any, Any]:
     meter = new_meter(name)
     meter.body(json.dumps(value).encode())
     return meter

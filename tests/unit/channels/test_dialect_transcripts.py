@@ -15,7 +15,7 @@ from msgspec import to_builtins
 
 from channels.dialects.dialect import ChatDialect
 from channels.dialects.error_body import error_message
-from channels.dialects.meter import AnswerMeter
+from channels.dialects.meter import ResponseMeter
 from channels.dialects.table import CHAT_DIALECTS
 from channels.http.sse import SseSplitter
 from channels.json.lenient import read_loosely
@@ -39,7 +39,7 @@ def dialect_of(path: Path) -> ChatDialect:
     return CHAT_DIALECTS[path.parent.name.removesuffix("_whole")]
 
 
-def meter_of(path: Path) -> AnswerMeter[Any, Any]:
+def meter_of(path: Path) -> ResponseMeter[Any, Any]:
     return new_meter(dialect_of(path).protocol)
 
 

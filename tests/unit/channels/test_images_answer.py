@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.dialects.images import read_answer
+from channels.dialects.images import parse_response
 from channels.errors import UpstreamMalformed
 
 
 def counted(**members: Any) -> int:
-    return len(read_answer(json.dumps(members).encode()).images)
+    return len(parse_response(json.dumps(members).encode()).images)
 
 
 def test_links_and_pictures_count_with_their_size() -> None:
-    read = read_answer(
+    read = parse_response(
         json.dumps(
             {
                 "model": "v/p",
@@ -65,12 +65,12 @@ def test_no_images_are_an_answer() -> None:
 
 
 def test_error_in_an_answer_is_told_unless_there_are_images() -> None:
-    failed = read_answer(b'{"error": {"message": "too busy"}}')
+    failed = parse_response(b'{"error": {"message": "too busy"}}')
     assert (failed.images, failed.error) == ([], "too busy")
-    assert read_answer(b'{"data": [], "error": 5}').error is not None
-    assert read_answer(b'{"data": [], "error": null}').error is None
+    assert parse_response(b'{"data": [], "error": 5}').error is not None
+    assert parse_response(b'{"data": [], "error": null}').error is None
     some = b'{"data": [{"url": "u"}], "error": {"message": "one failed"}}'
-    assert read_answer(some).error is None
+    assert parse_response(some).error is None
 
 
 @pytest.mark.parametrize(
@@ -91,13 +91,13 @@ def test_error_in_an_answer_is_told_unless_there_are_images() -> None:
 )
 def test_what_is_no_images_answer_is_malformed(body: bytes) -> None:
     with pytest.raises(UpstreamMalformed):
-        read_answer(body)
+        parse_response(body)
 
 
 def test_picture_of_many_megabytes_is_stepped_over() -> None:
     picture = b"A" * 30_000_000
     entry = b'{"b64_json":"%b"}' % picture
-    read = read_answer(b'{"data":[%b,%b]}' % (entry, entry))
+    read = parse_response(b'{"data":[%b,%b]}' % (entry, entry))
     assert len(read.images) == 2
 
 
@@ -106,7 +106,7 @@ def test_picture_of_many_megabytes_is_stepped_over() -> None:
 )
 def test_odd_text_beside_an_image_does_not_cost_it(odd: bytes) -> None:
     body = b'{"data": [{"url": "https://a.example/1", "revised_prompt": %b}]}' % odd
-    (image,) = read_answer(body).images
+    (image,) = parse_response(body).images
     assert image.url == "https://a.example/1"
 
 
@@ -122,7 +122,7 @@ _ENTRY = st.dictionaries(st.sampled_from(["url", "b64_json", "size", "error"]), 
 def test_any_answer_is_counted_or_malformed(data: Any, error: Any) -> None:
     body = json.dumps({"data": data, "error": error}).encode()
     try:
-        read = read_answer(body)
+        read = parse_response(body)
     except UpstreamMalformed:
         return
     assert len(read.images) <= (len(data) if isinstance(data, list) else 0)
@@ -131,4 +131,4 @@ def test_any_answer_is_counted_or_malformed(data: Any, error: Any) -> None:
 @given(st.binary())
 def test_any_bytes_are_counted_or_malformed(body: bytes) -> None:
     with pytest.raises(UpstreamMalformed):
-        read_answer(body)
+        parse_response(body)

@@ -23,8 +23,8 @@ CHANNELS = [
     make_channel("c", base_url="http://127.0.0.1:8081", api_key="hunter22"),
     make_channel("d", base_url="http://10.0.0.9", api_key="hunter22-long"),
 ]
-ERRORS = ExactMask(secrets_of(CHANNELS, is_answer=False))
-ANSWERS = ExactMask(secrets_of(CHANNELS, is_answer=True))
+ERRORS = ExactMask(secrets_of(CHANNELS, is_response=False))
+ANSWERS = ExactMask(secrets_of(CHANNELS, is_response=True))
 
 
 def test_nothing_else_changes() -> None:
@@ -92,7 +92,7 @@ def test_mask_of_nothing_masks_nothing() -> None:
 def test_many_keys_that_begin_alike_are_each_found() -> None:
     keys = [f"sk-proj-{number}" for number in range(100, 120)]
     channels = [make_channel(key, api_key=key, base_url="http://up.example") for key in keys]
-    mask = ExactMask(secrets_of(channels, is_answer=True))
+    mask = ExactMask(secrets_of(channels, is_response=True))
     for key in keys:
         assert mask.masked(f"<{key}>".encode()) == b"<[redacted]>"
     other = b"sk-proj-220 sk-proj-"

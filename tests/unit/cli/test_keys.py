@@ -11,7 +11,7 @@ import pytest
 
 from gw.cli.failures import CommandRefused
 from gw.cli.key_options import canonical_models, read_changes, read_wish
-from gw.cli.key_records import key_answer, key_list_answer, new_key_answer, revealed_answer, status
+from gw.cli.key_records import key_list_result, key_result, new_key_result, revealed_result, status
 from gw.cli.main import make_parser
 from gw.keys.store import KeyRecord
 from tests.unit.config.reading import channel, read
@@ -132,7 +132,7 @@ def test_status_is_what_a_request_would_meet(key: dict[str, Any], expected: str)
 
 
 def test_key_is_shown_with_everything_but_its_text() -> None:
-    record = key_answer(KEY).record
+    record = key_result(KEY).record
     assert record == {
         "id": "key_1",
         "account_id": "acct_1",
@@ -152,22 +152,22 @@ def test_key_is_shown_with_everything_but_its_text() -> None:
         "created_at": "2026-11-21T00:00:00Z",
         "revoked_at": None,
     }
-    assert "allowed_models  all\n" in key_answer(KEY).text
-    assert "allowed_models  none\n" in key_answer(replace(KEY, allowed_models=[])).text
-    capped = key_answer(replace(KEY, spend_cap_nano_usd=0, spent_nano_usd=0)).record
+    assert "allowed_models  all\n" in key_result(KEY).text
+    assert "allowed_models  none\n" in key_result(replace(KEY, allowed_models=[])).text
+    capped = key_result(replace(KEY, spend_cap_nano_usd=0, spent_nano_usd=0)).record
     assert (capped["spend_cap_usd"], capped["spent_usd"]) == ("0", "0")
 
 
 def test_text_of_a_key_is_shown_by_create_and_reveal_once() -> None:
     text = "sk-platform-" + "0" * 64
-    for answer in (new_key_answer(KEY, text), revealed_answer(KEY, text)):
+    for answer in (new_key_result(KEY, text), revealed_result(KEY, text)):
         assert answer.record["key"] == text
         assert answer.text.count(text) == 1
         assert list(answer.record)[:2] == ["id", "key"]
 
 
 def test_list_shows_the_models_of_each_key() -> None:
-    answer = key_list_answer([KEY, replace(KEY, allowed_models=["m", "n"])])
+    answer = key_list_result([KEY, replace(KEY, allowed_models=["m", "n"])])
     assert [record["allowed_models"] for record in answer.record["keys"]] == [None, ["m", "n"]]
     lines = answer.text.splitlines()
     assert lines[0].split() == [

@@ -6,12 +6,12 @@ from decimal import Decimal
 from typing import Any
 
 from actors.wallet.verify import VerifyReport
-from gw.cli.ledger import verify_answer
+from gw.cli.ledger import verify_result
 from gw.cli.output import to_json
 
 
 def test_clean_ledger_is_counted() -> None:
-    answer = verify_answer(VerifyReport(counts={"accounts": 2, "entries": 30}, faults=[]))
+    answer = verify_result(VerifyReport(counts={"accounts": 2, "entries": 30}, faults=[]))
     assert answer.exit_code == 0
     assert answer.record == {"ok": True, "counts": {"accounts": 2, "entries": 30}, "faults": []}
     assert answer.text == "accounts  2\nentries   30\n\nthe ledger adds up"
@@ -23,7 +23,7 @@ def test_rows_that_break_an_invariant_are_shown_and_fail() -> None:
         {"invariant": "once", "call": "c", "settlements": 2},
         {"invariant": "balance", "account": "b", "sum": None},
     ]
-    answer = verify_answer(VerifyReport(counts={"accounts": 2}, faults=faults))
+    answer = verify_result(VerifyReport(counts={"accounts": 2}, faults=faults))
     assert answer.exit_code == 1
     assert answer.record["ok"] is False
     assert '"sum": 5' in to_json(answer.record)

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 import pytest
 
-from gw.cli.output import Answer, print_answer, rfc3339, sheet, shown, table, to_json
+from gw.cli.output import Result, print_result, rfc3339, sheet, shown, table, to_json
 
 
 @pytest.mark.parametrize(
@@ -68,14 +68,14 @@ def test_record_is_one_line_of_ascii() -> None:
 
 
 def test_answer_is_printed_either_way(capsys: pytest.CaptureFixture[str]) -> None:
-    answer = Answer({"id": 1}, "id  1")
-    print_answer(answer, as_json=True)
-    print_answer(answer, as_json=False)
+    answer = Result({"id": 1}, "id  1")
+    print_result(answer, as_json=True)
+    print_result(answer, as_json=False)
     assert capsys.readouterr().out == '{"id": 1}\nid  1\n'
 
 
 def test_terminal_that_lacks_a_character_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
-    print_answer(Answer({}, "Größe"), as_json=False)
+    print_result(Result({}, "Größe"), as_json=False)
     assert written.getvalue() == b"Gr\\xf6\\xdfe\n"

@@ -282,6 +282,6 @@ def test_body_in_tiny_pieces_takes_no_more_than_one_and_a_half_of_its_size(
             finally:
                 tracemalloc.stop()
                 script.go_on.set()
-                await eventually(lambda: not one.is_answering())
+                await eventually(lambda: not one.is_responding())
 
     assert run(scene()) <= 1.5 * BODY_BYTES

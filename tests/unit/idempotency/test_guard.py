@@ -10,15 +10,15 @@ import pytest
 
 from actors.wallet.claims import Keep, Standing
 from actors.wallet.wallets import KeyTaken
-from gw.calls.call import AnswerWriter
+from gw.calls.call import ResponseWriter
 from gw.errors.table import GatewayError
 from gw.idempotency.guard import IdempotencyGuard
-from gw.idempotency.store import KeptAnswer
+from gw.idempotency.store import StoredResponse
 from gw.idempotency.submission import Submission
 from tests.support.aio import run
-from tests.unit.api.fakes import FakeKeptAnswers, FakeMetrics
+from tests.unit.api.fakes import FakeMetrics, FakeStoredResponses
 
-KEPT = KeptAnswer(
+KEPT = StoredResponse(
     UUID(int=7),
     Keep(status=201, headers=(("Content-Type", "audio/mpeg"), ("x-more", "1")), body=b"\xff\x00"),
 )
@@ -28,12 +28,12 @@ class World:
     """A guard, what it remembers, and a client."""
 
     def __init__(self) -> None:
-        self.kept = FakeKeptAnswers()
+        self.kept = FakeStoredResponses()
         self.metrics = FakeMetrics()
         self.began: tuple[str, dict[str, str], int] | None = None
         self.sent: list[bytes] = []
         self.guard = IdempotencyGuard(
-            kept=self.kept, answer_bytes_max=10, metrics=cast(Any, self.metrics)
+            kept=self.kept, response_bytes_max=10, metrics=cast(Any, self.metrics)
         )
 
     def begin(self, content_type: str, headers: Mapping[str, str], *, http_status: int) -> None:
@@ -53,7 +53,7 @@ class World:
         async def use_case() -> None:
             raise KeyTaken(standing)
 
-        await self.guard.run(self.submission(), use_case, cast(AnswerWriter, self))
+        await self.guard.run(self.submission(), use_case, cast(ResponseWriter, self))
 
 
 def test_free_key_leaves_the_answer_to_the_use_case() -> None:
@@ -62,7 +62,7 @@ def test_free_key_leaves_the_answer_to_the_use_case() -> None:
     async def use_case() -> None:
         world.send(b"its own")
 
-    run(world.guard.run(world.submission(), use_case, cast(AnswerWriter, world)))
+    run(world.guard.run(world.submission(), use_case, cast(ResponseWriter, world)))
     assert (world.sent, world.began, world.metrics.standings) == ([b"its own"], None, [])
 
 

@@ -122,7 +122,7 @@ ENDS: dict[str, tuple[Ending, int, Keep | None, ClaimEnd]] = {
 @pytest.mark.parametrize(("ending", "cost", "kept", "expected"), ENDS.values(), ids=ENDS.keys())
 def test_end_of_a_key(ending: Ending, cost: int, kept: Keep | None, expected: ClaimEnd) -> None:
     claim = Claim(key="k", fingerprint=b"f")
-    submission = Submission(account_id="a", claim=claim, answer_bytes_max=10)
+    submission = Submission(account_id="a", claim=claim, response_bytes_max=10)
     left = ending == CLIENT_GONE
-    ended = submission.end(ending.status, client_left=left, cost_nano_usd=cost, answer=kept)
+    ended = submission.end(ending.status, client_left=left, cost_nano_usd=cost, response=kept)
     assert ended == expected

@@ -72,7 +72,7 @@ def made(count: int, **more: Any) -> bytes:
 def submission(key: str) -> Submission:
     """A claim on this key, always for the same request."""
     claim = Claim(key=key, fingerprint=b"one")
-    return Submission(account_id=ACCOUNT, claim=claim, answer_bytes_max=1000)
+    return Submission(account_id=ACCOUNT, claim=claim, response_bytes_max=1000)
 
 
 def prepare(w: World, **body: Any) -> MediaCall:

@@ -82,7 +82,7 @@ def test_a_failure_is_told_and_forgotten() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(summary_cache, "ANSWERS_MAX", 2)
+    monkeypatch.setattr(summary_cache, "ENTRIES_MAX", 2)
 
     async def body(cache: SummaryCache, maker: Maker, clock: FakeClock) -> None:
         for question in "abc":

@@ -7,7 +7,6 @@ import json
 from hypothesis import strategies as st
 
 from channels.translation.model import (
-    Answer,
     Began,
     CallBegan,
     CallDelta,
@@ -20,6 +19,7 @@ from channels.translation.model import (
     Part,
     Refusal,
     RefusalDelta,
+    Response,
     Text,
     TextDelta,
     Thinking,
@@ -43,7 +43,7 @@ usages = st.builds(
 
 
 @st.composite
-def answers(draw: st.DrawFn) -> Answer:
+def answers(draw: st.DrawFn) -> Response:
     """An answer as either protocol may give it: thinking, text, refusal, calls, in this order."""
     signed = st.builds(lambda text, sign: Thinking(text, sign, "messages"), words, names)
     hidden = names.map(lambda data: Thinking("", redacted=data, signer="messages"))
@@ -54,13 +54,13 @@ def answers(draw: st.DrawFn) -> Answer:
     parts += [ToolCall(call_id, name, json.dumps(given)) for call_id, name, given in made]
     reasons: list[FinishReason] = ["stop", "length", "refusal"]
     reason: FinishReason = "tool_calls" if made else draw(st.sampled_from(reasons))
-    return Answer(
+    return Response(
         id="up-1", model="up", parts=tuple(parts), finish=reason, usage=draw(st.none() | usages)
     )
 
 
 @st.composite
-def events_of(draw: st.DrawFn, answer: Answer) -> list[Event]:
+def events_of(draw: st.DrawFn, answer: Response) -> list[Event]:
     """The answer as events: in pieces of any size, its calls interleaved in any way."""
     events: list[Event] = [Began(answer.id, answer.model)]
     calls: list[list[Event]] = []

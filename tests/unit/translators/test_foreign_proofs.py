@@ -10,7 +10,7 @@ import pytest
 from channels.dialects.gemini.signatures import ESCAPE
 from channels.dialects.table import CHAT_DIALECTS, codec
 from channels.json.outline import outline
-from channels.translation.model import Answer, Part, Protocol, Text, Thinking, ToolCall
+from channels.translation.model import Part, Protocol, Response, Text, Thinking, ToolCall
 
 USER: dict[str, Any] = {"role": "user", "content": "Hello"}
 OWN: dict[str, Any] = {"type": "thinking", "thinking": "Mine.", "signature": "b3du"}
@@ -24,8 +24,8 @@ def without_foreign(protocol: str, body: bytes, outlined: bytes) -> bytes:
 
 def answered(protocol: Protocol, *parts: Part) -> Any:
     """What a client of the protocol gets of an answer, and keeps."""
-    answer = Answer(id="1", model="m", parts=parts, finish="stop")
-    whole = json.loads(codec(protocol).encode_answer(answer, id="1", created=1, model="m"))
+    answer = Response(id="1", model="m", parts=parts, finish="stop")
+    whole = json.loads(codec(protocol).encode_response(answer, id="1", created=1, model="m"))
     if protocol == "messages":
         return whole["content"]
     return whole["candidates"][0]["content"]["parts"]

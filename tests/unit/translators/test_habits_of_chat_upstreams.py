@@ -13,10 +13,10 @@ import pytest
 from channels.dialects.chat import codec as chat
 from channels.errors import UpstreamMalformed
 from channels.translation.model import (
-    Answer,
     FinishReason,
     Part,
     Protocol,
+    Response,
     Text,
     Thinking,
     ToolCall,
@@ -40,7 +40,7 @@ IN_ONE = pytest.mark.parametrize("is_stream", [False, True], ids=["whole", "stre
 CLIENTS: tuple[Protocol, ...] = ("messages", "native")
 
 
-def read(said: dict[str, Any] | None, finish: str | None, *, is_stream: bool) -> Answer:
+def read(said: dict[str, Any] | None, finish: str | None, *, is_stream: bool) -> Response:
     """What an upstream says in one choice; None says nothing at all."""
     member = {} if said is None else {"delta" if is_stream else "message": said}
     body = {
@@ -281,4 +281,4 @@ def test_choice_that_says_nothing_is_malformed_still() -> None:
         b'{"choices": [{"finish_reason": []}]}',
     ):
         with pytest.raises(UpstreamMalformed):
-            chat.decode_answer(body)
+            chat.decode_response(body)

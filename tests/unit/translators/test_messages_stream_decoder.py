@@ -175,7 +175,7 @@ def test_arguments_given_at_the_start_are_the_arguments(given: object, arguments
     found = events_from("messages", sse(start(), opening, last("tool_use"), STOP))
     whole = json.dumps({"type": "message", "content": [call], "stop_reason": "tool_use"})
     assert folded(found).parts == (ToolCall("t", "f", arguments),)
-    assert codec("messages").decode_answer(whole.encode()).parts == folded(found).parts
+    assert codec("messages").decode_response(whole.encode()).parts == folded(found).parts
 
 
 def test_first_event_may_be_a_call_and_need_no_start() -> None:

@@ -79,7 +79,7 @@ def test_answer_nested_too_deeply_is_malformed_or_an_error(
     for depth in range(880, 1010):
         whole, event = nested_answers(upstream, '{"a":' * depth + "1" + "}" * depth)
         try:
-            written = call.answer(whole, id="a", created=1, model="m")
+            written = call.translate_response(whole, id="a", created=1, model="m")
         except UpstreamMalformed:
             is_refused = True
         else:
@@ -113,10 +113,10 @@ def test_odd_whole_answer_is_translated_or_malformed(client: Protocol, upstream:
     count = 0
     for body in odd_wholes(upstream):
         try:
-            answer = codec(upstream).decode_answer(body)
+            answer = codec(upstream).decode_response(body)
         except UpstreamMalformed:
             continue
-        written = codec(client).encode_answer(answer, id="a", created=1, model="m")
+        written = codec(client).encode_response(answer, id="a", created=1, model="m")
         assert isinstance(json.loads(written), dict)
         count += 1
     assert count > 100

@@ -13,12 +13,12 @@ from msgspec.structs import replace
 from channels.dialects.table import codec
 from channels.translation.losses import Report
 from channels.translation.model import (
-    Answer,
     Finished,
     Part,
     Protocol,
     Refusal,
     Request,
+    Response,
     Text,
     Thinking,
 )
@@ -98,7 +98,7 @@ def test_chat_upstream_is_given_results_right_after_calls(body: dict[str, Any]) 
             open_calls = [call["id"] for call in message.get("tool_calls", ())]
 
 
-def normal(protocol: Protocol, answer: Answer) -> Answer:
+def normal(protocol: Protocol, answer: Response) -> Response:
     """The answer in the words that this protocol has for it."""
     if protocol == "chat":
         return answer
@@ -115,7 +115,7 @@ def normal(protocol: Protocol, answer: Answer) -> Answer:
     usage = (
         answer.usage
         or codec("messages")
-        .decode_answer(codec("messages").encode_answer(answer, id="x", created=0, model="m"))
+        .decode_response(codec("messages").encode_response(answer, id="x", created=0, model="m"))
         .usage
     )
     return replace(answer, parts=tuple(parts), finish=finish, usage=usage)
@@ -127,8 +127,8 @@ def normal(protocol: Protocol, answer: Answer) -> Answer:
 def test_whole_answer_says_the_same_again(protocol: Protocol, data: st.DataObject) -> None:
     answer = data.draw(answers())
     module = codec(protocol)
-    body = module.encode_answer(answer, id="x", created=1, model="m")
-    assert comparable(module.decode_answer(body)) == comparable(normal(protocol, answer))
+    body = module.encode_response(answer, id="x", created=1, model="m")
+    assert comparable(module.decode_response(body)) == comparable(normal(protocol, answer))
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -141,8 +141,8 @@ def test_stream_says_what_the_whole_answer_says(protocol: Protocol, data: st.Dat
     sizes = data.draw(st.lists(st.integers(1, 60), max_size=20))
     found = comparable(folded(events_in(protocol, stream, sizes=sizes)))
     module = codec(protocol)
-    body = module.encode_answer(answer, id="x", created=1, model="m")
-    assert found == comparable(module.decode_answer(body))
+    body = module.encode_response(answer, id="x", created=1, model="m")
+    assert found == comparable(module.decode_response(body))
 
 
 @pytest.mark.parametrize(("client", "upstream"), list(permutations(PROTOCOLS, 2)), ids=str)
@@ -155,11 +155,11 @@ def test_translated_stream_says_what_the_translated_answer_says(
     sent = written(upstream, data.draw(events_of(answer)))
     got = written(client, events_in(upstream, sent))
     streamed = folded(events_in(client, got))
-    body = codec(upstream).encode_answer(answer, id="up", created=1, model="up")
-    plain = codec(client).encode_answer(
-        codec(upstream).decode_answer(body), id="x", created=1, model="m"
+    body = codec(upstream).encode_response(answer, id="up", created=1, model="up")
+    plain = codec(client).encode_response(
+        codec(upstream).decode_response(body), id="x", created=1, model="m"
     )
-    assert comparable(streamed) == comparable(codec(client).decode_answer(plain))
+    assert comparable(streamed) == comparable(codec(client).decode_response(plain))
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -194,6 +194,6 @@ def test_no_stream_raises(protocol: Protocol, data: st.DataObject) -> None:
 @given(st.lists(st.sampled_from(["a", "b"]), max_size=4))
 def test_unsigned_thoughts_never_reach_a_messages_client(texts: list[str]) -> None:
     parts = tuple(Thinking(text) for text in texts)
-    answer = Answer(id=None, model=None, parts=parts, finish="stop")
-    body = codec("messages").encode_answer(answer, id="x", created=1, model="m")
-    assert codec("messages").decode_answer(body).parts == ()
+    answer = Response(id=None, model=None, parts=parts, finish="stop")
+    body = codec("messages").encode_response(answer, id="x", created=1, model="m")
+    assert codec("messages").decode_response(body).parts == ()

@@ -15,11 +15,11 @@ from channels.errors import UpstreamMalformed
 from channels.http.sse import SseEvent, SseSplitter
 from channels.json.text import arguments_object
 from channels.translation.model import (
-    Answer,
     Ended,
     Event,
     Failed,
     Protocol,
+    Response,
     Text,
     ThinkingDelta,
     ToolCall,
@@ -44,14 +44,14 @@ def recorded(protocol: Protocol, path: Path) -> list[SseEvent]:
     return events[: ends[0] + 1] if ends else events
 
 
-def visible(answer: Answer) -> list[object]:
+def visible(answer: Response) -> list[object]:
     """What a client sees: all text as one, and the calls."""
     text = "".join(part.text for part in answer.parts if isinstance(part, Text))
     calls = [part for part in answer.parts if isinstance(part, ToolCall)]
     return [text, *[(call.name, arguments_object(call.arguments)) for call in calls]]
 
 
-def usage_of(answer: Answer) -> tuple[int, int]:
+def usage_of(answer: Response) -> tuple[int, int]:
     """Tokens in and out; every recording that is complete states them."""
     assert answer.usage is not None
     return answer.usage.input_tokens, answer.usage.output_tokens
@@ -94,14 +94,14 @@ def test_recorded_answer_is_translated() -> None:
         body = path.read_bytes()
         if protocol == "native" and b'"error"' in body:
             with pytest.raises(UpstreamMalformed):
-                codec(protocol).decode_answer(body)
+                codec(protocol).decode_response(body)
             continue
-        answer = codec(protocol).decode_answer(body)
+        answer = codec(protocol).decode_response(body)
         assert answer.finish is not None, path.name
         assert usage_of(answer) == stated_usage(protocol, [json.loads(body)]), path.name
         for client in PROTOCOLS:
-            sent = codec(client).encode_answer(answer, id="a", created=1, model="m")
-            again = codec(client).decode_answer(sent)
+            sent = codec(client).encode_response(answer, id="a", created=1, model="m")
+            again = codec(client).decode_response(sent)
             assert again.finish == answer.finish, path.name
             assert usage_of(again) == usage_of(answer), path.name
 

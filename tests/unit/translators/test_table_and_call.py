@@ -68,8 +68,9 @@ def test_whole_answer_comes_back_under_the_clients_tool_names() -> None:
     name = sent["tools"][0]["function"]["name"]
     assert name != LONG
     made = {"id": "c", "type": "function", "function": {"name": name, "arguments": "{}"}}
-    body = {"choices": [{"message": {"tool_calls": [made]}, "finish_reason": "tool_calls"}]}
-    answer = json.loads(call.answer(json.dumps(body).encode(), id="msg_1", created=1, model="m"))
+    whole = {"choices": [{"message": {"tool_calls": [made]}, "finish_reason": "tool_calls"}]}
+    body = json.dumps(whole).encode()
+    answer = json.loads(call.translate_response(body, id="msg_1", created=1, model="m"))
     assert answer["content"][0]["name"] == LONG
 
 
@@ -103,7 +104,7 @@ def test_answer_has_the_names_the_upstream_gave_it_whole_or_streamed(
 
 def test_malformed_answer_and_bad_request_are_told() -> None:
     with pytest.raises(UpstreamMalformed):
-        attempt("chat", "messages").answer(b"<html>", id="x", created=1, model="m")
+        attempt("chat", "messages").translate_response(b"<html>", id="x", created=1, model="m")
     with pytest.raises(InvalidRequest):
         attempt("chat", "messages", top_p="high")
 

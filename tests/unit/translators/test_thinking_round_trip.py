@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from channels.dialects.messages import codec as messages
 from channels.translation.losses import Report
-from channels.translation.model import Answer, Reasoning, Text, Thinking, ToolCall
+from channels.translation.model import Reasoning, Response, Text, Thinking, ToolCall
 from tests.unit.translators.wire import (
     answered,
     data_of,
@@ -140,7 +140,7 @@ def test_envelope_of_an_unknown_maker_proves_nothing() -> None:
 
 def test_signature_of_a_call_travels_with_the_call() -> None:
     call = ToolCall("c", "f", "{}", signature="theirs", signer="native")
-    answer = Answer(id=None, model=None, parts=(call,), finish="tool_calls")
+    answer = Response(id=None, model=None, parts=(call,), finish="tool_calls")
     said = whole("chat", answer)["choices"][0]["message"]
     assert said["tool_calls"][0]["extra_content"] == {"google": {"thought_signature": "theirs"}}
     request = decoded("chat", {"messages": [said]})
@@ -150,7 +150,7 @@ def test_signature_of_a_call_travels_with_the_call() -> None:
 def test_foreign_signature_comes_back_from_a_messages_client_as_it_was() -> None:
     thought = Thinking("hm", signature="theirs", signer="native")
     hidden = Thinking("", redacted="blob", signer="responses")
-    answer = Answer(id=None, model=None, parts=(thought, hidden), finish="stop")
+    answer = Response(id=None, model=None, parts=(thought, hidden), finish="stop")
     content = whole("messages", answer)["content"]
     assert content[0]["signature"] == "translated:native:theirs"
     request = decoded("messages", {"messages": [{"role": "assistant", "content": content}]})

@@ -10,10 +10,10 @@ from channels.dialects.chat import codec as chat
 from channels.dialects.messages import codec as messages
 from channels.errors import UpstreamMalformed
 from channels.translation.model import (
-    Answer,
     FinishReason,
     Media,
     Refusal,
+    Response,
     Text,
     Thinking,
     ToolCall,
@@ -167,7 +167,7 @@ def test_finish_means_the_same_both_ways(
     assert answered("messages", message(stop_reason=of_messages)).finish == reason
     calls = [{"function": {"name": "f"}}] if reason == "tool_calls" else None
     assert answered("chat", completion(of_chat, content="", tool_calls=calls)).finish == reason
-    answer = Answer(id=None, model=None, parts=(), finish=reason)
+    answer = Response(id=None, model=None, parts=(), finish=reason)
     assert whole("messages", answer)["stop_reason"] == of_messages
     assert whole("chat", answer)["choices"][0]["finish_reason"] == of_chat
 
@@ -199,7 +199,7 @@ def test_no_finish_is_an_end_like_any_other() -> None:
         ((), "stop", "end_turn"),
         ((call,), "tool_calls", "tool_use"),
     ):
-        answer = Answer(id=None, model=None, parts=parts, finish=None)
+        answer = Response(id=None, model=None, parts=parts, finish=None)
         assert whole("chat", answer)["choices"][0]["finish_reason"] == of_chat
         assert whole("messages", answer)["stop_reason"] == of_messages
 
@@ -290,7 +290,7 @@ def test_blocks_of_the_providers_tools_are_passed_over() -> None:
 
 def test_images_the_model_made_are_links_in_text() -> None:
     image = Media("image", "image/png", data="iVBOR")
-    answer = Answer(id=None, model=None, parts=(Text("See: "), image), finish="stop")
+    answer = Response(id=None, model=None, parts=(Text("See: "), image), finish="stop")
     link = "![image](data:image/png;base64,iVBOR)"
     assert whole("chat", answer)["choices"][0]["message"]["content"] == "See: " + link
     assert whole("messages", answer)["content"] == [text("See: "), text(link)]
@@ -313,7 +313,7 @@ def test_content_in_parts_is_read() -> None:
 )
 def test_what_is_no_completion_is_malformed(body: bytes) -> None:
     with pytest.raises(UpstreamMalformed):
-        chat.decode_answer(body)
+        chat.decode_response(body)
 
 
 @pytest.mark.parametrize(
@@ -321,13 +321,13 @@ def test_what_is_no_completion_is_malformed(body: bytes) -> None:
 )
 def test_what_is_no_message_is_malformed(body: bytes) -> None:
     with pytest.raises(UpstreamMalformed):
-        messages.decode_answer(body)
+        messages.decode_response(body)
 
 
 def test_half_a_character_is_passed_on() -> None:
     body = b'{"choices": [{"message": {"content": "\\ud83d"}, "finish_reason": "stop"}]}'
-    answer = chat.decode_answer(body)
-    said = messages.encode_answer(answer, id="x", created=1, model="m")
+    answer = chat.decode_response(body)
+    said = messages.encode_response(answer, id="x", created=1, model="m")
     assert b'"text":"\\ud83d"' in said
 
 

@@ -17,7 +17,6 @@ from channels.errors import InvalidRequest
 from channels.http.sse import SseEvent, SseSplitter
 from channels.translation.losses import Report
 from channels.translation.model import (
-    Answer,
     Began,
     CallBegan,
     CallDelta,
@@ -32,6 +31,7 @@ from channels.translation.model import (
     Refusal,
     RefusalDelta,
     Request,
+    Response,
     Text,
     TextDelta,
     Thinking,
@@ -167,19 +167,19 @@ def names_of(stream: bytes) -> list[str]:
     return names
 
 
-def whole(protocol: Protocol, answer: Answer) -> Any:
+def whole(protocol: Protocol, answer: Response) -> Any:
     """A whole answer as the client gets it, as JSON."""
-    return json.loads(codec(protocol).encode_answer(answer, id="answer-1", created=7, model="m"))
+    return json.loads(codec(protocol).encode_response(answer, id="answer-1", created=7, model="m"))
 
 
-def answered(protocol: Protocol, body: Mapping[str, Any]) -> Answer:
+def answered(protocol: Protocol, body: Mapping[str, Any]) -> Response:
     """An upstream's whole answer as the canonical one."""
-    return codec(protocol).decode_answer(json.dumps(body).encode())
+    return codec(protocol).decode_response(json.dumps(body).encode())
 
 
-def folded(events: Iterable[Event]) -> Answer:
+def folded(events: Iterable[Event]) -> Response:
     """The whole answer that these events say."""
-    answer = Answer(id=None, model=None, parts=(), finish=None)
+    answer = Response(id=None, model=None, parts=(), finish=None)
     parts: list[Part] = []
     calls: dict[int, int] = {}
     for event in events:
@@ -230,7 +230,7 @@ def _append(
         parts.append(Thinking(event.text, event.signature, event.signer))
 
 
-def comparable(answer: Answer) -> Answer:
+def comparable(answer: Response) -> Response:
     """An answer without what differs by right: the ids, and how arguments are spaced."""
     parts = [
         replace(part, arguments=json.dumps(json.loads(part.arguments), sort_keys=True))

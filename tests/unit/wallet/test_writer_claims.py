@@ -96,7 +96,7 @@ async def test_answer_that_the_database_refuses_does_not_keep_the_call_from_bein
 
 
 async def test_batch_takes_only_so_many_bytes_of_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "ANSWER_BYTES_MAX", 100)
+    monkeypatch.setattr(writer, "RESPONSE_BYTES_MAX", 100)
 
     async with bank() as b:
         for number in range(5):

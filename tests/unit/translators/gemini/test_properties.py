@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
 
 from channels.dialects.gemini import codec as gemini
-from channels.translation.model import Answer, Protocol, Refusal, Request, Text
+from channels.translation.model import Protocol, Refusal, Request, Response, Text
 from channels.translation.turns import EMPTY
 from tests.unit.translators.answer_strategies import answers
 from tests.unit.translators.gemini.pieces import encoded
@@ -80,9 +80,9 @@ def test_upstream_is_given_what_its_protocol_allows_by_messages(body: dict[str, 
     check_upstream_body(said_or_refused("messages", "native", body))
 
 
-def opened(answer: Answer) -> Answer:
+def opened(answer: Response) -> Response:
     """An answer as its client sends it back: foreign signatures taken out of their envelope."""
-    whole = gemini.encode_answer(answer, id="x", created=1, model="m")
+    whole = gemini.encode_response(answer, id="x", created=1, model="m")
     candidate = json.loads(whole)["candidates"][0]
     turns = gemini.decode_request({"contents": [candidate.get("content", {"parts": []})]}).turns
     return replace(answer, parts=turns[0].parts if turns else ())
@@ -90,7 +90,7 @@ def opened(answer: Answer) -> Answer:
 
 @slow
 @given(answers())
-def test_whole_answer_comes_back_as_it_was_said(answer: Answer) -> None:
+def test_whole_answer_comes_back_as_it_was_said(answer: Response) -> None:
     again = opened(answer)
     texts = [part.text for part in again.parts if isinstance(part, Text) and part != EMPTY]
     said = [part.text for part in answer.parts if isinstance(part, Text | Refusal)]
@@ -104,8 +104,8 @@ def test_whole_answer_comes_back_as_it_was_said(answer: Answer) -> None:
 
 @slow
 @given(answers())
-def test_whole_answer_ends_as_it_was_said(answer: Answer) -> None:
-    found = gemini.decode_answer(gemini.encode_answer(answer, id="x", created=1, model="m"))
+def test_whole_answer_ends_as_it_was_said(answer: Response) -> None:
+    found = gemini.decode_response(gemini.encode_response(answer, id="x", created=1, model="m"))
     has_refusal = any(isinstance(part, Refusal) for part in answer.parts)
     is_refused = has_refusal and answer.finish != "length"
     assert found.finish == ("refusal" if is_refused else answer.finish)

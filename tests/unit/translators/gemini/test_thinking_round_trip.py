@@ -16,7 +16,7 @@ from channels.dialects.gemini.signatures import (
     write_redacted,
     write_signature,
 )
-from channels.translation.model import Answer, Event, Part, Text, Thinking, ToolCall
+from channels.translation.model import Event, Part, Response, Text, Thinking, ToolCall
 from tests.unit.translators.answer_strategies import events_of
 from tests.unit.translators.gemini.pieces import HI, call, chunk, model, result, thought, user
 from tests.unit.translators.wire import (
@@ -104,7 +104,7 @@ BLOCKS: list[dict[str, Any]] = [
     {"type": "text", "text": "a"},
     {"type": "tool_use", "id": "x", "name": "f", "input": {}},
 ]
-ANSWER = Answer(id="u", model="m", parts=THOUGHTS, finish="tool_calls")
+ANSWER = Response(id="u", model="m", parts=THOUGHTS, finish="tool_calls")
 
 
 def given_back(parts: list[Any]) -> list[Any]:
@@ -178,5 +178,5 @@ def test_value_that_skips_the_check_is_no_signature(field: object) -> None:
 
 
 def test_gemini_answer_is_json_for_its_client() -> None:
-    body = gemini.encode_answer(ANSWER, id="x", created=1, model="m")
+    body = gemini.encode_response(ANSWER, id="x", created=1, model="m")
     assert json.loads(body)["candidates"][0]["finishReason"] == "STOP"

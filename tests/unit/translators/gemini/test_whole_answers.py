@@ -10,16 +10,16 @@ import pytest
 from channels.dialects.gemini import codec as gemini
 from channels.errors import UpstreamMalformed
 from channels.translation.identifiers import made_id
-from channels.translation.model import Answer, Media, Refusal, Text, Thinking, ToolCall
+from channels.translation.model import Media, Refusal, Response, Text, Thinking, ToolCall
 from channels.usage import Usage
 from tests.unit.translators.gemini.pieces import PNG, call, chunk, inline, thought, usage
 from tests.unit.translators.wire import answered, events_from, folded, sse, whole
 
 # name: an answer's body, and what it says.
-ANSWERS: dict[str, tuple[dict[str, Any], Answer]] = {
+ANSWERS: dict[str, tuple[dict[str, Any], Response]] = {
     "text": (
         chunk("a", "b", finishReason="STOP", **usage(3, 2)),
-        Answer(id="r", model="g", parts=(Text("ab"),), finish="stop", usage=Usage(3, 2)),
+        Response(id="r", model="g", parts=(Text("ab"),), finish="stop", usage=Usage(3, 2)),
     ),
     "everything": (
         chunk(
@@ -32,7 +32,7 @@ ANSWERS: dict[str, tuple[dict[str, Any], Answer]] = {
             finishReason="STOP",
             finishMessage="called",
         ),
-        Answer(
+        Response(
             id="r",
             model="g",
             parts=(
@@ -48,15 +48,15 @@ ANSWERS: dict[str, tuple[dict[str, Any], Answer]] = {
     ),
     "a text that is signed": (
         chunk({"text": "a", "thoughtSignature": "s"}, finishReason="STOP"),
-        Answer(id="r", model="g", parts=(Text("a"), Thinking("", "s", "native")), finish="stop"),
+        Response(id="r", model="g", parts=(Text("a"), Thinking("", "s", "native")), finish="stop"),
     ),
     "nothing said": (
         chunk(finishReason="MAX_TOKENS", **usage(3)),
-        Answer(id="r", model="g", parts=(), finish="length", usage=Usage(3, 0)),
+        Response(id="r", model="g", parts=(), finish="length", usage=Usage(3, 0)),
     ),
     "a refused prompt": (
         {"promptFeedback": {"blockReason": "BLOCKLIST"}, "modelVersion": "g", **usage(3)},
-        Answer(
+        Response(
             id=None,
             model="g",
             parts=(),
@@ -67,7 +67,7 @@ ANSWERS: dict[str, tuple[dict[str, Any], Answer]] = {
     ),
     "no reason": (
         chunk("a"),
-        Answer(id="r", model="g", parts=(Text("a"),), finish=None),
+        Response(id="r", model="g", parts=(Text("a"),), finish=None),
     ),
 }
 
@@ -106,14 +106,14 @@ def test_answer_says_what_its_stream_says(name: str) -> None:
 )
 def test_body_that_answers_nothing_is_malformed(body: bytes) -> None:
     with pytest.raises(UpstreamMalformed):
-        gemini.decode_answer(body)
+        gemini.decode_response(body)
 
 
 @pytest.mark.parametrize(
     ("answer", "candidate", "counts"),
     [
         (
-            Answer(id="u", model="g", parts=(Text("a"),), finish="stop", usage=Usage(3, 0)),
+            Response(id="u", model="g", parts=(Text("a"),), finish="stop", usage=Usage(3, 0)),
             {
                 "content": {"parts": [{"text": "a"}], "role": "model"},
                 "finishReason": "STOP",
@@ -128,7 +128,7 @@ def test_body_that_answers_nothing_is_malformed(body: bytes) -> None:
             },
         ),
         (
-            Answer(id="u", model="g", parts=(), finish="stop"),
+            Response(id="u", model="g", parts=(), finish="stop"),
             {
                 "content": {"parts": [{"text": ""}], "role": "model"},
                 "finishReason": "STOP",
@@ -137,12 +137,12 @@ def test_body_that_answers_nothing_is_malformed(body: bytes) -> None:
             None,
         ),
         (
-            Answer(id="u", model="g", parts=(), finish="refusal", explanation="no"),
+            Response(id="u", model="g", parts=(), finish="refusal", explanation="no"),
             {"finishReason": "SAFETY", "index": 0, "finishMessage": "no"},
             None,
         ),
         (
-            Answer(id="u", model="g", parts=(Refusal("no"),), finish="stop"),
+            Response(id="u", model="g", parts=(Refusal("no"),), finish="stop"),
             {
                 "content": {"parts": [{"text": "no"}], "role": "model"},
                 "finishReason": "SAFETY",
@@ -151,7 +151,7 @@ def test_body_that_answers_nothing_is_malformed(body: bytes) -> None:
             None,
         ),
         (
-            Answer(
+            Response(
                 id="u",
                 model="g",
                 parts=(ToolCall("x", "f", '{"a": 1}'),),
@@ -170,7 +170,7 @@ def test_body_that_answers_nothing_is_malformed(body: bytes) -> None:
     ],
 )
 def test_answer_is_written(
-    answer: Answer, candidate: dict[str, Any], counts: dict[str, int] | None
+    answer: Response, candidate: dict[str, Any], counts: dict[str, int] | None
 ) -> None:
     body = whole("native", answer)
     assert body["candidates"] == [candidate]
@@ -180,6 +180,6 @@ def test_answer_is_written(
 
 def test_pretty_arguments_are_compact() -> None:
     body = json.dumps(chunk(call(args={"a": [1, {"b": "x y"}]})), indent=2).encode()
-    (made,) = gemini.decode_answer(body).parts
+    (made,) = gemini.decode_response(body).parts
     assert isinstance(made, ToolCall)
     assert made.arguments == '{"a":[1,{"b":"x y"}]}'

@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from actors.parent import answers
-from actors.parent.answers import SharedAnswers
+from actors.parent import shared_cache
 from actors.parent.link import ParentLink, ParentUnavailable
-from actors.parent.messages import ANSWER_BYTES_MAX
+from actors.parent.messages import RESPONSE_BYTES_MAX
 from actors.parent.server import ParentServer
+from actors.parent.shared_cache import SharedCache
 from gw.api.logs.summary_cache import SummaryCache
 from tests.support.aio import eventually
 from tests.support.clock import FakeClock
@@ -36,7 +36,7 @@ async def two_links(server: ParentServer) -> AsyncIterator[list[ParentLink]]:
 
 
 def test_first_answer_of_a_minute_is_everybodys() -> None:
-    kept = SharedAnswers()
+    kept = SharedCache()
     assert kept.find("q", 1) is None
     assert kept.store("q", 1, "first") == "first"
     assert kept.store("q", 1, "second") == "first"
@@ -44,7 +44,7 @@ def test_first_answer_of_a_minute_is_everybodys() -> None:
 
 
 def test_minute_ends_with_the_first_answer_of_the_next() -> None:
-    kept = SharedAnswers()
+    kept = SharedCache()
     kept.store("q", 1, "old")
     assert kept.store("q", 2, "new") == "new"
     assert kept.store("q", 1, "late") == "late"  # for whoever made it, and for nobody else
@@ -52,9 +52,9 @@ def test_minute_ends_with_the_first_answer_of_the_next() -> None:
 
 
 def test_answers_are_bounded_in_number_and_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "ANSWERS_MAX", 3)
-    monkeypatch.setattr(answers, "BYTES_MAX", 10)
-    kept = SharedAnswers()
+    monkeypatch.setattr(shared_cache, "ENTRIES_MAX", 3)
+    monkeypatch.setattr(shared_cache, "BYTES_MAX", 10)
+    kept = SharedCache()
     for number in range(4):
         kept.store(f"q{number}", 1, "x")
     assert (kept.find("q0", 1), kept.find("q3", 1)) == (None, "x")
@@ -86,7 +86,7 @@ async def test_two_workers_that_ask_at_once_give_the_same_answer() -> None:
 
 async def test_answer_that_is_too_long_stays_with_its_worker() -> None:
     async with two_links(ParentServer(FakeClock())) as (one, two):
-        longest, too_long = b'"' * ANSWER_BYTES_MAX, b'"' * (ANSWER_BYTES_MAX + 1)
+        longest, too_long = b'"' * RESPONSE_BYTES_MAX, b'"' * (RESPONSE_BYTES_MAX + 1)
         assert await one.store("q", 1, longest) == longest
         assert await two.find("q", 1) == longest
         assert await one.store("other", 1, too_long) == too_long

@@ -41,7 +41,7 @@ class Refusal(Struct, frozen=True):
     headers: Mapping[str, str] = {}  # what the client is told of a translation
 
 
-class WholeAnswer(Struct, frozen=True):
+class CompleteResponse(Struct, frozen=True):
     """A complete answer, not streamed."""
 
     body: bytes
@@ -49,7 +49,7 @@ class WholeAnswer(Struct, frozen=True):
     headers: Mapping[str, str]
 
 
-class StreamAnswer(Struct, frozen=True):
+class StreamedResponse(Struct, frozen=True):
     """A stream that has begun: its first events, as bytes for the client, and where more come."""
 
     first_chunk: bytes
@@ -62,4 +62,4 @@ class StreamAnswer(Struct, frozen=True):
     mask: StreamMask
 
 
-Answer = Refusal | WholeAnswer | StreamAnswer
+ChatResult = Refusal | CompleteResponse | StreamedResponse

@@ -6,24 +6,24 @@ named. Sans I/O.
 
 from __future__ import annotations
 
-ANSWERS_MAX = 500
+ENTRIES_MAX = 500
 BYTES_MAX = 64 * 1024 * 1024
 
 
-class SharedAnswers:
+class SharedCache:
     """The answers of the present minute, by their questions."""
 
     def __init__(self) -> None:
         self._minute = 0
-        self._answers: dict[str, str] = {}
+        self._entries: dict[str, str] = {}
         self._size = 0
 
     def __repr__(self) -> str:
-        return f"<SharedAnswers {len(self._answers)} of minute {self._minute}>"
+        return f"<SharedAnswers {len(self._entries)} of minute {self._minute}>"
 
     def find(self, question: str, minute: int) -> str | None:
         """Return the answer that was given to a question in this minute, if any."""
-        return self._answers.get(question) if minute == self._minute else None
+        return self._entries.get(question) if minute == self._minute else None
 
     def store(self, question: str, minute: int, text: str) -> str:
         """Keep an answer unless there is one; return the one that holds.
@@ -33,12 +33,12 @@ class SharedAnswers:
         if minute < self._minute:
             return text  # whoever made it was slow: the next minute has begun
         if minute > self._minute:
-            self._minute, self._answers, self._size = minute, {}, 0
-        found = self._answers.get(question)
+            self._minute, self._entries, self._size = minute, {}, 0
+        found = self._entries.get(question)
         if found is not None:
             return found
-        self._answers[question] = text
+        self._entries[question] = text
         self._size += len(text)
-        while len(self._answers) > ANSWERS_MAX or self._size > BYTES_MAX:
-            self._size -= len(self._answers.pop(next(iter(self._answers))))
+        while len(self._entries) > ENTRIES_MAX or self._size > BYTES_MAX:
+            self._size -= len(self._entries.pop(next(iter(self._entries))))
         return text
