@@ -28,6 +28,7 @@ NOUNS = {
     "key": "gw.cli.key",
     "ledger": "gw.cli.ledger",
     "receipt": "gw.cli.receipt",
+    "tasks": "gw.cli.tasks",
 }
 DISTRIBUTION = "model-gateway"
 
