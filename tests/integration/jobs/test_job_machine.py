@@ -1,0 +1,145 @@
+"""The life of one job on PostgreSQL: the same machine that runs on the in-memory twin."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from actors.jobs import store
+from actors.jobs.job import State
+from actors.jobs.settlement import settlement
+from actors.jobs.states import End
+from actors.jobs.store import Booked, Claimed
+from actors.store.database import Database
+from actors.wallet import ledger
+from actors.wallet.ledger import Batch
+from actors.wallet.messages import CallFacts, Hold, Settle
+from actors.wallet.verify import verify
+from tests.integration.money import ACCOUNT, PROCESS, open_account
+from tests.support.job_machine import BALANCE, DEADLINE_SECONDS, HOLD, LEASE_SECONDS, JobMachine
+from tests.support.jobs import CHANNEL, acceptance, new_job
+from tests.support.ledger_values import facts as facts_of
+from tests.support.ledger_values import outcome
+
+JOB = "vid_1"
+# Triggers off: the entries' own would refuse to let an example start afresh.
+AFRESH = """
+ALTER TABLE entries DISABLE TRIGGER USER; ALTER TABLE key_views DISABLE TRIGGER USER;
+TRUNCATE entries, holds, jobs, job_polls, call_logs, call_log_rollups, recovered_calls;
+TRUNCATE key_spend, keys, accounts CASCADE;
+ALTER TABLE entries ENABLE TRIGGER USER; ALTER TABLE key_views ENABLE TRIGGER USER;
+"""
+
+
+class Driver:
+    """One loop and one database for every example."""
+
+    def __init__(self, url: str) -> None:
+        self.runner = asyncio.Runner()
+        self.database = Database(url, size=1)
+
+    def run(self, coroutine: Any) -> Any:
+        return self.runner.run(coroutine)
+
+    def close(self) -> None:
+        self.run(self.database.close())
+        self.runner.close()
+
+
+@pytest.fixture
+def driver(database_url: str) -> Iterator[Driver]:
+    driver = Driver(database_url)
+    yield driver
+    driver.close()
+
+
+def test_job_lives_on_postgres_as_in_memory(driver: Driver) -> None:
+    database, run = driver.database, driver.run
+
+    class PostgresJobMachine(JobMachine):
+        def __init__(self) -> None:
+            super().__init__()
+            self.facts: CallFacts = facts_of(1, protocol="videos", job_id=JOB)
+            run(database.execute(AFRESH))
+            run(open_account(database, BALANCE))
+
+        def begin(self) -> None:
+            job = new_job(deadline_seconds=DEADLINE_SECONDS)
+            hold = Hold(facts=self.facts, amount_nano_usd=HOLD, job=job)
+            applied = run(ledger.apply(database, PROCESS, Batch(holds=[hold])))
+            assert (applied.refused, applied.taken) == ({}, {})
+
+        def accept(self) -> bool:
+            accepting = store.accept(database, self.facts, acceptance(), pause_seconds=0.0)
+            return run(accepting)  # type: ignore[no-any-return]
+
+        def recover(self) -> None:
+            settle = Settle(
+                facts=self.facts,
+                outcome=outcome(0, "interrupted", error_code="gateway_restarted"),
+                is_recovery=True,
+            )
+            run(ledger.apply(database, "proc_other", Batch(settlements=[settle])))
+
+        def claim(self, lease: str, *, limit: int = 8) -> list[Claimed]:
+            claiming = store.claim(
+                database,
+                shares={CHANNEL: limit, "other": 1},
+                limit=limit,
+                lease=lease,
+                lease_seconds=LEASE_SECONDS,
+            )
+            return run(claiming)  # type: ignore[no-any-return]
+
+        def book(self, booked: Booked) -> None:
+            run(store.book(database, [booked]))
+
+        def end(self, end: End) -> int | None:
+            open_job = run(store.read_open(database, JOB))
+            if open_job is None:
+                return None
+            by = f"machine/{self.leases}"
+            told, job_end = settlement(
+                open_job, end, now=2e9, by=by, redact=str, content_link=lambda *_: ""
+            )
+            settle = Settle(facts=open_job.facts, outcome=told, job_end=job_end)
+            run(ledger.apply(database, PROCESS, Batch(settlements=[settle])))
+            assert run(store.read_end(database, JOB)) == (by, end.state)
+            # Said again, as after a lost connection, it changes nothing.
+            run(ledger.apply(database, PROCESS, Batch(settlements=[settle])))
+            return told.cost_nano_usd
+
+        def pass_time(self, seconds: float) -> None:
+            earlier = "{0} = {0} - make_interval(secs => %s)"
+            sets = ", ".join(earlier.format(name) for name in ("due_at", "deadline_at"))
+            run(database.execute(f"UPDATE job_polls SET {sets}", (seconds, seconds)))
+
+        def look(self) -> tuple[State, int | None]:
+            job = run(store.read(database, JOB, account_id=None))
+            return job.state, job.progress
+
+        def money(self) -> tuple[int, int]:
+            return run(ledger.read_balance(database, ACCOUNT))  # type: ignore[no-any-return]
+
+        def row_costs(self) -> list[int]:
+            sql = "SELECT cost_nano_usd FROM call_logs WHERE request_id = %s"
+            rows = run(database.fetch_all(sql, (str(self.facts.call_id),)))
+            return [cost for (cost,) in rows]
+
+        def faults(self) -> list[Any]:
+            return list(run(verify(database, with_costs=True)).faults)
+
+    run_state_machine_as_test(
+        PostgresJobMachine,
+        settings=settings(
+            max_examples=15,
+            stateful_step_count=25,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow],
+        ),
+    )
