@@ -26,7 +26,7 @@ from channels.media.model import TASK_KINDS
 from gw.cli.arguments import add_command, add_noun, count, identifier
 from gw.cli.context import Context, with_database
 from gw.cli.failures import CommandRefused
-from gw.cli.output import Answer, rfc3339, sheet, table
+from gw.cli.output import Result, rfc3339, sheet, table
 from gw.current import Current
 from gw.jobs import make_endings, make_upstreams
 from metrics.prometheus import Metrics
@@ -59,7 +59,7 @@ def add(nouns: Subparsers) -> None:
     cancel_.add_argument("id", metavar="ID", type=identifier)
 
 
-async def list_tasks(context: Context, options: Namespace) -> Answer:
+async def list_tasks(context: Context, options: Namespace) -> Result:
     jobs = await store.read_newest(
         context.database,
         account_id=options.account,
@@ -68,15 +68,15 @@ async def list_tasks(context: Context, options: Namespace) -> Answer:
         limit=options.limit,
     )
     records = [_record(job) for job in jobs]
-    return Answer({"tasks": records}, table(records, COLUMNS) if records else "no tasks")
+    return Result({"tasks": records}, table(records, COLUMNS) if records else "no tasks")
 
 
-async def show(context: Context, options: Namespace) -> Answer:
+async def show(context: Context, options: Namespace) -> Result:
     record = _record(await _find(context.database, options.id))
-    return Answer(record, sheet(record))
+    return Result(record, sheet(record))
 
 
-async def cancel(context: Context, options: Namespace) -> Answer:
+async def cancel(context: Context, options: Namespace) -> Result:
     job = await _find(context.database, options.id)
     if job.has_ended:
         raise CommandRefused(f"the task {job.id} has ended: {job.state}", "task_finished")
@@ -104,7 +104,7 @@ async def cancel(context: Context, options: Namespace) -> Answer:
         raise CommandRefused(f"the task {job.id} has ended: {job.state}", "task_finished")
     refunded = format_usd(ended.held_nano_usd)
     record = {"id": job.id, "status": "cancelled", "refunded_usd": refunded}
-    return Answer(record, sheet(record))
+    return Result(record, sheet(record))
 
 
 def _settled_in(database: Database) -> Settles:
