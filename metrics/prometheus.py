@@ -20,6 +20,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, choose_encode
 from metrics.config import ConfigMetrics
 from metrics.families import Families
 from metrics.logs import lines_lost
+from metrics.media_store import MediaStoreMetrics
 from metrics.tasks import TaskMetrics
 
 CHANNEL_STATES: Final = ("closed", "open", "half_open")
@@ -69,6 +70,7 @@ class Metrics:
         self._bytes_left_out = make.counter("gw_precharge_bytes_left_out_total")
         self.tasks = TaskMetrics(make)
         self.config = ConfigMetrics(make)
+        self.media_store = MediaStoreMetrics(make)
         self._database_up = make.gauge("gw_database_up")[()]
         self._call_log_kept = make.gauge("gw_call_log_kept")[()]
         self._mailbox_depth = make.histogram("gw_mailbox_depth_messages")

@@ -236,6 +236,14 @@ SERIES: tuple[Series, ...] = (
         (),
         "Polls made again because the process that had begun them never finished.",
     ),
+    # Copies of what tasks have made.
+    Series(
+        "gw_media_copies_total",
+        "counter",
+        ("outcome",),
+        "Attempts to copy a result: kept, retried, failed for good, left to another process.",
+    ),
+    Series("gw_media_copy_bytes_total", "counter", (), "Bytes of results that were fetched."),
     # The process.
     Series(
         "gw_config_reloads_total",

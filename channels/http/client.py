@@ -14,7 +14,7 @@ from importlib import metadata
 
 from channels.errors import UpstreamUnreachable
 from channels.http.connection import StaleConnection
-from channels.http.dialer import Dialer
+from channels.http.dialer import Allows, Dialer
 from channels.http.interfaces import UpstreamRequest, Wire
 from channels.http.origin import Origin, address_of, head_of, with_length
 from channels.http.pool import OriginPool
@@ -39,14 +39,20 @@ class HttpWire(Wire):
 
     No redirects, no cookies, no proxy from the environment, no decompression. A connection that
     had been kept alive and was closed by the upstream before the request had arrived there is
-    replaced by a new one, once. A request that has arrived is never sent twice.
+    replaced by a new one, once. A request that has arrived is never sent twice. `allows` says which
+    addresses may be connected to; without it all may.
     """
 
     def __init__(
-        self, *, connect_seconds: float, tls: Callable[[], ssl.SSLContext] | None = None
+        self,
+        *,
+        connect_seconds: float,
+        tls: Callable[[], ssl.SSLContext] | None = None,
+        allows: Allows | None = None,
     ) -> None:
+        self._allows = allows
         self._connect_seconds = connect_seconds
-        self._tls = functools.cache(tls or _verifying)
+        self._tls = functools.cache(tls or verifying)
         self._places: dict[Origin, Place] = {}
         self._way = functools.lru_cache(maxsize=HEADS_MAX)(self._new_way)
         self._user_agent = f"gw/{_version()}"
@@ -94,13 +100,18 @@ class HttpWire(Wire):
         head = head_of(method, address, headers, user_agent=self._user_agent)
         place = self._places.get(address.origin)
         if place is None:
-            dialer = Dialer(address.origin, connect_seconds=self._connect_seconds, tls=self._tls)
+            dialer = Dialer(
+                address.origin,
+                connect_seconds=self._connect_seconds,
+                tls=self._tls,
+                allows=self._allows,
+            )
             place = Place(OriginPool(asyncio.get_running_loop()), dialer)
             self._places[address.origin] = place
         return place, head
 
 
-def _verifying() -> ssl.SSLContext:
+def verifying() -> ssl.SSLContext:
     """TLS as it has to be: the certificate is verified, and names the host."""
     context = ssl.create_default_context()
     context.set_alpn_protocols(["http/1.1"])

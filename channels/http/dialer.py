@@ -17,6 +17,9 @@ from channels.errors import UpstreamUnreachable
 from channels.http.connection import UpstreamConnection
 from channels.http.origin import Origin
 
+# Whether an address, as text, may be connected to.
+Allows = Callable[[str], bool]
+
 DNS_CACHE_SECONDS = 60.0
 # How long an address may be silent before the next one is tried beside it.
 NEXT_ADDRESS_SECONDS = 0.25
@@ -29,8 +32,15 @@ class SocketAddress(NamedTuple):
     address: Any  # as the family has it
 
 
+class AddressRefused(UpstreamUnreachable):
+    """A name leads to no address that may be connected to."""
+
+
 class Dialer:
-    """Makes connections to one origin, one for each caller."""
+    """Makes connections to one origin, one for each caller.
+
+    `allows` is asked about the addresses themselves, behind any name.
+    """
 
     def __init__(
         self,
@@ -38,7 +48,9 @@ class Dialer:
         *,
         connect_seconds: float,
         tls: Callable[[], ssl.SSLContext],
+        allows: Allows | None = None,
     ) -> None:
+        self._allows = allows
         self._origin = origin
         self._connect_seconds = connect_seconds
         self._tls = tls
@@ -88,7 +100,12 @@ class Dialer:
                 found = await loop.getaddrinfo(
                     self._origin.host, self._origin.port, type=socket.SOCK_STREAM
                 )
-                self._addresses = in_turn([SocketAddress(one[0], one[4]) for one in found])
+                addresses = [SocketAddress(one[0], one[4]) for one in found]
+                if self._allows is not None:
+                    addresses = [one for one in addresses if self._allows(str(one.address[0]))]
+                    if not addresses:
+                        raise AddressRefused(f"{self._origin.host}: not a public address")
+                self._addresses = in_turn(addresses)
                 self._good_until = loop.time() + DNS_CACHE_SECONDS
             return self._addresses
 

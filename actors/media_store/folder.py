@@ -1,0 +1,183 @@
+"""A folder of copies: one file each, in a thread of its own at every step.
+
+A copy under way is `NAME.part`, locked by whoever writes it: a process that was taken for dead and
+is not keeps others off. What is beyond the bytes known to be safe is cut off before going on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from actors.media_store.copies import Copy, Kept
+from actors.media_store.room import Busy, Lost, RoomFault
+from actors.media_store.store import Progress
+from actors.media_store.threads import in_thread
+
+T = TypeVar("T")
+BLOCK_BYTES: Final = 1024 * 1024  # that are written at once
+READ_BYTES: Final = 256 * 1024
+THREADS: Final = 4
+
+
+class Folder:
+    """A Room below `path`, made when it is first needed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="media-folder")
+
+    def __repr__(self) -> str:
+        return f"<Folder {self._path.name}>"
+
+    async def open(self, copy: Copy) -> FolderWriting:
+        """See Room."""
+        part = self._place(copy.id).with_suffix(".part")
+        file = await self._run(_opened, part, copy.done)
+        return FolderWriting(file, part, copy, self._run)
+
+    async def remove(self, copy: Copy) -> None:
+        """See Room."""
+        await self._run(_removed, self._place(copy.id))
+
+    async def served(self, kept: Kept) -> FolderFile:
+        """See Room."""
+        place = self._place(kept.id)
+        return FolderFile(await self._run(os.open, place, os.O_RDONLY | os.O_CLOEXEC), self._run)
+
+    async def close(self) -> None:
+        """See Room."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _place(self, copy_id: str) -> Path:
+        """Ids are ours, but a file system need not bear all of them in one folder."""
+        shelf = sha256(copy_id.encode()).hexdigest()[:2]
+        return self._path / shelf / f"{copy_id}.media"
+
+    async def _run(self, work: Callable[..., T], *args: Any) -> T:
+        try:
+            return await in_thread(self._threads, partial(work, *args))
+        except OSError as error:
+            raise RoomFault(f"{type(error).__name__}: {error.strerror}") from error
+
+
+class FolderFile:
+    """A file that is open; removed meanwhile, it can still be read to its end."""
+
+    def __init__(self, file: int, run: Callable[..., Any]) -> None:
+        self._file = file
+        self._run = run
+
+    async def pieces(self, start: int, end: int) -> AsyncIterator[bytes]:
+        """See LocalFile."""
+        while start < end:
+            piece = await self._run(os.pread, self._file, min(READ_BYTES, end - start), start)
+            if not piece:
+                raise RoomFault("the file is shorter than it was")
+            start += len(piece)
+            yield piece
+
+    async def close(self) -> None:
+        """See LocalFile."""
+        os.close(self._file)
+
+
+class FolderWriting:
+    """A `.part` file under way."""
+
+    def __init__(self, file: int, part: Path, copy: Copy, run: Callable[..., Any]) -> None:
+        self.done = copy.done
+        self._file = file
+        self._part = part
+        self._run = run
+        self._block: list[bytes] = []
+        self._waiting = 0
+        self._written = copy.done
+        # A lease that is renewed saves, while whoever copies may be writing.
+        self._writing = asyncio.Lock()
+
+    async def write(self, piece: bytes) -> None:
+        """See Writing."""
+        self._block.append(piece)
+        self._waiting += len(piece)
+        self.done += len(piece)
+        if self._waiting >= BLOCK_BYTES:
+            await self._flush()
+
+    async def restart(self) -> None:
+        """See Writing."""
+        async with self._writing:
+            self._block.clear()
+            self._waiting = self.done = self._written = 0
+            await self._run(os.ftruncate, self._file, 0)
+            await self._run(os.lseek, self._file, 0, os.SEEK_SET)
+
+    async def save(self) -> Progress | None:
+        """See Writing."""
+        await self._flush()
+        async with self._writing:
+            written = self._written
+            await self._run(os.fsync, self._file)
+        return Progress(written, None)
+
+    async def finish(self, content_type: str) -> None:
+        """See Writing."""
+        await self.save()
+        await self._run(_renamed, self._part)
+
+    async def close(self) -> None:
+        """See Writing."""
+        os.close(self._file)  # and with it the lock
+
+    async def _flush(self) -> None:
+        async with self._writing:
+            block = b"".join(self._block)
+            self._block.clear()
+            self._waiting = 0
+            await self._run(_written, self._file, block)
+            self._written += len(block)
+
+
+def _opened(part: Path, done: int) -> int:
+    part.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(file).st_size < done:
+            raise Lost("less of it is there than was safe")
+        os.ftruncate(file, done)
+        os.lseek(file, done, os.SEEK_SET)
+    except BlockingIOError as error:
+        os.close(file)
+        raise Busy("another process writes it") from error
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+def _written(file: int, block: bytes) -> None:
+    view = memoryview(block)
+    while view:
+        view = view[os.write(file, view) :]
+
+
+def _renamed(part: Path) -> None:
+    part.rename(part.with_suffix(".media"))
+    shelf = os.open(part.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(shelf)
+    finally:
+        os.close(shelf)
+
+
+def _removed(place: Path) -> None:
+    place.unlink(missing_ok=True)
+    place.with_suffix(".part").unlink(missing_ok=True)

@@ -1,0 +1,50 @@
+"""Links to our own copies: signed, good for seven days, the same for as long as they are good.
+
+A link says what it leads to and until when; the signature is over both, under a key derived from
+the secret, so no process needs to remember any.
+"""
+
+from __future__ import annotations
+
+import hmac
+import math
+from hashlib import sha256
+from typing import Final
+
+LINK_SECONDS: Final = 7 * 86_400.0
+PURPOSE: Final = "gw media links"  # of the key, under the secret
+# Of an instant in Unix seconds: nothing beyond is signed, so nothing longer is looked at.
+DIGITS_MAX: Final = 12
+
+
+class LinkSigner:
+    """Signs paths until an instant, and says whether such a signature is good."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def query(self, path: str, expires: int) -> str:
+        """What follows the path in a link that is good until `expires`, in Unix seconds."""
+        return f"expires={expires}&signature={self._signature(path, str(expires))}"
+
+    def is_good(self, path: str, expires: str, signature: str, *, now: float) -> bool:
+        """Whether we have signed this path until then, and it is not over."""
+        if not (expires.isascii() and expires.isdigit() and len(expires) <= DIGITS_MAX):
+            return False
+        good = hmac.compare_digest(
+            self._signature(path, expires).encode(), signature.encode("utf-8", "replace")
+        )
+        return good and now < int(expires)
+
+    def _signature(self, path: str, expires: str) -> str:
+        told = f"{path}\n{expires}".encode("utf-8", "replace")
+        return hmac.new(self._key, told, sha256).hexdigest()
+
+
+def period_end(since: float, now: float) -> int:
+    """When a link ends that is asked for now: seven days, counted on from `since`.
+
+    So all who ask within one period get the same link, and the next after it a new one.
+    """
+    periods = max(1, math.floor((now - since) / LINK_SECONDS) + 1)
+    return int(since + periods * LINK_SECONDS)

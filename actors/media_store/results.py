@@ -1,0 +1,47 @@
+"""Puts the links to our own copies into a task's result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from msgspec.structs import replace
+
+from actors.media_store.copies import Kept
+from channels.media.replies import MusicResult, SpeechResult, TaskResult, VideoResult
+
+# The link to a copy, and when it ends, in Unix seconds.
+Link = Callable[[Kept], tuple[str, float]]
+
+
+def with_own_links(result: TaskResult, kept: Mapping[int, Kept], link: Link) -> TaskResult:
+    """The result with a link of ours wherever there is a copy; by position in `sources_of`."""
+    if not kept:
+        return result
+    links = {position: link(copy) for position, copy in kept.items()}
+    if isinstance(result, MusicResult):
+        return _songs(result, links)
+    if 0 not in links:
+        return result
+    url, expires_at = links[0]
+    if isinstance(result, VideoResult | SpeechResult):
+        return replace(result, url=url, expires_at=expires_at)
+    return result
+
+
+def _songs(result: MusicResult, links: Mapping[int, tuple[str, float]]) -> MusicResult:
+    tracks = tuple(
+        replace(
+            track,
+            audio_url=links.get(2 * number, (track.audio_url,))[0],
+            image_url=links.get(2 * number + 1, (track.image_url,))[0],
+        )
+        for number, track in enumerate(result.tracks)
+    )
+    # They last as long as the first of them to end: perhaps one that is still the upstream's.
+    is_whole = all(
+        2 * number in links for number, track in enumerate(result.tracks) if track.audio_url
+    )
+    ends = [expires_at for _, expires_at in links.values()]
+    if not is_whole and result.expires_at is not None:
+        ends.append(result.expires_at)
+    return replace(result, tracks=tracks, expires_at=min(ends))

@@ -1,0 +1,163 @@
+"""The state of copies in PostgreSQL: found, claimed, moved on, kept, dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from actors.media_store.copies import Copy, Kept, Made, Source, StoreKind, sources_of
+from actors.store.database import Database
+from actors.store.queries import load
+from actors.wallet.parameters import to_json
+
+SQL: Final = load("actors.media_store", "store.sql")
+# A copy its process never finished is taken over by any other after this.
+LEASE_SECONDS: Final = 60.0
+EXPIRED_MAX: Final = 500  # in one go
+# Stands for a job without any file, so that it is not looked at again.
+NOTHING: Final = Source(position=-1, url=None, content_type="")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How much of a copy is safe, and what whoever goes on must know."""
+
+    done: int
+    validator: str | None
+    upload_id: str | None = None
+    parts: tuple[str, ...] = ()
+
+
+class CopyStore:
+    """The rows of one kind of store. Every method raises StoreError."""
+
+    def __init__(
+        self, database: Database, kind: StoreKind, *, lease_seconds: float = LEASE_SECONDS
+    ) -> None:
+        self._database = database
+        self.lease_seconds = lease_seconds
+        self.kind: StoreKind = kind
+
+    async def found(self, made: Sequence[Made]) -> int:
+        """Take up what these jobs have made; how many files of it are new."""
+        files = [
+            {
+                "id": f"{one.job_id}-{source.position}",
+                "job_id": one.job_id,
+                "position": source.position,
+                "state": "dropped" if source is NOTHING else "waiting",
+                "channel_id": one.channel_id,
+                "wire": one.wire,
+                "upstream_id": one.upstream_id,
+                "url": source.url,
+                "content_type": source.content_type,
+            }
+            for one in made
+            for source in sources_of(one) or [NOTHING]
+        ]
+        return len(await self._rows("found", files=to_json(files))) if files else 0
+
+    async def claim(
+        self, state: Literal["waiting", "dropping"], lease: str, limit: int
+    ) -> list[Copy]:
+        """Lease copies to be made, or to be dropped."""
+        rows = await self._rows(
+            "claim", state=state, lease=lease, limit=limit, seconds=self.lease_seconds
+        )
+        return [_copy(row, lease) for row in rows]
+
+    async def hold_on(self, copy: Copy, progress: Progress | None) -> bool:
+        """Keep the lease; False when it is another's by now."""
+        told = progress or Progress(0, None)
+        return await self._moved(
+            "hold_on",
+            copy,
+            seconds=self.lease_seconds,
+            done=None if progress is None else progress.done,
+            validator=told.validator,
+            upload_id=told.upload_id,
+            parts=list(told.parts),
+        )
+
+    async def room(self, copy: Copy, size: int, *, bytes_max: int) -> bool:
+        """Take room for so many bytes; False while there is none."""
+        rows = await self._rows("room", id=copy.id, lease=copy.lease, size=size, max=bytes_max)
+        return bool(rows[0][0])
+
+    async def kept(self, copy: Copy, *, size: int, content_type: str) -> bool:
+        """The copy is there; False when its lease is another's by now."""
+        return await self._moved("kept", copy, size=size, content_type=content_type)
+
+    async def later(
+        self, copy: Copy, *, pause_seconds: float, error: str | None, counts: bool = True
+    ) -> bool:
+        """Give a copy back, to be taken up again; `counts`: as one more attempt."""
+        return await self._moved(
+            "later", copy, pause=pause_seconds, error=error, attempts=int(counts)
+        )
+
+    async def given_up(self, copy: Copy, *, error: str) -> bool:
+        """Make no copy of it."""
+        return await self._moved("given_up", copy, error=error)
+
+    async def expire(self, days: int) -> int:
+        """Let go of what has been kept for so long; how many."""
+        return len(await self._rows("expire", days=days, limit=EXPIRED_MAX))
+
+    async def dropped(self, copy: Copy) -> bool:
+        """The bytes of a copy are gone."""
+        return await self._moved("dropped", copy)
+
+    async def of_jobs(self, jobs: Sequence[str]) -> Mapping[str, Mapping[int, Kept]]:
+        """The copies that are there of these jobs, by job and position."""
+        found: dict[str, dict[int, Kept]] = {}
+        for row in await self._rows("of_jobs", jobs=list(jobs)):
+            kept = _kept(row)
+            found.setdefault(kept.job_id, {})[kept.position] = kept
+        return found
+
+    async def one(self, copy_id: str) -> Kept | None:
+        """A copy that is there."""
+        rows = await self._rows("one", id=copy_id)
+        return _kept(rows[0]) if rows else None
+
+    async def _rows(self, name: str, **params: Any) -> list[Any]:
+        return await self._database.fetch_all(SQL[name], {"store": self.kind, **params})
+
+    async def _moved(self, name: str, copy: Copy, **params: Any) -> bool:
+        return bool(await self._rows(name, id=copy.id, lease=copy.lease, **params))
+
+
+def _copy(row: Sequence[Any], lease: str) -> Copy:
+    copy_id, job_id, channel_id, wire, upstream_id, url, content_type = row[:7]
+    attempts, done, size, validator, upload_id, parts, age_seconds = row[7:]
+    return Copy(
+        id=copy_id,
+        job_id=job_id,
+        lease=lease,
+        channel_id=channel_id,
+        wire=wire,
+        upstream_id=upstream_id,
+        url=url,
+        content_type=content_type,
+        attempts=attempts,
+        done=done,
+        size=size,
+        validator=validator,
+        upload_id=upload_id,
+        parts=tuple(parts),
+        age_seconds=age_seconds,
+    )
+
+
+def _kept(row: Sequence[Any]) -> Kept:
+    copy_id, job_id, position, content_type, size, kept_at = row
+    return Kept(
+        id=copy_id,
+        job_id=job_id,
+        position=position,
+        content_type=content_type,
+        size=size,
+        kept_at=kept_at,
+    )

@@ -1,0 +1,153 @@
+"""Copies what tasks have made, and drops what has been kept for long enough.
+
+One per process, where a store is configured. Every process looks for work; what one has claimed
+and never finished, because it was killed, another takes up where it was left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+from actors.clock import Clock
+from actors.media_store.copier import Copier
+from actors.media_store.copies import Copy, Kept
+from actors.media_store.links import LinkSigner, period_end
+from actors.media_store.results import with_own_links
+from actors.media_store.room import LocalFile, Room, RoomFault
+from actors.media_store.store import CopyStore
+from actors.store.database import StoreError
+from actors.store.waiting import in_time
+from channels.media.replies import TaskResult
+from metrics.logs import EventLog
+
+ROUND_SECONDS: Final = 2.0
+EXPIRE_SECONDS: Final = 600.0  # between two looks for what has been kept for long enough
+DROPS_MAX: Final = 50  # in one round
+PATH: Final = "/v1/media/"  # of links to copies
+
+
+class MediaStore:
+    """Makes copies, and knows the links to those that are there."""
+
+    def __init__(
+        self,
+        *,
+        store: CopyStore,
+        room: Room,
+        copier: Copier,
+        find: Callable[[], Awaitable[bool]],
+        signer: LinkSigner,
+        keep_days: int,
+        concurrency: int,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._room = room
+        self._copier = copier
+        self._find = find
+        self._signer = signer
+        self._keep_days = keep_days
+        self._concurrency = concurrency
+        self._clock = clock
+        self._copying: set[asyncio.Task[None]] = set()
+        self._expire_at = 0.0
+        self._log = EventLog("actors.media_store")
+
+    def __repr__(self) -> str:
+        return f"<MediaStore {self._room!r} {len(self._copying)} of {self._concurrency} copying>"
+
+    # --- Work ---
+
+    async def run(self) -> None:
+        """Round after round, until it is cancelled."""
+        try:
+            while True:
+                try:
+                    has_more = await self.round()
+                except StoreError as error:
+                    self._log.warning("media_store_waits", error=str(error))
+                    has_more = False
+                if not has_more:
+                    await self._clock.sleep(ROUND_SECONDS)
+        finally:
+            for task in self._copying:
+                task.cancel()
+            if self._copying:
+                await asyncio.wait(self._copying)
+            await self._room.close()
+
+    async def round(self) -> bool:
+        """Find, claim and begin copies, drop others; whether there may be more to find."""
+        has_more = await self._find()
+        if self._clock.monotonic() >= self._expire_at:
+            await self._store.expire(self._keep_days)
+            self._expire_at = self._clock.monotonic() + EXPIRE_SECONDS
+        await self._drop()
+        free = self._concurrency - len(self._copying)
+        if free > 0:
+            for copy in await self._store.claim("waiting", _lease(), free):
+                task = asyncio.create_task(self._copy(copy), name=f"copy {copy.id}")
+                self._copying.add(task)
+                task.add_done_callback(self._copying.discard)
+        return has_more
+
+    async def finished(self) -> None:
+        """Wait for the copies under way (for tests)."""
+        if self._copying:
+            await asyncio.wait(self._copying)
+
+    async def _copy(self, copy: Copy) -> None:
+        try:
+            await self._copier.copy(copy)
+        except StoreError as error:
+            # Its lease runs out, and whoever comes then goes on.
+            self._log.warning("media_store_waits", task_id=copy.job_id, error=str(error))
+
+    async def _drop(self) -> None:
+        for copy in await self._store.claim("dropping", _lease(), DROPS_MAX):
+            try:
+                await self._room.remove(copy)
+            except RoomFault as fault:
+                # Tried again when the lease is over.
+                self._log.warning("media_not_dropped", task_id=copy.job_id, reason=str(fault))
+                continue
+            await self._store.dropped(copy)
+
+    # --- Links ---
+
+    async def kept(self, jobs: Sequence[str]) -> Mapping[str, Mapping[int, Kept]]:
+        """The copies that are there of these jobs. Raises StoreUnavailable."""
+        return await in_time(self._store.of_jobs(jobs)) if jobs else {}
+
+    def own_links(
+        self, result: TaskResult, kept: Mapping[int, Kept], *, base_url: str
+    ) -> TaskResult:
+        """A result with links of ours for its copies; `base_url` is how clients reach us."""
+        return with_own_links(result, kept, lambda copy: self._link(copy, base_url))
+
+    def is_good_link(self, path: str, expires: str, signature: str) -> bool:
+        """Whether we have signed this path, and it is not over."""
+        return self._signer.is_good(path, expires, signature, now=self._clock.now())
+
+    async def served(self, file_name: str) -> tuple[Kept, LocalFile | str] | None:
+        """A copy by the last part of its link: a file, or where it is to be fetched.
+
+        None when it is not there any more. Raises StoreUnavailable and RoomFault.
+        """
+        copy_id, _, _ = file_name.partition(".")
+        kept = await in_time(self._store.one(copy_id))
+        if kept is None or kept.file_name != file_name:
+            return None
+        return kept, await self._room.served(kept)
+
+    def _link(self, kept: Kept, base_url: str) -> tuple[str, float]:
+        path = f"{PATH}{kept.file_name}"
+        expires = period_end(kept.kept_at, self._clock.now())
+        return f"{base_url}{path}?{self._signer.query(path, expires)}", float(expires)
+
+
+def _lease() -> str:
+    return uuid.uuid4().hex

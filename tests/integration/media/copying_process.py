@@ -1,0 +1,20 @@
+"""A process that copies until it is killed: DATABASE FOLDER CHANNEL."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from actors.media_store.folder import Folder
+from tests.integration.media.copying import storing
+
+
+async def main(url: str, folder: str, channel_url: str) -> None:
+    room = Folder(Path(folder))
+    async with storing(url, room, channel_url=channel_url, lease_seconds=1.0) as store:
+        await store.media.run()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:4]))

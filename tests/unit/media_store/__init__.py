@@ -1,0 +1,1 @@
+"""Copies of results, without a database."""
