@@ -69,8 +69,8 @@ class Metrics:
         self._ledger_retries = make.counter("gw_ledger_retries_total")[()]
         self._bytes_left_out = make.counter("gw_precharge_bytes_left_out_total")
         self.tasks = TaskMetrics(make)
-        self.config = ConfigMetrics(make)
         self.media_store = MediaStoreMetrics(make)
+        self.config = ConfigMetrics(make)
         self._database_up = make.gauge("gw_database_up")[()]
         self._call_log_kept = make.gauge("gw_call_log_kept")[()]
         self._mailbox_depth = make.histogram("gw_mailbox_depth_messages")

@@ -63,6 +63,7 @@ def link(copy: Kept) -> tuple[str, float]:
 def test_a_film_and_a_recording_lead_to_their_copies() -> None:
     for result in (VideoResult(url="theirs", expires_at=1.0), SpeechResult(url="theirs")):
         told = with_own_links(result, {0: kept(0)}, link)
+        assert isinstance(told, VideoResult | SpeechResult)
         assert (told.url, told.expires_at) == ("ours/vid_1-0.mp4", NOW + 7)
         assert with_own_links(result, {}, link) is result
     avatar = AvatarResult(upstream_id="a")
