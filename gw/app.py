@@ -10,6 +10,7 @@ from typing import Any
 
 from tornado.web import RequestHandler
 
+from actors.media_store.worker import MediaStore
 from channels.dialects.responses import dialect as responses
 from gw.api.application import GatewayApplication
 from gw.api.balance.handlers import BalanceHandler, SubscriptionHandler, UsageHandler
@@ -24,6 +25,7 @@ from gw.api.images.handlers import ImagesHandler
 from gw.api.logs.detail import LogDetailHandler
 from gw.api.logs.handlers import LogListHandler, SummaryHandler
 from gw.api.logs.services import LogServices
+from gw.api.media_files import MediaFileHandler
 from gw.api.services import Services
 from gw.calls.conversation import Conversation
 from gw.calls.sync_media import SyncMedia
@@ -55,6 +57,8 @@ def routes() -> list[Route]:
         (rf"{_BILLING}/usage", UsageHandler),
         # Images
         (r"/v1/images/generations", ImagesHandler),
+        # Copies of what tasks have made
+        (r"/v1/media/([^/]+)", MediaFileHandler),
         # Call logs
         (r"/v1/logs", LogListHandler),
         (r"/v1/logs/summary", SummaryHandler),
@@ -70,6 +74,7 @@ def make_application(
     conversation: Conversation,
     sync_media: SyncMedia,
     logs: LogServices,
+    media_store: MediaStore | None = None,
 ) -> GatewayApplication:
     """Build the application that the public listener serves."""
     return GatewayApplication(
@@ -78,5 +83,6 @@ def make_application(
         conversation=conversation,
         sync_media=sync_media,
         logs=logs,
+        media_store=media_store,
         messages_versions=services.config.messages_versions,
     )

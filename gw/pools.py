@@ -7,6 +7,8 @@ from actors.store.database import Database
 # Who reads long call logs waits for others who do, and for nobody's key or balance to be read.
 LOG_CONNECTIONS = 2
 LOG_STATEMENT_SECONDS = 10.0
+# Copies of results are found, claimed and moved on by one; whoever reads their links has `calls`.
+MEDIA_CONNECTIONS = 2
 # The poller books and claims on one of them while it ends jobs on the other.
 JOB_CONNECTIONS = 2
 
@@ -18,11 +20,12 @@ class Pools:
         self.calls = Database(dsn)
         self.logs = Database(dsn, size=LOG_CONNECTIONS, statement_seconds=LOG_STATEMENT_SECONDS)
         self.jobs = Database(dsn, size=JOB_CONNECTIONS)
+        self.media = Database(dsn, size=MEDIA_CONNECTIONS)  # opened where there is a media store
 
     def __repr__(self) -> str:
         return f"<Pools {self.calls!r} {self.logs!r} {self.jobs!r}>"
 
     async def close(self) -> None:
         """Close every connection."""
-        for database in (self.jobs, self.logs, self.calls):
+        for database in (self.media, self.jobs, self.logs, self.calls):
             await database.close()

@@ -25,7 +25,6 @@ from actors.limits.accounts import AccountLimits
 from actors.limits.limiter import Limiter
 from actors.live import LiveCalls
 from actors.parent.link import ParentLink
-from actors.partitions import Partitions
 from actors.recovery import Recovery
 from actors.store.database import Database
 from actors.store.embedded import EmbeddedPostgres
@@ -61,11 +60,12 @@ from gw.keys.cache import KeyCache
 from gw.keys.issue import check_secret
 from gw.keys.last_use import LastUse
 from gw.keys.secret import KeyHasher, KeySealer, Secret, load_secret
+from gw.media_store import start_media_store
 from gw.pools import Pools
 from gw.refusals import RefusalRows
 from gw.shared_limits import make_shared_limits
 from gw.shutdown import Shutdown
-from gw.watches import start_watches
+from gw.watches import start_partitions, start_watches
 from metrics.logs import EventLog, set_level
 from metrics.prometheus import Metrics
 from metrics.tracing import Tracing
@@ -224,14 +224,9 @@ class Gateway:
         stack.push_async_callback(self._supervisor.stop)
         await self._database.open()
         await migrate(self._database)
-        partitions = Partitions(
-            database=self._database,
-            retention_months=lambda: self.current.config.retention_months,
-            clock=self._clock,
-            metrics=self.metrics,
+        await start_partitions(
+            self._supervisor, self._database, self.current, self._clock, self.metrics
         )
-        await partitions.make()
-        self._supervisor.start("partitions", partitions.run)
 
     def _start_ledger(self) -> None:
         self._writer = LedgerWriter(
@@ -332,6 +327,9 @@ class Gateway:
             metrics=self.metrics,
         )
         self._supervisor.start("poller", poller.run)
+        media_store = start_media_store(
+            self._supervisor, self._pools, self.current, self._secret, self._clock, self.metrics
+        )
         self.jobs = make_jobs(config.tasks, self._database, self._clock, self.metrics)
         billing = Billing(
             wallets=self._wallets,
@@ -398,6 +396,7 @@ class Gateway:
             ),
             conversation=conversation,
             sync_media=sync_media,
+            media_store=media_store,
             logs=LogServices(
                 database=self._pools.logs,
                 rates=self._limiter,

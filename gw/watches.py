@@ -1,16 +1,33 @@
-"""What looks at a running process beside its calls: how late its loop is, how quiet it is."""
+"""What runs in a process beside its calls: how late its loop is, how quiet it is, partitions."""
 
 from __future__ import annotations
 
 from actors.clock import Clock
+from actors.partitions import Partitions
+from actors.store.database import Database
 from actors.supervisor import Supervisor
 from actors.wallet.writer import LedgerWriter
 from gw.allocator import QuietTimes
 from gw.api.delay import DelayWatch
 from gw.api.overload import Overload
+from gw.current import Current
 from gw.http.drain import InFlight
 from metrics.loop_lag import LoopLag
 from metrics.prometheus import Metrics
+
+
+async def start_partitions(
+    supervisor: Supervisor, database: Database, current: Current, clock: Clock, metrics: Metrics
+) -> None:
+    """Make those of the call log that are needed now, and have the others made and dropped."""
+    partitions = Partitions(
+        database=database,
+        retention_months=lambda: current.config.retention_months,
+        clock=clock,
+        metrics=metrics,
+    )
+    await partitions.make()
+    supervisor.start("partitions", partitions.run)
 
 
 def start_watches(

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
 from actors.media_store.copies import Copy, Kept
 from actors.media_store.room import Lost, RoomFault
+from actors.media_store.spec import BucketSpec
 from actors.media_store.store import Progress
 from actors.media_store.threads import in_thread
 
@@ -32,18 +32,6 @@ class BucketMissing(Exception):
 
     def __init__(self) -> None:
         super().__init__("media_store: s3 needs the extra: pip install 'model-gateway[s3]'")
-
-
-@dataclass(frozen=True, slots=True)
-class BucketSpec:
-    """Which bucket, and how it is reached."""
-
-    endpoint: str
-    region: str
-    bucket: str
-    prefix: str
-    access_key: str = field(repr=False)
-    secret_key: str = field(repr=False)
 
 
 class Bucket:

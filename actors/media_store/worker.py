@@ -72,12 +72,12 @@ class MediaStore:
                     has_more = False
                 if not has_more:
                     await self._clock.sleep(ROUND_SECONDS)
-        finally:
+        except asyncio.CancelledError:
             for task in self._copying:
                 task.cancel()
-            if self._copying:
-                await asyncio.wait(self._copying)
+            await self.finished()
             await self._room.close()
+            raise
 
     async def round(self) -> bool:
         """Find, claim and begin copies, drop others; whether there may be more to find."""
@@ -95,7 +95,7 @@ class MediaStore:
         return has_more
 
     async def finished(self) -> None:
-        """Wait for the copies under way (for tests)."""
+        """Wait for the end of the copies under way."""
         if self._copying:
             await asyncio.wait(self._copying)
 

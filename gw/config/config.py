@@ -11,6 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Literal, get_args
 
+from actors.media_store.spec import BucketSpec
 from channels.registry import Registry
 from gw.config.faults import Caution
 
@@ -71,6 +72,20 @@ class Tasks:
 
 
 @dataclass(frozen=True, slots=True)
+class MediaStoreSpec:
+    """Where copies of results are kept, if anywhere: `path` of a folder, or a bucket."""
+
+    kind: Literal["none", "local", "s3"]
+    path: Path  # under `data_dir`, unless it is absolute
+    bytes_max: int  # of all in the folder; the oldest make room
+    file_bytes_max: int  # a larger result stays with its upstream
+    keep_days: int
+    concurrency: int  # copies at once in a process …
+    bytes_per_second: int  # … and all of them together; 0: as fast as they come
+    bucket: BucketSpec
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """One whole configuration, free of faults, paths absolute, units as named."""
 
@@ -95,6 +110,7 @@ class Config:
     retention_months: int | None  # of the call log, beside the current one; None keeps everything
     timeouts: Timeouts
     tasks: Tasks
+    media_store: MediaStoreSpec
     registry: Registry
     log_level: str  # a key of metrics.logs.LEVELS
     source: Path  # the file this was read from

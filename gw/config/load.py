@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from actors.media_store.spec import BucketSpec
 from channels.registry import (
     Binding,
     ChannelSpec,
@@ -27,7 +28,7 @@ from gw.config.cautions import (
     caution_unused_channels,
     caution_wildcard_admin,
 )
-from gw.config.config import Certificate, Config, Tasks, Timeouts
+from gw.config.config import Certificate, Config, MediaStoreSpec, Tasks, Timeouts
 from gw.config.faults import Mark, Place, Report
 from gw.config.nodes import Unreadable, quoted
 from gw.config.relations import (
@@ -35,6 +36,7 @@ from gw.config.relations import (
     check_certificate,
     check_channel_ids,
     check_listeners,
+    check_media_store,
     check_model_names,
     check_prices,
     check_videos,
@@ -122,6 +124,7 @@ def _check(top: Section) -> None:
     channels, models = top.get("channels"), top.get("models") or ()
     check_listeners(top)
     check_certificate(top)
+    check_media_store(top)
     check_channel_ids(channels or ())
     check_model_names(models)
     check_bindings(models, channels)
@@ -164,12 +167,33 @@ def _config(values: Mapping[str, Any], source: Path) -> Config:
         idempotency_max_bytes=values["idempotency_max_kb"],
         timeouts=Timeouts(**values["timeouts"].values),
         tasks=Tasks(**values["tasks"].values),
+        media_store=_media_store(values["media_store"].values),
         registry=Registry.of(
             channels=[_channel(channel.values) for channel in values["channels"]],
             models=[_model(model.values) for model in values["models"]],
         ),
         log_level=values["log_level"] or "",
         source=source,
+    )
+
+
+def _media_store(values: Mapping[str, Any]) -> MediaStoreSpec:
+    return MediaStoreSpec(
+        kind=values["kind"],
+        path=Path(values["path"]),
+        bytes_max=values["max_gb"],
+        file_bytes_max=values["max_file_mb"],
+        keep_days=values["keep_days"],
+        concurrency=values["concurrency"],
+        bytes_per_second=values["mb_per_second"],
+        bucket=BucketSpec(
+            endpoint=values["endpoint"],
+            region=values["region"],
+            bucket=values["bucket"],
+            prefix=values["prefix"],
+            access_key=values["access_key"],
+            secret_key=values["secret_key"],
+        ),
     )
 
 

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
+from importlib.util import find_spec
 
 from channels.families import CHAT_PRICES, ENDPOINT_TYPES, TOKEN_PRICES, VIDEOS
 from gw.config.faults import Place
 from gw.config.nodes import quoted
 from gw.config.spelling import suggestion
 from gw.config.structures import Placed, Section
+
+# What a bucket cannot be reached without.
+BUCKET_KEYS = ("endpoint", "bucket", "access_key", "secret_key")
 
 
 def check_listeners(top: Section) -> None:
@@ -33,6 +37,22 @@ def check_certificate(top: Section) -> None:
     for name, other in (("certificate", "key"), ("key", "certificate")):
         if tls.get(name) == "" and tls.get(other):
             tls.place(name).blame(found="nothing", allowed=f"a file, where there is a {other}")
+
+
+def check_media_store(top: Section) -> None:
+    """A bucket needs to be named, the keys to it, and what speaks to it."""
+    store = top.get("media_store")
+    if store is None or store.get("kind") != "s3":
+        return
+    for name in BUCKET_KEYS:
+        if store.get(name) == "":
+            store.place(name).blame(found="nothing", allowed="a text, where the kind is s3")
+    if find_spec("botocore") is None:
+        store.place("kind").blame(
+            found="s3, which needs a package that is not installed",
+            allowed="none or local",
+            hint="pip install 'model-gateway[s3]'",
+        )
 
 
 def check_channel_ids(channels: Sequence[Section]) -> None:

@@ -54,7 +54,7 @@ from gw.config.structures import (
 )
 from metrics.logs import LEVELS
 
-KIB, MIB = 1024, 1024 * 1024
+KIB, MIB, GIB = 1024, 1024 * 1024, 1024 * 1024 * 1024
 MAX_TOKENS = 1_000_000_000
 LAST_SECOND = 253_402_300_799  # of the year 9999
 
@@ -94,6 +94,24 @@ TASKS: Schema = {
     "lease": Key(seconds(), 15.0),
     "deadline": Key(seconds(most=366 * 86_400), 86_400.0),
     "catalog_seconds": Key(seconds(), 600.0),
+}
+
+STORE_KINDS = ("none", "local", "s3")
+
+MEDIA_STORE: Schema = {
+    "kind": Key(choice(STORE_KINDS), "none"),
+    "path": Key(folder(), "media"),
+    "max_gb": Key(binary_size("GB", GIB, most=1024 * 1024, above_zero=True), 50 * GIB),
+    "max_file_mb": Key(binary_size("MB", MIB, most=64 * 1024, above_zero=True), 2048 * MIB),
+    "keep_days": Key(whole(1, 3650), 30),
+    "concurrency": Key(whole(1, 64), 2),
+    "mb_per_second": Key(binary_size("MB", MIB, most=100_000, above_zero=False), 0),
+    "endpoint": Key(public_url(), ""),
+    "region": Key(text(), "auto"),
+    "bucket": Key(text(may_be_empty=True), ""),
+    "prefix": Key(text(may_be_empty=True), ""),
+    "access_key": Key(text("the bucket's key", may_be_empty=True, secret=True), ""),
+    "secret_key": Key(text("the bucket's secret", may_be_empty=True, secret=True), ""),
 }
 
 TLS: Schema = {
@@ -195,6 +213,7 @@ TOP: Schema = {
     "retention_months": Key(optional(whole(1, 1200)), None),
     "timeouts": section(TIMEOUTS),
     "tasks": section(TASKS),
+    "media_store": section(MEDIA_STORE),
     "channels": Key(listing(mapping(CHANNEL), "a list of channels"), ()),
     "models": Key(listing(mapping(MODEL), "a list of models"), ()),
 }

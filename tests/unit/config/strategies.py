@@ -98,6 +98,7 @@ tops = st.fixed_dictionaries(
         "credits_per_usd": st.integers(1, 100_000),
         "translations": some_of(SETTINGS),
         "timeouts": st.fixed_dictionaries({}, optional={k: st.integers(1, 999) for k in TIMEOUTS}),
+        "media_store": st.fixed_dictionaries({}, optional={"keep_days": st.integers(1, 99)}),
         "tasks": st.fixed_dictionaries({}, optional={k: st.integers(1, 999) for k in TASKS}),
     },
 )

@@ -48,7 +48,7 @@ def assert_top(config: Config, data: dict[str, Any]) -> None:
     assert config.credits_per_usd == data.get("credits_per_usd", 1000)
     if "translations" in data:
         assert config.translations == set(data["translations"])
-    for part in ("timeouts", "tasks"):
+    for part in ("timeouts", "tasks", "media_store"):
         for name, number in data.get(part, {}).items():
             assert getattr(getattr(config, part), name) == number
 

@@ -30,6 +30,7 @@ OTHERS: dict[str, tuple[str, Any]] = {
     "worker_silence_seconds": ("worker_silence_seconds", 7.0),
     "max_bodies_bytes": ("max_bodies_mb", 7),
     "public_url": ("public_url", "https://api.example"),
+    "media_store": ("media_store", replace(RUNNING.media_store, kind="local")),
 }
 
 

@@ -1,0 +1,101 @@
+"""`GET /v1/media/{name}`: a copy of a result, to whoever has a link that is signed and not over.
+
+A folder's is sent from here, whole or in part (RFC 9110, 14); for a bucket's the client is sent on
+to the storage, with a link of the storage's own that lasts an hour.
+"""
+
+from __future__ import annotations
+
+import re
+
+from actors.media_store.copies import Kept
+from actors.media_store.room import LocalFile, RoomFault
+from actors.media_store.worker import MediaStore
+from gw.api.base import ApiHandler
+from gw.errors.table import (
+    INVALID_REQUEST,
+    NO_CHANNEL_AVAILABLE,
+    NOT_FOUND,
+    PERMISSION_DENIED,
+    GatewayError,
+)
+
+_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
+
+
+class MediaFileHandler(ApiHandler):
+    """It needs no key: the signature says that we made the link."""
+
+    route = "media_file"
+    auth = "none"
+
+    @property
+    def store(self) -> MediaStore | None:
+        """The media store; None where results stay with their upstreams."""
+        found: MediaStore | None = self.settings["media_store"]
+        return found
+
+    async def on_get(self, name: str) -> None:
+        store, query = self.store, self.get_query_argument
+        if store is None or not store.is_good_link(
+            self.request.path or "", query("expires", ""), query("signature", "")
+        ):
+            raise GatewayError(PERMISSION_DENIED, "The link is not valid, or has expired.")
+        try:
+            found = await store.served(name)
+        except RoomFault as fault:
+            raise GatewayError(NO_CHANNEL_AVAILABLE, "The file cannot be read now.") from fault
+        if found is None:
+            raise GatewayError(NOT_FOUND, "The file is not kept any more.")
+        kept, place = found
+        if isinstance(place, str):
+            self.set_status(307)
+            self.set_header("Location", place)
+            self.finish(b"")
+            return
+        try:
+            await self._send(kept, place)
+        finally:
+            await place.close()
+
+    on_head = on_get
+
+    async def _send(self, kept: Kept, file: LocalFile) -> None:
+        start, end = self._range(kept)
+        self.set_header("Content-Type", kept.content_type)
+        self.set_header("Content-Length", str(end - start))
+        self.set_header("Accept-Ranges", "bytes")
+        self.set_header("Etag", _tag(kept))
+        self.set_header("X-Content-Type-Options", "nosniff")
+        self.set_header("Cache-Control", "private, max-age=604800")
+        if self.request.method != "HEAD":
+            async for piece in file.pieces(start, end):
+                self.write(piece)
+                await self.flush()
+        self.finish()
+
+    def _range(self, kept: Kept) -> tuple[int, int]:
+        """From which byte to before which; the whole where no part is asked for."""
+        headers = self.request.headers
+        match = _RANGE.fullmatch(headers.get("Range", ""))
+        if match is None or match.group() == "bytes=-":
+            return 0, kept.size
+        if headers.get("If-Range", _tag(kept)) != _tag(kept):
+            return 0, kept.size
+        first, last = match.groups()
+        start = int(first) if first else max(0, kept.size - int(last))
+        end = min(kept.size, int(last) + 1) if first and last else kept.size
+        if start >= end:
+            raise GatewayError(
+                INVALID_REQUEST,
+                f"The file has {kept.size} bytes.",
+                http_status=416,
+                headers={"Content-Range": f"bytes */{kept.size}"},
+            )
+        self.set_status(206)
+        self.set_header("Content-Range", f"bytes {start}-{end - 1}/{kept.size}")
+        return start, end
+
+
+def _tag(kept: Kept) -> str:
+    return f'"{kept.id}"'

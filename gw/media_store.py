@@ -1,0 +1,81 @@
+"""The media store as this gateway has it: made of the configuration, wired to the rest."""
+
+from __future__ import annotations
+
+from actors.clock import Clock
+from actors.media_store.bucket import Bucket
+from actors.media_store.copier import Copier
+from actors.media_store.copies import Copy
+from actors.media_store.fetch import Location
+from actors.media_store.finder import Finder
+from actors.media_store.folder import Folder
+from actors.media_store.links import PURPOSE, LinkSigner
+from actors.media_store.room import Room
+from actors.media_store.store import CopyStore
+from actors.media_store.throttle import Throttle
+from actors.media_store.worker import MediaStore
+from actors.supervisor import Supervisor
+from channels.media.dialects import DIALECTS
+from channels.media.send import addressed
+from gw.current import Current
+from gw.keys.secret import Secret
+from gw.pools import Pools
+from metrics.prometheus import Metrics
+
+
+def start_media_store(
+    supervisor: Supervisor,
+    pools: Pools,
+    current: Current,
+    secret: Secret,
+    clock: Clock,
+    metrics: Metrics,
+) -> MediaStore | None:
+    """Have results copied in this process; None where the configuration wants no copies."""
+    config = current.config
+    spec = config.media_store
+    if spec.kind == "none":
+        return None
+    store = CopyStore(pools.media, spec.kind)
+    is_folder = spec.kind == "local"
+    room: Room = Folder(config.data_dir / spec.path) if is_folder else Bucket(spec.bucket)
+    copier = Copier(
+        store=store,
+        room=room,
+        locate=Locator(current).locate,
+        bytes_max=spec.bytes_max if is_folder else None,
+        file_bytes_max=spec.file_bytes_max,
+        throttle=Throttle(spec.bytes_per_second, clock),
+        clock=clock,
+        metrics=metrics.media_store,
+    )
+    media_store = MediaStore(
+        store=store,
+        room=room,
+        copier=copier,
+        find=Finder(pools.media, store).find,
+        signer=LinkSigner(secret.subkey(PURPOSE)),
+        keep_days=spec.keep_days,
+        concurrency=spec.concurrency,
+        clock=clock,
+    )
+    supervisor.start("media_store", media_store.run)
+    return media_store
+
+
+class Locator:
+    """Where results are, by the channels in force at that moment."""
+
+    def __init__(self, current: Current) -> None:
+        self._current = current
+
+    async def locate(self, copy: Copy) -> Location | None:
+        """A link, or what the channel gives for its own key; None for a channel that is gone."""
+        channel = self._current.registry().channels.get(copy.channel_id)
+        if channel is None:
+            return None
+        content = DIALECTS[channel.dialect_of(copy.wire)].content(copy.upstream_id)
+        if content is not None:
+            request = addressed(channel, content)
+            return Location(request.url, channel.base_url, request.headers)
+        return None if copy.url is None else Location(copy.url, channel.base_url)

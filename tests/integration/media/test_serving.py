@@ -1,0 +1,112 @@
+"""A running gateway copies what a task has made, and serves it by links of its own."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from actors.media_store.links import PURPOSE, LinkSigner
+from actors.store.database import Database
+from gw.keys.secret import Secret
+from loadtests.simulator.tasks.files import Files, film_file
+from tests.integration.actors.process import process
+from tests.integration.media.copying import film_bytes
+from tests.integration.media.finished_jobs import ended, made
+from tests.integration.money import open_account
+from tests.support.aio import run
+from tests.support.house import House, house
+from tests.support.waiting import until
+
+SIZE = 2_000_000
+SEED = 7  # of the simulator, when it is not told another
+PATH = "/v1/media/vid_1-0.mp4"
+NEVER = 4_000_000_000  # Unix seconds
+
+
+@contextmanager
+def storing_house(database_url: str, folder: Path, **store: Any) -> Iterator[House]:
+    """A gateway that copies, and one film that has just been made."""
+    with house(
+        database_url, folder, is_funded=False, media_store={"kind": "local", **store}
+    ) as built:
+        link = Files(SEED).link(
+            built.simulator.url, film_file(4.0, (16, 9), 7, SIZE), "film", NEVER
+        )
+
+        async def make() -> None:
+            async with Database(database_url) as database:
+                await open_account(database, 10_000_000_000)
+            async with process(database_url) as mine:
+                await ended(mine, "vid_1", made(link))
+
+        run(make())
+        yield built
+
+
+def get(house: House, target: str, method: str = "GET", **headers: str) -> tuple[int, Any, bytes]:
+    request = urllib.request.Request(house.gateway.url + target, headers=headers, method=method)
+    try:
+        with urllib.request.urlopen(request) as answer:
+            return answer.status, answer.headers, answer.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.headers, error.read()
+
+
+def target(house: House, path: str = PATH, expires: int = NEVER) -> str:
+    """A link as this gateway signs it."""
+    signer = LinkSigner(Secret(house.settings["secret"]).subkey(PURPOSE))
+    return f"{path}?{signer.query(path, expires)}"
+
+
+def kept(house: House) -> bool:
+    return bool(house.query("SELECT FROM media_copies WHERE state = 'kept'"))
+
+
+def test_a_copy_is_served_whole_and_in_parts_to_whoever_has_the_link(
+    database_url: str, data_dir: Path
+) -> None:
+    with storing_house(database_url, data_dir) as built:
+        until(lambda: kept(built), what="the copy is there")
+        good = target(built)
+        status, headers, body = get(built, good)
+        assert (status, body == film_bytes(SIZE)) == (200, True)
+        assert headers["Content-Type"] == "video/mp4"
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        status, headers, part = get(built, good, Range="bytes=100-199")
+        assert (status, part) == (206, body[100:200])
+        assert headers["Content-Range"] == f"bytes 100-199/{SIZE}"
+        assert get(built, good, Range="bytes=-5")[2] == body[-5:]
+        tag = headers["Etag"]
+        assert get(built, good, **{"Range": "bytes=9-", "If-Range": tag})[2] == body[9:]
+        assert get(built, good, **{"Range": "bytes=9-", "If-Range": '"x"'})[0] == 200
+        assert get(built, good, Range=f"bytes={SIZE}-")[0] == 416
+        status, headers, body = get(built, good, "HEAD")
+        assert (status, headers["Content-Length"], body) == (200, str(SIZE), b"")
+
+
+def test_without_a_good_link_nobody_learns_whether_there_is_a_file(
+    database_url: str, data_dir: Path
+) -> None:
+    with storing_house(database_url, data_dir) as built:
+        until(lambda: kept(built), what="the copy is there")
+        good = target(built)
+        gone = target(built, "/v1/media/vid_2-0.mp4")
+        expired = target(built, expires=1)
+        for bad in (PATH, good[:-1], good.replace("vid_1", "vid_3"), expired, f"{PATH}?expires=x"):
+            status, _, body = get(built, bad)
+            assert (status, b"permission_denied" in body) == (403, True)
+        assert get(built, gone)[0] == 404
+        (file,) = (data_dir / "var" / "media").rglob("*.media")
+        file.unlink()
+        assert get(built, good)[0] == 503
+
+
+def test_a_gateway_without_a_store_copies_nothing(database_url: str, data_dir: Path) -> None:
+    with storing_house(database_url, data_dir, kind="none") as built:
+        assert get(built, target(built))[0] == 403
+        assert built.query("SELECT FROM media_copies") == []
