@@ -51,7 +51,7 @@ def test_path_finds_its_endpoint(path: str, handler: str, parts: list[bytes]) ->
 
 def test_most_routes_have_the_short_way() -> None:
     application = GatewayApplication(list(routes()), services=World().services)
-    assert repr(application.routes) == "<Routes 14 rules 10 exact>"
+    assert repr(application.routes) == "<Routes 15 rules 10 exact>"
 
 
 def test_earlier_rule_goes_before_an_exact_one() -> None:
