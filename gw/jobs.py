@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from actors.clock import Clock
 from actors.jobs.ending import Endings, Settles
 from actors.jobs.exchange import JobUpstreams
-from actors.jobs.jobs import Jobs
+from actors.jobs.jobs import Jobs, Links, as_stored
 from actors.jobs.poller import Poller
 from actors.jobs.schedule import Schedule
 from actors.store.database import Database
@@ -24,8 +24,10 @@ from gw.keys.secret import Secret
 from metrics.prometheus import Metrics
 
 
-def make_jobs(tasks: Tasks, database: Database, clock: Clock, metrics: Metrics) -> Jobs:
-    """The jobs that endpoints begin and show."""
+def make_jobs(
+    tasks: Tasks, database: Database, clock: Clock, metrics: Metrics, links: Links = as_stored
+) -> Jobs:
+    """The jobs that endpoints begin and show, their results with these links."""
     return Jobs(
         database=database,
         schedule=_schedule(tasks),
@@ -33,6 +35,7 @@ def make_jobs(tasks: Tasks, database: Database, clock: Clock, metrics: Metrics) 
         chance=random.random,
         clock=clock,
         metrics=metrics,
+        links=links,
     )
 
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import msgspec
+
 from actors.clock import Clock
+from actors.jobs.job import Job
+from actors.jobs.jobs import Links, as_stored
 from actors.media_store.bucket import Bucket
 from actors.media_store.copier import Copier
-from actors.media_store.copies import Copy
+from actors.media_store.copies import Copy, Kept
 from actors.media_store.fetch import Location
 from actors.media_store.finder import Finder
 from actors.media_store.folder import Folder
@@ -17,6 +24,7 @@ from actors.media_store.worker import MediaStore
 from actors.supervisor import Supervisor
 from channels.media.dialects import DIALECTS
 from channels.media.send import addressed
+from gw.content_links import BASE_URL
 from gw.current import Current
 from gw.keys.secret import Secret
 from gw.pools import Pools
@@ -61,6 +69,28 @@ def start_media_store(
     )
     supervisor.start("media_store", media_store.run)
     return media_store
+
+
+def links_of(media_store: MediaStore | None, public_url: str) -> Links:
+    """What puts our own links into the results of jobs, where there are copies.
+
+    A link begins with `public_url` or, without one, as its client reached us when it submitted.
+    """
+    if media_store is None:
+        return as_stored
+
+    async def links(jobs: Sequence[Job]) -> Sequence[Job]:
+        kept = await media_store.kept([job.id for job in jobs if job.stored_result is not None])
+        return [_linked(job, kept[job.id]) if job.id in kept else job for job in jobs]
+
+    def _linked(job: Job, kept: Mapping[int, Kept]) -> Job:
+        base_url = public_url or job.request.get(BASE_URL, "")
+        if job.result is None or not base_url:
+            return job
+        result = media_store.own_links(job.result, kept, base_url=base_url)
+        return replace(job, stored_result=msgspec.to_builtins(result))
+
+    return links
 
 
 class Locator:

@@ -60,7 +60,7 @@ from gw.keys.cache import KeyCache
 from gw.keys.issue import check_secret
 from gw.keys.last_use import LastUse
 from gw.keys.secret import KeyHasher, KeySealer, Secret, load_secret
-from gw.media_store import start_media_store
+from gw.media_store import links_of, start_media_store
 from gw.pools import Pools
 from gw.refusals import RefusalRows
 from gw.shared_limits import make_shared_limits
@@ -330,7 +330,8 @@ class Gateway:
         media_store = start_media_store(
             self._supervisor, self._pools, self.current, self._secret, self._clock, self.metrics
         )
-        self.jobs = make_jobs(config.tasks, self._database, self._clock, self.metrics)
+        links = links_of(media_store, config.public_url)
+        self.jobs = make_jobs(config.tasks, self._database, self._clock, self.metrics, links)
         billing = Billing(
             wallets=self._wallets,
             live=self._live,

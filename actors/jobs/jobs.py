@@ -16,7 +16,7 @@ Should the process die before 3, recovery does 4.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -48,6 +48,15 @@ class Chance(Protocol):
     def __call__(self) -> float: ...
 
 
+# Puts the links that clients are to have into the results of jobs. Raises StoreUnavailable.
+Links = Callable[[Sequence[Job]], Awaitable[Sequence[Job]]]
+
+
+async def as_stored(jobs: Sequence[Job]) -> Sequence[Job]:
+    """Links as they are: the upstreams' own."""
+    return jobs
+
+
 def new_job_id(kind: TaskKind) -> str:
     """Make an id: the prefix of the kind and 32 hex digits."""
     return PREFIXES[kind] + uuid.uuid4().hex
@@ -65,7 +74,9 @@ class Jobs:
         chance: Chance,
         clock: Clock,
         metrics: Metrics,
+        links: Links = as_stored,
     ) -> None:
+        self._links = links
         self._database = database
         self._schedule = schedule
         self._deadline_seconds = deadline_seconds
@@ -135,7 +146,10 @@ class Jobs:
     async def read(self, account_id: str, kind: TaskKind, job_id: str) -> Job | None:
         """A job of an account and of a kind; None for any other. Raises StoreUnavailable."""
         found = await in_time(store.read(self._database, job_id, account_id=account_id))
-        return found if found is not None and found.kind == kind else None
+        if found is None or found.kind != kind:
+            return None
+        (shown,) = await self._links([found])
+        return shown
 
     async def list(
         self,
@@ -150,11 +164,12 @@ class Jobs:
 
         Raises StoreUnavailable.
         """
-        return await in_time(
+        found = await in_time(
             store.read_of_account(
                 self._database, account_id, kind, states=states, limit=limit, before=before
             )
         )
+        return await self._links(found)
 
     async def delete(self, account_id: str, kind: TaskKind, job_id: str) -> bool:
         """Take an ended job from its account's sight, for good; False for an open or unknown one.

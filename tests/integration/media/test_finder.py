@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
+import time
+from decimal import Decimal
 from pathlib import Path
 
+import pytest
+
+from actors.clock import SystemClock
+from actors.jobs.jobs import Jobs, Links
 from actors.media_store.finder import Finder
 from actors.media_store.folder import Folder
+from actors.media_store.worker import MediaStore
 from actors.store.database import Database
+from channels.media.replies import VideoResult
+from gw.config.config import Tasks
+from gw.jobs import make_jobs
+from gw.media_store import links_of
+from loadtests.simulator.server import Simulator
+from metrics.prometheus import Metrics
 from tests.integration.actors.process import process
-from tests.integration.media.copying import storing
+from tests.integration.media.copying import film_link, storing
 from tests.integration.media.finished_jobs import ended, failed, made
-from tests.integration.money import open_account
+from tests.integration.money import ACCOUNT, open_account
+
+TASKS = Tasks(
+    poll_first=1.0,
+    poll_factor=Decimal(2),
+    poll_max=2.0,
+    poll_concurrency=1,
+    lease=5.0,
+    deadline=60.0,
+    catalog_seconds=1.0,
+)
 
 
 async def found(database: Database) -> list[tuple[str, str | None, str]]:
@@ -42,3 +65,45 @@ async def test_what_has_succeeded_is_found_once(database_url: str, data_dir: Pat
         assert len(await found(store.database)) == 2
         await finder.find()
         assert len(await found(store.database)) == 3
+
+
+async def test_clients_see_our_link_where_there_is_a_copy(
+    database_url: str, data_dir: Path
+) -> None:
+    async with (
+        Simulator() as simulator,
+        storing(database_url, Folder(data_dir), channel_url=simulator.base_url) as store,
+        process(database_url) as mine,
+    ):
+        await open_account(store.database, 10_000_000_000)
+        upstream = film_link(simulator, 100_000)
+        await ended(mine, "vid_1", made(upstream))
+        await ended(mine, "vid_2", made("https://a.example/never-copied"))
+        copied = make_jobs(TASKS, store.database, SystemClock(), Metrics(), links(store.media))
+        plain = make_jobs(TASKS, store.database, SystemClock(), Metrics())
+        await Finder(store.database, store.copies).find()
+        assert await shown(copied) == await shown(plain)
+        await store.round()
+        other, ours = await shown(copied)
+        assert other == "https://a.example/never-copied"
+        assert ours.startswith("https://gw.example/v1/media/vid_1-0.mp4?expires=")
+        one = await copied.read(ACCOUNT, "video", "vid_1")
+        assert one is not None
+        assert isinstance(one.result, VideoResult)
+        assert one.result.url == ours
+        assert one.result.expires_at == pytest.approx(time.time() + 7 * 86_400, abs=100)
+        nowhere = make_jobs(
+            TASKS, store.database, SystemClock(), Metrics(), links_of(store.media, "")
+        )
+        assert (await shown(nowhere))[1] == upstream
+
+
+def links(media: MediaStore) -> Links:
+    return links_of(media, "https://gw.example")
+
+
+async def shown(jobs: Jobs) -> list[str]:
+    """The films of the account, newest first."""
+    found = await jobs.list(ACCOUNT, "video", limit=10)
+    results = [job.result for job in found]
+    return [result.url or "" for result in results if isinstance(result, VideoResult)]
