@@ -1,0 +1,118 @@
+"""kill -9 while hundreds of jobs are polled: each ends once, with one row, paid or refunded."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from tests.support.house import House, channel, house
+from tests.support.seeded_jobs import HOLD_NANO_USD, seed, submitted
+from tests.support.tenants import Tenant
+from tests.support.waiting import until
+
+JOBS = 200
+MONEY = 1_000_000_000_000
+SETTINGS: dict[str, Any] = {
+    "channels": [channel("film", protocols=["chat", "videos"])],
+    "models": [],
+    "tasks": {"poll_first": 0.1, "poll_max": 0.5, "lease": 2},
+}
+
+
+def begin(h: House) -> tuple[Tenant, list[str]]:
+    """So many jobs that end in the next seconds: three in four of them in a film."""
+    tenant = h.tenant(nano_usd=MONEY)
+    upstream_ids = [
+        submitted(
+            h.simulator.url,
+            "film",
+            task_seconds=number % 7,
+            **({"task_error": {"code": "blocked", "message": "no"}} if number % 4 == 3 else {}),
+        )
+        for number in range(JOBS)
+    ]
+    (key,) = h.query("SELECT id FROM keys WHERE account_id = %s", tenant.account)
+    url = h.settings["database_url"]
+    return tenant, asyncio.run(seed(url, tenant.account, key["id"], "film", upstream_ids))
+
+
+def have_ended(h: House, least: int) -> None:
+    """Wait until so many jobs have ended."""
+
+    def counted() -> bool:
+        (found,) = h.query("SELECT count(*) FROM jobs WHERE ended_at IS NOT NULL")
+        return bool(found["count"] >= least)
+
+    until(counted, what=f"{least} jobs that have ended")
+
+
+def proved(h: House, tenant: Tenant, job_ids: list[str]) -> None:
+    """Every job has its end, its row and its money, once."""
+    rows = h.query("SELECT task_id, status, cost_nano_usd FROM call_logs ORDER BY id")
+    assert sorted(row["task_id"] for row in rows) == sorted(job_ids)
+    assert Counter(row["status"] for row in rows) == {"success": JOBS * 3 // 4, "error": JOBS // 4}
+    assert {row["cost_nano_usd"] for row in rows} == {0, HOLD_NANO_USD}
+    paid = JOBS * 3 // 4 * HOLD_NANO_USD
+    (account,) = h.query("SELECT * FROM accounts WHERE id = %s", tenant.account)
+    assert (account["balance_nano_usd"], account["held_nano_usd"]) == (MONEY - paid, 0)
+    states = h.query("SELECT state::text, count(*) FROM jobs GROUP BY state")
+    assert {row["state"]: row["count"] for row in states} == {
+        "succeeded": JOBS * 3 // 4,
+        "failed": JOBS // 4,
+    }
+
+
+def test_process_killed_again_and_again_ends_every_job_once(
+    database_url: str, tmp_path: Path
+) -> None:
+    with house(database_url, tmp_path, is_funded=False, **SETTINGS) as h:
+        tenant, job_ids = begin(h)
+        for least in (10, 80, 150):
+            have_ended(h, least)
+            h.gateway.kill()
+            h.gateway.close()
+            h.start()
+        have_ended(h, JOBS)
+        proved(h, tenant, job_ids)
+
+
+def test_processes_share_the_polling_and_take_over_from_one_that_is_killed(
+    database_url: str, tmp_path: Path
+) -> None:
+    with house(database_url, tmp_path, is_funded=False, processes=2, **SETTINGS) as h:
+        tenant, job_ids = begin(h)
+        have_ended(h, 20)
+        (victim, *_) = h.query("SELECT pid FROM processes WHERE buried_at IS NULL AND pid <> 1")
+        os.kill(victim["pid"], signal.SIGKILL)
+        have_ended(h, JOBS)
+        proved(h, tenant, job_ids)
+
+
+def test_job_is_cancelled_while_nobody_serves_and_stays_so(
+    database_url: str, tmp_path: Path
+) -> None:
+    with house(database_url, tmp_path, is_funded=False, **SETTINGS) as h:
+        tenant = h.tenant(nano_usd=MONEY)
+        upstream_id = submitted(h.simulator.url, "film", task_seconds=3600)
+        (key,) = h.query("SELECT id FROM keys WHERE account_id = %s", tenant.account)
+        h.gateway.kill()
+        h.gateway.close()
+        (job_id,) = asyncio.run(
+            seed(database_url, tenant.account, key["id"], "film", [upstream_id])
+        )
+        assert h.gw("tasks", "show", job_id)["upstream_id"] == upstream_id
+        assert h.gw("tasks", "cancel", job_id) == {
+            "id": job_id,
+            "status": "cancelled",
+            "refunded_usd": "0.4",
+        }
+        asked = h.upstream.requests(1)[0]
+        assert asked["method"] == "DELETE"
+        assert asked["path"] == f"/v1/videos/generations/{upstream_id}"
+        h.start()
+        assert h.gw("tasks", "list", "--status", "cancelled")["tasks"][0]["id"] == job_id
+        assert h.balance_nano_usd(tenant) == MONEY
