@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from actors.clock import Clock
 from actors.mailbox import Envelope, Mailbox
-from channels.deadlines import Patience
+from channels.deadlines import FutureTimeouts
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
@@ -55,7 +55,7 @@ class Actor(Generic[M]):
             return True
         return False
 
-    async def ask(self, message: M, *, patience: Patience | None = None) -> Any:
+    async def ask(self, message: M, *, patience: FutureTimeouts | None = None) -> Any:
         """Leave a message and wait for the answer, for as long as `patience` allows.
 
         Raises MailboxFull, ActorStopped, and what the patience gives up with.

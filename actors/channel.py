@@ -1,7 +1,7 @@
 """The actor of one channel: it alone grants its slots and keeps its health.
 
-A slot is asked for (`Acquire`) and given back (`Release`) by message; nearly always nothing waits
-before it, and it is handled in the sender's turn (`Actor.try_ask`).
+A slot is asked for (`Acquire`) and given back (`ReleaseLease`) by message; nearly always nothing
+waits before it, and it is handled in the sender's turn (`Actor.try_ask`).
 
 A lease is the right to make one attempt. It is given back once, on every way out, with a verdict;
 giving it back twice is harmless. What the router looks at (`load`, `leases_granted`) is read-only
@@ -64,7 +64,7 @@ class Acquire(Struct, frozen=True):
     """Ask for a lease; the answer is a `Lease`, or `Denied`."""
 
 
-class Release(Struct, frozen=True):
+class ReleaseLease(Struct, frozen=True):
     """A lease comes back; only it may say so, once."""
 
     verdict: Verdict
@@ -73,7 +73,9 @@ class Release(Struct, frozen=True):
 
 ACQUIRE = Acquire()
 _VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-_RELEASES = [{word: Release(word, is_probe) for word in _VERDICTS} for is_probe in (False, True)]
+_RELEASES = [
+    {word: ReleaseLease(word, is_probe) for word in _VERDICTS} for is_probe in (False, True)
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ class Retire:
     """Leave the metrics; leases that are out still come back."""
 
 
-ChannelMessage = Acquire | Release | Configure | Retire
+ChannelMessage = Acquire | ReleaseLease | Configure | Retire
 
 
 class ChannelActor(Actor[ChannelMessage]):
@@ -135,7 +137,7 @@ class ChannelActor(Actor[ChannelMessage]):
     def handle(self, message: ChannelMessage) -> Lease | Denied | None:
         if message is ACQUIRE:
             return self._lease()
-        if isinstance(message, Release):
+        if isinstance(message, ReleaseLease):
             self._release(message)
         elif isinstance(message, Configure):
             self.spec = message.spec
@@ -164,7 +166,7 @@ class ChannelActor(Actor[ChannelMessage]):
         self._publish()
         return Lease(self, self.spec, is_probe=is_probe)
 
-    def _release(self, message: Release) -> None:
+    def _release(self, message: ReleaseLease) -> None:
         assert self.in_use > 0, self
         self.in_use -= 1
         now = self.clock.monotonic()

@@ -26,7 +26,7 @@ STATE, START = 0, 19
 DEAD_STATES = frozenset("ZXx")
 
 
-class Executor(Protocol):
+class IdentityStore(Protocol):
     """Anything that runs one statement."""
 
     async def execute(self, sql: str, params: Sequence[str | int] = ()) -> int: ...
@@ -79,7 +79,7 @@ class ProcessIdentity:
         return [self.first_id, *later]
 
 
-async def sign_on(database: Executor, identity: ProcessIdentity) -> None:
+async def sign_on(database: IdentityStore, identity: ProcessIdentity) -> None:
     """Make the process's row, if it is not there. Raises StoreUnavailable."""
     who = identity
     await database.execute(
@@ -88,7 +88,7 @@ async def sign_on(database: Executor, identity: ProcessIdentity) -> None:
 
 
 async def sign_on_again(
-    database: Executor, identity: ProcessIdentity, lost_id: str, metrics: Metrics
+    database: IdentityStore, identity: ProcessIdentity, lost_id: str, metrics: Metrics
 ) -> None:
     """Go on under another id: others have declared the process dead. Raises StoreUnavailable.
 

@@ -74,7 +74,7 @@ class Deadlines(Generic[T]):
                 self._expire(item)
 
 
-class Patience(Deadlines[asyncio.Future[Any]]):
+class FutureTimeouts(Deadlines[asyncio.Future[Any]]):
     """Futures that somebody waits for; one that is not done in time gets an error."""
 
     __slots__ = ("_error",)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from channels.masking import HOST_MASK, KEY_MASK, ExactMask, key_spellings, secrets_of
+from channels.exact_redaction import HOST_MASK, KEY_MASK, ExactRedaction, key_spellings, secrets_of
 from channels.registry import ChannelSpec
 from channels.text import fit
 
@@ -70,8 +70,8 @@ class Redactor:
 
     def __init__(self, channels: Iterable[ChannelSpec]) -> None:
         channels = tuple(channels)
-        self.errors = ExactMask(secrets_of(channels, is_response=False))
-        self.responses = ExactMask(secrets_of(channels, is_response=True))
+        self.errors = ExactRedaction(secrets_of(channels, is_response=False))
+        self.responses = ExactRedaction(secrets_of(channels, is_response=True))
         hosts: set[str] = set()
         words: set[str] = set()
         keys: set[str] = set()

@@ -67,7 +67,7 @@ class Sleeper(Protocol):
     async def sleep(self, seconds: float) -> None: ...
 
 
-class QuietTimes:
+class IdleTrimmer:
     """Gives memory back once nothing has been asked for a while, and once more after longer."""
 
     def __init__(
@@ -78,7 +78,7 @@ class QuietTimes:
         self._give_back = give_back
 
     def __repr__(self) -> str:
-        return f"<QuietTimes of {self._requests!r}>"
+        return f"<IdleTrimmer of {self._requests!r}>"
 
     async def run(self) -> None:
         """Look until cancelled."""

@@ -19,8 +19,8 @@ from channels.http.interfaces import Wire
 from channels.registry import ChannelSpec
 from gw.config.config import Tasks
 from gw.content_links import ContentLinks
-from gw.current import Current
 from gw.keys.secret import Secret
+from gw.live_config import LiveConfig
 from metrics.prometheus import Metrics
 
 
@@ -40,7 +40,7 @@ def make_jobs(
 
 
 def make_poller(
-    current: Current,
+    current: LiveConfig,
     *,
     name: str,
     database: Database,
@@ -75,7 +75,7 @@ def make_poller(
     )
 
 
-def make_upstreams(current: Current, *, wire: Wire, clock: Clock) -> JobUpstreams:
+def make_upstreams(current: LiveConfig, *, wire: Wire, clock: Clock) -> JobUpstreams:
     """Where jobs are polled and given up: the channels in force."""
 
     def channels() -> Mapping[str, ChannelSpec]:
@@ -86,7 +86,7 @@ def make_upstreams(current: Current, *, wire: Wire, clock: Clock) -> JobUpstream
 
 
 def make_endings(
-    current: Current,
+    current: LiveConfig,
     *,
     database: Database,
     settle: Settles,

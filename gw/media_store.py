@@ -25,7 +25,7 @@ from actors.supervisor import Supervisor
 from channels.media.dialects import DIALECTS
 from channels.media.send import addressed
 from gw.content_links import BASE_URL
-from gw.current import Current
+from gw.live_config import LiveConfig
 from gw.keys.secret import Secret
 from gw.pools import Pools
 from metrics.prometheus import Metrics
@@ -34,7 +34,7 @@ from metrics.prometheus import Metrics
 def start_media_store(
     supervisor: Supervisor,
     pools: Pools,
-    current: Current,
+    current: LiveConfig,
     secret: Secret,
     clock: Clock,
     metrics: Metrics,
@@ -96,7 +96,7 @@ def links_of(media_store: MediaStore | None, public_url: str) -> Links:
 class Locator:
     """Where results are, by the channels in force at that moment."""
 
-    def __init__(self, current: Current) -> None:
+    def __init__(self, current: LiveConfig) -> None:
         self._current = current
 
     async def locate(self, copy: Copy) -> Location | None:

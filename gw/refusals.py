@@ -8,9 +8,9 @@ from actors.clock import Clock
 from actors.wallet.messages import CallFacts, Outcome
 from actors.wallet.wallets import Wallets
 from channels.registry import Registry
-from gw.api.services import Refusal
-from metrics.masks import redact
+from gw.api.services import RefusedCall
 from metrics.prometheus import Metrics
+from metrics.redact import redact
 
 
 class RefusalRows:
@@ -29,7 +29,7 @@ class RefusalRows:
         self._clock = clock
         self._metrics = metrics
 
-    def record(self, refusal: Refusal) -> None:
+    def record(self, refusal: RefusedCall) -> None:
         """Have the row written; waits for nothing."""
         now = self._clock.now()
         model = redact(refusal.model or "")

@@ -47,7 +47,7 @@ from gw.calls.media_upstream import MediaUpstream
 from gw.calls.sync_media import SyncMedia
 from gw.config.certificate import renew, server_context
 from gw.config.config import Config
-from gw.current import Current
+from gw.live_config import LiveConfig
 from gw.http.admin import AdminServer, make_admin_application
 from gw.http.body import BodyBudget
 from gw.http.drain import InFlight
@@ -86,7 +86,7 @@ class Gateway:
         parent_socket: socket.socket | None = None,
     ) -> None:
         self._shares_port = shares_port
-        self.current = Current(config)
+        self.current = LiveConfig(config)
         self.metrics = Metrics()
         self.in_flight = InFlight()
         self._overload = Overload(config.shed_delay_ms / 1000 if config.shed_delay_ms else None)

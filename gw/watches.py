@@ -7,17 +7,17 @@ from actors.partitions import Partitions
 from actors.store.database import Database
 from actors.supervisor import Supervisor
 from actors.wallet.writer import LedgerWriter
-from gw.allocator import QuietTimes
+from gw.allocator import IdleTrimmer
 from gw.api.delay import DelayWatch
 from gw.api.overload import Overload
-from gw.current import Current
+from gw.live_config import LiveConfig
 from gw.http.drain import InFlight
 from metrics.loop_lag import LoopLag
 from metrics.prometheus import Metrics
 
 
 async def start_partitions(
-    supervisor: Supervisor, database: Database, current: Current, clock: Clock, metrics: Metrics
+    supervisor: Supervisor, database: Database, current: LiveConfig, clock: Clock, metrics: Metrics
 ) -> None:
     """Make those of the call log that are needed now, and have the others made and dropped."""
     partitions = Partitions(
@@ -46,5 +46,5 @@ def start_watches(
         overload, ledger_seconds=lambda: writer.backlog_seconds, clock=clock, metrics=metrics
     )
     supervisor.start("overload", watch.run)
-    quiet = QuietTimes(in_flight, clock)
+    quiet = IdleTrimmer(in_flight, clock)
     supervisor.start("quiet_times", quiet.run)

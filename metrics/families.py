@@ -12,7 +12,7 @@ from typing import Any, Final
 from prometheus_client import Metric
 from prometheus_client.registry import Collector
 
-from metrics.cells import Distribution, Family, Number
+from metrics.samples import Distribution, Number, SeriesFamily
 from metrics.series import SERIES, Kind, Series
 
 # Cells of one metric. A distribution is some fifteen lines in every scrape, a number is one. Both
@@ -27,20 +27,20 @@ class Families(Collector):
     """Hands out the family of each metric, once, and collects them all."""
 
     def __init__(self) -> None:
-        self._made: dict[Series, Family[Any]] = {}
+        self._made: dict[Series, SeriesFamily[Any]] = {}
 
-    def counter(self, name: str) -> Family[Number]:
+    def counter(self, name: str) -> SeriesFamily[Number]:
         """Make the family of the counter `name`."""
         return self._numbers(name, "counter")
 
-    def gauge(self, name: str) -> Family[Number]:
+    def gauge(self, name: str) -> SeriesFamily[Number]:
         """Make the family of the gauge `name`."""
         return self._numbers(name, "gauge")
 
-    def histogram(self, name: str) -> Family[Distribution]:
+    def histogram(self, name: str) -> SeriesFamily[Distribution]:
         """Make the family of the histogram `name`."""
         series = _find(name, "histogram")
-        family = Family(
+        family = SeriesFamily(
             lambda: Distribution(series.buckets),
             width=len(series.labels),
             limit=DISTRIBUTIONS_MAX,
@@ -63,9 +63,9 @@ class Families(Collector):
                     metric.add_sample(base + suffix, {**labels, **more}, value)
             yield metric
 
-    def _numbers(self, name: str, kind: Kind) -> Family[Number]:
+    def _numbers(self, name: str, kind: Kind) -> SeriesFamily[Number]:
         series = _find(name, kind)
-        family = Family(Number, width=len(series.labels), limit=NUMBERS_MAX)
+        family = SeriesFamily(Number, width=len(series.labels), limit=NUMBERS_MAX)
         self._made[series] = family
         return family
 

@@ -4,7 +4,7 @@
      "message": "channel opened", "channel": "openai-a", "was": "closed"}
 
 `action` is our own word for the event, in the past tense; a line of a library has `logged`. How
-values become JSON is in `plain.py`, what is masked in `masks.py`, who waits for a reader that does
+values become JSON is in `plain.py`, what is masked in `redact.py`, who waits for a reader that does
 not read in `line_writer.py`: nobody here. Who calls `configure` is the command line.
 """
 

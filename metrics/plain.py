@@ -1,7 +1,7 @@
 """Turns whatever is given to a log line into plain JSON values, without ever raising.
 
 Bounded in depth, width and length: a log line is not the place for a request body. Secrets are
-masked on the way (`masks.py`).
+masked on the way (`redact.py`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Set
 from typing import Any, Final
 
-from metrics.masks import MASK, names_a_secret, redact
+from metrics.redact import MASK, names_a_secret, redact
 
 DEPTH_MAX: Final = 6
 ITEMS_MAX: Final = 100

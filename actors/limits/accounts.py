@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from actors.limits.limiter import UNLIMITED, Limiter
-from actors.limits.standing import Standing
+from actors.limits.status import LimitStatus
 from metrics.prometheus import Metrics
 
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
@@ -29,7 +29,7 @@ class LimitExceeded(Exception):
         self.retry_after_seconds = retry_after_seconds
 
 
-class Admission:
+class LimitLease:
     """The right to be in flight, until `leave`."""
 
     __slots__ = ("_is_left", "_limiter", "_place", "account_id", "headers")
@@ -59,14 +59,14 @@ class AccountLimits:
 
     async def enter(
         self, account_id: str, *, rpm: int | None, concurrency: int | None
-    ) -> Admission:
+    ) -> LimitLease:
         """Admit one request. Raises LimitExceeded, with the headers of the answer."""
         standing, place = await self._limiter.enter(account_id, rpm=rpm, concurrency=concurrency)
         return self._admission(account_id, standing, place, rpm, concurrency)
 
     def try_enter(
         self, account_id: str, *, rpm: int | None, concurrency: int | None
-    ) -> Admission | None:
+    ) -> LimitLease | None:
         """The same where no other process has to be asked; None where one has."""
         entered = self._limiter.try_enter(account_id, rpm=rpm, concurrency=concurrency)
         if entered is None:
@@ -76,16 +76,16 @@ class AccountLimits:
     def _admission(
         self,
         account_id: str,
-        standing: Standing,
+        standing: LimitStatus,
         place: int,
         rpm: int | None,
         concurrency: int | None,
-    ) -> Admission:
+    ) -> LimitLease:
         if standing is UNLIMITED:
-            return Admission(self._limiter, account_id, place, _NO_HEADERS)
+            return LimitLease(self._limiter, account_id, place, _NO_HEADERS)
         headers = _headers(standing, rpm, concurrency)
         if standing.refused is None:
-            return Admission(self._limiter, account_id, place, headers)
+            return LimitLease(self._limiter, account_id, place, headers)
         self._metrics.limit_refused(standing.refused)
         retry_after_seconds = standing.retry_after_seconds
         headers["Retry-After"] = str(retry_after_seconds)
@@ -100,7 +100,7 @@ class AccountLimits:
         return self._limiter.in_flight(account_id)
 
 
-def _headers(standing: Standing, rpm: int | None, concurrency: int | None) -> dict[str, str]:
+def _headers(standing: LimitStatus, rpm: int | None, concurrency: int | None) -> dict[str, str]:
     headers: dict[str, str] = {}
     if rpm is not None:
         headers["x-ratelimit-limit-requests"] = str(rpm)

@@ -1,6 +1,6 @@
 """Whom the processes ask that share their limits: an interface, and Redis behind it.
 
-The other one is `parent.py`. What is said to either are the words of `words.py`.
+The other one is `parent.py`. What either is sent are the commands of `commands.py`.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from actors.limits.standing import Standing
-from actors.limits.words import Enter, Speech, Word, standing
+from actors.limits.commands import EnterCommand, LimitCommand, RedisCommands, parse_status
+from actors.limits.status import LimitStatus
 from actors.store.redis import RedisLink, RedisUnavailable
 
 
@@ -26,8 +26,10 @@ class Backend(Protocol):
     async def connect(self) -> None:
         """Begin anew: everything is said again after it."""
 
-    async def call(self, words: Sequence[Word], *, patience: int = 1) -> Sequence[Standing | None]:
-        """Say a batch; the answers are those of its `Enter`s, None for other words.
+    async def call(
+        self, words: Sequence[LimitCommand], *, patience: int = 1
+    ) -> Sequence[LimitStatus | None]:
+        """Say a batch; the answers are those of its `EnterCommand`s, None for other words.
 
         `patience` is by how much a large batch may take longer than an ordinary one.
         """
@@ -42,7 +44,7 @@ class RedisBackend:
     name = "redis"
     leases_expire = True
 
-    def __init__(self, link: RedisLink, speech: Speech) -> None:
+    def __init__(self, link: RedisLink, speech: RedisCommands) -> None:
         self._link = link
         self._speech = speech
 
@@ -56,7 +58,9 @@ class RedisBackend:
         except RedisUnavailable as error:
             raise BackendUnavailable(str(error)) from error
 
-    async def call(self, words: Sequence[Word], *, patience: int = 1) -> Sequence[Standing | None]:
+    async def call(
+        self, words: Sequence[LimitCommand], *, patience: int = 1
+    ) -> Sequence[LimitStatus | None]:
         """Say a batch in one round trip."""
         calls = [self._speech.call(word) for word in words]
         try:
@@ -64,7 +68,7 @@ class RedisBackend:
         except RedisUnavailable as error:
             raise BackendUnavailable(str(error)) from error
         return [
-            standing(reply) if isinstance(word, Enter) else None
+            parse_status(reply) if isinstance(word, EnterCommand) else None
             for word, reply in zip(words, replies, strict=True)
         ]
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import itertools
 
 from actors.clock import Clock
-from actors.limits.book import Book
 from actors.limits.shared import SharedLimits
-from actors.limits.standing import Standing
+from actors.limits.sliding_window import SlidingWindows
+from actors.limits.status import LimitStatus
 
-UNLIMITED = Standing(refused=None, requests=0, reset_seconds=0.0, retry_seconds=0.0, in_flight=0)
+UNLIMITED = LimitStatus(refused=None, requests=0, reset_seconds=0.0, retry_seconds=0.0, in_flight=0)
 
 
 class Limiter:
@@ -23,7 +23,7 @@ class Limiter:
     def __init__(self, *, clock: Clock, shared: SharedLimits | None = None) -> None:
         self._clock = clock
         self._shared = shared
-        self._book: Book[int] = Book()
+        self._book: SlidingWindows[int] = SlidingWindows()
         self._places = itertools.count()
         if shared is not None:
             shared.windows = lambda: self._book.windows(clock.monotonic())
@@ -31,7 +31,7 @@ class Limiter:
     def __repr__(self) -> str:
         return f"<Limiter {self._book!r} {self._shared!r}>"
 
-    async def take(self, name: str, limit: int) -> Standing:
+    async def take(self, name: str, limit: int) -> LimitStatus:
         """Ask for one request of at most `limit` in any 60 seconds; there is nothing to give back.
 
         The headers of the answer come from the standing: `limit - requests` are left, the window
@@ -45,7 +45,7 @@ class Limiter:
 
     async def enter(
         self, name: str, *, rpm: int | None, concurrency: int | None
-    ) -> tuple[Standing, int]:
+    ) -> tuple[LimitStatus, int]:
         """Ask for one request. If it is admitted, `leave` its place, once, when it is over.
 
         Requests in flight are counted where no limit exists too, so that one set a moment later
@@ -84,7 +84,7 @@ class Limiter:
 
     def try_enter(
         self, name: str, *, rpm: int | None, concurrency: int | None
-    ) -> tuple[Standing, int] | None:
+    ) -> tuple[LimitStatus, int] | None:
         """The same where no other process has a say; None where one may have."""
         if rpm is None and concurrency is None:
             place = next(self._places)

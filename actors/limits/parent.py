@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from actors.limits.backend import BackendUnavailable
-from actors.limits.standing import Standing
-from actors.limits.words import Word
+from actors.limits.commands import LimitCommand
+from actors.limits.status import LimitStatus
 from actors.parent.link import REPLY_SECONDS, ParentLink, ParentUnavailable
-from actors.parent.messages import Batch, Begin, message
+from actors.parent.messages import Begin, CommandBatch, message
 
 CONNECT_SECONDS = 1.0
 
@@ -32,9 +32,11 @@ class ParentBackend:
         except ParentUnavailable as error:
             raise BackendUnavailable(str(error)) from error
 
-    async def call(self, words: Sequence[Word], *, patience: int = 1) -> Sequence[Standing | None]:
+    async def call(
+        self, words: Sequence[LimitCommand], *, patience: int = 1
+    ) -> Sequence[LimitStatus | None]:
         """Say a batch in one round trip."""
-        batch = Batch([message(word) for word in words])
+        batch = CommandBatch([message(word) for word in words])
         try:
             return (await self._link.ask(batch, seconds=REPLY_SECONDS * patience)).standings
         except ParentUnavailable as error:

@@ -17,8 +17,15 @@ from typing import Literal, TypeVar
 
 from actors.clock import Clock
 from actors.limits.backend import Backend, BackendUnavailable, RedisBackend
-from actors.limits.standing import Standing
-from actors.limits.words import Enter, Keep, Release, Speech, Word, scripts
+from actors.limits.commands import (
+    EnterCommand,
+    LimitCommand,
+    RedisCommands,
+    ReleaseCommand,
+    RenewCommand,
+    scripts,
+)
+from actors.limits.status import LimitStatus
 from actors.store.redis import RedisLink
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
@@ -52,11 +59,11 @@ class SharedLimits:
         self.windows: Callable[[], Windows] = tuple
         self._state: Literal["down", "returning", "up"] = "down"
         self._is_degraded = False
-        self._queue: list[Word] = []
+        self._queue: list[LimitCommand] = []
         self._wake = asyncio.Event()
         # Everybody in flight under a limit; True: the backend may know of it.
         self._leases: dict[str, dict[int, bool]] = {}
-        self._owed: list[Release] = []  # what is still believed there; said on coming back
+        self._owed: list[ReleaseCommand] = []  # what is still believed there; said on coming back
         self._pause_seconds = 0.0
         self._up_since = 0.0
         self._log = EventLog("actors.limits")
@@ -66,7 +73,7 @@ class SharedLimits:
         cls, redis_url: str, *, process_id: str, clock: Clock, metrics: Metrics
     ) -> SharedLimits:
         """The limits of a process that it shares through Redis."""
-        backend = RedisBackend(RedisLink(redis_url, scripts()), Speech(process_id))
+        backend = RedisBackend(RedisLink(redis_url, scripts()), RedisCommands(process_id))
         return cls(backend=backend, clock=clock, metrics=metrics)
 
     def __repr__(self) -> str:
@@ -87,14 +94,14 @@ class SharedLimits:
 
     async def enter(
         self, name: str, place: int, *, rpm: int | None, concurrency: int | None
-    ) -> Standing | None:
+    ) -> LimitStatus | None:
         """Ask for one request; None when the backend cannot be asked after all."""
-        reply: asyncio.Future[Standing | None] = asyncio.get_running_loop().create_future()
-        self._say(Enter(name, place, rpm, concurrency, reply))
+        reply: asyncio.Future[LimitStatus | None] = asyncio.get_running_loop().create_future()
+        self._say(EnterCommand(name, place, rpm, concurrency, reply))
         try:
             status = await reply
         except asyncio.CancelledError:
-            self._give_back(Release(name, place))  # whatever the answer is, nobody takes it
+            self._give_back(ReleaseCommand(name, place))  # whatever the answer is, nobody takes it
             raise
         if status is not None and status.refused is None and concurrency is not None:
             self._leases.setdefault(name, {})[place] = True
@@ -108,7 +115,7 @@ class SharedLimits:
         Once asked, it may know of it all the same: a frozen one hears everything when it thaws.
         """
         if in_window and self._state != "down":
-            self._say(Keep(name, window=((place, 0.0),)))
+            self._say(RenewCommand(name, window=((place, 0.0),)))
         if is_leased:
             self.lease(name, place)
             if is_asked:
@@ -116,14 +123,14 @@ class SharedLimits:
 
     def refused_alone(self, name: str, place: int) -> None:
         """A request was refused without the backend, which may have admitted it before."""
-        self._give_back(Release(name, place, from_window=True))
+        self._give_back(ReleaseCommand(name, place, from_window=True))
 
     def lease(self, name: str, place: int) -> None:
         """A request is in flight that the backend has not been asked about."""
         is_told = self._state != "down"
         self._leases.setdefault(name, {})[place] = is_told
         if is_told:
-            self._say(Keep(name, leases=(place,)))
+            self._say(RenewCommand(name, leases=(place,)))
 
     def leases(self, name: str) -> dict[int, bool]:
         """The places that are leased, to be read only."""
@@ -138,15 +145,15 @@ class SharedLimits:
         if not places:
             del self._leases[name]
         if is_told:
-            self._give_back(Release(name, place))
+            self._give_back(ReleaseCommand(name, place))
 
-    def _give_back(self, release: Release) -> None:
+    def _give_back(self, release: ReleaseCommand) -> None:
         if self._state == "down":
             self._owed.append(release)
         else:
             self._say(release)
 
-    def _say(self, word: Word) -> None:
+    def _say(self, word: LimitCommand) -> None:
         self._queue.append(word)
         self._wake.set()
 
@@ -185,7 +192,7 @@ class SharedLimits:
     async def close(self) -> None:
         """Give everything back and let go. `run` must have ended."""
         self._owed += [
-            Release(name, place) for name, places in self._leases.items() for place in places
+            ReleaseCommand(name, place) for name, places in self._leases.items() for place in places
         ]
         self._leases = {}
         try:
@@ -202,7 +209,7 @@ class SharedLimits:
         await self._backend.connect()
         self._state = "returning"
         owed, self._owed = self._owed, []
-        known: list[Word] = [*owed, *self._known_leases(), *self._known_windows()]
+        known: list[LimitCommand] = [*owed, *self._known_leases(), *self._known_windows()]
         for places in self._leases.values():
             places.update(dict.fromkeys(places, True))
         try:
@@ -239,17 +246,17 @@ class SharedLimits:
                 raise
             self._metrics.limits_asked(self._clock.monotonic() - asked_at)
             for word, status in zip(batch, statuses, strict=True):
-                if isinstance(word, Enter) and not word.reply.done():
+                if isinstance(word, EnterCommand) and not word.reply.done():
                     word.reply.set_result(status)
 
-    def _abandon(self, batch: Sequence[Word]) -> None:
+    def _abandon(self, batch: Sequence[LimitCommand]) -> None:
         """The link is lost, and with it what was said but not answered."""
         self._state = "down"
         unheard, self._queue = [*batch, *self._queue], []
         for word in unheard:
-            if isinstance(word, Release):
+            if isinstance(word, ReleaseCommand):
                 self._owed.append(word)
-            elif isinstance(word, Enter) and not word.reply.done():
+            elif isinstance(word, EnterCommand) and not word.reply.done():
                 word.reply.set_result(None)
 
     def _degraded(self, error: BackendUnavailable) -> None:
@@ -260,16 +267,16 @@ class SharedLimits:
 
     # What this process knows
 
-    def _known_leases(self) -> Iterator[Keep]:
-        yield Keep(PROCESSES, leases=(0,))
+    def _known_leases(self) -> Iterator[RenewCommand]:
+        yield RenewCommand(PROCESSES, leases=(0,))
         for name, places in self._leases.items():
             for piece in _pieces(list(places), PIECE):
-                yield Keep(name, leases=tuple(piece))
+                yield RenewCommand(name, leases=tuple(piece))
 
-    def _known_windows(self) -> Iterator[Keep]:
+    def _known_windows(self) -> Iterator[RenewCommand]:
         for name, admitted in self.windows():
             for piece in _pieces(admitted, PIECE):
-                yield Keep(name, window=tuple(piece))
+                yield RenewCommand(name, window=tuple(piece))
 
 
 def _pieces(whole: Sequence[T], size: int) -> Iterator[Sequence[T]]:

@@ -17,12 +17,12 @@ from actors.parent.lines import LineBuffer
 from actors.parent.messages import (
     LINE_BYTES_MAX,
     RESPONSE_BYTES_MAX,
-    Batch,
     Begin,
-    Find,
-    Request,
-    Response,
-    Store,
+    CommandBatch,
+    FindSummary,
+    ParentReply,
+    ParentRequest,
+    StoreSummary,
 )
 
 # The parent serves nobody, so that it answers within a millisecond; it may be collecting metrics.
@@ -54,8 +54,11 @@ class ParentLink:
         _, self._responses = await loop.create_unix_connection(_Responses, sock=self._sock)
 
     async def ask(
-        self, body: Begin | Batch | Find | Store, *, seconds: float = REPLY_SECONDS
-    ) -> Response:
+        self,
+        body: Begin | CommandBatch | FindSummary | StoreSummary,
+        *,
+        seconds: float = REPLY_SECONDS,
+    ) -> ParentReply:
         """Ask, and wait so long for the response. Raises ParentUnavailable."""
         responses = self._responses
         if responses is None or responses.transport.is_closing():
@@ -63,7 +66,7 @@ class ParentLink:
         number = next(self._numbers)
         reply = responses.expect(number)
         try:
-            responses.transport.write(msgspec.json.encode(Request(number, body)) + b"\n")
+            responses.transport.write(msgspec.json.encode(ParentRequest(number, body)) + b"\n")
             for _ in range(STEPS):
                 await asyncio.wait([reply], timeout=seconds / STEPS)
                 if reply.done():
@@ -74,7 +77,7 @@ class ParentLink:
 
     async def find(self, question: str, minute: int) -> bytes | None:
         """Return what another worker has answered in this minute. Raises ParentUnavailable."""
-        found = (await self.ask(Find(question, minute))).text
+        found = (await self.ask(FindSummary(question, minute))).text
         return None if found is None else found.encode()
 
     async def store(self, question: str, minute: int, response: bytes) -> bytes:
@@ -84,7 +87,7 @@ class ParentLink:
         """
         if len(response) > RESPONSE_BYTES_MAX:
             return response
-        held = (await self.ask(Store(question, minute, response.decode()))).text
+        held = (await self.ask(StoreSummary(question, minute, response.decode()))).text
         return response if held is None else held.encode()
 
     async def close(self) -> None:
@@ -98,19 +101,19 @@ class ParentLink:
 class _Responses(asyncio.Protocol):
     """Reads the parent's lines and hands each to who waits for its number."""
 
-    _decoder = msgspec.json.Decoder(Response)
+    _decoder = msgspec.json.Decoder(ParentReply)
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport
         self._lines = LineBuffer()
-        self._replies: dict[int, asyncio.Future[Response]] = {}
+        self._replies: dict[int, asyncio.Future[ParentReply]] = {}
 
     def __repr__(self) -> str:
         return "closed" if self.transport.is_closing() else f"{len(self._replies)} asked"
 
-    def expect(self, number: int) -> asyncio.Future[Response]:
+    def expect(self, number: int) -> asyncio.Future[ParentReply]:
         """Return what will have the response of this number."""
-        reply: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+        reply: asyncio.Future[ParentReply] = asyncio.get_running_loop().create_future()
         self._replies[number] = reply
         return reply
 

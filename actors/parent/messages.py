@@ -1,7 +1,7 @@
 """What a worker and its parent say to each other: one line of JSON for each request and response.
 
 A response has the number of its request, so that one nobody waits for any more is known by it. What
-is said about limits are the words of `actors/limits/words.py`.
+is said about limits are the words of `actors/limits/commands.py`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from actors.limits.standing import Standing
-from actors.limits.words import Enter, Keep, Release, Word
+from actors.limits.commands import EnterCommand, LimitCommand, ReleaseCommand, RenewCommand
+from actors.limits.status import LimitStatus
 
 # A worker that comes back says 16 pieces of 200 requests in one line, of some 40 bytes each; an
 # answer kept for the others is the longest, with every quote escaped.
@@ -21,7 +21,7 @@ LINE_BYTES_MAX = 8 * RESPONSE_BYTES_MAX
 
 
 class EnterMessage(Struct, array_like=True, tag="enter"):
-    """See `words.Enter`."""
+    """See `words.EnterCommand`."""
 
     name: str
     place: int
@@ -29,8 +29,8 @@ class EnterMessage(Struct, array_like=True, tag="enter"):
     concurrency: int | None
 
 
-class KeepMessage(Struct, array_like=True, tag="keep"):
-    """See `words.Keep`."""
+class RenewMessage(Struct, array_like=True, tag="keep"):
+    """See `words.RenewCommand`."""
 
     name: str
     leases: tuple[int, ...]
@@ -38,34 +38,34 @@ class KeepMessage(Struct, array_like=True, tag="keep"):
 
 
 class ReleaseMessage(Struct, array_like=True, tag="release"):
-    """See `words.Release`."""
+    """See `words.ReleaseCommand`."""
 
     name: str
     place: int
     from_window: bool
 
 
-Message: TypeAlias = EnterMessage | KeepMessage | ReleaseMessage
+Message: TypeAlias = EnterMessage | RenewMessage | ReleaseMessage
 
 
 class Begin(Struct, array_like=True, tag="begin"):
     """Forget what this worker has in flight; it is said anew."""
 
 
-class Batch(Struct, array_like=True, tag="limits"):
+class CommandBatch(Struct, array_like=True, tag="limits"):
     """Words about limits; the response has as many `standings`."""
 
     messages: list[Message]
 
 
-class Find(Struct, array_like=True, tag="find"):
+class FindSummary(Struct, array_like=True, tag="find"):
     """The answer to a question that another worker has given in this minute: `text`, or none."""
 
     question: str
     minute: int
 
 
-class Store(Struct, array_like=True, tag="store"):
+class StoreSummary(Struct, array_like=True, tag="store"):
     """An answer for the rest of its minute. The response's `text` is the one that was first."""
 
     question: str
@@ -73,27 +73,27 @@ class Store(Struct, array_like=True, tag="store"):
     text: str
 
 
-class Request(Struct, array_like=True):
+class ParentRequest(Struct, array_like=True):
     """A worker's line."""
 
     number: int
-    body: Begin | Batch | Find | Store
+    body: Begin | CommandBatch | FindSummary | StoreSummary
 
 
-class Response(Struct, array_like=True):
+class ParentReply(Struct, array_like=True):
     """The parent's line."""
 
     number: int
-    standings: Sequence[Standing | None] = ()  # of `enter`s; None for other words
+    standings: Sequence[LimitStatus | None] = ()  # of `enter`s; None for other words
     text: str | None = None
 
 
-def message(word: Word) -> Message:
+def message(word: LimitCommand) -> Message:
     """The message that says `word`."""
     match word:
-        case Enter():
+        case EnterCommand():
             return EnterMessage(word.name, word.place, word.rpm, word.concurrency)
-        case Keep():
-            return KeepMessage(word.name, word.leases, word.window)
-        case Release():
+        case RenewCommand():
+            return RenewMessage(word.name, word.leases, word.window)
+        case ReleaseCommand():
             return ReleaseMessage(word.name, word.place, word.from_window)

@@ -14,21 +14,21 @@ from typing import cast
 import msgspec
 
 from actors.clock import Clock
-from actors.limits.shared_book import SharedBook
-from actors.limits.standing import Standing
+from actors.limits.shared_window import SharedWindows
+from actors.limits.status import LimitStatus
 from actors.parent.lines import LineBuffer
 from actors.parent.messages import (
     LINE_BYTES_MAX,
-    Batch,
     Begin,
+    CommandBatch,
     EnterMessage,
-    Find,
-    KeepMessage,
+    FindSummary,
     Message,
+    ParentReply,
+    ParentRequest,
     ReleaseMessage,
-    Request,
-    Response,
-    Store,
+    RenewMessage,
+    StoreSummary,
 )
 from actors.parent.shared_cache import SharedCache
 from metrics.logs import EventLog
@@ -43,7 +43,7 @@ class ParentServer:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._book = SharedBook()
+        self._book = SharedWindows()
         self._cache = SharedCache()
         self._numbers = itertools.count()
         self._connections: set[_Connection] = set()
@@ -78,11 +78,11 @@ class ParentServer:
 class _Connection(asyncio.Protocol):
     """One worker: lines come in, each is answered."""
 
-    _decoder = msgspec.json.Decoder(Request)
+    _decoder = msgspec.json.Decoder(ParentRequest)
 
     def __init__(
         self,
-        book: SharedBook,
+        book: SharedWindows,
         cache: SharedCache,
         worker: int,
         clock: Clock,
@@ -128,26 +128,26 @@ class _Connection(asyncio.Protocol):
             return False
         return True
 
-    def _response(self, request: Request) -> Response:
+    def _response(self, request: ParentRequest) -> ParentReply:
         number = request.number
         match request.body:
             case Begin():
                 self._book.drop_leases(self._worker)
-                return Response(number)
-            case Batch(messages):
+                return ParentReply(number)
+            case CommandBatch(messages):
                 now = self._clock.monotonic()
-                return Response(number, [self._judged(message, now) for message in messages])
-            case Find(question, minute):
-                return Response(number, text=self._cache.find(question, minute))
-            case Store(question, minute, text):
-                return Response(number, text=self._cache.store(question, minute, text))
+                return ParentReply(number, [self._judged(message, now) for message in messages])
+            case FindSummary(question, minute):
+                return ParentReply(number, text=self._cache.find(question, minute))
+            case StoreSummary(question, minute, text):
+                return ParentReply(number, text=self._cache.store(question, minute, text))
 
-    def _judged(self, message: Message, now: float) -> Standing | None:
+    def _judged(self, message: Message, now: float) -> LimitStatus | None:
         book, worker = self._book, self._worker
         match message:
             case EnterMessage(name, place, rpm, concurrency):
                 return book.enter(name, (worker, place), rpm=rpm, concurrency=concurrency, now=now)
-            case KeepMessage(name, leases, window):
+            case RenewMessage(name, leases, window):
                 for place in leases:
                     book.lease(name, (worker, place))
                 for place, age_seconds in window:

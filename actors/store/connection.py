@@ -19,7 +19,7 @@ from psycopg2 import extensions
 
 from actors.store.dsn import connection_parameters
 from actors.store.errors import StoreError, StoreUnavailable, from_psycopg
-from channels.deadlines import Patience
+from channels.deadlines import FutureTimeouts
 
 Params = Mapping[str, object] | Sequence[object]
 Row = tuple[Any, ...]
@@ -37,7 +37,7 @@ class _Aiopg(aiopg.Connection):
 
     def __init__(self, dsn: str | None, timeout: float, **parameters: Any) -> None:
         # One timer for all statements: a new one for each was a tenth of a ledger batch's CPU here.
-        self._patience = Patience(timeout, TimeoutError)
+        self._patience = FutureTimeouts(timeout, TimeoutError)
         super().__init__(dsn, timeout, **parameters)
 
     async def _poll(self, waiter: asyncio.Future[None], timeout: float) -> None:

@@ -27,7 +27,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keep:
+class KeptResponse:
     """Remember this answer (2xx) for seven days."""
 
     status: int
@@ -36,7 +36,7 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
-class KeepNothing:
+class ResponseTooLarge:
     """Remember for seven days that there was an answer, too large to be kept."""
 
 
@@ -46,7 +46,7 @@ class Free:
 
 
 # None, for a call whose client was cut off: the key stays claimed until ten minutes are over.
-ClaimEnd = Keep | KeepNothing | Free | None
+ClaimEnd = KeptResponse | ResponseTooLarge | Free | None
 
 
 def claim_to_json(claim: Claim) -> dict[str, Any]:
@@ -54,11 +54,11 @@ def claim_to_json(claim: Claim) -> dict[str, Any]:
     return {"key": claim.key, "fingerprint": claim.fingerprint.hex()}
 
 
-def end_to_json(end: Keep | KeepNothing | Free) -> dict[str, Any]:
+def end_to_json(end: KeptResponse | ResponseTooLarge | Free) -> dict[str, Any]:
     """The claim's part of a settlement."""
     if isinstance(end, Free):
         return {"state": "free"}
-    if isinstance(end, KeepNothing):
+    if isinstance(end, ResponseTooLarge):
         return {"state": "too_large"}
     assert 200 <= end.status <= 299, end.status
     return {

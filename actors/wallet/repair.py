@@ -21,7 +21,7 @@ SQL = load("actors.wallet", "repair.sql")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class CallRow:
     """One row of a call, as far as it decides what is kept."""
 
     id: int
@@ -39,8 +39,8 @@ class Repair:
     account_id: str
     key_id: str
     paid_nano_usd: int
-    stays: Row
-    goes: Sequence[Row]
+    stays: CallRow
+    goes: Sequence[CallRow]
 
     @property
     def booked_nano_usd(self) -> int:
@@ -72,7 +72,7 @@ async def _plan(session: Session) -> list[Repair]:
     rows = await session.fetch_all(SQL["duplicates"])
     for (call_id, account_id, key_id, paid), of_call in groupby(rows, key=lambda row: row[:4]):
         stays, *goes = (
-            Row(
+            CallRow(
                 id=row_id, created_at=created_at, status=status, error_code=code, cost_nano_usd=cost
             )
             for *_, row_id, created_at, status, code, cost in of_call

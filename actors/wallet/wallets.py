@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 
 from actors.clock import Clock
+from actors.idle_sweep import IdleSweep
 from actors.mailbox import MailboxFull
 from actors.store.database import Database
 from actors.store.waiting import in_time
-from actors.sweep import Sweep
 from actors.wallet.claims import ClaimEnd, Standing
 from actors.wallet.jobs import JobEnd
 from actors.wallet.ledger import Spending, read_balance, read_spending
@@ -33,7 +33,7 @@ from actors.wallet.messages import (
 )
 from actors.wallet.wallet import Wallet
 from actors.wallet.writer import LedgerWriter
-from channels.deadlines import Patience
+from channels.deadlines import FutureTimeouts
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
@@ -74,10 +74,10 @@ class Wallets:
         self._clock = clock
         self._metrics = metrics
         self._wallets: dict[str, Wallet] = {}
-        self._sweep = Sweep(self._wallets)
+        self._sweep = IdleSweep(self._wallets)
         self._reads: dict[str, asyncio.Task[int]] = {}
         self._waiting = 0
-        self._patience = Patience(HOLD_SECONDS, LedgerUnavailable)
+        self._patience = FutureTimeouts(HOLD_SECONDS, LedgerUnavailable)
         self._log = EventLog("actors.wallet")
         writer.on_balance = self._on_balance
 

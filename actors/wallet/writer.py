@@ -34,7 +34,7 @@ from actors.identity import ProcessIdentity, sign_on_again
 from actors.lanes import Lanes
 from actors.mailbox import DEFAULT_CAPACITY, Envelope
 from actors.store.database import Database, Session, StoreUnavailable
-from actors.wallet.claims import Keep, KeepNothing
+from actors.wallet.claims import KeptResponse, ResponseTooLarge
 from actors.wallet.ledger import Applied, Batch, apply, take_over
 from actors.wallet.messages import (
     Barrier,
@@ -292,9 +292,9 @@ def _void_of(hold: Hold) -> Message:
     return Void(facts=hold.facts, has_claim=hold.claim is not None)
 
 
-def _kept(message: Message) -> Keep | None:
+def _kept(message: Message) -> KeptResponse | None:
     """The answer that a settlement brings with it."""
-    if isinstance(message, Settle) and isinstance(message.claim_end, Keep):
+    if isinstance(message, Settle) and isinstance(message.claim_end, KeptResponse):
         return message.claim_end
     return None
 
@@ -302,5 +302,5 @@ def _kept(message: Message) -> Keep | None:
 def _without_response(envelope: Envelope[Message]) -> Envelope[Message]:
     message = envelope.message
     assert isinstance(message, Settle)
-    settle: Message = replace(message, claim_end=KeepNothing())
+    settle: Message = replace(message, claim_end=ResponseTooLarge())
     return Envelope(settle, envelope.put_at, None)

@@ -24,7 +24,7 @@ from channels.http.response import Http1Response
 HEADS_MAX = 1024
 
 
-class Place:
+class OriginRoute:
     """An origin, with its connections and the way to it."""
 
     __slots__ = ("dialer", "pool")
@@ -53,7 +53,7 @@ class HttpWire(Wire):
         self._allows = allows
         self._connect_seconds = connect_seconds
         self._tls = functools.cache(tls or verifying)
-        self._places: dict[Origin, Place] = {}
+        self._places: dict[Origin, OriginRoute] = {}
         self._way = functools.lru_cache(maxsize=HEADS_MAX)(self._new_way)
         self._user_agent = f"gw/{_version()}"
         self._is_closed = False
@@ -94,7 +94,7 @@ class HttpWire(Wire):
 
     def _new_way(
         self, method: str, url: str, headers: tuple[tuple[str, str], ...]
-    ) -> tuple[Place, bytes]:
+    ) -> tuple[OriginRoute, bytes]:
         """Where a request goes, and its head but for the length."""
         address = address_of(url)
         head = head_of(method, address, headers, user_agent=self._user_agent)
@@ -106,7 +106,7 @@ class HttpWire(Wire):
                 tls=self._tls,
                 allows=self._allows,
             )
-            place = Place(OriginPool(asyncio.get_running_loop()), dialer)
+            place = OriginRoute(OriginPool(asyncio.get_running_loop()), dialer)
             self._places[address.origin] = place
         return place, head
 

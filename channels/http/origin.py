@@ -28,14 +28,14 @@ class Origin(NamedTuple):
         return self.scheme == "https"
 
 
-class Address(NamedTuple):
+class ParsedUrl(NamedTuple):
     """A URL, taken apart: nothing of its target is quoted anew."""
 
     origin: Origin
     target: str
 
 
-def address_of(url: str) -> Address:
+def address_of(url: str) -> ParsedUrl:
     """Take an absolute URL apart. Raises UpstreamUnreachable for one that leads nowhere."""
     try:
         parts = urlsplit(url)
@@ -47,12 +47,12 @@ def address_of(url: str) -> Address:
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     if not _TARGET.fullmatch(target):
         raise UpstreamUnreachable(f"{url}: a character that no request line may have")
-    return Address(Origin(parts.scheme, host, port or _DEFAULT_PORTS[parts.scheme]), target)
+    return ParsedUrl(Origin(parts.scheme, host, port or _DEFAULT_PORTS[parts.scheme]), target)
 
 
 def head_of(
     method: str,
-    address: Address,
+    address: ParsedUrl,
     headers: tuple[tuple[str, str], ...],
     *,
     user_agent: str,

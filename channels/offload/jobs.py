@@ -16,7 +16,7 @@ from channels.dialects.table import CHAT_DIALECTS, DIALECTS
 from channels.errors import UpstreamMalformed
 from channels.json.text import dumps
 from channels.offload.values import check_values
-from channels.translation.losses import Report
+from channels.translation.losses import LossReport
 from channels.translation.paths import translation_between
 from channels.translation.session import TranslatedCall, request_of
 
@@ -27,7 +27,7 @@ NAMES_MAX = 10_000
 class Translated(Struct, frozen=True):
     """What a translated call needs of its request once its body is made."""
 
-    report: Report
+    report: LossReport
     names: Mapping[str, str]
 
 
@@ -97,7 +97,7 @@ def metered(
     if client is None:
         return Metered(meter), None
     call = TranslatedCall.resumed(
-        translation_between(client, protocol), names=names, report=Report(), redact=str
+        translation_between(client, protocol), names=names, report=LossReport(), redact=str
     )
     named = {
         "id": meter.response_id or said["id"],

@@ -26,7 +26,7 @@ TRIES_MAX = 2
 REST_SECONDS = 60.0
 
 
-class Clock(Protocol):
+class Sleeper(Protocol):
     """What the pool needs of a clock."""
 
     async def sleep(self, seconds: float) -> None:
@@ -114,7 +114,7 @@ class OffloadPool:
         for process in resting:
             self._threads.submit(process.end)
 
-    async def tend(self, clock: Clock) -> None:
+    async def tend(self, clock: Sleeper) -> None:
         """Have the processes rest that had nothing to do for a while; until it is cancelled."""
         while True:
             before = self._begun

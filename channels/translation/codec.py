@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 from typing import Protocol as Interface
 
-from channels.translation.losses import Report
+from channels.translation.losses import LossReport
 from channels.translation.model import Event, Request, Response
 
 
@@ -58,7 +58,13 @@ class StreamingUpstream(Interface):
     def tool_names(self, request: Request) -> Mapping[str, str]: ...
 
     def encode_request(
-        self, request: Request, *, model: str, stream: bool, max_tokens: int | None, report: Report
+        self,
+        request: Request,
+        *,
+        model: str,
+        stream: bool,
+        max_tokens: int | None,
+        report: LossReport,
     ) -> dict[str, Any]: ...
 
 

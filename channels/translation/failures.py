@@ -16,7 +16,7 @@ from channels.translation.model import Failed
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ErrorKind:
     """One kind of error: chat's code and type, messages' type, gemini's status and number."""
 
     chat_code: str
@@ -28,23 +28,23 @@ class Failure:
 
 _BAD = "invalid_request_error"
 
-INVALID = Failure("invalid_request", _BAD, _BAD, "INVALID_ARGUMENT", 400)
-UNAUTHENTICATED = Failure(
+INVALID = ErrorKind("invalid_request", _BAD, _BAD, "INVALID_ARGUMENT", 400)
+UNAUTHENTICATED = ErrorKind(
     "invalid_api_key", "authentication_error", "authentication_error", "UNAUTHENTICATED", 401
 )
-FORBIDDEN = Failure(
+FORBIDDEN = ErrorKind(
     "permission_denied", "permission_error", "permission_error", "PERMISSION_DENIED", 403
 )
-NOT_FOUND = Failure("not_found", _BAD, "not_found_error", "NOT_FOUND", 404)
-TOO_LARGE = Failure("request_too_large", _BAD, "request_too_large", "INVALID_ARGUMENT", 413)
-RATE_LIMITED = Failure(
+NOT_FOUND = ErrorKind("not_found", _BAD, "not_found_error", "NOT_FOUND", 404)
+TOO_LARGE = ErrorKind("request_too_large", _BAD, "request_too_large", "INVALID_ARGUMENT", 413)
+RATE_LIMITED = ErrorKind(
     "rate_limit_exceeded", "rate_limit_error", "rate_limit_error", "RESOURCE_EXHAUSTED", 429
 )
-TIMED_OUT = Failure("upstream_timeout", "api_error", "api_error", "DEADLINE_EXCEEDED", 504)
-OVERLOADED = Failure("upstream_error", "api_error", "overloaded_error", "UNAVAILABLE", 503)
-OTHER = Failure("upstream_error", "api_error", "api_error", "INTERNAL", 500)
+TIMED_OUT = ErrorKind("upstream_timeout", "api_error", "api_error", "DEADLINE_EXCEEDED", 504)
+OVERLOADED = ErrorKind("upstream_error", "api_error", "overloaded_error", "UNAVAILABLE", 503)
+OTHER = ErrorKind("upstream_error", "api_error", "api_error", "INTERNAL", 500)
 
-_WORDS: dict[str, Failure] = {
+_WORDS: dict[str, ErrorKind] = {
     "400": INVALID,
     "422": INVALID,
     "invalid_request": INVALID,
@@ -82,7 +82,7 @@ _WORDS: dict[str, Failure] = {
 }
 
 
-def failure_named(code: str | None) -> Failure:
+def failure_named(code: str | None) -> ErrorKind:
     """The failure that an upstream's word, or its number, stands for; `OTHER` for an unknown."""
     return OTHER if code is None else _WORDS.get(code.lower(), OTHER)
 

@@ -20,7 +20,7 @@ _FORBIDDEN = re.compile(r"[^A-Za-z0-9_-]")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class IdentifierLimits:
     """How long names and ids may be; letters, digits, `_` and `-` are what all accept."""
 
     name_characters_max: int

@@ -15,7 +15,7 @@ NAME_CHARACTERS_MAX = 80
 NAMES_MAX = 40
 
 
-class Report:
+class LossReport:
     """Fields dropped or changed by one translation, each once, in the order they were met."""
 
     __slots__ = ("_fields", "_more")
@@ -25,16 +25,16 @@ class Report:
         self._more = 0  # fields of which only the number is kept
 
     def __repr__(self) -> str:
-        return f"<Report {self.warning() or 'nothing dropped'}>"
+        return f"<LossReport {self.warning() or 'nothing dropped'}>"
 
     @property
     def dropped(self) -> list[str]:
         """The fields, of a shortened report the first of them."""
         return list(self._fields)
 
-    def shortened(self) -> Report:
+    def shortened(self) -> LossReport:
         """The same with no more names than a warning has."""
-        short = Report()
+        short = LossReport()
         short._fields = dict.fromkeys(self.dropped[:NAMES_MAX])
         short._more = self._more + len(self._fields) - len(short._fields)
         return short

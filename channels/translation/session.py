@@ -18,7 +18,7 @@ from channels.dialects.table import CHAT_DIALECTS, codec, streaming_upstream
 from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.translation.codec import Codec, StreamDecoder, StreamEncoder, StreamingUpstream
 from channels.translation.identifiers import event_renamed, response_renamed
-from channels.translation.losses import Report
+from channels.translation.losses import LossReport
 from channels.translation.model import Began, Event, Failed, Request
 from channels.translation.paths import Translation
 
@@ -56,7 +56,7 @@ class TranslatedCall:
         redact: Callable[[str], str],
     ) -> None:
         self.translation = translation
-        self.report = Report()
+        self.report = LossReport()
         self._client: Codec = codec(translation.client)
         self._upstream: StreamingUpstream = streaming_upstream(translation.upstream)
         self._redact = redact
@@ -69,7 +69,7 @@ class TranslatedCall:
         translation: Translation,
         *,
         names: Mapping[str, str],
-        report: Report,
+        report: LossReport,
         redact: Callable[[str], str],
     ) -> TranslatedCall:
         """A call whose request was translated elsewhere (`channels/offload`): for its way back."""

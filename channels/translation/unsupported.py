@@ -11,11 +11,11 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from channels.translation.field_names import spelled, spelled_media
-from channels.translation.losses import Report
+from channels.translation.losses import LossReport
 from channels.translation.model import Media, Origin, Part, Request, Thinking
 
 
-def report_members(request: Request, report: Report, *, carried: Collection[str] = ()) -> None:
+def report_members(request: Request, report: LossReport, *, carried: Collection[str] = ()) -> None:
     """List the members in `request.extras` that are not in `carried`."""
     report_extras(request.origin, "", request.extras, report, carried=carried)
 
@@ -24,7 +24,7 @@ def report_extras(
     origin: Origin,
     place: str,
     extras: Mapping[str, Any],
-    report: Report,
+    report: LossReport,
     *,
     carried: Collection[str] = (),
 ) -> None:
@@ -44,7 +44,7 @@ def report_extras(
         report.drop(field)
 
 
-def report_part(origin: Origin, part: Part, report: Report) -> None:
+def report_part(origin: Origin, part: Part, report: LossReport) -> None:
     """List a part that cannot be said, or not where it stands; other parts are always said."""
     if isinstance(part, Media):
         report.drop(spelled_media(origin, part))

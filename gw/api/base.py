@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from channels.families import ErrorShape
 from gw.api.auth import AuthMode
 from gw.api.checks import CHECKS, Check
-from gw.api.services import Admission, Refusal, Services
+from gw.api.services import LimitLease, RefusedCall, Services
 from gw.errors.render import render
 from gw.errors.table import METHOD_NOT_ALLOWED, NOT_FOUND, GatewayError
 from gw.errors.unexpected import explain, is_expected, is_outage
@@ -53,7 +53,7 @@ class ApiHandler(TornadoHandler):
 
     _principal: Principal | None = None
     _awaits_hold = False
-    _admission: Admission | None = None
+    _admission: LimitLease | None = None
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -101,7 +101,7 @@ class ApiHandler(TornadoHandler):
         for check in checks:
             await check.ask(self)
 
-    def admitted(self, admission: Admission) -> None:
+    def admitted(self, admission: LimitLease) -> None:
         """Keep the right to be in flight until the request is released."""
         self._admission = admission
         if self.request.client_gone:  # meanwhile; nobody says so a second time
@@ -152,7 +152,7 @@ class ApiHandler(TornadoHandler):
         if self.is_billed and not self.owns_row and self._principal is not None:
             self.owns_row = True
             self.services.refusals(
-                Refusal(
+                RefusedCall(
                     call_id=self.call_id,
                     principal=self._principal,
                     protocol=self.protocol,

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol
 
 from actors.limits.accounts import LimitExceeded
 from gw.api.auth import AuthMode, find_key, has_query_key
-from gw.api.services import Admission, Services
+from gw.api.services import LimitLease, Services
 from gw.errors.table import (
     INVALID_API_KEY,
     PERMISSION_DENIED,
@@ -72,7 +72,7 @@ class Checked(Protocol):
     auth: ClassVar[AuthMode]
     touches_key: ClassVar[bool]
 
-    def admitted(self, admission: Admission) -> None:
+    def admitted(self, admission: LimitLease) -> None:
         """Keep what the account's limits have given it."""
 
 
@@ -97,7 +97,7 @@ class Check:
         raise NotImplementedError
 
 
-class GoodKey(Check):
+class KeyCheck(Check):
     """401 unless a good key is given (spec: Authentication 5)."""
 
     def applies(self, endpoint: type[Any]) -> bool:
@@ -120,7 +120,7 @@ class GoodKey(Check):
             raise GatewayError(INVALID_API_KEY, str(refused), headers=_CHALLENGE) from None
 
 
-class KindOfKey(Check):
+class KeyKindCheck(Check):
     """403 for an agent key anywhere but where agents speak (spec: Authentication 8)."""
 
     def applies(self, endpoint: type[Any]) -> bool:
@@ -137,7 +137,7 @@ class KindOfKey(Check):
         self.try_now(checked)
 
 
-class AccountLimits(Check):
+class LimitsCheck(Check):
     """429 when the account is at one of its limits (spec: Limits, Platform account limits)."""
 
     def applies(self, endpoint: type[Any]) -> bool:
@@ -171,7 +171,7 @@ class AccountLimits(Check):
         checked.admitted(admission)
 
 
-class Funds(Check):
+class FundsCheck(Check):
     """402 when nothing is available (spec: Authentication 6; contract §3).
 
     To ask again for what has been paid for needs no money; the rest the hold will tell.
@@ -193,9 +193,9 @@ class Funds(Check):
             raise GatewayError(QUOTA_EXCEEDED, OUT_OF_FUNDS)
 
 
-GOOD_KEY, KIND_OF_KEY = GoodKey(), KindOfKey()
+GOOD_KEY, KIND_OF_KEY = KeyCheck(), KeyKindCheck()
 
-CHECKS: Sequence[Check] = (GOOD_KEY, KIND_OF_KEY, AccountLimits(), Funds())
+CHECKS: Sequence[Check] = (GOOD_KEY, KIND_OF_KEY, LimitsCheck(), FundsCheck())
 
 
 def _key_of(checked: Checked) -> str:

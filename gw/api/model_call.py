@@ -19,7 +19,7 @@ from gw.api.base import ApiHandler
 from gw.calls.models import resolve_model
 from gw.calls.request import offloaded
 from gw.errors.table import invalid_request
-from metrics.masks import redact
+from metrics.redact import redact
 
 
 class ParsedModelRequest(Protocol):

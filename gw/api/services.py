@@ -53,7 +53,7 @@ class Money(Protocol):
         """The account's money and the key's part in it, read fresh."""
 
 
-class Admission(Protocol):
+class LimitLease(Protocol):
     """The right of one request to be in flight."""
 
     @property
@@ -64,17 +64,17 @@ class Admission(Protocol):
         """Give the place back. Leaving twice is harmless."""
 
 
-class Limits(Protocol):
+class AccountLimiter(Protocol):
     """The limits of accounts (spec: Limits)."""
 
     async def enter(
         self, account_id: str, *, rpm: int | None, concurrency: int | None
-    ) -> Admission:
+    ) -> LimitLease:
         """Raises LimitExceeded."""
 
     def try_enter(
         self, account_id: str, *, rpm: int | None, concurrency: int | None
-    ) -> Admission | None:
+    ) -> LimitLease | None:
         """The same, where nobody has to be asked; None where somebody has. Raises LimitExceeded."""
 
 
@@ -95,7 +95,7 @@ class WebConfig(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
+class RefusedCall:
     """A billed request that the gateway itself refused: one row, status `rejected`, cost 0."""
 
     call_id: UUID
@@ -117,14 +117,14 @@ class Services:
     wallets: Money
     # Done when what any process has to write of the account is written. As `Money`'s.
     settled: Callable[[str], Awaitable[None]]
-    limits: Limits
+    limits: AccountLimiter
     registry: Callable[[], Registry]  # the current one; a reload swaps it
     metrics: Metrics
     tracing: Tracing
     clock: Clock
     new_id: Callable[[], UUID]
     config: WebConfig
-    refusals: Callable[[Refusal], None]
+    refusals: Callable[[RefusedCall], None]
     idempotency: IdempotencyGuard
     # Masks what an upstream says before a client sees it, and the translations that are enabled.
     redact: Callable[[str], str] = str

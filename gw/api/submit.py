@@ -12,7 +12,7 @@ from gw.api.model_call import ModelCallHandler
 from gw.api.writer import HandlerWriter
 from gw.calls.call import ResponseWriter
 from gw.idempotency.submission import Submission, fingerprint, fingerprint_of
-from metrics.masks import redact
+from metrics.redact import redact
 
 
 class SubmitHandler(ModelCallHandler):

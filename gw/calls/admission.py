@@ -15,13 +15,13 @@ from actors.wallet.messages import Hold, LedgerUnavailable, Outcome
 from actors.wallet.money import MAX_NANO_USD
 from actors.wallet.wallets import HoldRefused, Wallets
 from gw.calls.call import PaidCall, ResponseWriter
-from gw.calls.ending import CLIENT_GONE, STOPPING
+from gw.calls.outcome import CLIENT_GONE, STOPPING
 from gw.errors import table as errors
 from gw.errors.table import GatewayError
 from metrics.prometheus import Metrics
 
 
-class Admission:
+class HoldAdmission:
     """Admits calls. One per process; holds no state of its own."""
 
     def __init__(self, *, wallets: Wallets, clock: Clock, metrics: Metrics) -> None:

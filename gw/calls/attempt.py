@@ -15,8 +15,8 @@ from channels.errors import ErrorBody, ErrorMembers, UpstreamError, UpstreamFail
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
 from channels.redact import Redactor
 from gw.calls.attempts import Attempts
-from gw.calls.ending import sendable
-from gw.calls.results import Refusal
+from gw.calls.outcome import sendable
+from gw.calls.results import UpstreamRefusal
 
 JSON = "application/json"
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
@@ -58,7 +58,7 @@ class BaseUpstream:
         headers: Mapping[str, str] = NO_HEADERS,
         is_translated: bool = False,
         passes_body: bool = False,
-    ) -> Refusal:
+    ) -> UpstreamRefusal:
         """What an error says. Raises UpstreamFailed for a server's.
 
         `headers` are for the client. `is_translated`: the client is told the message alone, as the
@@ -78,7 +78,7 @@ class BaseUpstream:
         retry_after = response.header("retry-after")
         if status >= 500:
             raise UpstreamFailed(status, members, retry_after=retry_after, error_body=error_body)
-        return Refusal(status, members, retry_after, error_body, headers)
+        return UpstreamRefusal(status, members, retry_after, error_body, headers)
 
     async def _error_body(self, response: UpstreamResponse, body: bytes) -> ErrorBody | None:
         body = await self._redactor().errors.masked_whole(body)

@@ -32,7 +32,7 @@ from channels.errors import (
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse
 from channels.registry import ChannelSpec
 from gw.calls.call import PaidCall
-from gw.calls.ending import NO_CHANNEL
+from gw.calls.outcome import NO_CHANNEL
 from gw.calls.receipt import Receipt
 from gw.calls.retries import Retry
 from gw.errors.table import NO_CHANNEL_AVAILABLE, GatewayError

@@ -9,7 +9,7 @@ from actors.clock import Clock
 from actors.live import LiveCalls
 from actors.wallet.wallets import KeyTaken, Wallets
 from channels.redact import Redactor
-from gw.calls.admission import Admission
+from gw.calls.admission import HoldAdmission
 from gw.calls.bill import Bill
 from gw.calls.call import PaidCall, ResponseWriter
 from gw.calls.settlement import Settlement
@@ -33,7 +33,7 @@ class Billing:
         clock: Clock,
         metrics: Metrics,
     ) -> None:
-        self._admission = Admission(wallets=wallets, clock=clock, metrics=metrics)
+        self._admission = HoldAdmission(wallets=wallets, clock=clock, metrics=metrics)
         self._wallets = wallets
         self._live = live
         self._redactor = redactor

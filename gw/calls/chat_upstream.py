@@ -13,9 +13,9 @@ from actors.router import Candidate
 from channels.dialects.dialect import Meter
 from channels.dialects.error_body import error_members
 from channels.errors import ErrorMembers, ErrorReported, UpstreamError, UpstreamMalformed
+from channels.exact_redaction import StreamRedaction
 from channels.http.interfaces import UpstreamResponse, Wire
 from channels.json.lenient import read_loosely
-from channels.masking import StreamMask
 from channels.offload.jobs import Metered, metered
 from channels.offload.pool import OffloadFailed, OffloadFull, OffloadPool
 from channels.offload.weight import READ_VALUES_MAX, TRANSLATED_VALUES_MAX, weight_of
@@ -27,9 +27,9 @@ from gw.calls.call import ChatCall
 from gw.calls.framing import TranslatedFraming
 from gw.calls.pipeline import StreamPipeline
 from gw.calls.plan import UpstreamPlan
+from gw.calls.read_faults import unreadable
 from gw.calls.results import ChatResult, CompleteResponse, StreamedResponse, is_success
 from gw.calls.retries import Retry, retry_of_chat
-from gw.calls.unreadable import unreadable
 
 # Of an error body only the message is used.
 ERROR_BYTES_MAX = 256 * 1024
@@ -103,7 +103,7 @@ class ChatUpstream(BaseUpstream):
             plan.headers,
             framing,
             dialect.has_terminator,
-            StreamMask.of(channel, self._redactor().errors),
+            StreamRedaction.of(channel, self._redactor().errors),
         )
 
     async def _read_whole(

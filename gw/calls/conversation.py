@@ -23,11 +23,11 @@ from channels.registry import ModelSpec
 from gw.calls.billing import Billing
 from gw.calls.call import ChatCall, ResponseWriter
 from gw.calls.chat_upstream import ChatUpstream
-from gw.calls.ending import SUCCESS, Ending, ending_of_failure, ending_of_refusal
 from gw.calls.estimate import estimate
-from gw.calls.relay import Relay
-from gw.calls.results import CompleteResponse, Refusal, StreamedResponse
+from gw.calls.outcome import SUCCESS, Ending, ending_of_failure, ending_of_refusal
+from gw.calls.results import CompleteResponse, StreamedResponse, UpstreamRefusal
 from gw.calls.settlement import Settlement
+from gw.calls.stream_relay import Relay
 from gw.calls.tokens import TokenBill
 from gw.calls.tools import channels_for
 from gw.config.config import Precharge
@@ -111,7 +111,7 @@ class Conversation:
             settlement.fail(ending_of_failure(failure, self._redactor()))
         finally:
             limit.end()
-        if isinstance(result, Refusal):
+        if isinstance(result, UpstreamRefusal):
             attempts.finish("success", f"status_{result.status // 100}xx")
             settlement.fail(ending_of_refusal(result, self._redactor()))
         settlement.bill.meter = result.meter

@@ -15,9 +15,9 @@ from channels.registry import ChannelSpec
 from gw.calls.attempt import BaseUpstream
 from gw.calls.attempts import Attempts
 from gw.calls.media import MediaCall
-from gw.calls.results import Refusal, is_success
+from gw.calls.read_faults import unreadable
+from gw.calls.results import UpstreamRefusal, is_success
 from gw.calls.retries import Retry, retry_of_pieces
-from gw.calls.unreadable import unreadable
 
 # An error body is passed on whole. One that is longer is a page, and the client gets ours instead.
 ERROR_BYTES_MAX = 1024 * 1024
@@ -56,7 +56,7 @@ class MediaUpstream(BaseUpstream):
 
     async def attempt(
         self, call: MediaCall, candidate: Candidate, channel: ChannelSpec, attempts: Attempts
-    ) -> MediaResult | Refusal:
+    ) -> MediaResult | UpstreamRefusal:
         """Try one channel, for as long as one attempt may take. Raises UpstreamError."""
         limit = self._limits.begin()
         try:
@@ -67,7 +67,7 @@ class MediaUpstream(BaseUpstream):
 
     async def _attempt(
         self, call: MediaCall, candidate: Candidate, channel: ChannelSpec, attempts: Attempts
-    ) -> MediaResult | Refusal:
+    ) -> MediaResult | UpstreamRefusal:
         request = await call.request.upstream_request(candidate, channel)
         response = await self._open(request, attempts)
         if not is_success(response.status):

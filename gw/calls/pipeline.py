@@ -3,9 +3,9 @@
     read ▶ events (`channels/http/sse.py`) ▶ each metered and written (`framing.py`) ▶ chunk
 
 Nothing here waits or sends: what a read brought goes in, the bytes that the client gets for it come
-out (`chat_upstream.py` reads the first of them, `relay.py` all others). The first chunk commits the
-call to its channel, so it has an event in it: comments that come before wait for it. Nothing counts
-after the terminator.
+out (`chat_upstream.py` reads the first of them, `stream_relay.py` all others). The first chunk
+commits the call to its channel, so it has an event in it: comments that come before wait for it.
+Nothing counts after the terminator.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from channels.dialects.dialect import ChatDialect, Meter
 from channels.errors import UpstreamError
 from channels.http.sse import SseEvent, SseSplitter
 from gw.calls.framing import EventWriter, Framing, PassthroughEvents, TranslatedFraming
-from gw.calls.unreadable import unreadable
+from gw.calls.read_faults import unreadable
 
 # Comments that are kept back until the first event comes.
 EARLY_BYTES_MAX = 64 * 1024

@@ -1,7 +1,7 @@
 """What one attempt can bring back: an answer whole, an answer as a stream, a refusal, a failure.
 
 Values only; how they come about is `chat_upstream.py` and
-`media_upstream.py`, what they mean for the call `ending.py`.
+`media_upstream.py`, what they mean for the call `outcome.py`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from channels.dialects.dialect import Meter
 from channels.errors import ErrorBody, ErrorMembers, UnexpectedStatus
+from channels.exact_redaction import StreamRedaction
 from channels.http.interfaces import UpstreamResponse
-from channels.masking import StreamMask
 from gw.calls.framing import Framing
 from gw.calls.pipeline import StreamPipeline
 
@@ -31,7 +31,7 @@ def is_success(status: int) -> bool:
     raise UnexpectedStatus(status)
 
 
-class Refusal(Struct, frozen=True):
+class UpstreamRefusal(Struct, frozen=True):
     """The upstream refused the request (4xx): an answer, to be passed on."""
 
     status: int
@@ -59,7 +59,7 @@ class StreamedResponse(Struct, frozen=True):
     headers: Mapping[str, str]
     framing: Framing
     has_terminator: bool
-    mask: StreamMask
+    mask: StreamRedaction
 
 
-ChatResult = Refusal | CompleteResponse | StreamedResponse
+ChatResult = UpstreamRefusal | CompleteResponse | StreamedResponse

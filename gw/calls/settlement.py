@@ -16,7 +16,7 @@ from typing import Generic, NoReturn, TypeVar
 
 from actors.clock import Clock
 from actors.live import Delivered, LiveCalls
-from actors.wallet.claims import ClaimEnd, Keep
+from actors.wallet.claims import ClaimEnd, KeptResponse
 from actors.wallet.messages import LedgerUnavailable, Outcome
 from actors.wallet.wallets import Wallets
 from channels.families import UNIT_TYPES
@@ -24,7 +24,7 @@ from channels.redact import Redactor
 from gw.calls.attempts import Attempts
 from gw.calls.bill import Bill, Charged
 from gw.calls.call import ClientGone, PaidCall, ResponseWriter
-from gw.calls.ending import CLIENT_GONE, STOPPING, Ending, attempt_row, shown
+from gw.calls.outcome import CLIENT_GONE, STOPPING, Ending, attempt_row, shown
 from gw.calls.receipt import Receipt
 from gw.errors.table import GatewayError
 from gw.idempotency.submission import Submission
@@ -82,7 +82,7 @@ class Settlement(Generic[B]):
         self._metrics = metrics
         self._redactor = redactor
         self._submission = submission
-        self._kept: Keep | None = None
+        self._kept: KeptResponse | None = None
         self._is_settled = False
         self._first_byte_seconds: float | None = None
 
@@ -130,7 +130,7 @@ class Settlement(Generic[B]):
         if self.ending is None:
             self.ending = ending
 
-    def keep(self, response: Keep) -> None:
+    def keep(self, response: KeptResponse) -> None:
         """This is the whole answer, to be kept with the settlement if the call has a key."""
         self._kept = response
 

@@ -11,22 +11,16 @@ from collections.abc import Callable
 from actors.directory import ChannelDirectory
 from actors.failover import Failover, FailoverExhausted
 from actors.router import candidates
-from actors.wallet.claims import Keep
+from actors.wallet.claims import KeptResponse
 from channels.deadlines import TimeLimits
 from channels.errors import ErrorBody, UpstreamFailed
 from channels.redact import Redactor
 from gw.calls.billing import Billing
 from gw.calls.call import ResponseWriter
-from gw.calls.ending import (
-    SUCCESS,
-    Ending,
-    ending_of_failure,
-    ending_of_refusal,
-    ending_of_report,
-)
 from gw.calls.media import MediaBill, MediaCall
 from gw.calls.media_upstream import MediaResult, MediaUpstream
-from gw.calls.results import Refusal
+from gw.calls.outcome import SUCCESS, Ending, ending_of_failure, ending_of_refusal, ending_of_report
+from gw.calls.results import UpstreamRefusal
 from gw.calls.settlement import Settlement
 
 
@@ -82,7 +76,7 @@ class SyncMedia:
             return
         finally:
             limit.end()
-        if isinstance(result, Refusal):
+        if isinstance(result, UpstreamRefusal):
             attempts.finish("success", f"status_{result.status // 100}xx")
             ending = ending_of_refusal(result, self._redactor())
             await self._pass_on(settlement, ending, result.error_body, writer)
@@ -101,7 +95,7 @@ class SyncMedia:
         settlement.end(SUCCESS)
         settlement.first_byte()
         headers = (("Content-Type", result.content_type),)
-        settlement.keep(Keep(status=result.http_status, headers=headers, body=result.body))
+        settlement.keep(KeptResponse(status=result.http_status, headers=headers, body=result.body))
         settlement.settle()
         await settlement.until_durable()
         writer.begin(result.content_type, {}, http_status=result.http_status)

@@ -44,7 +44,7 @@ class CommandRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class CommandFailure:
     """How a command ends that did not do its work."""
 
     message: str
@@ -54,23 +54,25 @@ class Failure:
     more: Mapping[str, Any] = field(default_factory=dict)  # further members of the JSON error
 
 
-def explain(error: Exception) -> Failure | None:
+def explain(error: Exception) -> CommandFailure | None:
     """Put an exception into words; None for one that should not have come."""
     if isinstance(error, UsageFault):
         text = f"{error.usage}error: {error}"
-        return Failure(str(error), "usage", EXIT_USAGE, text=text)
+        return CommandFailure(str(error), "usage", EXIT_USAGE, text=text)
     if isinstance(error, ConfigFaults):
         more = {"faults": fault_records(error.faults)}
-        return Failure(str(error), "invalid_configuration", EXIT_USAGE, text=str(error), more=more)
+        return CommandFailure(
+            str(error), "invalid_configuration", EXIT_USAGE, text=str(error), more=more
+        )
     if isinstance(error, CommandRefused):
-        return Failure(str(error), error.code)
+        return CommandFailure(str(error), error.code)
     for kind, (code, wording) in _WORDINGS.items():
         if isinstance(error, kind):
-            return Failure(wording.format(error), code)
+            return CommandFailure(wording.format(error), code)
     return None
 
 
-def print_failure(failure: Failure, *, as_json: bool) -> None:
+def print_failure(failure: CommandFailure, *, as_json: bool) -> None:
     """Say it on stderr and, for programs, with one JSON object on stdout."""
     print(failure.text or f"error: {failure.message}", file=sys.stderr, flush=True)
     if as_json:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from actors.wallet.money import format_usd
-from actors.wallet.repair import Repair, Row
+from actors.wallet.repair import CallRow, Repair
 from actors.wallet.repair import repair as repair_ledger
 from actors.wallet.verify import VerifyReport
 from actors.wallet.verify import verify as verify_ledger
@@ -95,7 +95,7 @@ def _repaired(one: Repair) -> dict[str, Any]:
     }
 
 
-def _row(row: Row) -> dict[str, Any]:
+def _row(row: CallRow) -> dict[str, Any]:
     return {
         "id": row.id,
         "status": row.status,

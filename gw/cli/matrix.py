@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from channels.families import CHAT_PROTOCOLS, PUBLIC_NAMES
 from channels.registry import BUILTIN_TOOLS
-from gw.api.catalog.matrix import Cell, Row, compatibility
+from gw.api.catalog.matrix import MatrixCell, MatrixRow, compatibility
 from gw.cli.arguments import add_command
 from gw.cli.context import read_config
 from gw.cli.output import Result, sheet, table
@@ -43,7 +43,7 @@ def matrix(options: Namespace) -> Result:
     return Result(record, markdown(rows) if options.markdown else _text(rows))
 
 
-def markdown(rows: Sequence[Row]) -> str:
+def markdown(rows: Sequence[MatrixRow]) -> str:
     """The matrix as a Markdown table."""
     head = ["Models", *_titles(), "Built-in tools"]
     lines = [head, ["---"] * len(head)]
@@ -53,7 +53,7 @@ def markdown(rows: Sequence[Row]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _text(rows: Sequence[Row]) -> str:
+def _text(rows: Sequence[MatrixRow]) -> str:
     """A table for a terminal; below it the models of each row, which may be many."""
     if not rows:
         return "no models"
@@ -74,14 +74,14 @@ def _titles() -> list[str]:
     return [PUBLIC_NAMES[protocol] for protocol in CHAT_PROTOCOLS]
 
 
-def _said(cell: Cell, mark: str = "") -> str:
+def _said(cell: MatrixCell, mark: str = "") -> str:
     """A cell in words: translations by the value of the header that tells of them."""
     words = ["native"] if cell.is_passthrough else []
     words += [f"translated: {mark}{header}{mark}" for header in cell.headers]
     return ", else ".join(words) or NO_CHANNEL
 
 
-def _tools(row: Row) -> str:
+def _tools(row: MatrixRow) -> str:
     """The row's built-in tools, each with where it may be used when that is not everywhere."""
     served = [cell for cell in row.cells if cell.served != "no_channel"]
     names = []
@@ -96,7 +96,7 @@ def _tools(row: Row) -> str:
     return ", ".join(names) or "none"
 
 
-def _record(row: Row) -> dict[str, Any]:
+def _record(row: MatrixRow) -> dict[str, Any]:
     return {
         "models": list(row.models),
         "protocols": {

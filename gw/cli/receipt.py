@@ -1,6 +1,6 @@
 """`gw receipt`: one call's receipt for operators, and its cost worked out once more.
 
-What clients see of the same row is `gw/api/logs/facts.py`; here channels have their names.
+What clients see of the same row is `gw/api/logs/log_detail.py`; here channels have their names.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from uuid import UUID
 
 from actors.wallet.money import format_usd
 from actors.wallet.receipt import NoPrice, formula, multiplier_of, total_nano_usd
-from gw.api.logs.facts import gateway_pairs, request_pairs, upstream_pairs
+from gw.api.logs.log_detail import gateway_pairs, request_pairs, upstream_pairs
 from gw.api.logs.record import CallRecord, find_ref, read_ref
 from gw.cli.arguments import add_command
 from gw.cli.context import Context, with_database

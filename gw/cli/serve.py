@@ -20,7 +20,7 @@ from gw.config.load import load, load_text, read_text
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers
-    from gw.config.config import Address, Config
+    from gw.config.config import Config, ListenAddress
 
 
 class Served(Protocol):
@@ -108,8 +108,8 @@ async def _announce(served: Served) -> None:
     print_line(to_json(record))
 
 
-def _address(text: str) -> Address:
-    from gw.config.config import Address
+def _address(text: str) -> ListenAddress:
+    from gw.config.config import ListenAddress
 
     host, _, port = text.rpartition(":")
-    return Address(host.strip("[]"), int(port))
+    return ListenAddress(host.strip("[]"), int(port))

@@ -27,7 +27,7 @@ from gw.cli.arguments import add_command, add_noun, count, identifier
 from gw.cli.context import Context, with_database
 from gw.cli.failures import CommandRefused
 from gw.cli.output import Result, rfc3339, sheet, table
-from gw.current import Current
+from gw.live_config import LiveConfig
 from gw.jobs import make_endings, make_upstreams
 from metrics.prometheus import Metrics
 
@@ -85,7 +85,7 @@ async def cancel(context: Context, options: Namespace) -> Result:
             f"the task {job.id} is still being submitted; try again when it is", "task_submitting"
         )
     config, clock = context.config, SystemClock()
-    current, wire = Current(config), HttpWire(connect_seconds=config.timeouts.connect)
+    current, wire = LiveConfig(config), HttpWire(connect_seconds=config.timeouts.connect)
     try:
         endings = make_endings(
             current,

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from urllib.parse import urlsplit
 
-from gw.config.config import Address
-from gw.config.faults import Place
+from gw.config.config import ListenAddress
+from gw.config.faults import Location
 from gw.config.nodes import Node, Scalar, described, quoted
-from gw.config.readers import Reader, Refused, text, written_text
+from gw.config.readers import InvalidValue, Reader, text, written_text
 
 _LISTEN_ALLOWED = "host:port, such as 127.0.0.1:8080 or [::1]:8080, port 0 to 65535"
 _BASE_URL_ALLOWED = "http://host[:port] or https://host[:port], without a path"
@@ -32,12 +32,12 @@ _LOOKS_LIKE_IPV4 = re.compile(r"[0-9.]+", re.ASCII)
 _MAX_PORT = 65_535
 
 
-def listen_address() -> Reader[Address]:
+def listen_address() -> Reader[ListenAddress]:
     """Read `host:port`; an IPv6 host stands in brackets."""
 
-    def read(node: Node, at: Place) -> Address:
+    def read(node: Node, at: Location) -> ListenAddress:
         if isinstance(node, Scalar) and node.kind == "whole" and not node.variables:
-            raise Refused(
+            raise InvalidValue(
                 found=described(node),
                 allowed=_LISTEN_ALLOWED,
                 hint=f"for port {node.text} of this machine write 127.0.0.1:{node.text}",
@@ -46,8 +46,10 @@ def listen_address() -> Reader[Address]:
         match = _ADDRESS.fullmatch(value)
         host = _host(match["host"]) if match else None
         if match is None or host is None or int(match["port"]) > _MAX_PORT:
-            raise Refused(found=described(node), allowed=_LISTEN_ALLOWED, hint=_listen_hint(value))
-        return Address(host, int(match["port"]))
+            raise InvalidValue(
+                found=described(node), allowed=_LISTEN_ALLOWED, hint=_listen_hint(value)
+            )
+        return ListenAddress(host, int(match["port"]))
 
     return read
 
@@ -55,13 +57,13 @@ def listen_address() -> Reader[Address]:
 def base_url() -> Reader[str]:
     """Read the scheme and host of an upstream; a lone trailing slash is dropped."""
 
-    def read(node: Node, at: Place) -> str:
+    def read(node: Node, at: Location) -> str:
         value = written_text(node, _BASE_URL_ALLOWED)
         match = _BASE_URL.fullmatch(value)
         host = _host(match["host"]) if match else None
         port_is_good = match is not None and 0 < int(match["port"] or 1) <= _MAX_PORT
         if match is None or host is None or not port_is_good:
-            raise Refused(
+            raise InvalidValue(
                 found=described(node), allowed=_BASE_URL_ALLOWED, hint=_base_url_hint(value)
             )
         port = f":{int(match['port'])}" if match["port"] else ""
@@ -74,14 +76,14 @@ def public_url() -> Reader[str]:
     """Read how clients reach this gateway, or an empty text; trailing slashes are dropped."""
     read_text = text(_PUBLIC_URL_ALLOWED, may_be_empty=True)
 
-    def read(node: Node, at: Place) -> str:
+    def read(node: Node, at: Location) -> str:
         value = read_text(node, at)
         if not value:
             return ""
         match = _PUBLIC_URL.fullmatch(value)
         port_is_good = match is not None and 0 < int(match["port"] or 1) <= _MAX_PORT
         if match is None or _host(match["host"]) is None or not port_is_good:
-            raise Refused(found=described(node), allowed=_PUBLIC_URL_ALLOWED)
+            raise InvalidValue(found=described(node), allowed=_PUBLIC_URL_ALLOWED)
         return value.rstrip("/")
 
     return read
@@ -92,10 +94,10 @@ def engine_url(schemes: Sequence[str]) -> Reader[str]:
     allowed = f"empty, or {' or '.join(f'{scheme}://…' for scheme in schemes)}"
     read_text = text(allowed, may_be_empty=True, secret=True)
 
-    def read(node: Node, at: Place) -> str:
+    def read(node: Node, at: Location) -> str:
         value = read_text(node, at)
         if value and (not value.startswith(tuple(f"{s}://" for s in schemes)) or " " in value):
-            raise Refused(found=f"text (not shown) that {_beginning(value)}", allowed=allowed)
+            raise InvalidValue(found=f"text (not shown) that {_beginning(value)}", allowed=allowed)
         return value
 
     return read

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from ipaddress import ip_address
 
+from channels.exact_redaction import KEY_CHARACTERS_MIN
 from channels.families import FAMILIES, Family
-from channels.masking import KEY_CHARACTERS_MIN
 from channels.redact import CHANNEL_ID_CHARACTERS_MIN
-from gw.config.config import Address
+from gw.config.config import ListenAddress
 from gw.config.structures import Section
 
 
 def caution_wildcard_admin(top: Section) -> None:
     """The admin listener asks nobody for a key."""
-    address: Address = top.values["admin_listen"]
+    address: ListenAddress = top.values["admin_listen"]
     if _is_wildcard(address.host):
         top.place("admin_listen").caution(
             f"{address} is every interface: whoever reaches the port reads metrics, model and "

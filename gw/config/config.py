@@ -22,7 +22,7 @@ PRECHARGES: tuple[Precharge, ...] = get_args(Precharge)
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ListenAddress:
     """Where to listen. An IPv6 host is kept without brackets, port 0 means any free one."""
 
     host: str
@@ -89,8 +89,8 @@ class MediaStoreSpec:
 class Config:
     """One whole configuration, free of faults, paths absolute, units as named."""
 
-    listen: Address
-    admin_listen: Address
+    listen: ListenAddress
+    admin_listen: ListenAddress
     tls: Certificate | None  # of the public listener; None: plain HTTP
     public_url: str  # how clients reach this gateway; empty: as their request says
     data_dir: Path

@@ -1,8 +1,8 @@
 """What is wrong with a configuration: each fault with its place, all of them reported at once.
 
-A `Report` gathers faults while a file is read, a `Place` is a position in that file which can be
-blamed. `render` is the table a person reads, `fault_records` the same for `--json`. What is no
-fault, and hardly meant, is a `Caution`: the configuration is taken all the same.
+A `FaultReport` gathers faults while a file is read, a `Location` is a position in that file which
+can be blamed. `render` is the table a person reads, `fault_records` the same for `--json`. What is
+no fault, and hardly meant, is a `Caution`: the configuration is taken all the same.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ConfigFaults(Exception):
 
 
 @dataclass(slots=True)
-class Report:
+class FaultReport:
     """The faults of one file, gathered while it is read."""
 
     file: str
@@ -83,29 +83,29 @@ class Report:
         if self.faults:
             raise ConfigFaults(sorted(self.faults, key=_in_file_order))
 
-    def top(self) -> Place:
+    def top(self) -> Location:
         """The file as a whole."""
-        return Place(self, "", None)
+        return Location(self, "", None)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     """A position that can be blamed: the path of keys to it and its mark in the file."""
 
-    report: Report = field(repr=False)
+    report: FaultReport = field(repr=False)
     path: str
     mark: Mark | None
 
-    def key(self, name: str, mark: Mark | None = None) -> Place:
+    def key(self, name: str, mark: Mark | None = None) -> Location:
         """The member `name` of the mapping here."""
         if not _PLAIN_KEY.fullmatch(name):
-            return Place(self.report, f"{self.path}[{json.dumps(name)}]", mark or self.mark)
+            return Location(self.report, f"{self.path}[{json.dumps(name)}]", mark or self.mark)
         path = f"{self.path}.{name}" if self.path else name
-        return Place(self.report, path, mark or self.mark)
+        return Location(self.report, path, mark or self.mark)
 
-    def item(self, index: int, mark: Mark | None = None) -> Place:
+    def item(self, index: int, mark: Mark | None = None) -> Location:
         """The item at `index`, from 0, of the list here."""
-        return Place(self.report, f"{self.path}[{index}]", mark or self.mark)
+        return Location(self.report, f"{self.path}[{index}]", mark or self.mark)
 
     def blame(self, *, found: str, allowed: str, hint: str = "") -> None:
         """Report a fault here; reading goes on, so that the others are found too."""

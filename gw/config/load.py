@@ -29,7 +29,7 @@ from gw.config.cautions import (
     caution_wildcard_admin,
 )
 from gw.config.config import Certificate, Config, MediaStoreSpec, Tasks, Timeouts
-from gw.config.faults import Mark, Place, Report
+from gw.config.faults import Mark, Location, FaultReport
 from gw.config.nodes import Unreadable, quoted
 from gw.config.relations import (
     check_bindings,
@@ -62,7 +62,7 @@ def load(path: Path, environ: Mapping[str, str]) -> Config:
 
 def read_text(path: Path) -> str:
     """What the file at `path` says, of which nothing was looked at yet. Raises ConfigFaults."""
-    report = Report(str(path))
+    report = FaultReport(str(path))
     content = _read(path, report)
     report.raise_if_any()
     text = _decoded(content, report)
@@ -72,7 +72,7 @@ def read_text(path: Path) -> str:
 
 def load_text(text: str, environ: Mapping[str, str], *, source: Path) -> Config:
     """Read a configuration from its text, as if it stood in the file `source`."""
-    report = Report(str(source))
+    report = FaultReport(str(source))
     root = parse(text, environ, report)
     if isinstance(root, Unreadable):
         report.raise_if_any()
@@ -94,7 +94,7 @@ def load_text(text: str, environ: Mapping[str, str], *, source: Path) -> Config:
     )
 
 
-def _read(path: Path, report: Report) -> bytes:
+def _read(path: Path, report: FaultReport) -> bytes:
     allowed = "a YAML file that can be read"
     try:
         with path.open("rb") as file:
@@ -108,13 +108,13 @@ def _read(path: Path, report: Report) -> bytes:
     return content
 
 
-def _decoded(content: bytes, report: Report) -> str:
+def _decoded(content: bytes, report: FaultReport) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = content[: error.start]
         mark = Mark(before.count(b"\n") + 1, error.start - before.rfind(b"\n"))
-        Place(report, "", mark).blame(
+        Location(report, "", mark).blame(
             found=f"the byte 0x{content[error.start]:02x}", allowed="text in UTF-8"
         )
         return ""

@@ -12,12 +12,12 @@ from decimal import Decimal
 from math import ceil
 from typing import TypeAlias, TypeVar
 
-from gw.config.faults import Place
+from gw.config.faults import Location
 from gw.config.nodes import Node, Scalar, described
 from gw.config.spelling import suggestion
 
 T = TypeVar("T")
-Reader: TypeAlias = Callable[[Node, Place], T]
+Reader: TypeAlias = Callable[[Node, Location], T]
 
 MAX_TEXT_CHARACTERS = 4096
 
@@ -29,7 +29,7 @@ _FALSE = frozenset({"false", "no", "off"})
 _NAME = re.compile(r"[^\s,]{1,200}")
 
 
-class Refused(Exception):
+class InvalidValue(Exception):
     """A value is not what its key takes. Caught where the list or mapping around it is read."""
 
     def __init__(self, *, found: str, allowed: str, hint: str = "") -> None:
@@ -44,21 +44,23 @@ def text(
 ) -> Reader[str]:
     """Read text of printable characters, at least so many if any. A `secret` is never reported."""
 
-    def read(node: Node, at: Place) -> str:
+    def read(node: Node, at: Location) -> str:
         if may_be_empty and isinstance(node, Scalar) and node.kind == "null":
             return ""
         value = written_text(node, allowed, secret=secret)
         if not value and not may_be_empty:
-            raise Refused(found="an empty text", allowed=allowed)
+            raise InvalidValue(found="an empty text", allowed=allowed)
         if 0 < len(value) < least:
-            raise Refused(found=f"text of {len(value)} characters (not shown)", allowed=allowed)
+            raise InvalidValue(
+                found=f"text of {len(value)} characters (not shown)", allowed=allowed
+            )
         if len(value) > MAX_TEXT_CHARACTERS:
-            raise Refused(
+            raise InvalidValue(
                 found=f"text of {len(value)} characters",
                 allowed=f"at most {MAX_TEXT_CHARACTERS}",
             )
         if not value.isprintable():
-            raise Refused(
+            raise InvalidValue(
                 found=described(node, hidden=secret),
                 allowed=f"{allowed}, printable and in one line",
                 hint="a line break or a control character is in it",
@@ -72,10 +74,10 @@ def header_text(allowed: str, *, may_be_empty: bool = False, secret: bool = Fals
     """Read text that can be sent in an HTTP header: visible ASCII."""
     read_text = text(allowed, may_be_empty=may_be_empty, secret=secret)
 
-    def read(node: Node, at: Place) -> str:
+    def read(node: Node, at: Location) -> str:
         value = read_text(node, at)
         if not value.isascii() or " " in value:
-            raise Refused(
+            raise InvalidValue(
                 found=described(node, hidden=secret),
                 allowed=f"{allowed}, ASCII without spaces",
             )
@@ -90,10 +92,10 @@ def name(what: str) -> Reader[str]:
     allowed = f"{what}: 1 to 200 characters without spaces and commas"
     read_text = text(allowed)
 
-    def read(node: Node, at: Place) -> str:
+    def read(node: Node, at: Location) -> str:
         value = read_text(node, at)
         if not _NAME.fullmatch(value):
-            raise Refused(found=described(node), allowed=allowed)
+            raise InvalidValue(found=described(node), allowed=allowed)
         return value
 
     return read
@@ -112,11 +114,11 @@ def file() -> Reader[str]:
 def _path(what: str, *, may_be_empty: bool) -> Reader[str]:
     read_text = text(what, may_be_empty=may_be_empty)
 
-    def read(node: Node, at: Place) -> str:
+    def read(node: Node, at: Location) -> str:
         value = read_text(node, at)
         if value.startswith("~"):
             # Taken as it is, this would be something of that name beside the file.
-            raise Refused(
+            raise InvalidValue(
                 found=described(node), allowed=f"{what}, without ~", hint="write ${HOME} for it"
             )
         return value
@@ -128,10 +130,12 @@ def choice(options: Sequence[str], what: str = "one of") -> Reader[str]:
     """Read one of `options`, exactly as written."""
     allowed = f"{what} {', '.join(options)}"
 
-    def read(node: Node, at: Place) -> str:
+    def read(node: Node, at: Location) -> str:
         value = written_text(node, allowed)
         if value not in options:
-            raise Refused(found=described(node), allowed=allowed, hint=suggestion(value, options))
+            raise InvalidValue(
+                found=described(node), allowed=allowed, hint=suggestion(value, options)
+            )
         return value
 
     return read
@@ -140,14 +144,14 @@ def choice(options: Sequence[str], what: str = "one of") -> Reader[str]:
 def flag() -> Reader[bool]:
     """Read true or false."""
 
-    def read(node: Node, at: Place) -> bool:
+    def read(node: Node, at: Location) -> bool:
         if isinstance(node, Scalar) and (node.kind == "bool" or node.variables):
             value = node.text.lower()
             if value in _TRUE | _FALSE:
                 return value in _TRUE
         is_quoted = isinstance(node, Scalar) and node.text.lower() in _TRUE | _FALSE
         hint = "write it without quotes" if is_quoted else ""
-        raise Refused(found=described(node), allowed="true or false", hint=hint)
+        raise InvalidValue(found=described(node), allowed="true or false", hint=hint)
 
     return read
 
@@ -156,10 +160,10 @@ def whole(least: int, most: int) -> Reader[int]:
     """Read a whole number in a range, its ends included."""
     allowed = f"a whole number from {least} to {most}"
 
-    def read(node: Node, at: Place) -> int:
+    def read(node: Node, at: Location) -> int:
         digits = _written_number(node, allowed)
         if not _WHOLE.fullmatch(digits) or not least <= int(digits) <= most:
-            raise Refused(found=described(node), allowed=allowed)
+            raise InvalidValue(found=described(node), allowed=allowed)
         return int(digits)
 
     return read
@@ -175,20 +179,20 @@ def decimal(
     lowest = f"above {least} and up" if above_zero else f"from {least}"
     allowed = f"{what}: a plain decimal {lowest} to {most}"
 
-    def read(node: Node, at: Place) -> Decimal:
+    def read(node: Node, at: Location) -> Decimal:
         if quoted and isinstance(node, Scalar) and node.kind == "text":
             digits = node.text
         else:
             digits = _written_number(node, allowed)
         if not _DECIMAL.fullmatch(digits):
-            raise Refused(
+            raise InvalidValue(
                 found=described(node),
                 allowed=allowed,
                 hint="digits, at most 12 of them after the point, no sign, no exponent",
             )
         value = Decimal(digits)
         if not least <= value <= most or (above_zero and value == least):
-            raise Refused(found=described(node), allowed=allowed)
+            raise InvalidValue(found=described(node), allowed=allowed)
         return value
 
     return read
@@ -204,7 +208,7 @@ def binary_size(unit: str, unit_bytes: int, *, most: int, above_zero: bool) -> R
     """Read a size in `unit` and return it in whole bytes, rounded up."""
     read_decimal = decimal(unit, most=most, above_zero=above_zero)
 
-    def read(node: Node, at: Place) -> int:
+    def read(node: Node, at: Location) -> int:
         return ceil(read_decimal(node, at) * unit_bytes)
 
     return read
@@ -213,7 +217,7 @@ def binary_size(unit: str, unit_bytes: int, *, most: int, above_zero: bool) -> R
 def optional(read_value: Reader[T]) -> Reader[T | None]:
     """Read a value or nothing: an empty value and null mean that there is none."""
 
-    def read(node: Node, at: Place) -> T | None:
+    def read(node: Node, at: Location) -> T | None:
         if isinstance(node, Scalar) and node.is_nothing:
             return None
         return read_value(node, at)
@@ -224,11 +228,11 @@ def optional(read_value: Reader[T]) -> Reader[T | None]:
 def written_text(node: Node, allowed: str, *, secret: bool = False) -> str:
     """Return the text of a scalar; refuse what YAML takes for a number, true, false or nothing."""
     if not isinstance(node, Scalar):
-        raise Refused(found=described(node, hidden=secret), allowed=allowed)
+        raise InvalidValue(found=described(node, hidden=secret), allowed=allowed)
     if node.variables or node.kind in ("text", "date"):
         return node.text
     hint = "put quotes around it" if node.kind != "null" else ""
-    raise Refused(found=described(node, hidden=secret), allowed=allowed, hint=hint)
+    raise InvalidValue(found=described(node, hidden=secret), allowed=allowed, hint=hint)
 
 
 def _written_number(node: Node, allowed: str) -> str:
@@ -236,5 +240,7 @@ def _written_number(node: Node, allowed: str) -> str:
         if node.variables or node.kind in ("whole", "number"):
             return node.text
         if node.kind == "text" and _DECIMAL.fullmatch(node.text):
-            raise Refused(found=described(node), allowed=allowed, hint="write it without quotes")
-    raise Refused(found=described(node), allowed=allowed)
+            raise InvalidValue(
+                found=described(node), allowed=allowed, hint="write it without quotes"
+            )
+    raise InvalidValue(found=described(node), allowed=allowed)

@@ -10,9 +10,9 @@ import re
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from gw.config.addresses import engine_url
-from gw.config.faults import Place
+from gw.config.faults import Location
 from gw.config.nodes import Node
-from gw.config.readers import Reader, Refused
+from gw.config.readers import InvalidValue, Reader
 
 _SCHEMES = ("redis", "rediss", "unix")
 _ALLOWED = (
@@ -34,11 +34,11 @@ def redis_url() -> Reader[str]:
     """Read the URL of Redis, or nothing; `socket_timeout` is how many seconds it has to answer."""
     read_url = engine_url(_SCHEMES)
 
-    def read(node: Node, at: Place) -> str:
+    def read(node: Node, at: Location) -> str:
         url = read_url(node, at)
         fault = _fault(url) if url else None
         if fault is not None:
-            raise Refused(found=f"a URL (not shown) {fault}", allowed=_ALLOWED)
+            raise InvalidValue(found=f"a URL (not shown) {fault}", allowed=_ALLOWED)
         return url
 
     return read

@@ -11,10 +11,10 @@ from decimal import Decimal
 from importlib.util import find_spec
 
 from channels.families import CHAT_PRICES, ENDPOINT_TYPES, TOKEN_PRICES, VIDEOS
-from gw.config.faults import Place
+from gw.config.faults import Location
 from gw.config.nodes import quoted
 from gw.config.spelling import suggestion
-from gw.config.structures import Placed, Section
+from gw.config.structures import Located, Section
 
 # What a bucket cannot be reached without.
 BUCKET_KEYS = ("endpoint", "bucket", "access_key", "secret_key")
@@ -57,7 +57,7 @@ def check_media_store(top: Section) -> None:
 
 def check_channel_ids(channels: Sequence[Section]) -> None:
     """No two channels share an id."""
-    first: dict[str, Place] = {}
+    first: dict[str, Location] = {}
     for channel in channels:
         channel_id = channel.get("id")
         if channel_id in first:
@@ -71,9 +71,9 @@ def check_channel_ids(channels: Sequence[Section]) -> None:
 
 def check_model_names(models: Sequence[Section]) -> None:
     """No id or alias names two models; ids go first, so that an alias is blamed for a clash."""
-    first: dict[str, Place] = {}
+    first: dict[str, Location] = {}
     ids = [
-        Placed(model.values["id"], model.place("id")) for model in models if "id" in model.values
+        Located(model.values["id"], model.place("id")) for model in models if "id" in model.values
     ]
     aliases = [alias for model in models for alias in model.get("aliases", ())]
     for name in [*ids, *aliases]:

@@ -20,8 +20,8 @@ from channels.registry import (
 )
 from channels.translation.paths import SETTINGS
 from gw.config.addresses import base_url, engine_url, listen_address, public_url
-from gw.config.config import PRECHARGES, Address
-from gw.config.faults import Place
+from gw.config.config import PRECHARGES, ListenAddress
+from gw.config.faults import Location
 from gw.config.nodes import Node, Scalar
 from gw.config.readers import (
     Reader,
@@ -148,7 +148,7 @@ def binding() -> Reader[Section]:
     """Read a channel of a model: its id alone, or a mapping of id and `as`."""
     read_id, read_mapping = BINDING["id"].read, mapping(BINDING)
 
-    def read(node: Node, at: Place) -> Section:
+    def read(node: Node, at: Location) -> Section:
         if isinstance(node, Scalar) and not node.is_nothing:
             return Section({"id": read_id(node, at), "as": None}, at, {"id": at})
         return read_mapping(node, at)
@@ -183,8 +183,8 @@ MODEL: Schema = {
 }
 
 TOP: Schema = {
-    "listen": Key(listen_address(), Address("127.0.0.1", 8080)),
-    "admin_listen": Key(listen_address(), Address("127.0.0.1", 9090)),
+    "listen": Key(listen_address(), ListenAddress("127.0.0.1", 8080)),
+    "admin_listen": Key(listen_address(), ListenAddress("127.0.0.1", 9090)),
     "tls": section(TLS),
     "public_url": Key(public_url(), ""),
     "data_dir": Key(folder(), "./var"),

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from gw.config.faults import Place
+from gw.config.faults import Location
 from gw.config.nodes import Items, Node, Scalar, Table, Unreadable, described, quoted
-from gw.config.readers import Reader, Refused, choice
+from gw.config.readers import InvalidValue, Reader, choice
 from gw.config.spelling import closest
 
 T = TypeVar("T")
@@ -38,11 +38,11 @@ Schema = Mapping[str, Key]
 
 
 @dataclass(frozen=True, slots=True)
-class Placed(Generic[T]):
+class Located(Generic[T]):
     """A value and the place it was read from."""
 
     value: T
-    at: Place
+    at: Location
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,25 +50,25 @@ class Section:
     """What was read of a mapping. A key whose value was refused is absent from `values`."""
 
     values: Mapping[str, Any]
-    at: Place
-    places: Mapping[str, Place]  # of the keys that are written
+    at: Location
+    places: Mapping[str, Location]  # of the keys that are written
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return the value of a key, or `default` when it was refused."""
         return self.values.get(name, default)
 
-    def place(self, name: str) -> Place:
+    def place(self, name: str) -> Location:
         """Where a key is written, or else the mapping that lacks it."""
         return self.places.get(name) or self.at.key(name)
 
 
-def attempt(read: Reader[T], node: Node, at: Place) -> list[T]:
+def attempt(read: Reader[T], node: Node, at: Location) -> list[T]:
     """Read a value; blame its place when it is refused. Returns one value or none."""
     if isinstance(node, Unreadable):
         return []
     try:
         return [read(node, at)]
-    except Refused as refused:
+    except InvalidValue as refused:
         at.blame(found=refused.found, allowed=refused.allowed, hint=refused.hint)
         return []
 
@@ -82,11 +82,11 @@ def mapping(schema: Schema) -> Reader[Section]:
     """Read a mapping by its table of keys; nothing at all counts as an empty one."""
     allowed = f"a mapping of {', '.join(schema)}"
 
-    def read(node: Node, at: Place) -> Section:
+    def read(node: Node, at: Location) -> Section:
         if isinstance(node, Scalar) and node.is_nothing:
             node = Table({}, node.mark)
         if not isinstance(node, Table):
-            raise Refused(found=described(node), allowed=allowed)
+            raise InvalidValue(found=described(node), allowed=allowed)
         meant = _blame_unknown_keys(node, schema, at)
         places = {name: at.key(name, entry.mark) for name, entry in node.entries.items()}
         values: dict[str, Any] = {}
@@ -110,9 +110,9 @@ def by_name(read: Reader[T], what: str, *, most: int = 100) -> Reader[dict[str, 
     """Read a mapping with names of the operator's own, and a value of one kind for each."""
     allowed = f"a mapping of names to values, {what}, 1 to {most} of them"
 
-    def read_names(node: Node, at: Place) -> dict[str, T]:
+    def read_names(node: Node, at: Location) -> dict[str, T]:
         if not isinstance(node, Table) or not 0 < len(node.entries) <= most:
-            raise Refused(found=described(node), allowed=allowed)
+            raise InvalidValue(found=described(node), allowed=allowed)
         return {
             name: value
             for name, entry in node.entries.items()
@@ -125,12 +125,12 @@ def by_name(read: Reader[T], what: str, *, most: int = 100) -> Reader[dict[str, 
 def listing(read: Reader[T], allowed: str) -> Reader[tuple[T, ...]]:
     """Read a list of values; nothing at all counts as an empty one."""
 
-    def read_list(node: Node, at: Place) -> tuple[T, ...]:
+    def read_list(node: Node, at: Location) -> tuple[T, ...]:
         if isinstance(node, Scalar) and node.is_nothing:
             return ()
         if not isinstance(node, Items):
             hint = "write it as a list, in [ ] or one per line after a dash"
-            raise Refused(found=described(node), allowed=allowed, hint=hint)
+            raise InvalidValue(found=described(node), allowed=allowed, hint=hint)
         return tuple(
             value
             for index, item in enumerate(node.items)
@@ -144,12 +144,12 @@ def distinct(read: Reader[str], allowed: str, *, least: int = 0) -> Reader[tuple
     """Read a list in which each value stands once, with `least` values or more."""
     read_list = listing(placed(read), allowed)
 
-    def read_distinct(node: Node, at: Place) -> tuple[str, ...]:
+    def read_distinct(node: Node, at: Location) -> tuple[str, ...]:
         values = read_list(node, at)
         is_empty = isinstance(node, Scalar) or (isinstance(node, Items) and not node.items)
         if is_empty and least:
-            raise Refused(found=described(node), allowed=f"{allowed}, with at least {least}")
-        seen: dict[str, Place] = {}
+            raise InvalidValue(found=described(node), allowed=f"{allowed}, with at least {least}")
+        seen: dict[str, Location] = {}
         for item in values:
             if item.value in seen:
                 item.at.blame(found=f"{quoted(item.value)} again", allowed="each value once")
@@ -164,12 +164,12 @@ def choices(options: Sequence[str], *, least: int = 0) -> Reader[tuple[str, ...]
     return distinct(choice(options), f"a list of {', '.join(options)}", least=least)
 
 
-def placed(read: Reader[T]) -> Reader[Placed[T]]:
+def placed(read: Reader[T]) -> Reader[Located[T]]:
     """Keep the place along with the value."""
-    return lambda node, at: Placed(read(node, at), at)
+    return lambda node, at: Located(read(node, at), at)
 
 
-def _blame_unknown_keys(node: Table, schema: Schema, at: Place) -> set[str]:
+def _blame_unknown_keys(node: Table, schema: Schema, at: Location) -> set[str]:
     """Blame keys the schema does not have; return those they were probably meant to be."""
     meant = set()
     for name, entry in node.entries.items():

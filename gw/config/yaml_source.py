@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 import yaml
 
 from gw.config.environment import SubstitutionFault, shielded, substitute, unshielded
-from gw.config.faults import Mark, Place, Report
+from gw.config.faults import FaultReport, Location, Mark
 from gw.config.nodes import (
     Entry,
     Items,
@@ -41,7 +41,7 @@ _KINDS: Mapping[str, ScalarKind] = {
 _QUOTE_HINT = "put quotes around a value that has any of : # [ ] { } * & ! % @ ` in it"
 
 
-def parse(text: str, environ: Mapping[str, str], report: Report) -> Node:
+def parse(text: str, environ: Mapping[str, str], report: FaultReport) -> Node:
     """Read one YAML document; an empty one is a null scalar.
 
     Faults go to `report`; what they leave unusable becomes Unreadable in the tree.
@@ -72,10 +72,10 @@ class _Tree:
         self._done: dict[int, Node] = {}
         self._open: set[int] = set()
 
-    def node(self, node: yaml.Node, at: Place) -> Node:
+    def node(self, node: yaml.Node, at: Location) -> Node:
         if id(node) in self._done:
             return self._done[id(node)]
-        at = Place(at.report, at.path, at.mark or _mark(node))
+        at = Location(at.report, at.path, at.mark or _mark(node))
         if id(node) in self._open:
             at.blame(found="an alias to what it is part of", allowed="an alias to something else")
             return Unreadable(_mark(node))
@@ -85,7 +85,7 @@ class _Tree:
         self._done[id(node)] = made
         return made
 
-    def _made(self, node: yaml.Node, at: Place) -> Node:
+    def _made(self, node: yaml.Node, at: Location) -> Node:
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, at)
         if isinstance(node, yaml.SequenceNode) and node.tag == f"{_YAML_TAG}seq":
@@ -98,7 +98,7 @@ class _Tree:
             return Table(self._entries(node, at), _mark(node))
         return _blame_tag(node, at)
 
-    def _scalar(self, node: yaml.ScalarNode, at: Place) -> Node:
+    def _scalar(self, node: yaml.ScalarNode, at: Location) -> Node:
         kind = _KINDS.get(node.tag)
         if kind is None:
             return _blame_tag(node, at)
@@ -113,7 +113,7 @@ class _Tree:
             return Unreadable(_mark(node))
         return Scalar(text, kind, _mark(node), variables)
 
-    def _entries(self, node: yaml.MappingNode, at: Place) -> dict[str, Entry]:
+    def _entries(self, node: yaml.MappingNode, at: Location) -> dict[str, Entry]:
         written: dict[str, Entry] = {}
         merged: dict[str, Entry] = {}
         for key, value in node.value:
@@ -133,7 +133,7 @@ class _Tree:
                 written[name] = Entry(self.node(value, at.key(name, mark)), mark)
         return {**merged, **written}
 
-    def _merged_tables(self, value: yaml.Node, at: Place) -> Iterator[Table]:
+    def _merged_tables(self, value: yaml.Node, at: Location) -> Iterator[Table]:
         node = self.node(value, at)
         for item in node.items if isinstance(node, Items) else (node,):
             if isinstance(item, Table):
@@ -157,25 +157,25 @@ def _joined_surrogates(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16")
 
 
-def _blame_tag(node: yaml.Node, at: Place) -> Unreadable:
+def _blame_tag(node: yaml.Node, at: Location) -> Unreadable:
     at.blame(found=f"the tag {quoted(node.tag)}", allowed="plain values without a tag")
     return Unreadable(_mark(node))
 
 
-def _blame_syntax(text: str, error: yaml.MarkedYAMLError, report: Report) -> None:
+def _blame_syntax(text: str, error: yaml.MarkedYAMLError, report: FaultReport) -> None:
     mark = error.problem_mark or error.context_mark
     problem = unshielded(", ".join(part for part in (error.context, error.problem) if part))
     hint = _QUOTE_HINT
     if mark is not None and text[mark.index : mark.index + 1] == "\t":
         hint = "indent and separate with spaces, not tabs"
     where = Mark(mark.line + 1, mark.column + 1) if mark is not None else None
-    Place(report, "", where).blame(found=problem, allowed="valid YAML", hint=hint)
+    Location(report, "", where).blame(found=problem, allowed="valid YAML", hint=hint)
 
 
-def _blame_character(text: str, error: yaml.reader.ReaderError, report: Report) -> None:
+def _blame_character(text: str, error: yaml.reader.ReaderError, report: FaultReport) -> None:
     before = text[: error.position]
     where = Mark(before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
-    Place(report, "", where).blame(
+    Location(report, "", where).blame(
         found=f"the character U+{ord(text[error.position]):04X}",
         allowed="printable text and spaces",
     )

@@ -15,7 +15,7 @@ from uuid import UUID
 from tornado.httpserver import HTTPServer
 from tornado.web import Application, RequestHandler
 
-from gw.config.config import Address
+from gw.config.config import ListenAddress
 from gw.errors.render import dumps
 from gw.errors.table import RETRY_AFTER
 from gw.http.sockets import bind
@@ -124,7 +124,7 @@ class AdminServer:
     def __init__(
         self,
         application: Application,
-        address: Address,
+        address: ListenAddress,
     ) -> None:
         self._sockets, self.url = bind(address)
         self._server = HTTPServer(

@@ -27,7 +27,7 @@ from gw.http.flow_control import FlowControl
 from gw.http.framing import framing_fault, in_origin_form, settle_expectation
 from gw.http.response import LAST_CHUNK, WholeResponse, chunk_of, response_head
 from gw.http.tornado_adapter import METHODS, RequestHeaders, TornadoHandler, TornadoRequest
-from metrics.masks import redact
+from metrics.redact import redact
 
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _BODYLESS = (204, 304)

@@ -7,7 +7,7 @@ import socket
 import ssl
 from typing import Any
 
-from gw.config.config import Address
+from gw.config.config import ListenAddress
 from gw.http.application import HttpApplication
 from gw.http.connection import HEAD_SECONDS, Connection
 from gw.http.flow_control import LINGER_SECONDS
@@ -25,7 +25,7 @@ class Server:
     def __init__(
         self,
         application: HttpApplication,
-        address: Address,
+        address: ListenAddress,
         *,
         tls: ssl.SSLContext | None = None,
         shares_port: bool = False,

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tornado.netutil import bind_sockets
 
-from gw.config.config import Address
+from gw.config.config import ListenAddress
 
 BACKLOG = 4096
 # One round trip to a client on the same continent.
@@ -38,7 +38,7 @@ _DROP_SYN = (
 
 
 def bind(
-    address: Address, *, scheme: str = "http", shares_port: bool = False, is_open: bool = True
+    address: ListenAddress, *, scheme: str = "http", shares_port: bool = False, is_open: bool = True
 ) -> tuple[list[socket.socket], str]:
     """Sockets of the address, and how a client writes it.
 
@@ -56,7 +56,7 @@ def bind(
         sockets[0].bind(place)
     for sock in sockets:  # what is accepted has it too: an event of a stream must not wait
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return sockets, f"{scheme}://{Address(address.host, sockets[0].getsockname()[1])}"
+    return sockets, f"{scheme}://{ListenAddress(address.host, sockets[0].getsockname()[1])}"
 
 
 def refuse_handshakes(listening: socket.socket) -> bool:

@@ -12,7 +12,7 @@ from actors.clock import Clock
 from actors.store.database import Database
 from actors.store.queries import load
 from actors.store.waiting import in_time
-from actors.wallet.claims import Claim, Keep
+from actors.wallet.claims import Claim, KeptResponse
 
 SQL = load("gw.idempotency", "idempotency.sql")
 
@@ -26,7 +26,7 @@ class StoredResponse:
     """An answer, and the call that it was given to."""
 
     call_id: UUID
-    response: Keep
+    response: KeptResponse
 
 
 class IdempotencyStore:
@@ -44,7 +44,9 @@ class IdempotencyStore:
             return None
         call_id, status, headers, body = row
         pairs = tuple((str(name), str(value)) for name, value in headers)
-        return StoredResponse(UUID(call_id), Keep(status=status, headers=pairs, body=bytes(body)))
+        return StoredResponse(
+            UUID(call_id), KeptResponse(status=status, headers=pairs, body=bytes(body))
+        )
 
     async def is_known(self, account_id: str, key: str) -> bool:
         """Is the key in use, whatever for?"""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from actors.wallet.claims import Claim, ClaimEnd, Free, Keep, KeepNothing
+from actors.wallet.claims import Claim, ClaimEnd, Free, KeptResponse, ResponseTooLarge
 from actors.wallet.messages import RowStatus
 from gw.errors.table import INVALID_IDEMPOTENCY_KEY, GatewayError
 
@@ -29,12 +29,17 @@ class Submission:
     response_bytes_max: int
 
     def end(
-        self, status: RowStatus, *, client_left: bool, cost_nano_usd: int, response: Keep | None
+        self,
+        status: RowStatus,
+        *,
+        client_left: bool,
+        cost_nano_usd: int,
+        response: KeptResponse | None,
     ) -> ClaimEnd:
         """What the settlement of a call with this status says of the key (spec: Errors, rule 3)."""
         is_bought = status == "success" or cost_nano_usd > 0
         if response is not None and 200 <= response.status <= 299 and is_bought:
-            return response if len(response.body) <= self.response_bytes_max else KeepNothing()
+            return response if len(response.body) <= self.response_bytes_max else ResponseTooLarge()
         # A client that was cut off may ask again while the upstream is still at work.
         return None if client_left else Free()
 

@@ -25,7 +25,7 @@ from actors.store.waiting import in_time
 from gw.keys import store
 from gw.keys.key_text import is_key_text, legacy_hash
 from gw.keys.principal import KeyRefused, Principal, RefusalReason
-from gw.keys.reads import Heard, SharedReads
+from gw.keys.reads import ChangeLog, SharedReads
 from gw.keys.store import FoundKey, Store
 
 __all__ = ["KeyCache", "KeyRefused", "Principal"]
@@ -218,7 +218,7 @@ class KeyCache:
         return found
 
     async def _read(
-        self, texts: Mapping[bytes, str], heard: Heard
+        self, texts: Mapping[bytes, str], heard: ChangeLog
     ) -> Mapping[bytes, FoundKey | Exception | None]:
         """Read the keys of these texts by their hashes; without those that a change overtook."""
         read_at = self._clock.monotonic()
@@ -298,7 +298,7 @@ def _refusal(found: FoundKey, now: float) -> RefusalReason | None:
     return "expired" if expires_at is not None and now >= expires_at else None
 
 
-def _is_overtaken(found: FoundKey | None, heard: Heard) -> bool:
+def _is_overtaken(found: FoundKey | None, heard: ChangeLog) -> bool:
     """Whether a change heard since may have made what was read untrue."""
     if heard.has_gap:
         return True

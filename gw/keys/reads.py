@@ -18,7 +18,7 @@ T = TypeVar("T")
 READ_MAX = 256
 
 
-class Heard:
+class ChangeLog:
     """What has changed since the read under way began."""
 
     __slots__ = ("changes", "has_gap")
@@ -30,10 +30,10 @@ class Heard:
 
 # Answers by name. An exception is raised to its askers; what is left out is read once more.
 Results = Mapping[bytes, T | Exception]
-Read = Callable[[Mapping[bytes, Q], Heard], Awaitable[Results[T]]]
+Read = Callable[[Mapping[bytes, Q], ChangeLog], Awaitable[Results[T]]]
 
 
-class _Question(Generic[Q, T]):
+class PendingRead(Generic[Q, T]):
     """What is to be read under one name, and who waits for it."""
 
     __slots__ = ("text", "waiting")
@@ -57,9 +57,9 @@ class SharedReads(Generic[Q, T]):
 
     def __init__(self, read: Read[Q, T]) -> None:
         self._read = read
-        self._next: dict[bytes, _Question[Q, T]] = {}
-        self._under_way: dict[bytes, _Question[Q, T]] = {}
-        self._heard = Heard()
+        self._next: dict[bytes, PendingRead[Q, T]] = {}
+        self._under_way: dict[bytes, PendingRead[Q, T]] = {}
+        self._heard = ChangeLog()
         self._task: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
@@ -82,7 +82,7 @@ class SharedReads(Generic[Q, T]):
         """
         question = self._under_way.get(name) or self._next.get(name)
         if question is None:
-            question = self._next[name] = _Question(text)
+            question = self._next[name] = PendingRead(text)
             if self._task is None:
                 # It begins in the next turn of the loop, with all that is asked in this one.
                 self._task = asyncio.create_task(self._work())
@@ -96,7 +96,7 @@ class SharedReads(Generic[Q, T]):
             while self._next:
                 names = list(islice(self._next, READ_MAX))
                 self._under_way = {name: self._next.pop(name) for name in names}
-                self._heard = Heard()
+                self._heard = ChangeLog()
                 await self._read_once(self._under_way)
         finally:
             # Left early only by a cancellation from outside, when the loop ends.
@@ -105,7 +105,7 @@ class SharedReads(Generic[Q, T]):
                     reply.cancel()
             self._next, self._under_way, self._task = {}, {}, None
 
-    async def _read_once(self, questions: Mapping[bytes, _Question[Q, T]]) -> None:
+    async def _read_once(self, questions: Mapping[bytes, PendingRead[Q, T]]) -> None:
         try:
             results = await self._read(
                 {name: question.text for name, question in questions.items()}, self._heard

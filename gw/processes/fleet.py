@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from actors.clock import Clock
-from gw.processes.watch import Watch
+from gw.processes.watch import WorkerWatchdog
 from gw.processes.worker import Worker, WorkerFailed
 from metrics.fleet import FleetMetrics
 from metrics.logs import EventLog
@@ -37,7 +37,7 @@ class Fleet:
         self._log = EventLog("gw.processes")
         self._workers: list[Worker | None] = [None] * count
         self._keepers: list[asyncio.Task[None]] = []
-        self._watch = Watch(
+        self._watch = WorkerWatchdog(
             workers=self._workers, silence_seconds=silence_seconds, clock=clock, metrics=metrics
         )
         self._watching: asyncio.Task[None] | None = None

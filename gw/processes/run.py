@@ -22,7 +22,7 @@ from channels.errors import UpstreamError
 from channels.http.client import HttpWire
 from channels.http.interfaces import UpstreamRequest
 from gw.config.certificate import server_context
-from gw.config.config import Address, Config
+from gw.config.config import Config, ListenAddress
 from gw.config.faults import ConfigFaults
 from gw.config.load import load_text, read_text
 from gw.http.admin import AdminServer, make_admin_application
@@ -82,7 +82,7 @@ class Parent:
             )
             for sock in sockets:
                 self._stack.callback(sock.close)
-            self._address = Address(self._config.listen.host, _port_of(sockets[0]))
+            self._address = ListenAddress(self._config.listen.host, _port_of(sockets[0]))
             self._stack.push_async_callback(self._wire.close)
             application = make_admin_application(
                 render=self._render, readiness=self._why_not_ready, new_id=new_call_id

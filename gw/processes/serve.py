@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gw.config.config import Address, Config
+from gw.config.config import Config, ListenAddress
 from gw.config.load import MAX_FILE_BYTES, load_text
 from gw.processes.watch import beat_seconds
 from gw.processes.worker import ALIVE
@@ -37,7 +37,9 @@ def first_config(source: Path) -> Config:
     return _told(line, source)
 
 
-async def run_worker(config: Config, *, address: Address, parent_descriptor: int | None) -> int:
+async def run_worker(
+    config: Config, *, address: ListenAddress, parent_descriptor: int | None
+) -> int:
     """Serve on `address`, which others share, until told to stop or left alone by the parent.
 
     `parent_descriptor` is a socket to the parent, which keeps what all of them share.
@@ -45,7 +47,7 @@ async def run_worker(config: Config, *, address: Address, parent_descriptor: int
 
     def placed(read: Config) -> Config:
         # Metrics and readiness are asked for by the parent alone.
-        return replace(read, listen=address, admin_listen=Address("127.0.0.1", 0))
+        return replace(read, listen=address, admin_listen=ListenAddress("127.0.0.1", 0))
 
     def told(line: bytes) -> Config:
         return placed(_told(line, config.source))

@@ -42,7 +42,7 @@ def beat_seconds(silence_seconds: float) -> float:
     return min(BEAT_SECONDS_MAX, silence_seconds / BEATS)
 
 
-class Watch:
+class WorkerWatchdog:
     """Looks at the workers, as there are at the moment, every now and then."""
 
     def __init__(
@@ -61,7 +61,9 @@ class Watch:
         self._log = EventLog("gw.processes")
 
     def __repr__(self) -> str:
-        return f"<Watch of {len(self._workers)} for {self._silence_seconds:g} s of silence>"
+        return (
+            f"<WorkerWatchdog of {len(self._workers)} for {self._silence_seconds:g} s of silence>"
+        )
 
     async def run(self) -> None:
         """Look until cancelled."""

@@ -10,7 +10,7 @@ from typing import Any, cast
 from tornado.escape import parse_qs_bytes
 
 from actors.store.database import Database
-from gw.api.logs.cursor import Cursor, CursorSeal, Place
+from gw.api.logs.cursor import Cursor, CursorSeal, PagePosition
 from gw.api.logs.list_query import ListQuery, read_list_query
 from gw.api.logs.pages import read_page
 from gw.api.logs.summary import read_summary_query, read_sums
@@ -93,7 +93,7 @@ def _list_query(query: str, now: datetime) -> ListQuery:
     if "cursor=middle" in query:
         first = _list_query("scope=account", now)
         middle = first.window.start + (first.window.end - first.window.start) / 2
-        cursor = Cursor(first.window, first.order, Place(middle, 2**40))
+        cursor = Cursor(first.window, first.order, PagePosition(middle, 2**40))
         query = query.replace("cursor=middle", "cursor=" + SEAL.write(cursor, first.visibility))
     return read_list_query(parse_qs_bytes(query), see=_see, seal=SEAL, now=now)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, multiple, rule
 from msgspec.structs import replace
 
-from actors.wallet.claims import Claim, ClaimEnd, Free, Keep, KeepNothing, Standing
+from actors.wallet.claims import Claim, ClaimEnd, Free, KeptResponse, ResponseTooLarge, Standing
 from actors.wallet.ledger import Batch
 from actors.wallet.messages import CallFacts, Hold, Void
 from tests.support.fake_claims import CLAIM_SECONDS, KEEP_SECONDS
@@ -22,8 +22,8 @@ from tests.support.ledger_machine import CAP, KEYS, LedgerMachine, accounts, amo
 
 BODY = b'{"data": ["\xc3\xa9\x00\xff"]}'
 ENDS: dict[str, ClaimEnd] = {
-    "stored": Keep(status=200, headers=(("Content-Type", "application/json"),), body=BODY),
-    "too_large": KeepNothing(),
+    "stored": KeptResponse(status=200, headers=(("Content-Type", "application/json"),), body=BODY),
+    "too_large": ResponseTooLarge(),
     "free": Free(),
     "left": None,
 }

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from actors.limits.limiter import Limiter
 from actors.limits.shared import SharedLimits
-from actors.limits.standing import WINDOW_SECONDS, Standing
+from actors.limits.status import WINDOW_SECONDS, LimitStatus
 from tests.support.clock import FakeClock
 
 T = TypeVar("T")
@@ -98,7 +98,7 @@ class LimitsMachine(RuleBasedStateMachine):
             self.admitted[name].append(self.now())
 
     def check_figures(
-        self, name: str, standing: Standing, *, rpm: int | None, concurrency: int | None
+        self, name: str, standing: LimitStatus, *, rpm: int | None, concurrency: int | None
     ) -> None:
         window = self.window(name)
         if rpm is not None:

@@ -44,7 +44,7 @@ WORDS = {
     "gw/api/chat/gemini.py": "a route's label",
     "gw/api/chat/messages.py": "a route's label",
     "gw/api/chat/handler.py": "an operation's name in traces",
-    "gw/api/logs/facts.py": "how a channel was spoken to",
+    "gw/api/logs/log_detail.py": "how a channel was spoken to",
     "gw/api/logs/filters.py": "rows billed by tokens",
     "gw/calls/conversation.py": "a value of `precharge`",
     "gw/config/config.py": "a value of `precharge`",

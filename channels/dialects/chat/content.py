@@ -11,7 +11,7 @@ from typing import Any
 
 from channels.dialects.chat.origin import ORIGIN
 from channels.translation.field_names import spelled, spelled_media
-from channels.translation.losses import Report
+from channels.translation.losses import LossReport
 from channels.translation.media import data_uri, read_data_uri, stated_type, text_of
 from channels.translation.model import Media, Origin, Refusal, Text
 from channels.translation.unsupported import report_extras
@@ -102,7 +102,7 @@ def _read_file(held: Mapping[str, Any], extras: dict[str, Any]) -> Media | None:
 
 
 def write_content(
-    parts: Sequence[Text | Media], *, origin: Origin, report: Report
+    parts: Sequence[Text | Media], *, origin: Origin, report: LossReport
 ) -> str | list[dict[str, Any]] | None:
     """A `content` member; None when nothing of the parts can be said."""
     written = [
@@ -118,7 +118,7 @@ def write_content(
     return written
 
 
-def _write_part(part: Text | Media, *, origin: Origin, report: Report) -> dict[str, Any] | None:
+def _write_part(part: Text | Media, *, origin: Origin, report: LossReport) -> dict[str, Any] | None:
     extras: Mapping[str, Any] = part.extras
     if origin is not ORIGIN:
         report_extras(origin, origin.parts, extras, report)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast, get_args
 
-from channels.dialects.chat.decode_messages import Conversation
+from channels.dialects.chat.decode_messages import MessagesDecoder
 from channels.dialects.chat.origin import ORIGIN
 from channels.errors import InvalidRequest
 from channels.translation.model import Effort, Format, Reasoning, Request, Tool, ToolChoice
@@ -22,7 +22,7 @@ def decode_request(body: Mapping[str, Any]) -> Request:
     """The canonical request. Raises InvalidRequest naming the member at fault."""
     members = Members(body)
     left_over: dict[str, Any] = {}
-    conversation = Conversation(left_over=left_over)
+    conversation = MessagesDecoder(left_over=left_over)
     for index, message in enumerate(members.array("messages")):
         conversation.read(message, f"messages[{index}]")
     for name in ("model", "stream"):

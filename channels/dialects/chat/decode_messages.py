@@ -49,7 +49,7 @@ _KNOWN = frozenset(
 
 
 @dataclass(slots=True)
-class Conversation:
+class MessagesDecoder:
     """Reads one message after the other; `left_over` are members and parts we do not hold.
 
     `empty` are the places of the messages that say nothing.

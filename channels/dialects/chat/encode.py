@@ -15,13 +15,13 @@ from channels.dialects.chat.origin import ORIGIN
 from channels.dialects.chat.strict_schema import fits_strict
 from channels.families import MESSAGES
 from channels.translation.field_names import spelled
-from channels.translation.identifiers import Limits
-from channels.translation.losses import Report
+from channels.translation.identifiers import IdentifierLimits
+from channels.translation.losses import LossReport
 from channels.translation.model import Format, Reasoning, Request, Tool
 from channels.translation.turns import unsayable
 from channels.translation.unsupported import report_extras, report_members
 
-LIMITS = Limits(name_characters_max=64, id_characters_max=40)
+LIMITS = IdentifierLimits(name_characters_max=64, id_characters_max=40)
 _STOPS_MAX = 4
 _FORMAT_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 # Thinking budgets as words: the largest budget of each.
@@ -41,7 +41,7 @@ def encode_request(
     model: str,
     stream: bool,
     max_tokens: int | None,
-    report: Report,
+    report: LossReport,
     max_tokens_param: str = "max_tokens",
 ) -> dict[str, Any]:
     """The body for the upstream. `max_tokens` goes under the channel's `max_tokens_param`.
@@ -76,7 +76,7 @@ def encode_request(
     return body
 
 
-def _write_count_and_top_k(request: Request, body: dict[str, Any], report: Report) -> None:
+def _write_count_and_top_k(request: Request, body: dict[str, Any], report: LossReport) -> None:
     if request.origin is ORIGIN:
         if request.count is not None:
             body["n"] = request.count
@@ -89,7 +89,7 @@ def _write_count_and_top_k(request: Request, body: dict[str, Any], report: Repor
         report.drop(spelled(request.origin, "top_k"))
 
 
-def _write_stop(request: Request, body: dict[str, Any], report: Report) -> None:
+def _write_stop(request: Request, body: dict[str, Any], report: LossReport) -> None:
     stop = request.stop
     if not stop:
         return
@@ -99,7 +99,7 @@ def _write_stop(request: Request, body: dict[str, Any], report: Report) -> None:
     body["stop"] = list(stop)
 
 
-def _write_tools(request: Request, body: dict[str, Any], report: Report) -> None:
+def _write_tools(request: Request, body: dict[str, Any], report: LossReport) -> None:
     choice = request.tool_choice
     if not request.tools:
         # The protocol refuses either without tools. Not to call any is what happens anyway.
@@ -125,7 +125,7 @@ def _function_named(name: str) -> dict[str, Any]:
     return {"type": "function", "function": {"name": LIMITS.name(name)}}
 
 
-def _tool(tool: Tool, request: Request, report: Report) -> dict[str, Any]:
+def _tool(tool: Tool, request: Request, report: LossReport) -> dict[str, Any]:
     function: dict[str, Any] = {"name": LIMITS.name(tool.name)}
     if tool.description is not None:
         function["description"] = tool.description
@@ -142,7 +142,7 @@ def _tool(tool: Tool, request: Request, report: Report) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def _format(form: Format, request: Request, report: Report) -> dict[str, Any]:
+def _format(form: Format, request: Request, report: LossReport) -> dict[str, Any]:
     if form.kind == "text":
         return {"type": "text"}
     if form.kind == "json":
@@ -165,7 +165,7 @@ def _format(form: Format, request: Request, report: Report) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": schema}
 
 
-def _effort(reasoning: Reasoning, request: Request, report: Report) -> str | None:
+def _effort(reasoning: Reasoning, request: Request, report: LossReport) -> str | None:
     """The word for how much to think; a number of tokens becomes the nearest word."""
     origin = request.origin
     if reasoning.shows_thoughts is not None and origin is not ORIGIN:
@@ -188,7 +188,7 @@ def _effort(reasoning: Reasoning, request: Request, report: Report) -> str | Non
     return None
 
 
-def _write_members(request: Request, body: dict[str, Any], report: Report) -> None:
+def _write_members(request: Request, body: dict[str, Any], report: LossReport) -> None:
     """Members that only the client's protocol knows: carried where this one knows them too."""
     carried = set()
     if request.origin is ORIGIN:

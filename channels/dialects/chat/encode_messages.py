@@ -14,8 +14,8 @@ from channels.dialects.chat.content import write_content
 from channels.dialects.chat.origin import ORIGIN
 from channels.dialects.chat.thinking import call_signature, members_of
 from channels.translation.field_names import spelled
-from channels.translation.identifiers import Limits
-from channels.translation.losses import Report
+from channels.translation.identifiers import IdentifierLimits
+from channels.translation.losses import LossReport
 from channels.translation.model import (
     Media,
     Origin,
@@ -34,7 +34,7 @@ class MessageWriter:
 
     __slots__ = ("_limits", "_messages", "_origin", "_report")
 
-    def __init__(self, origin: Origin, report: Report, limits: Limits) -> None:
+    def __init__(self, origin: Origin, report: LossReport, limits: IdentifierLimits) -> None:
         self._origin = origin
         self._report = report
         self._limits = limits

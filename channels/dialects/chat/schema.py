@@ -27,7 +27,7 @@ class Part(Struct, gc=False):
     type: str | UnsetType = UNSET
 
 
-class Named(Struct, gc=False):
+class CalledFunction(Struct, gc=False):
     """The function of a tool call."""
 
     name: str | UnsetType = UNSET
@@ -39,35 +39,35 @@ class ToolCall(Struct, gc=False):
 
     id: str | UnsetType = UNSET
     type: str | UnsetType = UNSET
-    function: Named | UnsetType = UNSET
+    function: CalledFunction | UnsetType = UNSET
 
 
 Content = str | list[Part] | None
 
 
-class _Spoken(Struct, tag_field="role", gc=False):
+class _ContentMessage(Struct, tag_field="role", gc=False):
     content: Content
 
 
-class System(_Spoken, tag="system", gc=False):
+class System(_ContentMessage, tag="system", gc=False):
     """Instructions."""
 
 
-class Developer(_Spoken, tag="developer", gc=False):
+class Developer(_ContentMessage, tag="developer", gc=False):
     """Instructions under their newer name."""
 
 
-class User(_Spoken, tag="user", gc=False):
+class User(_ContentMessage, tag="user", gc=False):
     """The user's turn."""
 
 
-class Tool(_Spoken, tag="tool", gc=False):
+class Tool(_ContentMessage, tag="tool", gc=False):
     """What a tool gave back."""
 
     tool_call_id: str | UnsetType = UNSET
 
 
-class Function(_Spoken, tag="function", gc=False):
+class Function(_ContentMessage, tag="function", gc=False):
     """What a function gave back, before there were tools."""
 
 
@@ -132,27 +132,27 @@ class Object(Struct, gc=False):
     """Any object; what is in it is the upstream's business."""
 
 
-class _Said(Struct, tag_field="role", gc=False):
+class _LenientMessage(Struct, tag_field="role", gc=False):
     content: str | list[Raw] | None
 
 
-class LenientSystem(_Said, tag="system", gc=False):
+class LenientSystem(_LenientMessage, tag="system", gc=False):
     """Instructions, whatever they are made of."""
 
 
-class LenientDeveloper(_Said, tag="developer", gc=False):
+class LenientDeveloper(_LenientMessage, tag="developer", gc=False):
     """Instructions under their newer name."""
 
 
-class LenientUser(_Said, tag="user", gc=False):
+class LenientUser(_LenientMessage, tag="user", gc=False):
     """The user's turn."""
 
 
-class LenientTool(_Said, tag="tool", gc=False):
+class LenientTool(_LenientMessage, tag="tool", gc=False):
     """What a tool gave back."""
 
 
-class LenientFunction(_Said, tag="function", gc=False):
+class LenientFunction(_LenientMessage, tag="function", gc=False):
     """What a function gave back."""
 
 

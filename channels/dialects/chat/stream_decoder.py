@@ -14,7 +14,7 @@ from channels.dialects.chat.chunk import TERMINATOR, Choice, Chunk, Message, Too
 from channels.dialects.chat.content import read_content
 from channels.dialects.chat.finish import read_finish
 from channels.dialects.chat.thinking import read_entry
-from channels.dialects.chat.tool_calls import CallReader
+from channels.dialects.chat.tool_calls import ToolCallReader
 from channels.dialects.chat.usage import UsageReader
 from channels.json.lenient import NOTHING, is_stated, read_loosely
 from channels.translation.failures import failure_in
@@ -38,7 +38,7 @@ class StreamDecoder:
     __slots__ = ("_began", "_calls", "_ended", "_stated", "_thought")
 
     def __init__(self) -> None:
-        self._calls = CallReader()
+        self._calls = ToolCallReader()
         self._began = False
         self._ended = False
         self._stated = UsageReader()

@@ -15,7 +15,7 @@ from channels.dialects.chat.finish import write_finish
 from channels.dialects.chat.thinking import call_signature, entry_of, is_proven
 from channels.dialects.chat.usage import write_usage
 from channels.json.text import dumps
-from channels.translation.failures import OTHER, Failure, failure_named
+from channels.translation.failures import OTHER, ErrorKind, failure_named
 from channels.translation.media import markdown
 from channels.translation.model import (
     CallBegan,
@@ -198,6 +198,6 @@ def _error(event: Failed) -> bytes:
     return _written(failure_named(event.code), event.message)
 
 
-def _written(failure: Failure, message: str) -> bytes:
+def _written(failure: ErrorKind, message: str) -> bytes:
     error = {"message": message, "type": failure.chat_type, "code": failure.chat_code}
     return dumps({"error": error})

@@ -46,7 +46,7 @@ def is_placeholder(name: str, arguments: str) -> bool:
     return not name and (arguments.strip() == "{}" or says_no_arguments(arguments))
 
 
-class CallReader:
+class ToolCallReader:
     """Gives the events of the calls of one answer. `seed` makes the ids that are missing."""
 
     __slots__ = ("_by_id", "_by_number", "_calls", "_is_closed", "_number_max", "count", "seed")
@@ -61,7 +61,7 @@ class CallReader:
         self._is_closed = False
 
     def __repr__(self) -> str:
-        return f"<CallReader {self.count} calls>"
+        return f"<ToolCallReader {self.count} calls>"
 
     def read(self, pieces: Iterable[ToolCall]) -> list[Event]:
         """The events in the calls, or pieces of them, that a chunk holds."""

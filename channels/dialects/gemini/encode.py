@@ -16,7 +16,7 @@ from channels.dialects.gemini.names import LIMITS
 from channels.dialects.gemini.origin import ORIGIN
 from channels.dialects.gemini.schema_pieces import CopyRoom
 from channels.translation.field_names import spelled
-from channels.translation.losses import Report
+from channels.translation.losses import LossReport
 from channels.translation.model import Request, Tool, ToolChoice
 from channels.translation.turns import refuse_empty
 from channels.translation.unsupported import report_extras, report_members
@@ -32,7 +32,7 @@ def tool_names(request: Request) -> Mapping[str, str]:
 
 
 def encode_request(
-    request: Request, *, model: str, stream: bool, max_tokens: int | None, report: Report
+    request: Request, *, model: str, stream: bool, max_tokens: int | None, report: LossReport
 ) -> dict[str, Any]:
     """The body for the upstream. Model and streaming are in the path. Raises InvalidRequest.
 
@@ -57,7 +57,7 @@ def encode_request(
     return body
 
 
-def _write_tools(request: Request, body: dict[str, Any], report: Report) -> None:
+def _write_tools(request: Request, body: dict[str, Any], report: LossReport) -> None:
     choice, tools = request.tool_choice, request.tools
     is_own = request.origin is ORIGIN
     if request.parallel_tools is False and tools:
@@ -86,7 +86,7 @@ def _write_tools(request: Request, body: dict[str, Any], report: Report) -> None
     body["toolConfig"] = {"functionCallingConfig": calling}
 
 
-def _tool(tool: Tool, request: Request, report: Report, room: CopyRoom) -> dict[str, Any]:
+def _tool(tool: Tool, request: Request, report: LossReport, room: CopyRoom) -> dict[str, Any]:
     origin = request.origin
     written: dict[str, Any] = {"name": LIMITS.name(tool.name)}
     if tool.description is not None:

@@ -14,7 +14,7 @@ from typing import Any
 from channels.dialects.gemini.encode_schema import write_schema
 from channels.dialects.gemini.origin import ORIGIN
 from channels.translation.field_names import spelled
-from channels.translation.losses import Report
+from channels.translation.losses import LossReport
 from channels.translation.model import Effort, Format, Media, Reasoning, Request, ToolResult
 
 _STOPS_MAX = 5
@@ -41,7 +41,7 @@ _RESOLUTIONS = {"low": "MEDIA_RESOLUTION_LOW", "high": "MEDIA_RESOLUTION_HIGH"}
 
 
 def write_config(
-    request: Request, *, model: str, max_tokens: int | None, report: Report
+    request: Request, *, model: str, max_tokens: int | None, report: LossReport
 ) -> dict[str, Any]:
     """The `generationConfig` member; `model` is the upstream's own name for it."""
     origin = request.origin
@@ -76,7 +76,7 @@ def write_config(
     return config
 
 
-def _write_stop(request: Request, config: dict[str, Any], report: Report) -> None:
+def _write_stop(request: Request, config: dict[str, Any], report: LossReport) -> None:
     stop = request.stop
     if request.origin is not ORIGIN:
         stop = tuple(text for text in stop if text)[:_STOPS_MAX]
@@ -86,7 +86,9 @@ def _write_stop(request: Request, config: dict[str, Any], report: Report) -> Non
         config["stopSequences"] = list(stop)
 
 
-def _write_format(form: Format, request: Request, config: dict[str, Any], report: Report) -> None:
+def _write_format(
+    form: Format, request: Request, config: dict[str, Any], report: LossReport
+) -> None:
     """A schema is always enforced here."""
     config["responseMimeType"] = "text/plain" if form.kind == "text" else "application/json"
     if form.kind != "schema" or form.schema is None:
@@ -107,7 +109,9 @@ def _write_format(form: Format, request: Request, config: dict[str, Any], report
     config["responseSchema"] = schema
 
 
-def _thinking(reasoning: Reasoning, request: Request, model: str, report: Report) -> dict[str, Any]:
+def _thinking(
+    reasoning: Reasoning, request: Request, model: str, report: LossReport
+) -> dict[str, Any]:
     origin, effort, budget = request.origin, reasoning.effort, reasoning.budget_tokens
     config: dict[str, Any] = {}
     is_off = reasoning.is_enabled is False or effort == "none" or budget == 0
@@ -135,7 +139,7 @@ def _thinking(reasoning: Reasoning, request: Request, model: str, report: Report
     return config
 
 
-def _write_resolution(request: Request, config: dict[str, Any], report: Report) -> None:
+def _write_resolution(request: Request, config: dict[str, Any], report: LossReport) -> None:
     """How closely to look at images: of all of them at once, as older models know it.
 
     Where images differ in it, the closest look that one of them asks for is taken.

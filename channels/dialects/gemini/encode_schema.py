@@ -21,7 +21,7 @@ from channels.dialects.gemini.schema_pieces import (
     of_type,
     split_types,
 )
-from channels.translation.losses import Report
+from channels.translation.losses import LossReport
 
 _DEPTH_MAX = 64
 
@@ -69,7 +69,7 @@ _Written = dict[str, Any]
 
 
 def write_schema(
-    schema: Mapping[str, Any], place: str, report: Report, room: CopyRoom | None = None
+    schema: Mapping[str, Any], place: str, report: LossReport, room: CopyRoom | None = None
 ) -> dict[str, Any]:
     """The schema for the wire. `place` is the client's name for the member that holds it.
 
@@ -82,7 +82,9 @@ def write_schema(
 class _Writer:
     __slots__ = ("_copies", "_open_refs", "_place", "_report", "_room", "_root")
 
-    def __init__(self, root: Mapping[str, Any], place: str, report: Report, room: CopyRoom) -> None:
+    def __init__(
+        self, root: Mapping[str, Any], place: str, report: LossReport, room: CopyRoom
+    ) -> None:
         self._root = root
         self._place = place
         self._report = report

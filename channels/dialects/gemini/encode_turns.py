@@ -19,7 +19,7 @@ from channels.dialects.gemini.write_parts import GeminiWriter, prove_calls, rest
 from channels.families import GEMINI
 from channels.json.text import arguments_object, object_in
 from channels.translation.field_names import spelled
-from channels.translation.losses import Report
+from channels.translation.losses import LossReport
 from channels.translation.model import (
     Media,
     Origin,
@@ -45,7 +45,7 @@ class ContentWriter:
 
     __slots__ = ("_calls", "_origin", "_places", "_report")
 
-    def __init__(self, origin: Origin, report: Report) -> None:
+    def __init__(self, origin: Origin, report: LossReport) -> None:
         self._origin = origin
         self._report = report
         self._calls: dict[str, ToolCall] = {}  # by id, in the order they were made

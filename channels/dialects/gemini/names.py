@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from channels.translation.identifiers import Limits
+from channels.translation.identifiers import IdentifierLimits
 
 _UNDERSCORE = re.compile(r"(?<=[A-Za-z0-9])_([a-z0-9])")
 
@@ -29,7 +29,7 @@ def _camel(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class _GeminiLimits(Limits):
+class _GeminiLimits(IdentifierLimits):
     """A function's name begins with a letter or an underscore here; ids are free."""
 
     def name(self, name: str) -> str:

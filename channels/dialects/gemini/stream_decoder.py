@@ -14,7 +14,7 @@ from channels.dialects.gemini.chunk import Candidate, Chunk, Part, UsageMetadata
 from channels.dialects.gemini.finish import read_block, read_finish
 from channels.dialects.gemini.media import read_file, read_inline
 from channels.dialects.gemini.parts import told
-from channels.dialects.gemini.tool_calls import CallReader
+from channels.dialects.gemini.tool_calls import ToolCallReader
 from channels.dialects.gemini.usage import UsageReader
 from channels.families import GEMINI
 from channels.json.lenient import NOTHING, read_loosely
@@ -49,7 +49,7 @@ class StreamDecoder:
     )
 
     def __init__(self) -> None:
-        self._calls = CallReader()
+        self._calls = ToolCallReader()
         self._began = False
         self._has_output = False
         self._is_over = False

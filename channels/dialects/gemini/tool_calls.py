@@ -58,7 +58,7 @@ class _Open:
         self.pieces.clear()
 
 
-class CallReader:
+class ToolCallReader:
     """Gives the events of the calls of one answer. `seed` makes the ids that are missing."""
 
     __slots__ = ("_open", "count", "seed")
@@ -69,7 +69,7 @@ class CallReader:
         self._open: _Open | None = None
 
     def __repr__(self) -> str:
-        return f"<CallReader {self.count} calls{', one open' if self._open else ''}>"
+        return f"<ToolCallReader {self.count} calls{', one open' if self._open else ''}>"
 
     def read(self, call: Call, signature: str | None) -> list[Event]:
         """The events in a part that holds a call or a piece of one."""

@@ -18,7 +18,7 @@ _DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","inde
 
 
 @dataclass(slots=True, eq=False)
-class Block:
+class PendingBlock:
     """One block: its `content_block` at the start, and the deltas that wait to be written.
 
     `arguments` are a call's; None where it is no call.
@@ -41,25 +41,25 @@ class BlockQueue:
     __slots__ = ("_head", "_index", "_queue")
 
     def __init__(self) -> None:
-        self._queue: deque[Block] = deque()
+        self._queue: deque[PendingBlock] = deque()
         self._index = -1
         self._head = b""  # what a delta of the open block begins with
 
     def __repr__(self) -> str:
         return f"<BlockQueue {self._index + 1} begun, {len(self._queue)} unfinished>"
 
-    def last(self) -> Block | None:
+    def last(self) -> PendingBlock | None:
         """The block that was begun last and is not finished."""
         return self._queue[-1] if self._queue else None
 
-    def add(self, block: Block) -> bytes:
+    def add(self, block: PendingBlock) -> bytes:
         """Put a block at the end; written at once where it can be."""
         self._queue.append(block)
         if len(self._queue) == 1:
             return self._begin()
         return self._advance()
 
-    def write(self, block: Block, delta: bytes) -> bytes:
+    def write(self, block: PendingBlock, delta: bytes) -> bytes:
         """Write a delta, which is JSON, into a block; it may have to wait."""
         if self._queue and block is self._queue[0]:
             written = self._head + delta + b"}\n\n"

@@ -14,13 +14,13 @@ from channels.dialects.messages.encode_turns import TurnWriter
 from channels.dialects.messages.origin import ORIGIN
 from channels.families import CHAT
 from channels.translation.field_names import spelled
-from channels.translation.identifiers import Limits
-from channels.translation.losses import Report
+from channels.translation.identifiers import IdentifierLimits
+from channels.translation.losses import LossReport
 from channels.translation.model import Format, Request, Tool
 from channels.translation.turns import refuse_empty
 from channels.translation.unsupported import report_extras, report_members
 
-LIMITS = Limits(name_characters_max=128, id_characters_max=64)
+LIMITS = IdentifierLimits(name_characters_max=128, id_characters_max=64)
 _SERVICE_TIERS = {"auto": "auto", "default": "standard_only"}
 _UNSAYABLE = ("seed", "frequency_penalty", "presence_penalty")
 
@@ -36,7 +36,7 @@ def encode_request(
     model: str,
     stream: bool,
     max_tokens: int | None,
-    report: Report,
+    report: LossReport,
     has_system_turns: bool = False,
 ) -> dict[str, Any]:
     """The body for the upstream, which demands a maximum. Raises InvalidRequest.
@@ -70,7 +70,7 @@ def encode_request(
     return body
 
 
-def _write_tools(request: Request, body: dict[str, Any], report: Report) -> bool:
+def _write_tools(request: Request, body: dict[str, Any], report: LossReport) -> bool:
     """Write tools and their choice. Returns whether the model has to call one."""
     choice, parallel = request.tool_choice, request.parallel_tools
     tools = request.tools
@@ -98,7 +98,7 @@ def _write_tools(request: Request, body: dict[str, Any], report: Report) -> bool
     return choice is not None and choice.mode in ("required", "named")
 
 
-def _tool(tool: Tool, request: Request, report: Report) -> dict[str, Any]:
+def _tool(tool: Tool, request: Request, report: LossReport) -> dict[str, Any]:
     written: dict[str, Any] = {"name": LIMITS.name(tool.name)}
     if tool.description is not None:
         written["description"] = tool.description
@@ -114,7 +114,7 @@ def _tool(tool: Tool, request: Request, report: Report) -> dict[str, Any]:
     return written
 
 
-def _schema(tool: Tool, request: Request, report: Report) -> Mapping[str, Any]:
+def _schema(tool: Tool, request: Request, report: LossReport) -> Mapping[str, Any]:
     """The schema of a tool's input, which has to be an object's."""
     if tool.parameters is None:
         return {"type": "object", "properties": {}}
@@ -126,7 +126,7 @@ def _schema(tool: Tool, request: Request, report: Report) -> Mapping[str, Any]:
     return {**tool.parameters, "type": "object"}
 
 
-def _write_stop(request: Request, body: dict[str, Any], report: Report) -> None:
+def _write_stop(request: Request, body: dict[str, Any], report: LossReport) -> None:
     stop = request.stop
     if request.origin is not ORIGIN:
         stop = tuple(text for text in stop if text.strip())  # the protocol refuses blank ones
@@ -136,7 +136,7 @@ def _write_stop(request: Request, body: dict[str, Any], report: Report) -> None:
         body["stop_sequences"] = list(stop)
 
 
-def _write_format(form: Format, request: Request, body: dict[str, Any], report: Report) -> None:
+def _write_format(form: Format, request: Request, body: dict[str, Any], report: LossReport) -> None:
     """A schema is always enforced here; JSON without a schema cannot be asked for."""
     if form.kind == "text":
         return
@@ -156,7 +156,7 @@ def _write_format(form: Format, request: Request, body: dict[str, Any], report: 
     config["format"] = {"type": "json_schema", "schema": schema}
 
 
-def _write_members(request: Request, body: dict[str, Any], report: Report) -> None:
+def _write_members(request: Request, body: dict[str, Any], report: LossReport) -> None:
     """Who asks, and members that only the client's protocol knows: carried where both know them."""
     carried = set()
     user = request.user

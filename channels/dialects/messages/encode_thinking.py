@@ -13,7 +13,7 @@ from typing import Any
 from channels.dialects.messages.origin import ORIGIN
 from channels.families import MESSAGES
 from channels.translation.field_names import spelled
-from channels.translation.losses import Report
+from channels.translation.losses import LossReport
 from channels.translation.model import Reasoning, Request, Thinking, ToolCall
 
 _BUDGET_TOKENS_MIN = 1024
@@ -22,7 +22,7 @@ _THINKING_TOP_P_MIN = 0.95
 
 
 def write_thinking(
-    request: Request, body: dict[str, Any], report: Report, *, max_tokens: int, is_forced: bool
+    request: Request, body: dict[str, Any], report: LossReport, *, max_tokens: int, is_forced: bool
 ) -> None:
     """Write all of it. `is_forced`: a tool must be called."""
     reasoning = request.reasoning or Reasoning()
@@ -64,7 +64,7 @@ def _display(reasoning: Reasoning) -> dict[str, str]:
 
 
 def _thinking(
-    reasoning: Reasoning, request: Request, report: Report, *, max_tokens: int, is_forced: bool
+    reasoning: Reasoning, request: Request, report: LossReport, *, max_tokens: int, is_forced: bool
 ) -> dict[str, Any] | None:
     origin = request.origin
     budget = reasoning.budget_tokens
@@ -107,7 +107,7 @@ def _continues_unproven(request: Request) -> bool:
 
 
 def _write_sampling(
-    request: Request, body: dict[str, Any], report: Report, *, thinks: bool
+    request: Request, body: dict[str, Any], report: LossReport, *, thinks: bool
 ) -> None:
     origin = request.origin
     temperature, top_p = request.temperature, request.top_p

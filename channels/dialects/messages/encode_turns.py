@@ -15,8 +15,8 @@ from channels.dialects.messages.sources import write_block
 from channels.families import MESSAGES
 from channels.json.text import arguments_object, object_in
 from channels.translation.field_names import spelled, spelled_media
-from channels.translation.identifiers import Limits
-from channels.translation.losses import Report
+from channels.translation.identifiers import IdentifierLimits
+from channels.translation.losses import LossReport
 from channels.translation.model import (
     Media,
     Origin,
@@ -44,7 +44,12 @@ class TurnWriter:
     __slots__ = ("_has_system_turns", "_limits", "_origin", "_report")
 
     def __init__(
-        self, origin: Origin, report: Report, limits: Limits, *, has_system_turns: bool
+        self,
+        origin: Origin,
+        report: LossReport,
+        limits: IdentifierLimits,
+        *,
+        has_system_turns: bool,
     ) -> None:
         self._origin = origin
         self._report = report

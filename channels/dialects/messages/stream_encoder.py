@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from channels.dialects.messages.block_queue import Block, BlockQueue, arguments_delta
+from channels.dialects.messages.block_queue import BlockQueue, PendingBlock, arguments_delta
 from channels.dialects.messages.finish import write_finish
 from channels.dialects.messages.response import thinking_block
 from channels.dialects.messages.usage import write_usage
@@ -60,7 +60,7 @@ class StreamEncoder(EventEncoder):
             "stop_sequence": None,
         }
         self._queue = BlockQueue()
-        self._calls: dict[int, Block] = {}
+        self._calls: dict[int, PendingBlock] = {}
         self._thought: list[str] = []  # text of the present thought, until it is signed
         self._has_started = False
 
@@ -88,7 +88,7 @@ class StreamEncoder(EventEncoder):
         block = self._queue.last()
         if block is not None and block.kind == kind:
             return self._queue.write(block, delta)
-        block = Block(kind, {"type": "text", "text": ""})
+        block = PendingBlock(kind, {"type": "text", "text": ""})
         return self._add(block) + self._queue.write(block, delta)
 
     def _thinking(self, event: ThinkingDelta) -> bytes:
@@ -105,9 +105,9 @@ class StreamEncoder(EventEncoder):
         )
         assert stated is not None, event
         if event.redacted:
-            return self._add(Block("thinking", stated))
+            return self._add(PendingBlock("thinking", stated))
         start = {"type": "thinking", "thinking": "", "signature": ""}
-        block = Block("thinking", start)
+        block = PendingBlock("thinking", start)
         pieces = [self._add(block)]
         if text:
             delta = b'{"type":"thinking_delta","thinking":' + dumps(text) + b"}"
@@ -122,7 +122,7 @@ class StreamEncoder(EventEncoder):
         if event.index in self._calls:
             return b""
         start = {"type": "tool_use", "id": event.id, "name": event.name, "input": {}}
-        block = Block("call", start, arguments=Arguments())
+        block = PendingBlock("call", start, arguments=Arguments())
         self._calls[event.index] = block
         return self._add(block)
 
@@ -133,7 +133,7 @@ class StreamEncoder(EventEncoder):
         block.arguments.add(event.arguments)
         return self._queue.write(block, arguments_delta(event.arguments))
 
-    def _add(self, block: Block) -> bytes:
+    def _add(self, block: PendingBlock) -> bytes:
         return self._start() + self._queue.add(block)
 
     def _start(self) -> bytes:

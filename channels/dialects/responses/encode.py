@@ -15,12 +15,12 @@ from channels.dialects.validate import unversioned
 from channels.families import CHAT
 from channels.registry import BUILTIN_TOOLS
 from channels.translation.field_names import spelled
-from channels.translation.identifiers import Limits
-from channels.translation.losses import Report
+from channels.translation.identifiers import IdentifierLimits
+from channels.translation.losses import LossReport
 from channels.translation.model import Format, Request, Tool, ToolChoice
 from channels.translation.unsupported import report_extras, report_members
 
-LIMITS = Limits(name_characters_max=64, id_characters_max=64)
+LIMITS = IdentifierLimits(name_characters_max=64, id_characters_max=64)
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 # Members of chat-completions that are here under the same name.
 _SHARED = (
@@ -44,7 +44,7 @@ def tool_names(request: Request) -> Mapping[str, str]:
 
 
 def encode_request(
-    request: Request, *, model: str, stream: bool, max_tokens: int | None, report: Report
+    request: Request, *, model: str, stream: bool, max_tokens: int | None, report: LossReport
 ) -> dict[str, Any]:
     """The body for the upstream."""
     items = ItemWriter(request.origin, report, LIMITS)
@@ -79,7 +79,7 @@ def encode_request(
     return body
 
 
-def _write_tools(request: Request, body: dict[str, Any], report: Report) -> set[str]:
+def _write_tools(request: Request, body: dict[str, Any], report: LossReport) -> set[str]:
     """Functions, then the built-in tools as the client described them; the extras that are said."""
     carried = set()
     tools = [_function(tool, request, report) for tool in request.tools]
@@ -131,7 +131,7 @@ def _named(name: str) -> dict[str, Any]:
     return {"type": "function", "name": LIMITS.name(name)}
 
 
-def _function(tool: Tool, request: Request, report: Report) -> dict[str, Any]:
+def _function(tool: Tool, request: Request, report: LossReport) -> dict[str, Any]:
     report_extras(request.origin, "tools.function.", tool.extras, report)
     function = {
         **_named(tool.name),

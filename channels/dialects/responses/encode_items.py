@@ -12,8 +12,8 @@ from typing import Any
 
 from channels.families import RESPONSES
 from channels.translation.field_names import spelled
-from channels.translation.identifiers import Limits
-from channels.translation.losses import Report
+from channels.translation.identifiers import IdentifierLimits
+from channels.translation.losses import LossReport
 from channels.translation.media import data_uri, split_markdown
 from channels.translation.model import (
     Media,
@@ -40,7 +40,7 @@ class ItemWriter:
 
     __slots__ = ("_items", "_limits", "_origin", "_report")
 
-    def __init__(self, origin: Origin, report: Report, limits: Limits) -> None:
+    def __init__(self, origin: Origin, report: LossReport, limits: IdentifierLimits) -> None:
         self._origin = origin
         self._report = report
         self._limits = limits

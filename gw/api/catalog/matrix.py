@@ -18,7 +18,7 @@ from gw.calls.tools import is_run_for
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class MatrixCell:
     """How one client protocol reaches one model; no passthrough and no header: not at all, a 503.
 
     `headers` are the values of `X-Protocol-Translation` that an answer may carry, of the channels
@@ -38,11 +38,11 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class MatrixRow:
     """Models that every protocol reaches alike; cells in the order of CHAT_PROTOCOLS."""
 
     models: tuple[str, ...]
-    cells: tuple[Cell, ...]
+    cells: tuple[MatrixCell, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,26 +54,26 @@ class _Idle:
     leases_granted: int = 0
 
 
-def compatibility(registry: Registry, translations: Collection[str]) -> list[Row]:
+def compatibility(registry: Registry, translations: Collection[str]) -> list[MatrixRow]:
     """The matrix of a configuration, in the file's order. Placeholders are in no row."""
     views = {channel_id: _Idle(spec) for channel_id, spec in registry.channels.items()}
-    rows: dict[tuple[Cell, ...], list[str]] = {}
+    rows: dict[tuple[MatrixCell, ...], list[str]] = {}
     for model in registry.models.values():
         if model.callable:
             cells = tuple(_cell(model, name, views, translations) for name in CHAT_PROTOCOLS)
             rows.setdefault(cells, []).append(model.id)
-    return [Row(tuple(models), cells) for cells, models in rows.items()]
+    return [MatrixRow(tuple(models), cells) for cells, models in rows.items()]
 
 
 def _cell(
     model: ModelSpec, protocol: str, views: dict[str, _Idle], translations: Collection[str]
-) -> Cell:
+) -> MatrixCell:
     spoken = upstream_protocols(protocol, frozenset(translations))
     found = candidates(model, protocol, views, translations=spoken)
     headers = dict.fromkeys(
         TRANSLATIONS[protocol, one.protocol].header for one in found if one.protocol != protocol
     )
-    return Cell(
+    return MatrixCell(
         is_passthrough=any(one.protocol == protocol for one in found),
         headers=tuple(headers),
         tools=_tools(model, protocol, found, views),

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from gw.api.logs.instants import of_microseconds, to_microseconds
+from gw.api.logs.timestamps import of_microseconds, to_microseconds
 from gw.api.logs.visibility import Visibility
 from gw.api.logs.window import Window
 
@@ -33,7 +33,7 @@ class BadCursor(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PagePosition:
     """A row's place among all: by its instant, then by its id."""
 
     created_at: datetime
@@ -46,7 +46,7 @@ class Cursor:
 
     window: Window
     order: Order
-    place: Place
+    place: PagePosition
 
 
 class CursorSeal:
@@ -88,7 +88,7 @@ class CursorSeal:
         if version != _VERSION:
             raise BadCursor
         window = Window(of_microseconds(start), of_microseconds(end))
-        return Cursor(window, _ORDERS[order], Place(of_microseconds(at), row_id))
+        return Cursor(window, _ORDERS[order], PagePosition(of_microseconds(at), row_id))
 
     def _seal(self, body: bytes, visibility: Visibility) -> bytes:
         whose = f"{visibility.scope}\0{visibility.account_id}\0{visibility.key_id or ''}\0"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gw.api.logs.facts import gateway_pairs, kind_of, request_pairs, upstream_pairs
 from gw.api.logs.handler import LogsHandler
+from gw.api.logs.log_detail import gateway_pairs, kind_of, request_pairs, upstream_pairs
 from gw.api.logs.record import find, read_ref
 from gw.api.logs.visibility import widest
 from gw.errors.render import dumps

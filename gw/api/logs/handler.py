@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import cast
 
-from actors.limits.standing import Standing
+from actors.limits.status import LimitStatus
 from gw.api.base import ApiHandler
 from gw.api.checks import GOOD_KEY, KIND_OF_KEY, Check, Checked
 from gw.api.logs.services import LogServices
@@ -70,7 +70,7 @@ class LogsHandler(ApiHandler):
             )
         return visibility
 
-    def tell_rate(self, standing: Standing) -> None:
+    def tell_rate(self, standing: LimitStatus) -> None:
         """Tell the key's rate on the response, whatever becomes of it."""
         self._rate_headers = rate_headers(standing)
         self._set_rate_headers()
@@ -84,7 +84,7 @@ class LogsHandler(ApiHandler):
             self.set_header(name, value)
 
 
-def rate_headers(standing: Standing) -> dict[str, str]:
+def rate_headers(standing: LimitStatus) -> dict[str, str]:
     """The headers of spec: Limits, Log API rate."""
     return {
         "x-ratelimit-limit": str(REQUESTS_PER_MINUTE),

@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from actors.clock import Clock
-from gw.api.logs.cursor import Cursor, Place
+from gw.api.logs.cursor import Cursor, PagePosition
 from gw.api.logs.handler import LogsHandler
-from gw.api.logs.instants import show
 from gw.api.logs.list_query import ListQuery, read_list_query
 from gw.api.logs.pages import read_in_flight, read_page
 from gw.api.logs.rows import CURRENCY, LogRow, Rendering
 from gw.api.logs.summary import SummaryQuery, read_summary_query, read_sums, show_summary
+from gw.api.logs.timestamps import show
 from gw.api.services import until_settled
 from gw.errors.render import dumps
 
@@ -48,7 +48,7 @@ class LogListHandler(LogsHandler):
         rows, has_more = found[: query.limit], len(found) > query.limit
         next_cursor = None
         if has_more:
-            last = Place(rows[-1].created_at, rows[-1].id)
+            last = PagePosition(rows[-1].created_at, rows[-1].id)
             cursor = Cursor(query.window, query.order, last)
             next_cursor = self.logs.cursors.write(cursor, query.visibility)
         return {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
 
-from gw.api.logs.cursor import BadCursor, CursorSeal, Order, Place
+from gw.api.logs.cursor import BadCursor, CursorSeal, Order, PagePosition
 from gw.api.logs.filters import Filters, read_filters
 from gw.api.logs.parameters import Parameters, refuse
 from gw.api.logs.visibility import Scope, Visibility
@@ -27,7 +27,7 @@ class ListQuery:
     filters: Filters
     window: Window
     order: Order
-    after: Place | None
+    after: PagePosition | None
     limit: int
     with_attempts: bool
     with_in_flight: bool
@@ -53,7 +53,7 @@ def read_list_query(
     # Whoever has a reference seldom knows how old its row is (contract §7: `ref`).
     of_any_age = "all" if filters.ref is not None else DEFAULT_PERIOD
     window = read_window(parameters, now, default_period=of_any_age)
-    after: Place | None = None
+    after: PagePosition | None = None
     text = parameters.text("cursor")
     if text is not None:
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from gw.errors.table import INVALID_REQUEST, GatewayError
-from metrics.masks import redact
+from metrics.redact import redact
 
 TEXT_CHARACTERS_MAX = 4000
 WORDS_MAX = 100

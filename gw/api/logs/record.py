@@ -1,6 +1,6 @@
 """One row of the call log as it is stored, for its detail view and its receipt.
 
-What a client is shown of it is `facts.py`; the operators' view is `gw/cli/receipt.py`.
+What a client is shown of it is `log_detail.py`; the operators' view is `gw/cli/receipt.py`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from actors.wallet.money import format_credits
-from gw.api.logs.instants import show
+from gw.api.logs.timestamps import show
 
 CURRENCY = "points"  # the specification's word for credits
 

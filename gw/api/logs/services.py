@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Protocol
 
-from actors.limits.standing import Standing
+from actors.limits.status import LimitStatus
 from actors.store.database import Database
 from gw.api.logs.cursor import CursorSeal
 from gw.api.logs.summary_cache import SummaryCache
@@ -16,7 +16,7 @@ from gw.api.logs.summary_cache import SummaryCache
 class Rates(Protocol):
     """Counts requests by name, over every process that shares the count."""
 
-    async def take(self, name: str, limit: int) -> Standing:
+    async def take(self, name: str, limit: int) -> LimitStatus:
         """Count one request, unless there were `limit` in the last 60 seconds."""
 
 

@@ -11,14 +11,14 @@ from typing import Any
 from actors.store.database import Database
 from actors.store.queries import load
 from actors.wallet.money import format_credits
-from gw.api.logs.cover import cover
 from gw.api.logs.filters import STATUSES, refuse_filters
-from gw.api.logs.instants import show
 from gw.api.logs.list_query import read_visibility
 from gw.api.logs.parameters import Parameters, refuse
 from gw.api.logs.rows import CURRENCY
+from gw.api.logs.timestamps import show
 from gw.api.logs.visibility import Scope, Visibility
 from gw.api.logs.window import DEFAULT_PERIOD, Window, read_window
+from gw.api.logs.window_parts import cover
 
 SQL = load("gw.api.logs", "summary.sql")
 WINDOW_MAX = timedelta(days=365)

@@ -8,7 +8,7 @@ from typing import Any
 from channels.errors import UpstreamMalformed
 from channels.json.text import dumps
 from channels.translation.field_names import spelled
-from channels.translation.losses import Report
+from channels.translation.losses import LossReport
 from channels.translation.model import (
     Began,
     Ended,
@@ -47,7 +47,7 @@ def decode_request(body: Mapping[str, Any]) -> Request:
 
 
 def encode_request(
-    request: Request, *, model: str, stream: bool, max_tokens: int | None, report: Report
+    request: Request, *, model: str, stream: bool, max_tokens: int | None, report: LossReport
 ) -> dict[str, Any]:
     """The body for the upstream: all that was said, a line each."""
     parts = [*request.system, *(part for turn in request.turns for part in turn.parts)]

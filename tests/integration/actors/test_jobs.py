@@ -16,7 +16,7 @@ from actors.jobs.job import Job
 from actors.jobs.states import ROW_STATUS
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.claims import Claim, ClaimEnd, Keep
+from actors.wallet.claims import Claim, ClaimEnd, KeptResponse
 from actors.wallet.jobs import EndState, JobEnd
 from actors.wallet.ledger import Batch, Executor, read_balance
 from actors.wallet.messages import CallFacts, Outcome, Settle
@@ -185,12 +185,12 @@ async def test_open_job_counts_for_its_keys_spend_cap(database_url: str) -> None
         await mine.hold(100, cap=150)
 
 
-ANSWER = Keep(status=200, headers=(("Content-Type", "application/json"),), body=b"{}")
+ANSWER = KeptResponse(status=200, headers=(("Content-Type", "application/json"),), body=b"{}")
 
 
 @pytest.mark.parametrize(("answer", "found"), [(None, "in_flight"), (ANSWER, "stored")])
 async def test_key_of_an_open_job_stays_taken(
-    answer: Keep | None, found: str, database_url: str
+    answer: KeptResponse | None, found: str, database_url: str
 ) -> None:
     claim = Claim(key="k", fingerprint=b"f")
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.claims import Claim, ClaimEnd, Keep, KeepNothing
+from actors.wallet.claims import Claim, ClaimEnd, KeptResponse, ResponseTooLarge
 from actors.wallet.ledger import Batch
 from actors.wallet.messages import CallFacts, Hold, Settle
 from gw.idempotency.store import (
@@ -21,7 +21,7 @@ from tests.integration.money import ACCOUNT, PROCESS, open_account
 from tests.support.clock import FakeClock
 from tests.support.ledger_values import facts, outcome
 
-KEPT = Keep(status=200, headers=(("Content-Type", "image/png"),), body=bytes(range(256)))
+KEPT = KeptResponse(status=200, headers=(("Content-Type", "image/png"),), body=bytes(range(256)))
 CLAIM = Claim(key="k", fingerprint=b"one")
 
 
@@ -79,7 +79,7 @@ async def test_expired_keys_are_forgotten_but_for_those_of_calls_under_way(
     async with opened(database_url) as database:
         chore = ExpiredKeys(database=database, clock=FakeClock())
         await claim(database, 1, "under way")
-        for number, end in ((2, KEPT), (3, KeepNothing()), (4, None)):
+        for number, end in ((2, KEPT), (3, ResponseTooLarge()), (4, None)):
             await settle(database, await claim(database, number, f"k{number}"), end)
         await expire(database)
         await settle(database, await claim(database, 5, "fresh"), KEPT)

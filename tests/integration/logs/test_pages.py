@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from actors.store.database import Database
 from gw.api.logs import pages
-from gw.api.logs.cursor import Cursor, CursorSeal, Place
+from gw.api.logs.cursor import Cursor, CursorSeal, PagePosition
 from gw.api.logs.list_query import ListQuery, read_list_query
 from gw.api.logs.pages import read_page
 from tests.integration.logs.model import expected, see
@@ -38,7 +38,7 @@ async def listed(database: Database, parameters: dict[str, str]) -> list[int]:
         ids += [row.id for row in page]
         if len(found) <= query.limit:
             return ids
-        last = Place(page[-1].created_at, page[-1].id)
+        last = PagePosition(page[-1].created_at, page[-1].id)
         cursor = Cursor(query.window, query.order, last)
         now += timedelta(days=40)
         text = SEAL.write(cursor, query.visibility)

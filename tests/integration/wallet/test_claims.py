@@ -14,7 +14,7 @@ import pytest
 from actors.identity import ProcessIdentity, sign_on
 from actors.store.database import Database
 from actors.wallet import ledger
-from actors.wallet.claims import Claim, ClaimEnd, Free, Keep, KeepNothing
+from actors.wallet.claims import Claim, ClaimEnd, Free, KeptResponse, ResponseTooLarge
 from actors.wallet.ledger import Applied, Batch
 from actors.wallet.messages import Hold, Outcome, Settle, Void
 from actors.wallet.verify import verify
@@ -22,7 +22,7 @@ from tests.integration.money import ACCOUNT, KEY, PROCESS, open_account
 from tests.support.ledger_values import facts
 
 BODY = bytes(range(256))
-KEPT = Keep(status=201, headers=(("Content-Type", "audio/mpeg"), ("x-a", "é")), body=BODY)
+KEPT = KeptResponse(status=201, headers=(("Content-Type", "audio/mpeg"), ("x-a", "é")), body=BODY)
 
 
 @dataclass
@@ -118,7 +118,7 @@ async def test_answer_too_large_is_remembered_without_its_body(database_url: str
     async with book(database_url) as b:
         first = b.hold()
         await b.ask(first)
-        await b.settle(first, KeepNothing())
+        await b.settle(first, ResponseTooLarge())
         assert await b.ask(b.hold(), b.hold(body=b"two")) == ["too_large", "reuse"]
         await b.age(days=7)
         assert await b.ask(b.hold()) == ["granted"]
@@ -201,7 +201,7 @@ async def test_true_settlement_of_a_recovered_call_ends_its_claim(
         await b.recover(first)
         assert await b.ask(b.hold()) == ["in_flight"]
         await b.settle(first, end, cost=cost)
-        await b.settle(first, KeepNothing())  # a third one changes nothing
+        await b.settle(first, ResponseTooLarge())  # a third one changes nothing
         assert await b.ask(b.hold()) == [then]
 
 

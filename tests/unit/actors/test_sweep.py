@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from actors.sweep import FEWEST, LAP_ROUNDS, Sweep
+from actors.idle_sweep import FEWEST, LAP_ROUNDS, IdleSweep
 
 
-def filled(count: int) -> tuple[dict[str, int], Sweep[int]]:
+def filled(count: int) -> tuple[dict[str, int], IdleSweep[int]]:
     entries: dict[str, int] = {}
-    sweep = Sweep(entries)
+    sweep = IdleSweep(entries)
     for number in range(count):
         entries[str(number)] = number
         sweep.add(str(number))

@@ -21,7 +21,7 @@ from gw.api.logs.cursor import CursorSeal
 from gw.api.logs.services import LogServices
 from gw.api.logs.summary_cache import SummaryCache
 from gw.api.overload import Overload
-from gw.api.services import Refusal, Services
+from gw.api.services import RefusedCall, Services
 from gw.app import make_application
 from gw.config.config import Timeouts
 from gw.http.drain import InFlight
@@ -184,7 +184,7 @@ class World:
     clock: FakeClock = field(default_factory=FakeClock)
     in_flight: InFlight = field(default_factory=InFlight)
     overload: Overload = field(default_factory=lambda: Overload(None))
-    refusals: list[Refusal] = field(default_factory=list)
+    refusals: list[RefusedCall] = field(default_factory=list)
     registry: Registry = field(default_factory=lambda: Registry.of([], []))
     new_id: Callable[[], uuid.UUID] = uuid.uuid4
     kept: FakeStoredResponses = field(default_factory=FakeStoredResponses)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gw.api.base import ApiHandler
-from gw.api.checks import CHECKS, AccountLimits, Check, Funds, GoodKey, KindOfKey
+from gw.api.checks import CHECKS, Check, FundsCheck, KeyCheck, KeyKindCheck, LimitsCheck
 from gw.api.logs.handler import REQUESTS_PER_MINUTE, LogRate, LogsHandler
 from gw.app import routes
 from gw.errors.table import GatewayError
@@ -61,15 +61,15 @@ def poor(world: World) -> None:
 
 # Each refusal of each check: the endpoint, the target, the header of the key, and what is so.
 REFUSALS: list[tuple[type[Check], type[ApiHandler], str, str, Arrange]] = [
-    (GoodKey, Endpoint, "/", "", lambda world: None),
-    (GoodKey, Models, f"/?key={KEY}", "", lambda world: None),
-    (GoodKey, Endpoint, "/", "sk-unknown", lambda world: None),
-    (GoodKey, Endpoint, "/", KEY, refused_key),
-    (KindOfKey, Endpoint, "/", KEY, agent),
-    (KindOfKey, Free, "/", KEY, agent),
-    (AccountLimits, Endpoint, "/", KEY, lambda world: used_up(world, rpm=1)),
-    (AccountLimits, Endpoint, "/", KEY, lambda world: used_up(world, concurrency=1)),
-    (Funds, Endpoint, "/", KEY, poor),
+    (KeyCheck, Endpoint, "/", "", lambda world: None),
+    (KeyCheck, Models, f"/?key={KEY}", "", lambda world: None),
+    (KeyCheck, Endpoint, "/", "sk-unknown", lambda world: None),
+    (KeyCheck, Endpoint, "/", KEY, refused_key),
+    (KeyKindCheck, Endpoint, "/", KEY, agent),
+    (KeyKindCheck, Free, "/", KEY, agent),
+    (LimitsCheck, Endpoint, "/", KEY, lambda world: used_up(world, rpm=1)),
+    (LimitsCheck, Endpoint, "/", KEY, lambda world: used_up(world, concurrency=1)),
+    (FundsCheck, Endpoint, "/", KEY, poor),
     (LogRate, Log, "/", KEY, ask_too_often),
 ]
 

@@ -13,7 +13,7 @@ from channels.dialects.gemini.dialect import DIALECT as GEMINI
 from channels.dialects.messages.dialect import DIALECT as MESSAGES
 from channels.http.interfaces import UpstreamRequest
 from gw.calls.plan import UpstreamPlan
-from gw.calls.relay import ENDING_SECONDS
+from gw.calls.stream_relay import ENDING_SECONDS
 from tests.support.aio import eventually, jump
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import FOR_EVER, answer

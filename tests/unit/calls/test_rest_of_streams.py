@@ -14,7 +14,7 @@ from channels.translation.paths import translation_between
 from channels.translation.session import TranslatedCall
 from gw.calls.attempts import CLOSE_SECONDS
 from gw.calls.plan import UpstreamPlan
-from gw.calls.relay import REST_SECONDS
+from gw.calls.stream_relay import REST_SECONDS
 from tests.support.aio import eventually, jump
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import FOR_EVER, Script, Step, answer

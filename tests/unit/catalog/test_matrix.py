@@ -10,7 +10,7 @@ import pytest
 from channels.families import CHAT_PROTOCOLS, PUBLIC_NAMES
 from channels.registry import Registry
 from gw.api.catalog.catalog import supported_protocols
-from gw.api.catalog.matrix import Cell, compatibility
+from gw.api.catalog.matrix import MatrixCell, compatibility
 from gw.config.config import Config
 from gw.config.load import load
 from tests.support.specs import make_channel, make_model
@@ -36,7 +36,7 @@ BY_DEFAULT = ("chat_to_messages", "chat_to_native")
 ALL = (*BY_DEFAULT, "messages_to_chat", "native_to_chat", "native_to_messages")
 
 
-def shown(cell: Cell) -> str | None:
+def shown(cell: MatrixCell) -> str | None:
     return "native" if cell.is_passthrough else ", ".join(cell.headers) or None
 
 
@@ -102,7 +102,7 @@ def test_translations_are_shown_in_the_order_in_which_channels_are_tried() -> No
 def test_translated_channels_behind_passthrough_ones_are_told_too() -> None:
     specs = [make_channel("a"), make_channel("b", protocols=frozenset({"messages"}), priority=0)]
     (row,) = compatibility(Registry.of(specs, [make_model("a", "b")]), BY_DEFAULT)
-    assert row.cells[0] == Cell(is_passthrough=True, headers=(T1,), tools=())
+    assert row.cells[0] == MatrixCell(is_passthrough=True, headers=(T1,), tools=())
     assert row.cells[0].served == "native"
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from channels.deadlines import Deadlines, Patience
+from channels.deadlines import Deadlines, FutureTimeouts
 from tests.support.aio import eventually, jump
 
 
@@ -16,7 +16,7 @@ class TooLate(Exception):
 
 async def test_each_is_given_up_on_in_its_time_unless_it_was_answered() -> None:
     loop = asyncio.get_running_loop()
-    patience = Patience(100.0, TooLate)
+    patience = FutureTimeouts(100.0, TooLate)
     answered, first, second = (loop.create_future() for _ in range(3))
     patience.begin(answered)
     patience.begin(first)
@@ -30,7 +30,7 @@ async def test_each_is_given_up_on_in_its_time_unless_it_was_answered() -> None:
     jump(60.0)
     with pytest.raises(TooLate):
         await second
-    assert repr(patience) == "<Patience 100.0 s 0 open>"
+    assert repr(patience) == "<FutureTimeouts 100.0 s 0 open>"
 
 
 async def test_what_has_ended_does_not_expire() -> None:

@@ -12,7 +12,7 @@ from channels.errors import UpstreamUnreachable
 from channels.http.client import HttpWire
 from channels.http.dialer import DNS_CACHE_SECONDS, SocketAddress, first_connected, in_turn
 from channels.http.interfaces import UpstreamRequest
-from channels.http.origin import Address, Origin, address_of, head_of
+from channels.http.origin import Origin, ParsedUrl, address_of, head_of
 from channels.http.pool import IDLE_SECONDS
 from tests.support.aio import eventually, jump, run, run_on_both_loops
 from tests.unit.channels.raw_server import OK, Peer, RawServer, answering, new_wire, silent
@@ -151,17 +151,17 @@ def test_connection_that_the_upstream_closes_while_idle_is_not_used_again() -> N
 @pytest.mark.parametrize(
     ("url", "address", "host"),
     [
-        ("http://a.example/v1", Address(Origin("http", "a.example", 80), "/v1"), "a.example"),
-        ("https://a.example", Address(Origin("https", "a.example", 443), "/"), "a.example"),
+        ("http://a.example/v1", ParsedUrl(Origin("http", "a.example", 80), "/v1"), "a.example"),
+        ("https://a.example", ParsedUrl(Origin("https", "a.example", 443), "/"), "a.example"),
         (
             "https://A.example:8443/m%2F1:go?alt=sse",
-            Address(Origin("https", "a.example", 8443), "/m%2F1:go?alt=sse"),
+            ParsedUrl(Origin("https", "a.example", 8443), "/m%2F1:go?alt=sse"),
             "a.example:8443",
         ),
-        ("http://[::1]:81/x", Address(Origin("http", "::1", 81), "/x"), "[::1]:81"),
+        ("http://[::1]:81/x", ParsedUrl(Origin("http", "::1", 81), "/x"), "[::1]:81"),
     ],
 )
-def test_url_becomes_origin_target_and_host(url: str, address: Address, host: str) -> None:
+def test_url_becomes_origin_target_and_host(url: str, address: ParsedUrl, host: str) -> None:
     assert address_of(url) == address
     head = head_of("POST", address, (("X-A", "b c"),), user_agent="gw/1")
     assert head.startswith(

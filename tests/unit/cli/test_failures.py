@@ -19,7 +19,7 @@ from actors.store.database import (
 from actors.store.embedded import EmbeddedFault
 from actors.store.migrations import MigrationFault
 from actors.wallet.ledger import UnknownAccount
-from gw.cli.failures import CommandRefused, Failure, UsageFault, explain, print_failure
+from gw.cli.failures import CommandFailure, CommandRefused, UsageFault, explain, print_failure
 from gw.cli.main import main
 from gw.keys.issue import NotRevealable
 from gw.keys.secret import WrongSecret
@@ -61,7 +61,7 @@ def test_fault_of_ours_is_not_dressed_up() -> None:
 
 
 def test_failure_is_printed_on_both_sides(capsys: pytest.CaptureFixture[str]) -> None:
-    failure = Failure("no", "refused", more={"faults": []})
+    failure = CommandFailure("no", "refused", more={"faults": []})
     print_failure(failure, as_json=True)
     print_failure(failure, as_json=False)
     captured = capsys.readouterr()

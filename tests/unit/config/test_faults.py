@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from gw.config.faults import ConfigFaults, Fault, Mark, Report, fault_records, render
+from gw.config.faults import ConfigFaults, Fault, FaultReport, Mark, fault_records, render
 from tests.unit.config.reading import faults_of
 
 FAULTS = [
@@ -58,7 +58,7 @@ def test_the_exception_reads_as_the_table() -> None:
 
 
 def test_report_raises_in_the_order_of_the_file() -> None:
-    report = Report("f")
+    report = FaultReport("f")
     report.raise_if_any()
     top = report.top()
     top.key("late", Mark(9, 1)).blame(found="x", allowed="y")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from channels.registry import Binding, HealthSpec, PriceSpec, VideoSpec
-from gw.config.config import Address, Tasks, Timeouts
+from gw.config.config import ListenAddress, Tasks, Timeouts
 from gw.config.faults import ConfigFaults, Fault
 from gw.config.load import MAX_FILE_BYTES, load
 from gw.config.schema import PRICE_KEYS
@@ -36,8 +36,8 @@ def fault_of_file(path: Path) -> Fault:
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "---\n", "null\n", "{}\n", "\ufeff"])
 def test_empty_file_is_a_configuration_with_the_contracts_defaults(text: str) -> None:
     config = read(text)
-    assert config.listen == Address("127.0.0.1", 8080)
-    assert config.admin_listen == Address("127.0.0.1", 9090)
+    assert config.listen == ListenAddress("127.0.0.1", 8080)
+    assert config.admin_listen == ListenAddress("127.0.0.1", 9090)
     assert config.data_dir == SOURCE.parent / "var"
     assert config.database_url == config.redis_url == config.secret == ""
     assert config.credits_per_usd == Decimal(1000)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.registry import Binding
-from gw.config.config import Address, Config
+from gw.config.config import Config, ListenAddress
 from gw.config.faults import ConfigFaults, fault_records, render
 from gw.config.load import load, load_text
 from tests.unit.config.reading import SOURCE
@@ -37,8 +37,8 @@ def test_any_good_configuration_comes_back_as_written(data: dict[str, Any]) -> N
 
 
 def assert_top(config: Config, data: dict[str, Any]) -> None:
-    assert config.listen == Address("127.0.0.1", int(data["listen"].rpartition(":")[2]))
-    assert config.admin_listen == Address("::1", int(data["admin_listen"].rpartition(":")[2]))
+    assert config.listen == ListenAddress("127.0.0.1", int(data["listen"].rpartition(":")[2]))
+    assert config.admin_listen == ListenAddress("::1", int(data["admin_listen"].rpartition(":")[2]))
     assert config.secret == data.get("secret", "")
     assert config.drain_seconds == data.get("drain_seconds", 30)
     assert config.max_body_bytes == data.get("max_body_mb", 64) * 1024 * 1024

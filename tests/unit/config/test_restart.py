@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gw.config.config import Address, Certificate, Config, Tasks, Timeouts
+from gw.config.config import Certificate, Config, ListenAddress, Tasks, Timeouts
 from gw.config.restart import APPLIED, needing_restart
 from gw.config.schema import TOP
 from tests.unit.config.reading import SOURCE, model, read
@@ -15,8 +15,8 @@ from tests.unit.config.reading import SOURCE, model, read
 RUNNING = read("")
 # Another value for each key that waits.
 OTHERS: dict[str, tuple[str, Any]] = {
-    "listen": ("listen", Address("127.0.0.1", 1)),
-    "admin_listen": ("admin_listen", Address("127.0.0.1", 1)),
+    "listen": ("listen", ListenAddress("127.0.0.1", 1)),
+    "admin_listen": ("admin_listen", ListenAddress("127.0.0.1", 1)),
     "data_dir": ("data_dir", SOURCE),
     "database_url": ("database_url", "postgresql://x"),
     "redis_url": ("redis_url", "redis://x"),

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from gw.config.config import Address
+from gw.config.config import ListenAddress
 from tests.unit.config.reading import channel, model, read
 
 
@@ -24,7 +24,7 @@ from tests.unit.config.reading import channel, model, read
 )
 def test_address_is_read(written: str, host: str, port: int, text: str) -> None:
     address = read(f"listen: {written}").listen
-    assert address == Address(host, port)
+    assert address == ListenAddress(host, port)
     assert str(address) == text
 
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from gw.config.config import Address
+from gw.config.config import ListenAddress
 from gw.http import admin
 from gw.http.admin import HEADER_BYTES_MAX, AdminServer, make_admin_application
 from tests.unit.http.wire import Client
@@ -27,7 +27,7 @@ async def connected() -> AsyncIterator[Client]:
         return None
 
     application = make_admin_application(render=render, readiness=readiness, new_id=uuid4)
-    listening = AdminServer(application, Address("127.0.0.1", 0))
+    listening = AdminServer(application, ListenAddress("127.0.0.1", 0))
     await listening.start()
     port = int(listening.url.rpartition(":")[2])
     reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -8,7 +8,7 @@ import gc
 import weakref
 
 from gw import allocator
-from gw.allocator import QUIET_SECONDS, QUIET_TIMES, QuietTimes
+from gw.allocator import QUIET_SECONDS, QUIET_TIMES, IdleTrimmer
 from gw.http import admin, state
 from gw.http.drain import InFlight
 
@@ -41,7 +41,7 @@ class Looks:
             self.in_flight.leave(self._request)
 
     def run(self) -> list[int]:
-        quiet = QuietTimes(
+        quiet = IdleTrimmer(
             self.in_flight, self, give_back=lambda: self.given_back.append(self._count)
         )
         try:

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from gw.config.config import Address
+from gw.config.config import ListenAddress
 from gw.http import flow_control as pace
 from gw.http import state
 from gw.http.body import InboundBody
@@ -120,7 +120,7 @@ async def held_bytes(sent: bytes, *, half_closed: bool) -> float:
     """What one connection holds of such a client, those of others taken off."""
     keys = PendingKeys()
     world = World(keys=keys)
-    listener = Server(make_app(world), Address("127.0.0.1", 0), connections_max=100)
+    listener = Server(make_app(world), ListenAddress("127.0.0.1", 0), connections_max=100)
     await listener.start()
     tracemalloc.start()
     try:
@@ -207,7 +207,7 @@ async def test_client_that_takes_some_of_its_answers_is_waited_for(
 
 async def test_client_that_takes_nothing_of_a_stream_is_cut_and_leaves_nothing() -> None:
     world, script = World(), Script()
-    listener = Server(make_app(world, script), Address("127.0.0.1", 0))
+    listener = Server(make_app(world, script), ListenAddress("127.0.0.1", 0))
     await listener.start()
     try:
         port = int(listener.url.rpartition(":")[2])

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gw.api.application import GatewayApplication
-from gw.config.config import Address
+from gw.config.config import ListenAddress
 from gw.http.connection import Connection
 from gw.http.server import Server
 from tests.support.aio import run
@@ -95,7 +95,7 @@ class Stand:
         application = GatewayApplication(
             [(r"(?:http://a)?/(?:a.*)?", Recorder)], services=World().services, found=self.found
         )
-        self.listener = Server(application, Address("127.0.0.1", 0))
+        self.listener = Server(application, ListenAddress("127.0.0.1", 0))
 
     async def outcome(self, reads: Sequence[bytes]) -> Outcome:
         """What its endpoints were asked, what was answered, whether that was all."""

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from tornado.iostream import StreamClosedError
 
-from actors.limits.accounts import AccountLimits, Admission
+from actors.limits.accounts import AccountLimits, LimitLease
 from actors.limits.limiter import Limiter
 from actors.store.errors import StoreUnavailable
 from gw.errors.table import ENDING, NO_CHANNEL_AVAILABLE, GatewayError
@@ -70,12 +70,12 @@ async def test_a_client_that_leaves_while_its_limits_are_asked_keeps_no_place(ot
 
         def try_enter(
             self, account_id: str, *, rpm: int | None, concurrency: int | None
-        ) -> Admission | None:
+        ) -> LimitLease | None:
             return None
 
         async def enter(
             self, account_id: str, *, rpm: int | None, concurrency: int | None
-        ) -> Admission:
+        ) -> LimitLease:
             self.asked.set()
             await self.may_answer.wait()
             self.has_answered = True

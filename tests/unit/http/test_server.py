@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from gw.config.config import Address
+from gw.config.config import ListenAddress
 from gw.http import connection, state
 from gw.http.connection import Connection
 from gw.http.head import HEAD_BYTES_MAX
@@ -34,7 +34,7 @@ async def front(
     world: World, script: Script | None = None, *, connections_max: int = 100
 ) -> AsyncIterator[tuple[Server, int]]:
     listener = Server(
-        make_app(world, script), Address("127.0.0.1", 0), connections_max=connections_max
+        make_app(world, script), ListenAddress("127.0.0.1", 0), connections_max=connections_max
     )
     await listener.start()
     try:

@@ -123,7 +123,7 @@ async def serving(
     trust: ssl.SSLContext | None = None,
 ) -> AsyncIterator[tuple[Server, Address]]:
     """The same, with the listener."""
-    listener = Server(application, config.Address("127.0.0.1", 0), tls=tls)
+    listener = Server(application, config.ListenAddress("127.0.0.1", 0), tls=tls)
     assert listener.url.startswith("http:" if tls is None else "https:")
     await listener.start()
     try:

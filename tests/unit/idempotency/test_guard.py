@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from actors.wallet.claims import Keep, Standing
+from actors.wallet.claims import KeptResponse, Standing
 from actors.wallet.wallets import KeyTaken
 from gw.calls.call import ResponseWriter
 from gw.errors.table import GatewayError
@@ -20,7 +20,9 @@ from tests.unit.api.fakes import FakeMetrics, FakeStoredResponses
 
 KEPT = StoredResponse(
     UUID(int=7),
-    Keep(status=201, headers=(("Content-Type", "audio/mpeg"), ("x-more", "1")), body=b"\xff\x00"),
+    KeptResponse(
+        status=201, headers=(("Content-Type", "audio/mpeg"), ("x-more", "1")), body=b"\xff\x00"
+    ),
 )
 
 

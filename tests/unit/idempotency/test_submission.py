@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.wallet.claims import Claim, ClaimEnd, Free, Keep, KeepNothing
-from gw.calls.ending import CLIENT_GONE, STOPPING, Ending
+from actors.wallet.claims import Claim, ClaimEnd, Free, KeptResponse, ResponseTooLarge
+from gw.calls.outcome import CLIENT_GONE, STOPPING, Ending
 from gw.errors.table import GatewayError
 from gw.idempotency.submission import Submission, fingerprint, read_key
 
@@ -99,16 +99,16 @@ SUCCESS = Ending("success", None, None)
 FAILED = Ending("error", "upstream_error", "it failed")
 
 
-def answer(size: int = 2, status: int = 200) -> Keep:
-    return Keep(status=status, headers=(("Content-Type", "text/plain"),), body=b"x" * size)
+def answer(size: int = 2, status: int = 200) -> KeptResponse:
+    return KeptResponse(status=status, headers=(("Content-Type", "text/plain"),), body=b"x" * size)
 
 
-ENDS: dict[str, tuple[Ending, int, Keep | None, ClaimEnd]] = {
+ENDS: dict[str, tuple[Ending, int, KeptResponse | None, ClaimEnd]] = {
     "answered": (SUCCESS, 40, answer(), answer()),
     "answered free of charge": (SUCCESS, 0, answer(), answer()),
     "accepted": (SUCCESS, 40, answer(status=202), answer(status=202)),
     "as large as may be": (SUCCESS, 40, answer(10), answer(10)),
-    "too large": (SUCCESS, 40, answer(11), KeepNothing()),
+    "too large": (SUCCESS, 40, answer(11), ResponseTooLarge()),
     "partly failed, and paid for": (FAILED, 40, answer(), answer()),
     "failed with status 200": (FAILED, 0, answer(), Free()),
     "failed": (FAILED, 0, None, Free()),
@@ -120,7 +120,9 @@ ENDS: dict[str, tuple[Ending, int, Keep | None, ClaimEnd]] = {
 
 
 @pytest.mark.parametrize(("ending", "cost", "kept", "expected"), ENDS.values(), ids=ENDS.keys())
-def test_end_of_a_key(ending: Ending, cost: int, kept: Keep | None, expected: ClaimEnd) -> None:
+def test_end_of_a_key(
+    ending: Ending, cost: int, kept: KeptResponse | None, expected: ClaimEnd
+) -> None:
     claim = Claim(key="k", fingerprint=b"f")
     submission = Submission(account_id="a", claim=claim, response_bytes_max=10)
     left = ending == CLIENT_GONE

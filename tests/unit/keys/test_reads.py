@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.keys.reads import READ_MAX, Heard, Results, SharedReads
+from gw.keys.reads import READ_MAX, ChangeLog, Results, SharedReads
 from tests.support.aio import eventually, run
 
 
@@ -25,7 +25,7 @@ class Reader:
         self.rounds: list[list[bytes]] = []
         self.let_go: list[asyncio.Future[bool]] = []  # to whether it fails
 
-    async def _read(self, texts: Mapping[bytes, int], heard: Heard) -> Results[tuple[int, int]]:
+    async def _read(self, texts: Mapping[bytes, int], heard: ChangeLog) -> Results[tuple[int, int]]:
         number = len(self.rounds)
         self.rounds.append(list(texts))
         self.let_go.append(asyncio.get_running_loop().create_future())
@@ -185,7 +185,7 @@ def test_everyone_gets_the_answer_to_their_own_question(
 
 
 async def test_error_of_one_answer_is_its_askers_alone() -> None:
-    async def read(texts: Mapping[bytes, int], _heard: Heard) -> Results[int]:
+    async def read(texts: Mapping[bytes, int], _heard: ChangeLog) -> Results[int]:
         return {name: Broken() if text == 2 else text for name, text in texts.items()}
 
     reads = SharedReads(read)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tornado.escape import parse_qs_bytes
 
-from gw.api.logs.cursor import Cursor, CursorSeal, Place
+from gw.api.logs.cursor import Cursor, CursorSeal, PagePosition
 from gw.api.logs.filters import Filters
 from gw.api.logs.list_query import ListQuery, read_list_query
 from gw.api.logs.visibility import Scope, Visibility
@@ -284,7 +284,7 @@ def test_whatever_comes_is_read_or_refused(query: dict[str, list[bytes]]) -> Non
 
 # Cursors
 
-PLACE = Place(utc(2026, 11, 3, 4, 5, 6, 7), 2**40)
+PLACE = PagePosition(utc(2026, 11, 3, 4, 5, 6, 7), 2**40)
 CURSOR = Cursor(Window(utc(2026, 10, 1), utc(2026, 11, 5)), "asc", PLACE)
 
 

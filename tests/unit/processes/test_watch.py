@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gw.processes.watch import Watch, beat_seconds
+from gw.processes.watch import WorkerWatchdog, beat_seconds
 from metrics.fleet import FleetMetrics
 from tests.support.clock import FakeClock
 
@@ -36,7 +36,7 @@ class World:
         now = self.clock.monotonic()
         self.first, self.second = FakeWorker(1, now), FakeWorker(2, now)
         self.workers: list[FakeWorker | None] = [self.first, self.second, None]
-        self.watch = Watch(
+        self.watch = WorkerWatchdog(
             workers=self.workers, silence_seconds=SILENCE, clock=self.clock, metrics=self.metrics
         )
         self.task = asyncio.create_task(self.watch.run())

@@ -15,8 +15,8 @@ from channels.errors import InvalidRequest
 from channels.json.text import arguments_object, dumps, object_in, read_json
 from channels.translation.failures import OTHER, RATE_LIMITED, failure_named
 from channels.translation.field_names import spelled
-from channels.translation.identifiers import Limits, made_id
-from channels.translation.losses import Report
+from channels.translation.identifiers import IdentifierLimits, made_id
+from channels.translation.losses import LossReport
 from channels.translation.media import data_uri, markdown, read_data_uri, stated_type, text_of
 from channels.translation.model import Media, Request, Text, ToolResult, Turn
 from channels.translation.object_reader import Members
@@ -28,7 +28,7 @@ from channels.translation.unsupported import report_members
 
 
 def test_field_is_listed_once_in_order() -> None:
-    report = Report()
+    report = LossReport()
     for field in ("n", "seed", "n"):
         report.drop(field)
     assert report.dropped == ["n", "seed"]
@@ -36,11 +36,11 @@ def test_field_is_listed_once_in_order() -> None:
 
 
 def test_nothing_dropped_is_no_warning() -> None:
-    assert Report().warning() is None
+    assert LossReport().warning() is None
 
 
 def test_name_can_not_break_the_header() -> None:
-    report = Report()
+    report = LossReport()
     report.drop("a\r\nSet-Cookie: x; é")
     report.drop("x" * 500)
     first, second = report.dropped
@@ -49,7 +49,7 @@ def test_name_can_not_break_the_header() -> None:
 
 
 def test_very_many_names_are_counted() -> None:
-    report = Report()
+    report = LossReport()
     for number in range(45):
         report.drop(f"f{number}")
     warning = report.warning()
@@ -58,7 +58,7 @@ def test_very_many_names_are_counted() -> None:
 
 
 def test_neutral_and_null_members_lose_nothing() -> None:
-    report = Report()
+    report = LossReport()
     extras: dict[str, Any] = {"store": False, "logprobs": None, "top_logprobs": 2, "x": 0}
     report_members(Request(origin=CHAT, extras=extras), report, carried=["x"])
     assert report.dropped == ["top_logprobs"]
@@ -73,7 +73,7 @@ def test_canonical_fields_are_spelled_as_the_client_does() -> None:
 
 # --- Names and ids ---
 
-LIMITS = Limits(name_characters_max=16, id_characters_max=12)
+LIMITS = IdentifierLimits(name_characters_max=16, id_characters_max=12)
 
 
 def test_good_names_stay() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from channels.dialects.table import codec
-from channels.translation.losses import Report
+from channels.translation.losses import LossReport
 from channels.translation.model import (
     Finished,
     Part,
@@ -46,7 +46,7 @@ def again(protocol: Protocol, request: Request, **options: Any) -> Request:
         model="m",
         stream=False,
         max_tokens=request.max_tokens or 4000,
-        report=Report(),
+        report=LossReport(),
         **options,
     )
     return module.decode_request(body)

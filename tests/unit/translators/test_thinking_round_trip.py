@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from channels.dialects.messages import codec as messages
-from channels.translation.losses import Report
+from channels.translation.losses import LossReport
 from channels.translation.model import Reasoning, Response, Text, Thinking, ToolCall
 from tests.unit.translators.wire import (
     answered,
@@ -167,7 +167,7 @@ def test_thinking_with_a_budget_is_not_asked_amid_calls_it_cannot_prove() -> Non
         ]
     }
     request = replace(decoded("chat", body), reasoning=Reasoning(budget_tokens=2048))
-    report = Report()
+    report = LossReport()
     encoded = messages.encode_request(
         request, model="m", stream=False, max_tokens=4000, report=report
     )
@@ -178,7 +178,7 @@ def test_thinking_with_a_budget_is_not_asked_amid_calls_it_cannot_prove() -> Non
     proven = replace(assistant, parts=(Thinking("hm", "s", "messages"), *assistant.parts))
     request = replace(request, turns=(request.turns[0], proven, request.turns[2]))
     encoded = messages.encode_request(
-        request, model="m", stream=False, max_tokens=2000, report=Report()
+        request, model="m", stream=False, max_tokens=2000, report=LossReport()
     )
     assert encoded["thinking"] == {"type": "enabled", "budget_tokens": 1999}
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from channels.dialects.table import CHAT_DIALECTS, codec, streaming_upstream
 from channels.errors import InvalidRequest
 from channels.http.sse import SseEvent, SseSplitter
-from channels.translation.losses import Report
+from channels.translation.losses import LossReport
 from channels.translation.model import (
     Began,
     CallBegan,
@@ -55,7 +55,7 @@ def translated(
     **options: Any,
 ) -> tuple[dict[str, Any], list[str]]:
     """The upstream's body, and what was dropped. The body holds no null and is JSON."""
-    report = Report()
+    report = LossReport()
     request = codec(client).decode_request(body)
     encoded = streaming_upstream(upstream).encode_request(
         request, model="up", stream=stream, max_tokens=max_tokens, report=report, **options

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from actors.wallet import writer
-from actors.wallet.claims import Claim, Keep
+from actors.wallet.claims import Claim, KeptResponse
 from actors.wallet.messages import Hold, LedgerUnavailable
 from actors.wallet.wallets import KeyTaken
 from actors.wallet.writer import GATHER_MAX_SECONDS
@@ -23,8 +23,8 @@ def claiming(number: int, key: str = "k", fingerprint: bytes = b"one") -> Hold:
     return replace(hold(number), claim=Claim(key=key, fingerprint=fingerprint))
 
 
-def kept(body: bytes = b"{}") -> Keep:
-    return Keep(status=200, headers=(("Content-Type", "application/json"),), body=body)
+def kept(body: bytes = b"{}") -> KeptResponse:
+    return KeptResponse(status=200, headers=(("Content-Type", "application/json"),), body=body)
 
 
 async def standing(b: Bank, number: int, **claim: Any) -> str:

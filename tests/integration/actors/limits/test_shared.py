@@ -12,10 +12,10 @@ from redis.asyncio import Redis
 
 from actors.clock import SystemClock
 from actors.limits.backend import RedisBackend
+from actors.limits.commands import LEASE_SECONDS, MICROSECONDS, RedisCommands, scripts
 from actors.limits.limiter import Limiter
 from actors.limits.shared import BEAT_SECONDS, PAUSE_MAX_SECONDS, SharedLimits
-from actors.limits.standing import Standing
-from actors.limits.words import LEASE_SECONDS, MICROSECONDS, Speech, scripts
+from actors.limits.status import LimitStatus
 from actors.store.redis import RedisLink
 from metrics.prometheus import Metrics
 from tests.support.aio import eventually
@@ -35,7 +35,7 @@ class Process:
     metrics: Metrics
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
 
-    async def enter(self, *, rpm: int | None = None, concurrency: int | None = None) -> Standing:
+    async def enter(self, *, rpm: int | None = None, concurrency: int | None = None) -> LimitStatus:
         standing, _ = await self.limiter.enter(A, rpm=rpm, concurrency=concurrency)
         return standing
 
@@ -63,7 +63,7 @@ async def process(
     clock = clock or SystemClock()
     metrics = Metrics()
     link = RedisLink(url, scripts())
-    backend = RedisBackend(link, Speech(name, now_us))
+    backend = RedisBackend(link, RedisCommands(name, now_us))
     shared = SharedLimits(backend=backend, clock=clock, metrics=metrics)
     made = Process(Limiter(clock=clock, shared=shared), shared, metrics)
     await shared.start()

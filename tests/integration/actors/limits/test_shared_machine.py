@@ -6,9 +6,9 @@ from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from actors.limits.backend import RedisBackend
+from actors.limits.commands import MICROSECONDS, RedisCommands, scripts
 from actors.limits.limiter import Limiter
 from actors.limits.shared import SharedLimits
-from actors.limits.words import MICROSECONDS, Speech, scripts
 from actors.store.redis import RedisLink
 from metrics.prometheus import Metrics
 from tests.support.limits_machine import SharedLimitsMachine
@@ -29,7 +29,7 @@ def test_several_processes_keep_the_rules_that_one_does(redis_url: str) -> None:
 
         async def connect(self, number: int) -> SharedLimits:
             link = RedisLink(f"{redis_url}?socket_timeout=10", scripts())
-            backend = RedisBackend(link, Speech(f"proc_{number}", now_us=self.now_us))
+            backend = RedisBackend(link, RedisCommands(f"proc_{number}", now_us=self.now_us))
             return SharedLimits(backend=backend, clock=self.clock, metrics=METRICS)
 
         def now_us(self) -> int:

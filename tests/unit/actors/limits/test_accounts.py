@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.limits.accounts import AccountLimits, Admission, LimitExceeded
+from actors.limits.accounts import AccountLimits, LimitExceeded, LimitLease
 from actors.limits.limiter import Limiter
 from metrics.prometheus import Metrics
 from tests.support.aio import run
@@ -21,7 +21,7 @@ class Limits:
         self.limiter = Limiter(clock=self.clock)
         self.limits = AccountLimits(limiter=self.limiter, metrics=Metrics())
 
-    def enter(self, account: str, *, rpm: int | None, concurrency: int | None) -> Admission:
+    def enter(self, account: str, *, rpm: int | None, concurrency: int | None) -> LimitLease:
         return run(self.limits.enter(account, rpm=rpm, concurrency=concurrency))
 
     def in_flight(self, account: str) -> int:

@@ -13,7 +13,7 @@ from actors.clock import SystemClock
 from actors.limits.limiter import Limiter
 from actors.limits.parent import ParentBackend
 from actors.limits.shared import SharedLimits
-from actors.limits.shared_book import SharedBook
+from actors.limits.shared_window import SharedWindows
 from actors.parent.link import ParentLink
 from actors.parent.messages import LINE_BYTES_MAX
 from actors.parent.server import ParentServer
@@ -182,7 +182,7 @@ def test_worker_that_reads_no_answers_is_let_go(expect_log: Callable[..., None])
 
 
 def test_names_that_nobody_uses_are_forgotten() -> None:
-    book = SharedBook()
+    book = SharedWindows()
     for number in range(300):
         book.enter(f"name_{number}", (1, number), rpm=5, concurrency=5, now=0.0)
     book.drop_leases(1)
@@ -193,7 +193,7 @@ def test_names_that_nobody_uses_are_forgotten() -> None:
 
 
 def test_requests_said_late_take_their_place_in_the_window() -> None:
-    book = SharedBook()
+    book = SharedWindows()
     book.enter("a", (1, 1), rpm=3, concurrency=None, now=50.0)
     book.add_late("a", (2, 1), at=30.0)
     book.add_late("a", (1, 1), at=10.0)  # known already: its own time stays

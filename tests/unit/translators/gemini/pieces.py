@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from channels.dialects.gemini import codec as gemini
-from channels.translation.losses import Report
+from channels.translation.losses import LossReport
 from channels.translation.model import Request
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB"
@@ -77,7 +77,7 @@ def usage(prompt: int, candidates: int | None = None, **members: int) -> dict[st
 
 def encoded(request: Request, *, upstream_model: str = "gemini-3-pro") -> tuple[Any, list[str]]:
     """The body for an upstream of this protocol, and what was dropped."""
-    report = Report()
+    report = LossReport()
     body = gemini.encode_request(
         request, model=upstream_model, stream=False, max_tokens=100, report=report
     )

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.dialects.gemini.encode_schema import write_schema
-from channels.translation.losses import Report
+from channels.translation.losses import LossReport
 
 S = {"type": "string"}
 N = {"type": "number"}
@@ -23,7 +23,7 @@ def objects(**properties: Any) -> dict[str, Any]:
 
 
 def written(schema: Any) -> tuple[dict[str, Any], list[str]]:
-    report = Report()
+    report = LossReport()
     return write_schema(schema, "p", report), [name.removeprefix("p.") for name in report.dropped]
 
 

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Histogram
 
-from metrics.cells import Distribution, Family, Number
+from metrics.samples import Distribution, Number, SeriesFamily
 
 BOUNDS = (0.001, 0.5, 1, 2.5)
 
 
-def numbers(*, width: int = 1, limit: int = 100) -> Family[Number]:
-    return Family(Number, width=width, limit=limit)
+def numbers(*, width: int = 1, limit: int = 100) -> SeriesFamily[Number]:
+    return SeriesFamily(Number, width=width, limit=limit)
 
 
 def test_cell_is_made_once_for_each_label_value() -> None:

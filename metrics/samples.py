@@ -19,7 +19,7 @@ Key = tuple[str | int, ...]
 Sample = tuple[str, dict[str, str], float]
 
 
-class Cell(Protocol):
+class Series(Protocol):
     """What a scrape asks of a cell."""
 
     def samples(self) -> list[Sample]: ...
@@ -65,10 +65,10 @@ class Distribution:
         return [*samples, ("_count", {}, total), ("_sum", {}, self._sum)]
 
 
-C = TypeVar("C", bound=Cell)
+C = TypeVar("C", bound=Series)
 
 
-class Family(dict[Key, C]):
+class SeriesFamily(dict[Key, C]):
     """The cells of one metric by label values, in the order of its labels. A miss makes the cell.
 
     An empty label value is shown as `other`. The bound on their number is the last fence against a

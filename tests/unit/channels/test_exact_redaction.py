@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from channels import masking
-from channels.masking import WINDOW_BYTES, ExactMask, StreamMask, secrets_of
+from channels import exact_redaction
+from channels.exact_redaction import WINDOW_BYTES, ExactRedaction, StreamRedaction, secrets_of
 from tests.support.aio import run
 from tests.support.specs import make_channel
 from tests.support.steps import steps_of
@@ -23,8 +23,8 @@ CHANNELS = [
     make_channel("c", base_url="http://127.0.0.1:8081", api_key="hunter22"),
     make_channel("d", base_url="http://10.0.0.9", api_key="hunter22-long"),
 ]
-ERRORS = ExactMask(secrets_of(CHANNELS, is_response=False))
-ANSWERS = ExactMask(secrets_of(CHANNELS, is_response=True))
+ERRORS = ExactRedaction(secrets_of(CHANNELS, is_response=False))
+ANSWERS = ExactRedaction(secrets_of(CHANNELS, is_response=True))
 
 
 def test_nothing_else_changes() -> None:
@@ -86,13 +86,13 @@ def test_many_links_and_many_hosts_take_steps_by_their_number() -> None:
 
 
 def test_mask_of_nothing_masks_nothing() -> None:
-    assert ExactMask([]).masked(b"anything \\u0041") == b"anything \\u0041"
+    assert ExactRedaction([]).masked(b"anything \\u0041") == b"anything \\u0041"
 
 
 def test_many_keys_that_begin_alike_are_each_found() -> None:
     keys = [f"sk-proj-{number}" for number in range(100, 120)]
     channels = [make_channel(key, api_key=key, base_url="http://up.example") for key in keys]
-    mask = ExactMask(secrets_of(channels, is_response=True))
+    mask = ExactRedaction(secrets_of(channels, is_response=True))
     for key in keys:
         assert mask.masked(f"<{key}>".encode()) == b"<[redacted]>"
     other = b"sk-proj-220 sk-proj-"
@@ -130,7 +130,7 @@ def test_what_json_means_never_has_the_key(start: str, end: str) -> None:
 
 
 def test_long_body_lets_others_have_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(masking, "TURN_SECONDS", -1.0)
+    monkeypatch.setattr(exact_redaction, "TURN_SECONDS", -1.0)
     turns = 0
 
     async def others() -> None:
@@ -149,7 +149,7 @@ def test_long_body_lets_others_have_their_turn(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_placeholder_is_no_key_of_a_stream() -> None:
-    assert StreamMask.of(CHANNELS[1], ERRORS).key is None
-    mask = StreamMask.of(CHANNELS[0], ERRORS)
+    assert StreamRedaction.of(CHANNELS[1], ERRORS).key is None
+    mask = StreamRedaction.of(CHANNELS[0], ERRORS)
     assert mask.key == KEY.encode()
     assert mask.without_key(f"a {KEY} b".encode()) == b"a [redacted] b"

@@ -10,13 +10,13 @@ from collections import deque
 from collections.abc import Collection, Hashable, Iterable, Iterator
 from typing import Generic, TypeVar
 
-from actors.limits.standing import WINDOW_SECONDS, Dimension, Standing
-from actors.sweep import Sweep
+from actors.idle_sweep import IdleSweep
+from actors.limits.status import WINDOW_SECONDS, Dimension, LimitStatus
 
-Place = TypeVar("Place", bound=Hashable)
+Slot = TypeVar("Slot", bound=Hashable)
 
 
-class Usage(Generic[Place]):
+class WindowUsage(Generic[Slot]):
     """What one name has used: who was admitted when, oldest first, and who is in flight."""
 
     __slots__ = ("_admitted", "flying")
@@ -24,15 +24,15 @@ class Usage(Generic[Place]):
     def __init__(self) -> None:
         # When, and whose place; oldest first. None before the first: an empty one takes as much
         # memory as all else that is remembered of an account without limits.
-        self._admitted: deque[tuple[float, Place]] | None = None
-        self.flying: set[Place] = set()
+        self._admitted: deque[tuple[float, Slot]] | None = None
+        self.flying: set[Slot] = set()
 
     @property
     def requests(self) -> int:
         """How many were admitted and not trimmed."""
         return len(self._admitted) if self._admitted else 0
 
-    def admitted(self) -> Iterable[tuple[float, Place]]:
+    def admitted(self) -> Iterable[tuple[float, Slot]]:
         """When and who, oldest first."""
         return self._admitted or ()
 
@@ -41,7 +41,7 @@ class Usage(Generic[Place]):
         assert self._admitted is not None
         return self._admitted[index][0]
 
-    def admit(self, now: float, place: Place) -> None:
+    def admit(self, now: float, place: Slot) -> None:
         """Remember the newest one."""
         if self._admitted is None:
             self._admitted = deque()
@@ -61,20 +61,20 @@ class Usage(Generic[Place]):
         )
 
 
-class Book(Generic[Place]):
+class SlidingWindows(Generic[Slot]):
     """What each name has used. A place is what its holder calls one request."""
 
     def __init__(self) -> None:
-        self._usage: dict[str, Usage[Place]] = {}
-        self._sweep = Sweep(self._usage)
+        self._usage: dict[str, WindowUsage[Slot]] = {}
+        self._sweep = IdleSweep(self._usage)
 
     def __repr__(self) -> str:
         flying = sum(len(usage.flying) for usage in self._usage.values())
-        return f"<Book {len(self._usage)} names {flying} in flight>"
+        return f"<SlidingWindows {len(self._usage)} names {flying} in flight>"
 
     def judge(
-        self, name: str, place: Place, *, rpm: int | None, concurrency: int | None, now: float
-    ) -> Standing:
+        self, name: str, place: Slot, *, rpm: int | None, concurrency: int | None, now: float
+    ) -> LimitStatus:
         """Admit the request if both limits have room; a refused one takes nothing."""
         usage = self._of(name)
         usage.trim(now)
@@ -94,7 +94,7 @@ class Book(Generic[Place]):
                 requests += 1
             usage.flying.add(place)
         oldest_seconds = now - usage.admitted_at(0) if requests else WINDOW_SECONDS
-        return Standing(
+        return LimitStatus(
             refused=refused,
             requests=requests,
             reset_seconds=WINDOW_SECONDS - oldest_seconds,
@@ -102,11 +102,11 @@ class Book(Generic[Place]):
             in_flight=len(usage.flying),
         )
 
-    def fly(self, name: str, place: Place) -> None:
+    def fly(self, name: str, place: Slot) -> None:
         """A request is in flight that no limit was asked about: one set later counts it."""
         self._of(name).flying.add(place)
 
-    def note(self, name: str, place: Place, *, in_window: bool, now: float) -> None:
+    def note(self, name: str, place: Slot, *, in_window: bool, now: float) -> None:
         """A request was admitted elsewhere: keep it in mind."""
         usage = self._of(name)
         usage.trim(now)
@@ -114,11 +114,11 @@ class Book(Generic[Place]):
             usage.admit(now, place)
         usage.flying.add(place)
 
-    def leave(self, name: str, place: Place) -> None:
+    def leave(self, name: str, place: Slot) -> None:
         """A request that was admitted is no longer in flight."""
         self._usage[name].flying.remove(place)
 
-    def flying(self, name: str) -> Collection[Place]:
+    def flying(self, name: str) -> Collection[Slot]:
         """The places of the requests in flight."""
         usage = self._usage.get(name)
         return usage.flying if usage is not None else ()
@@ -127,7 +127,7 @@ class Book(Generic[Place]):
         """Everybody who has a request in flight."""
         return [name for name, usage in self._usage.items() if usage.flying]
 
-    def windows(self, now: float) -> Iterator[tuple[str, list[tuple[Place, float]]]]:
+    def windows(self, now: float) -> Iterator[tuple[str, list[tuple[Slot, float]]]]:
         """Each name with the places admitted in the last 60 seconds and how long ago that was."""
         for name, usage in list(self._usage.items()):
             usage.trim(now)
@@ -138,12 +138,12 @@ class Book(Generic[Place]):
         """Drop some of the names with nothing in flight and nothing in the window."""
         self._sweep.round(lambda usage: usage.is_idle(now))
 
-    def _of(self, name: str) -> Usage[Place]:
+    def _of(self, name: str) -> WindowUsage[Slot]:
         usage = self._usage.get(name)
         if usage is None:
             usage = self._usage[name] = self._made()
             self._sweep.add(name)
         return usage
 
-    def _made(self) -> Usage[Place]:
-        return Usage()
+    def _made(self) -> WindowUsage[Slot]:
+        return WindowUsage()

@@ -24,7 +24,7 @@ from channels.errors import (
     UpstreamUnreachable,
 )
 from channels.redact import Redactor
-from gw.calls.results import Refusal
+from gw.calls.results import UpstreamRefusal
 from gw.errors import table as errors
 from gw.errors.table import GatewayError
 
@@ -97,7 +97,7 @@ def ending_of_failure(failure: FailoverExhausted, redactor: Redactor) -> Ending:
     return shown("error", errors.from_upstream(502, _message(error, redactor)))
 
 
-def ending_of_refusal(refusal: Refusal, redactor: Redactor) -> Ending:
+def ending_of_refusal(refusal: UpstreamRefusal, redactor: Redactor) -> Ending:
     """An upstream 4xx is the client's: its status and its message, redacted, passed through."""
     message = redactor.text(refusal.told.message) if refusal.told.message else None
     message = message or "The upstream refused the request."
@@ -145,7 +145,7 @@ def sendable(value: str | None, redactor: Redactor) -> str | None:
 
 
 def _from_upstream(
-    refusal: Refusal | UpstreamFailed | ErrorReported,
+    refusal: UpstreamRefusal | UpstreamFailed | ErrorReported,
     message: str,
     redactor: Redactor,
     headers: Mapping[str, str] = MappingProxyType({}),

@@ -13,7 +13,7 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
 
-from actors.limits.standing import WINDOW_SECONDS, Dimension, Standing
+from actors.limits.status import WINDOW_SECONDS, Dimension, LimitStatus
 from actors.store.redis import ScriptCall
 
 # How long a lease is believed that nobody renews: what a process that died held is free by then.
@@ -34,18 +34,18 @@ def scripts() -> Mapping[str, str]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Enter:
-    """May this request in? The reply is a Standing, or None when nobody can say."""
+class EnterCommand:
+    """May this request in? The reply is a LimitStatus, or None when nobody can say."""
 
     name: str
     place: int
     rpm: int | None
     concurrency: int | None
-    reply: asyncio.Future[Standing | None]
+    reply: asyncio.Future[LimitStatus | None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Keep:
+class RenewCommand:
     """These are in flight here, and these were admitted so many seconds ago."""
 
     name: str
@@ -54,7 +54,7 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Release:
+class ReleaseCommand:
     """This one is not in flight; and perhaps it was never admitted."""
 
     name: str
@@ -62,36 +62,36 @@ class Release:
     from_window: bool = False
 
 
-Word = Enter | Keep | Release
+LimitCommand = EnterCommand | RenewCommand | ReleaseCommand
 
 
-class Speech:
+class RedisCommands:
     """Spells words for the scripts. `now_us` replaces the server's time, for tests."""
 
     def __init__(self, process_id: str, now_us: Callable[[], int] | None = None) -> None:
         self._process_id = process_id
         self._now_us = now_us
 
-    def call(self, word: Word) -> ScriptCall:
+    def call(self, word: LimitCommand) -> ScriptCall:
         """The call that says `word`."""
         stem = f"gw:limits:{word.name}"
         keys = (f"{stem}:window", f"{stem}:leases")
         lease = round(LEASE_SECONDS * MICROSECONDS)
         now = "" if self._now_us is None else self._now_us()
         match word:
-            case Enter():
+            case EnterCommand():
                 rpm = "" if word.rpm is None else word.rpm
                 concurrency = "" if word.concurrency is None else word.concurrency
                 return ScriptCall(
                     "enter", keys, (rpm, concurrency, self._member(word.place), lease, now)
                 )
-            case Keep():
+            case RenewCommand():
                 leases = map(self._member, word.leases)
                 window: list[str | int] = []
                 for place, age_seconds in word.window:
                     window += self._member(place), round(age_seconds * MICROSECONDS)
                 return ScriptCall("keep", keys, (lease, now, len(word.leases), *leases, *window))
-            case Release():
+            case ReleaseCommand():
                 member = self._member(word.place)
                 never_admitted = (member,) if word.from_window else ()
                 return ScriptCall("release", keys, (1, member, *never_admitted))
@@ -100,10 +100,10 @@ class Speech:
         return f"{self._process_id}:{place}"
 
 
-def standing(reply: Any) -> Standing:
+def parse_status(reply: Any) -> LimitStatus:
     """Read the answer of `enter.lua`."""
     refused, requests, reset_us, retry_us, in_flight = reply
-    return Standing(
+    return LimitStatus(
         refused=_DIMENSIONS[refused],
         requests=requests,
         # The server's clock may have been put back.

@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from gw.api.logs.instants import EPOCH
+from gw.api.logs.timestamps import EPOCH
 from gw.api.logs.window import Window
 
 DAY_HOURS = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class WindowPart:
     """A stretch of sums of so many hours, or of rows (0), to be added (1) or taken away (-1)."""
 
     hours: int
@@ -30,7 +30,7 @@ class Piece:
     sign: int
 
 
-def cover(window: Window, now: datetime) -> list[Piece]:
+def cover(window: Window, now: datetime) -> list[WindowPart]:
     """The pieces that make up a window; those of no length are left out.
 
     What lies behind `now` has no rows yet, so a step into it costs nothing.
@@ -44,12 +44,12 @@ def cover(window: Window, now: datetime) -> list[Piece]:
     return pieces
 
 
-def _stretch(hours: int, start: datetime, end: datetime, *, sign: int) -> Iterator[Piece]:
+def _stretch(hours: int, start: datetime, end: datetime, *, sign: int) -> Iterator[WindowPart]:
     """From one instant to another, backwards with the sign turned."""
     if start < end:
-        yield Piece(hours, start, end, sign)
+        yield WindowPart(hours, start, end, sign)
     elif end < start:
-        yield Piece(hours, end, start, -sign)
+        yield WindowPart(hours, end, start, -sign)
 
 
 def _nearest(instant: datetime, hours: int, now: datetime) -> datetime:

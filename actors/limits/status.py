@@ -1,7 +1,7 @@
 """Where somebody stands against the limits once a request was judged, whoever judged it.
 
-The two judges, `book.py` in this process and `enter.lua` in Redis, follow the same rules and answer
-with the same figures.
+The two judges, `sliding_window.py` in this process and `enter.lua` in Redis, follow the same rules
+and answer with the same figures.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ WINDOW_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class LimitStatus:
     """The figures after one request; they count it if it was admitted."""
 
     refused: Dimension | None  # None: admitted

@@ -38,7 +38,7 @@ _AFTER_WORD = re.compile(rb"[^\w-]|\Z")
 _LINKS = re.compile(rb'"url"\s*:\s*"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
 
-class Secret(Struct, frozen=True):
+class RedactedText(Struct, frozen=True):
     """A text to be found, and what takes its place."""
 
     text: str
@@ -51,21 +51,21 @@ class _Edit(Struct, frozen=True):
 
     start: int
     end: int
-    secret: Secret
+    secret: RedactedText
 
 
-class ExactMask:
+class ExactRedaction:
     """Knows some secrets. Immutable."""
 
     __slots__ = ("_needles", "_reach", "_secrets")
 
-    def __init__(self, secrets: Iterable[Secret]) -> None:
+    def __init__(self, secrets: Iterable[RedactedText]) -> None:
         self._secrets = sorted(set(secrets), key=lambda one: one.text)
         self._needles = _needles([one.text for one in self._secrets])
         self._reach = max((len(one.text) for one in self._secrets), default=0) * _ESCAPED_SIZE
 
     def __repr__(self) -> str:
-        return f"<ExactMask {len(self._secrets)} texts>"
+        return f"<ExactRedaction {len(self._secrets)} texts>"
 
     def masked(self, body: bytes) -> bytes:
         """The body without them. Nearly always the same bytes come back."""
@@ -136,7 +136,7 @@ class _Unescaped:
         pieces.append(body[position:end])
         self._text = b"".join(pieces)
 
-    def found(self, secret: Secret) -> Iterator[_Edit]:
+    def found(self, secret: RedactedText) -> Iterator[_Edit]:
         """Every place of it, one after the other."""
         needle, text = secret.text.encode(), self._text
         place = text.find(needle)
@@ -158,17 +158,17 @@ class _Unescaped:
         )
 
 
-class StreamMask(Struct, frozen=True):
+class StreamRedaction(Struct, frozen=True):
     """What is masked in a stream: the channel's own key in any block, all else where an error is.
 
     A key that comes in two pieces of an answer's text is not found.
     """
 
     key: bytes | None
-    errors: ExactMask
+    errors: ExactRedaction
 
     @classmethod
-    def of(cls, channel: ChannelSpec, errors: ExactMask) -> StreamMask:
+    def of(cls, channel: ChannelSpec, errors: ExactRedaction) -> StreamRedaction:
         """Of a stream that comes from this channel."""
         key = channel.api_key
         return cls(key.encode() if len(key) >= KEY_CHARACTERS_MIN else None, errors)
@@ -179,7 +179,7 @@ class StreamMask(Struct, frozen=True):
         return block.replace(self.key, KEY_MASK.encode())
 
 
-def secrets_of(channels: Iterable[ChannelSpec], *, is_response: bool) -> Iterator[Secret]:
+def secrets_of(channels: Iterable[ChannelSpec], *, is_response: bool) -> Iterator[RedactedText]:
     """What is configured of these channels: their keys, and the hosts they are on.
 
     In an answer, `localhost` and names of one word are ordinary words, such as of a program that
@@ -187,15 +187,17 @@ def secrets_of(channels: Iterable[ChannelSpec], *, is_response: bool) -> Iterato
     """
     for channel in channels:
         for key in key_spellings(channel):
-            yield Secret(key, KEY_MASK)
+            yield RedactedText(key, KEY_MASK)
         address = urlsplit(channel.base_url)
         host = (address.hostname or "").rstrip(".")
         if not host:
             continue
         if not (is_response and _is_ordinary(host)):
-            yield Secret(host, HOST_MASK, is_host=True)
+            yield RedactedText(host, HOST_MASK, is_host=True)
         elif address.port is not None:
-            yield Secret(f"{host}:{address.port}", f"{HOST_MASK}:{address.port}", is_host=True)
+            yield RedactedText(
+                f"{host}:{address.port}", f"{HOST_MASK}:{address.port}", is_host=True
+            )
 
 
 def key_spellings(channel: ChannelSpec) -> set[str]:

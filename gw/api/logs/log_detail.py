@@ -17,7 +17,7 @@ from actors.wallet.money import format_credits, format_usd
 from actors.wallet.receipt import TOKENS_PER_PRICE, NoPrice, formula, multiplier_of
 from channels.families import DETAIL_KINDS, PUBLIC_NAMES
 from gw.api.logs.record import CallRecord
-from metrics.masks import redact as mask
+from metrics.redact import redact
 
 Pairs = list[dict[str, str]]
 
@@ -66,7 +66,7 @@ def request_pairs(record: CallRecord) -> tuple[Pairs, str | None]:
     """The parameters of the request, and why there are none."""
     asked = record.detail.get("request")
     if asked:
-        return [_pair(name, mask(str(value))) for name, value in asked.items()], None
+        return [_pair(name, redact(str(value))) for name, value in asked.items()], None
     if record.error_code == RECOVERED:
         return [], "The gateway stopped during this call; its parameters were not kept."
     if record.status == "rejected":

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.api.logs.cover import Piece, cover
 from gw.api.logs.window import Window
+from gw.api.logs.window_parts import WindowPart, cover
 
 DAY = datetime(2026, 11, 10, tzinfo=UTC)
 NOW = DAY + timedelta(days=3, hours=9, minutes=50)
@@ -22,20 +22,20 @@ def at(days: int, hours: int = 0, minutes: int = 0) -> datetime:
 def test_thirty_days_that_end_now_take_no_rows_of_the_present_hour() -> None:
     pieces = cover(Window(at(-27, 9, 50), NOW), NOW)
     assert pieces == [
-        Piece(24, at(-27), at(4), 1),  # the present day as a whole: the rest of it is empty
-        Piece(1, at(-27), at(-27, 10), -1),
-        Piece(0, at(-27, 9, 50), at(-27, 10), 1),
-        Piece(1, at(3, 10), at(4), -1),
-        Piece(0, at(3, 9, 50), at(3, 10), -1),
+        WindowPart(24, at(-27), at(4), 1),  # the present day as a whole: the rest of it is empty
+        WindowPart(1, at(-27), at(-27, 10), -1),
+        WindowPart(0, at(-27, 9, 50), at(-27, 10), 1),
+        WindowPart(1, at(3, 10), at(4), -1),
+        WindowPart(0, at(3, 9, 50), at(3, 10), -1),
     ]
 
 
 def test_whole_days_are_one_piece_and_nothing_is_none() -> None:
-    assert cover(Window(at(0), at(3)), NOW) == [Piece(24, at(0), at(3), 1)]
+    assert cover(Window(at(0), at(3)), NOW) == [WindowPart(24, at(0), at(3), 1)]
     assert cover(Window(at(1), at(1)), NOW) == []
     assert cover(Window(at(0, 5), at(0, 7)), NOW) == [
-        Piece(1, at(0), at(0, 5), -1),
-        Piece(1, at(0), at(0, 7), 1),
+        WindowPart(1, at(0), at(0, 5), -1),
+        WindowPart(1, at(0), at(0, 7), 1),
     ]
 
 

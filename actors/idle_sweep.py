@@ -17,7 +17,7 @@ LAP_ROUNDS = 64
 FEWEST = 256
 
 
-class Sweep(Generic[T]):
+class IdleSweep(Generic[T]):
     """Goes round the entries that it was told of; whoever makes one says so, once."""
 
     def __init__(self, entries: dict[str, T]) -> None:
@@ -28,7 +28,7 @@ class Sweep(Generic[T]):
         return len(self._names)
 
     def __repr__(self) -> str:
-        return f"<Sweep {len(self._names)} entries>"
+        return f"<IdleSweep {len(self._names)} entries>"
 
     def add(self, name: str) -> None:
         """An entry of this name was made. Only the sweep takes it out again."""

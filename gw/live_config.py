@@ -11,7 +11,7 @@ from channels.registry import ModelSpec, Registry
 from gw.config.config import Config
 
 
-class Current:
+class LiveConfig:
     """The registry in force with its redactor and compiled prices."""
 
     def __init__(self, config: Config) -> None:
@@ -21,7 +21,7 @@ class Current:
 
     def __repr__(self) -> str:
         registry = self.config.registry
-        return f"<Current {len(registry.channels)} channels {len(registry.models)} models>"
+        return f"<LiveConfig {len(registry.channels)} channels {len(registry.models)} models>"
 
     def swap(self, config: Config) -> None:
         """Put another configuration in force: its channels and models."""

@@ -1,7 +1,7 @@
 """What the processes of one host have used together, as their parent keeps it.
 
-Judges as `book.py` does and follows what `shared.py` says, as the scripts for Redis do; but a lease
-here lasts as long as the process that holds it, which the parent knows. Sans I/O.
+Judges as `sliding_window.py` does and follows what `shared.py` says, as the scripts for Redis do;
+but a lease here lasts as long as the process that holds it, which the parent knows. Sans I/O.
 """
 
 from __future__ import annotations
@@ -10,27 +10,27 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from itertools import islice
 
-from actors.limits.book import Book, Usage
-from actors.limits.standing import WINDOW_SECONDS, Standing
+from actors.limits.sliding_window import SlidingWindows, WindowUsage
+from actors.limits.status import WINDOW_SECONDS, LimitStatus
 
-WorkerPlace = tuple[int, int]  # which worker, and its own number for the request
+WorkerSlot = tuple[int, int]  # which worker, and its own number for the request
 
 
-class _SharedUsage(Usage[WorkerPlace]):
+class _SharedUsage(WindowUsage[WorkerSlot]):
     """The same figures, of which single ones can be found, added late and taken out again."""
 
     __slots__ = ("_is_sorted", "_window")
 
     def __init__(self) -> None:
         super().__init__()
-        self._window: OrderedDict[WorkerPlace, float] = OrderedDict()
+        self._window: OrderedDict[WorkerSlot, float] = OrderedDict()
         self._is_sorted = True
 
     @property
     def requests(self) -> int:
         return len(self._window)
 
-    def admitted(self) -> Iterable[tuple[float, WorkerPlace]]:
+    def admitted(self) -> Iterable[tuple[float, WorkerSlot]]:
         self._sort()
         return [(at, place) for place, at in self._window.items()]
 
@@ -40,7 +40,7 @@ class _SharedUsage(Usage[WorkerPlace]):
             return self._window[next(reversed(self._window))]
         return next(islice(self._window.values(), index, None))
 
-    def admit(self, now: float, place: WorkerPlace) -> None:
+    def admit(self, now: float, place: WorkerSlot) -> None:
         self._window[place] = now
 
     def trim(self, now: float) -> None:
@@ -49,13 +49,13 @@ class _SharedUsage(Usage[WorkerPlace]):
         while window and now - next(iter(window.values())) >= WINDOW_SECONDS:
             window.popitem(last=False)
 
-    def add_late(self, at: float, place: WorkerPlace) -> None:
+    def add_late(self, at: float, place: WorkerSlot) -> None:
         """Remember one that was admitted some time ago; where it is known, its time stays."""
         if place not in self._window:
             self._window[place] = at
             self._is_sorted = False
 
-    def withdraw(self, place: WorkerPlace) -> None:
+    def withdraw(self, place: WorkerSlot) -> None:
         """Forget one that was not admitted after all."""
         self._window.pop(place, None)
 
@@ -65,16 +65,16 @@ class _SharedUsage(Usage[WorkerPlace]):
             self._is_sorted = True
 
 
-class SharedBook(Book[WorkerPlace]):
+class SharedWindows(SlidingWindows[WorkerSlot]):
     """The figures of all workers; a worker's leases end with it, what it admitted stays counted."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._leases: dict[int, set[tuple[str, WorkerPlace]]] = {}
+        self._leases: dict[int, set[tuple[str, WorkerSlot]]] = {}
 
     def enter(
-        self, name: str, place: WorkerPlace, *, rpm: int | None, concurrency: int | None, now: float
-    ) -> Standing:
+        self, name: str, place: WorkerSlot, *, rpm: int | None, concurrency: int | None, now: float
+    ) -> LimitStatus:
         """Admit the request if both limits have room; with a concurrency it holds a lease."""
         standing = self.judge(name, place, rpm=rpm, concurrency=concurrency, now=now)
         if standing.refused is None:
@@ -84,16 +84,16 @@ class SharedBook(Book[WorkerPlace]):
                 self._leases.setdefault(place[0], set()).add((name, place))
         return standing
 
-    def lease(self, name: str, place: WorkerPlace) -> None:
+    def lease(self, name: str, place: WorkerSlot) -> None:
         """A request is in flight that was admitted without asking, or is said again."""
         self.fly(name, place)
         self._leases.setdefault(place[0], set()).add((name, place))
 
-    def add_late(self, name: str, place: WorkerPlace, *, at: float) -> None:
+    def add_late(self, name: str, place: WorkerSlot, *, at: float) -> None:
         """A request was admitted without asking."""
         self._shared(name).add_late(at, place)
 
-    def release(self, name: str, place: WorkerPlace, *, from_window: bool) -> None:
+    def release(self, name: str, place: WorkerSlot, *, from_window: bool) -> None:
         """A request is over, or was never admitted; one that is not known is no error."""
         self._leases.get(place[0], set()).discard((name, place))
         usage = self._shared(name)
