@@ -25,8 +25,8 @@ from actors.supervisor import Supervisor
 from channels.media.dialects import DIALECTS
 from channels.media.send import addressed
 from gw.content_links import BASE_URL
-from gw.live_config import LiveConfig
 from gw.keys.secret import Secret
+from gw.live_config import LiveConfig
 from gw.pools import Pools
 from metrics.prometheus import Metrics
 

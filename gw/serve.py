@@ -47,7 +47,6 @@ from gw.calls.media_upstream import MediaUpstream
 from gw.calls.sync_media import SyncMedia
 from gw.config.certificate import renew, server_context
 from gw.config.config import Config
-from gw.live_config import LiveConfig
 from gw.http.admin import AdminServer, make_admin_application
 from gw.http.body import BodyBudget
 from gw.http.drain import InFlight
@@ -60,6 +59,7 @@ from gw.keys.cache import KeyCache
 from gw.keys.issue import check_secret
 from gw.keys.last_use import LastUse
 from gw.keys.secret import KeyHasher, KeySealer, Secret, load_secret
+from gw.live_config import LiveConfig
 from gw.media_store import links_of, start_media_store
 from gw.pools import Pools
 from gw.refusals import RefusalRows

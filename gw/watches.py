@@ -10,8 +10,8 @@ from actors.wallet.writer import LedgerWriter
 from gw.allocator import IdleTrimmer
 from gw.api.delay import DelayWatch
 from gw.api.overload import Overload
-from gw.live_config import LiveConfig
 from gw.http.drain import InFlight
+from gw.live_config import LiveConfig
 from metrics.loop_lag import LoopLag
 from metrics.prometheus import Metrics
 

@@ -27,8 +27,8 @@ from gw.cli.arguments import add_command, add_noun, count, identifier
 from gw.cli.context import Context, with_database
 from gw.cli.failures import CommandRefused
 from gw.cli.output import Result, rfc3339, sheet, table
-from gw.live_config import LiveConfig
 from gw.jobs import make_endings, make_upstreams
+from gw.live_config import LiveConfig
 from metrics.prometheus import Metrics
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from gw.config.cautions import (
     caution_wildcard_admin,
 )
 from gw.config.config import Certificate, Config, MediaStoreSpec, Tasks, Timeouts
-from gw.config.faults import Mark, Location, FaultReport
+from gw.config.faults import FaultReport, Location, Mark
 from gw.config.nodes import Unreadable, quoted
 from gw.config.relations import (
     check_bindings,
