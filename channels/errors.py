@@ -43,6 +43,10 @@ class UpstreamUnreachable(UpstreamError):
     """The upstream could not be connected to, or was lost before the first byte of its answer."""
 
 
+class UpstreamLost(UpstreamUnreachable):
+    """The upstream was lost after the request had been sent and before its answer began."""
+
+
 class UpstreamTimedOut(UpstreamError):
     """The upstream did not answer in time."""
 

@@ -26,9 +26,9 @@ from gw.api.logs.detail import LogDetailHandler
 from gw.api.logs.handlers import LogListHandler, SummaryHandler
 from gw.api.logs.services import LogServices
 from gw.api.media_files import MediaFileHandler
+from gw.api.media_services import MediaServices
 from gw.api.services import Services
 from gw.calls.conversation import Conversation
-from gw.calls.sync_media import SyncMedia
 
 Route = tuple[str, type[RequestHandler]] | tuple[str, type[RequestHandler], dict[str, Any]]
 
@@ -72,7 +72,7 @@ def make_application(
     services: Services,
     *,
     conversation: Conversation,
-    sync_media: SyncMedia,
+    media: MediaServices,
     logs: LogServices,
     media_store: MediaStore | None = None,
 ) -> GatewayApplication:
@@ -81,7 +81,7 @@ def make_application(
         routes(),
         services=services,
         conversation=conversation,
-        sync_media=sync_media,
+        media=media,
         logs=logs,
         media_store=media_store,
         messages_versions=services.config.messages_versions,

@@ -20,7 +20,6 @@ from actors.clock import SystemClock
 from actors.directory import ChannelDirectory
 from actors.heartbeat import Heartbeat
 from actors.identity import ProcessIdentity, is_process_alive
-from actors.jobs.jobs import Jobs
 from actors.limits.accounts import AccountLimits
 from actors.limits.limiter import Limiter
 from actors.live import LiveCalls
@@ -43,8 +42,6 @@ from gw.api.services import Services
 from gw.app import make_application
 from gw.calls.billing import Billing
 from gw.calls.conversation import Conversation
-from gw.calls.media_upstream import MediaUpstream
-from gw.calls.sync_media import SyncMedia
 from gw.config.certificate import renew, server_context
 from gw.config.config import Config
 from gw.http.admin import AdminServer, make_admin_application
@@ -54,12 +51,13 @@ from gw.http.server import Server
 from gw.idempotency.guard import IdempotencyGuard
 from gw.idempotency.store import ExpiredKeys, IdempotencyStore
 from gw.ids import new_call_id
-from gw.jobs import make_jobs, make_poller
+from gw.jobs import make_poller
 from gw.keys.cache import KeyCache
 from gw.keys.issue import check_secret
 from gw.keys.last_use import LastUse
 from gw.keys.secret import KeyHasher, KeySealer, Secret, load_secret
 from gw.live_config import LiveConfig
+from gw.media_services import make_media_services
 from gw.media_store import links_of, start_media_store
 from gw.pools import Pools
 from gw.refusals import RefusalRows
@@ -69,9 +67,6 @@ from gw.watches import start_partitions, start_watches
 from metrics.logs import EventLog, set_level
 from metrics.prometheus import Metrics
 from metrics.tracing import Tracing
-
-# Ten pictures of some twenty megabytes each; the upstream writes them in base64.
-MEDIA_RESPONSE_BYTES_MAX = 256 * 1024 * 1024
 
 
 class Gateway:
@@ -117,7 +112,6 @@ class Gateway:
         self._feed: ChangeFeed
         self._last_use: LastUse
         self._writer: LedgerWriter
-        self.jobs: Jobs
         self._wallets: Wallets
         self._neighbours: Neighbours
         self._heartbeat: Heartbeat
@@ -331,7 +325,6 @@ class Gateway:
             self._supervisor, self._pools, self.current, self._secret, self._clock, self.metrics
         )
         links = links_of(media_store, config.public_url)
-        self.jobs = make_jobs(config.tasks, self._database, self._clock, self.metrics, links)
         billing = Billing(
             wallets=self._wallets,
             live=self._live,
@@ -352,18 +345,16 @@ class Gateway:
             precharge=config.precharge,
             metrics=self.metrics,
         )
-        sync_media = SyncMedia(
+        media = make_media_services(
+            self.current,
             billing=billing,
             channels=self._channels,
-            upstream=MediaUpstream(
-                wire=wire,
-                redactor=self.current.redactor,
-                clock=self._clock,
-                attempt_seconds=config.timeouts.image_attempt,
-                response_bytes_max=MEDIA_RESPONSE_BYTES_MAX,
-            ),
-            redactor=self.current.redactor,
-            total_seconds=config.timeouts.image_total,
+            database=self._database,
+            links=links,
+            wire=wire,
+            in_flight=self.in_flight,
+            clock=self._clock,
+            metrics=self.metrics,
         )
         application = make_application(
             Services(
@@ -396,8 +387,8 @@ class Gateway:
                 offload=offload,
             ),
             conversation=conversation,
-            sync_media=sync_media,
             media_store=media_store,
+            media=media,
             logs=LogServices(
                 database=self._pools.logs,
                 rates=self._limiter,

@@ -14,8 +14,8 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from channels.errors import (
     UpstreamCut,
     UpstreamError,
+    UpstreamLost,
     UpstreamMalformed,
-    UpstreamUnreachable,
 )
 from channels.http.response import Http1Response
 from channels.http.tcp_unacked import has_unacknowledged
@@ -285,7 +285,7 @@ class UpstreamConnection(asyncio.Protocol):
         elif is_stale and self._exchanges > 1:
             response.lost(StaleConnection(reason))
         else:
-            response.lost(UpstreamUnreachable(reason))
+            response.lost(UpstreamLost(reason))
 
     def _hold(self) -> None:
         if not self.is_held and not self._transport.is_closing():

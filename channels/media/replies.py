@@ -121,12 +121,14 @@ class Done(Struct, frozen=True):
 class Refused(Struct, frozen=True, kw_only=True):
     """The upstream refused the request: a 4xx to be passed on, no other channel is asked.
 
-    `status` is 400 to 499, the upstream's own or what its dialect means.
+    `status` is 400 to 499, the upstream's own or what its dialect means. `is_rejected`: what the
+    thing was to be made of was refused, before it was asked for.
     """
 
     status: int
     message: str | None = None
     retry_after: str | None = None
+    is_rejected: bool = False
 
 
 class Failed(Struct, frozen=True, kw_only=True):

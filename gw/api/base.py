@@ -149,6 +149,10 @@ class ApiHandler(TornadoHandler):
         body = render(ErrorShape.CHAT if is_first else self.shape, told)
         self.set_header("Content-Length", len(body))
         self.write(body)
+        self.record_refusal(told)
+
+    def record_refusal(self, told: GatewayError) -> None:
+        """Have the row of a refused call written, where the call has none of its own."""
         if self.is_billed and not self.owns_row and self._principal is not None:
             self.owns_row = True
             self.services.refusals(

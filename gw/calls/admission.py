@@ -11,10 +11,11 @@ from typing import Any
 
 from actors.clock import Clock
 from actors.wallet.claims import Claim
+from actors.wallet.jobs import NewJob
 from actors.wallet.messages import Hold, LedgerUnavailable, Outcome
 from actors.wallet.money import MAX_NANO_USD
 from actors.wallet.wallets import HoldRefused, Wallets
-from gw.calls.call import PaidCall, ResponseWriter
+from gw.calls.call import Client, PaidCall
 from gw.calls.outcome import CLIENT_GONE, STOPPING
 from gw.errors import table as errors
 from gw.errors.table import GatewayError
@@ -33,13 +34,14 @@ class HoldAdmission:
         self,
         call: PaidCall,
         amount_nano_usd: int,
-        writer: ResponseWriter,
+        client: Client,
         *,
         terms: Mapping[str, Any],
         cheaper: str,
         claim: Claim | None = None,
+        job: NewJob | None = None,
     ) -> None:
-        """Hold what a call may cost, and with it the idempotency key that it claims.
+        """Hold what a call may cost, with the idempotency key that it claims and the job it begins.
 
         Raises GatewayError when it is not admitted, KeyTaken when the key is not free.
 
@@ -58,6 +60,7 @@ class HoldAdmission:
                     cap_nano_usd=call.cap_nano_usd,
                     detail=terms,
                     claim=claim,
+                    job=job,
                 )
             )
         except HoldRefused as refused:
@@ -66,8 +69,8 @@ class HoldAdmission:
         except LedgerUnavailable as error:
             raise GatewayError(errors.NO_CHANNEL_AVAILABLE, _LEDGER_AWAY) from error
         except asyncio.CancelledError:
-            writer.owns_row()
-            self._record_cancelled(call, is_client_gone=writer.client_gone)
+            client.owns_row()
+            self._record_cancelled(call, is_client_gone=client.client_gone)
             raise
 
     def _record_cancelled(self, call: PaidCall, *, is_client_gone: bool) -> None:

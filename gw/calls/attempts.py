@@ -86,12 +86,14 @@ class Attempts:
         "_span",
         "_started",
         "_started_at",
+        "abandoned_on",
         "receipt",
         "status",
     )
 
     def __init__(self, call: PaidCall, receipt: Receipt, *, clock: Clock, metrics: Metrics) -> None:
         self.status: int | None = None  # of the last attempt's response
+        self.abandoned_on: str | None = None  # the channel that was asked as it was cancelled
         self._call = call
         self.receipt = receipt
         self._clock = clock
@@ -133,6 +135,7 @@ class Attempts:
                     if not self._may_go_on(upstream, candidate):
                         raise failover.exhausted() from error
                 except BaseException:
+                    self.abandoned_on = candidate.channel_id
                     self._drop("cancelled")
                     lease.release("abandoned")
                     raise

@@ -7,11 +7,12 @@ from typing import TypeVar
 
 from actors.clock import Clock
 from actors.live import LiveCalls
+from actors.wallet.jobs import NewJob
 from actors.wallet.wallets import KeyTaken, Wallets
 from channels.redact import Redactor
 from gw.calls.admission import HoldAdmission
 from gw.calls.bill import Bill
-from gw.calls.call import PaidCall, ResponseWriter
+from gw.calls.call import Client, PaidCall
 from gw.calls.settlement import Settlement
 from gw.errors.table import GatewayError
 from gw.idempotency.submission import Submission
@@ -44,17 +45,18 @@ class Billing:
         self,
         call: PaidCall,
         bill: B,
-        writer: ResponseWriter,
+        client: Client,
         *,
         amount_nano_usd: int,
         cheaper: str,
         submission: Submission | None = None,
+        job: NewJob | None = None,
     ) -> Settlement[B]:
         """Hold what a call may cost; what comes back settles it, once it is entered.
 
-        `cheaper` tells a client that is refused what would cost less. Raises GatewayError, and
-        KeyTaken when the idempotency key of the submission is not free. Nothing waits between the
-        granted hold and the return.
+        `cheaper` tells a client that is refused what would cost less, `job` is what the call
+        begins. Raises GatewayError, and KeyTaken when the idempotency key of the submission is not
+        free. Nothing waits between the granted hold and the return.
         """
         terms = {**bill.terms, "hold": amount_nano_usd}
         call.detail.update(terms)
@@ -62,19 +64,20 @@ class Billing:
             await self._admission.hold(
                 call,
                 amount_nano_usd,
-                writer,
+                client,
                 terms=terms,
                 cheaper=cheaper,
                 claim=submission.claim if submission is not None else None,
+                job=job,
             )
         except BaseException as error:
             call.span.end(status_ok=False, attributes=_not_admitted(error))
             raise
-        writer.owns_row()
+        client.owns_row()
         settlement = Settlement(
             call=call,
             bill=bill,
-            writer=writer,
+            client=client,
             wallets=self._wallets,
             live=self._live,
             clock=self._clock,

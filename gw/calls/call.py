@@ -23,8 +23,8 @@ class ClientGone(Exception):
     """The client closed its connection."""
 
 
-class ResponseWriter(Protocol):
-    """The client's side of the call."""
+class Client(Protocol):
+    """Who makes the call, as far as its money is concerned."""
 
     @property
     def client_gone(self) -> bool:
@@ -32,6 +32,10 @@ class ResponseWriter(Protocol):
 
     def owns_row(self) -> None:
         """From here on the call writes its own row, however it ends."""
+
+
+class ResponseWriter(Client, Protocol):
+    """The client's side of the call."""
 
     def forget_request(self) -> None:
         """Let go of the request's bytes: no other channel is asked any more."""

@@ -17,6 +17,7 @@ from actors.wallet.messages import RowStatus
 from channels.errors import (
     ErrorReported,
     UnexpectedStatus,
+    UpstreamCut,
     UpstreamError,
     UpstreamFailed,
     UpstreamMalformed,
@@ -97,11 +98,20 @@ def ending_of_failure(failure: FailoverExhausted, redactor: Redactor) -> Ending:
     return shown("error", errors.from_upstream(502, _message(error, redactor)))
 
 
+def ending_of_unknown(failure: FailoverExhausted, redactor: Redactor) -> Ending:
+    """Whether the last channel took what was submitted nobody knows (contract for media §2)."""
+    error = failure.failed[-1].error
+    if isinstance(error, UpstreamCut):
+        return shown("interrupted", GatewayError(errors.UPSTREAM_UNREACHABLE, str(error)))
+    return replace(ending_of_failure(failure, redactor), status="interrupted")
+
+
 def ending_of_refusal(refusal: UpstreamRefusal, redactor: Redactor) -> Ending:
     """An upstream 4xx is the client's: its status and its message, redacted, passed through."""
     message = redactor.text(refusal.told.message) if refusal.told.message else None
     message = message or "The upstream refused the request."
-    ending = shown("error", _from_upstream(refusal, message, redactor, refusal.headers))
+    status: RowStatus = "rejected" if refusal.is_rejected else "error"
+    ending = shown(status, _from_upstream(refusal, message, redactor, refusal.headers))
     return replace(ending, is_clients=refusal.status not in CHANNEL_REFUSALS)
 
 

@@ -32,13 +32,18 @@ def is_success(status: int) -> bool:
 
 
 class UpstreamRefusal(Struct, frozen=True):
-    """The upstream refused the request (4xx): an answer, to be passed on."""
+    """The upstream refused the request (4xx): an answer, to be passed on.
+
+    `headers` are what the client is told of a translation. `is_rejected`: nothing was asked to be
+    made yet, what it was to be made of was refused.
+    """
 
     status: int
     told: ErrorMembers
     retry_after: str | None
     error_body: ErrorBody | None = None
-    headers: Mapping[str, str] = {}  # what the client is told of a translation
+    headers: Mapping[str, str] = {}
+    is_rejected: bool = False
 
 
 class CompleteResponse(Struct, frozen=True):

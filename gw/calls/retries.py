@@ -1,15 +1,20 @@
 """Whether another channel may be asked after an attempt has failed, by the kind of call.
 
-    an attempt ends with                        chat              sold by the piece
-    no connection, lost before the answer       next channel      next channel
-    5xx                                         next channel      next channel
-    an answer that cannot be used, or was cut   next channel      unknown
-    3xx, 204 or another status of no use        final             unknown
-    no answer in time                           final             final
+    an attempt ends with                        chat           sold by the piece   submitted
+    no connection                               next channel   next channel        next channel
+    lost after the request was sent             next channel   next channel        unknown
+    5xx                                         next channel   next channel        next channel
+    504                                         next channel   next channel        unknown
+    an answer that cannot be used, or was cut   next channel   unknown             unknown
+    an answer that says it failed at the work   next channel   unknown             final
+    3xx, 204 or another status of no use        final          unknown             unknown
+    no answer in time                           final          final               unknown
 
 What comes of a chat call costs nothing until it is read, so it may be asked for again. What is sold
 by the piece is made once: after an answer that had begun and cannot be used, pieces may have been
-made that are to be paid for, and no other channel makes them again.
+made that are to be paid for, and no other channel makes them again. What is submitted to be made
+(a film, a song, a voice, a script) is paid for once the upstream has taken it, whoever hears of it:
+wherever it may have, nothing is sent again.
 """
 
 from __future__ import annotations
@@ -17,9 +22,11 @@ from __future__ import annotations
 from typing import Literal
 
 from channels.errors import (
+    ErrorReported,
     UnexpectedStatus,
     UpstreamError,
     UpstreamFailed,
+    UpstreamLost,
     UpstreamTimedOut,
     UpstreamUnreachable,
 )
@@ -40,3 +47,13 @@ def retry_of_pieces(error: UpstreamError) -> Retry:
     if isinstance(error, UpstreamUnreachable | UpstreamFailed):
         return "next_channel"
     return "final" if isinstance(error, UpstreamTimedOut) else "unknown"
+
+
+def retry_of_submits(error: UpstreamError) -> Retry:
+    """After a failed attempt to have something made (contract for media §2)."""
+    if isinstance(error, ErrorReported):
+        return "final"
+    if isinstance(error, UpstreamFailed):
+        return "unknown" if error.status == 504 else "next_channel"
+    is_unsent = isinstance(error, UpstreamUnreachable) and not isinstance(error, UpstreamLost)
+    return "next_channel" if is_unsent else "unknown"

@@ -5,12 +5,14 @@
 
 `settle` takes the cost, releases the hold and writes the row; it does nothing the second time. It
 is called before the client is given the last bytes or, failing that, on the way out of the block,
-whatever has happened in it. It waits for nothing, so no cancellation can come between.
+whatever has happened in it. It waits for nothing, so no cancellation can come between. The other
+way out is `hand_over`: the call ends, and what it began settles it (`actors/jobs`).
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Generic, NoReturn, TypeVar
 
@@ -23,8 +25,8 @@ from channels.families import UNIT_TYPES
 from channels.redact import Redactor
 from gw.calls.attempts import Attempts
 from gw.calls.bill import Bill, Charged
-from gw.calls.call import ClientGone, PaidCall, ResponseWriter
-from gw.calls.outcome import CLIENT_GONE, STOPPING, Ending, attempt_row, shown
+from gw.calls.call import Client, ClientGone, PaidCall
+from gw.calls.outcome import CLIENT_GONE, STOPPING, SUCCESS, Ending, attempt_row, shown
 from gw.calls.receipt import Receipt
 from gw.errors.table import GatewayError
 from gw.idempotency.submission import Submission
@@ -33,6 +35,8 @@ from metrics.prometheus import Metrics
 # How long an answer may wait for its own settlement when the database hangs.
 DURABLE_SECONDS = 5.0
 
+_NOTHING = Charged(cost_nano_usd=0)
+
 B = TypeVar("B", bound=Bill)
 
 
@@ -40,6 +44,7 @@ class Settlement(Generic[B]):
     """The money of one call under way; `attempts` is what was tried for it."""
 
     __slots__ = (
+        "_client",
         "_clock",
         "_first_byte_seconds",
         "_is_settled",
@@ -49,7 +54,6 @@ class Settlement(Generic[B]):
         "_redactor",
         "_submission",
         "_wallets",
-        "_writer",
         "attempts",
         "bill",
         "call",
@@ -62,7 +66,7 @@ class Settlement(Generic[B]):
         *,
         call: PaidCall,
         bill: B,
-        writer: ResponseWriter,
+        client: Client,
         wallets: Wallets,
         live: LiveCalls,
         clock: Clock,
@@ -75,7 +79,7 @@ class Settlement(Generic[B]):
         self.receipt = Receipt(call.detail)
         self.attempts = Attempts(call, self.receipt, clock=clock, metrics=metrics)
         self.ending: Ending | None = None
-        self._writer = writer
+        self._client = client
         self._wallets = wallets
         self._live = live
         self._clock = clock
@@ -160,6 +164,31 @@ class Settlement(Generic[B]):
             # Whatever went wrong above: a hold without a live call is found by recovery.
             self._live.leave(self.call.facts.call_id)
 
+    async def hand_over(
+        self, accept: Callable[[ClaimEnd], Awaitable[bool]], answer: KeptResponse
+    ) -> bool:
+        """End the call with this answer, and leave its hold to the job that it has begun.
+
+        `accept` stores that the job's upstream has taken it, and what becomes of the call's
+        idempotency key. False when the call has been settled by others, who took this process for
+        dead: it is then to be ended like one that failed.
+        """
+        # Whether that was stored only the database knows, should this be cancelled: recovery looks.
+        self._is_settled = True
+        self._kept = answer
+        try:
+            self.attempts.finish("success", "ok")
+            is_accepted = await accept(self._claim_end(SUCCESS, _NOTHING))
+            if is_accepted:
+                self.end(SUCCESS)
+                self._measure(SUCCESS, _NOTHING, self._clock.monotonic() - self.call.started)
+            else:
+                self._is_settled = False
+            return is_accepted
+        finally:
+            if self._is_settled:
+                self._live.leave(self.call.facts.call_id)
+
     async def until_durable(self) -> None:
         """Wait until a call with a key is settled: an answer is kept before anybody sees it.
 
@@ -178,7 +207,7 @@ class Settlement(Generic[B]):
         if isinstance(error, ClientGone):
             return CLIENT_GONE
         if isinstance(error, asyncio.CancelledError):
-            return CLIENT_GONE if self._writer.client_gone else STOPPING
+            return CLIENT_GONE if self._client.client_gone else STOPPING
         if isinstance(error, GatewayError):
             return shown("rejected", error)
         if isinstance(error, Exception):

@@ -105,7 +105,7 @@ def _next_image(request: GeneralVideo, key: str, position: int) -> Exchange[Subm
 def _registered(request: GeneralVideo, key: str, position: int, response: MediaResponse) -> Outcome:
     reply = accepted(response)
     if isinstance(reply, Refused):  # the image is to blame, and the client chose it
-        return Refused(status=400, message=reply.message)
+        return Refused(status=400, message=reply.message, is_rejected=True)
     if not isinstance(reply, Accepted):
         return reply
     item = request.content[position].with_url(f"asset://{reply.upstream_id}")

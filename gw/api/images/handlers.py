@@ -10,10 +10,10 @@ from channels.dialects.images import ImagesRequest
 from channels.dialects.images.dialect import DIALECT
 from channels.registry import ModelSpec
 from gw.api.images.bill import ImageBill, UnknownArea
+from gw.api.media_services import MediaServices
 from gw.api.submit import SubmitHandler
 from gw.calls.media import MediaCall, MediaRequest
 from gw.calls.models import require_served
-from gw.calls.sync_media import SyncMedia
 from gw.errors.table import INVALID_REQUEST, GatewayError
 from gw.idempotency.submission import Submission
 from metrics import genai
@@ -35,7 +35,7 @@ class ImagesHandler(SubmitHandler):
         else:
             request = await self.read_elsewhere()
         require_served(self._model, self.protocol)
-        sync_media = cast(SyncMedia, self.settings["sync_media"])
+        sync_media = cast(MediaServices, self.settings["media"]).images
         call = self._call(request, self._model, submission)
         await self.guarded(submission, lambda writer: sync_media.run(call, writer))
 

@@ -225,6 +225,6 @@ class World:
         return make_application(
             self.services,
             conversation=cast(Any, None),
-            sync_media=cast(Any, None),
+            media=cast(Any, None),
             logs=self.logs,
         )

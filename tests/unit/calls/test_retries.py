@@ -11,28 +11,37 @@ from channels.errors import (
     UpstreamCut,
     UpstreamError,
     UpstreamFailed,
+    UpstreamLost,
     UpstreamMalformed,
     UpstreamTimedOut,
     UpstreamUnreachable,
 )
-from gw.calls.retries import retry_of_chat, retry_of_pieces
+from gw.calls.retries import retry_of_chat, retry_of_pieces, retry_of_submits
 
 ROWS = {
-    "no connection": (UpstreamUnreachable(), "next_channel", "next_channel"),
-    "5xx": (UpstreamFailed(503, ErrorMembers()), "next_channel", "next_channel"),
-    "cut": (UpstreamCut(), "next_channel", "unknown"),
-    "unusable": (UpstreamMalformed(), "next_channel", "unknown"),
-    "an error within": (ErrorReported(ErrorMembers()), "next_channel", "unknown"),
-    "204": (UnexpectedStatus(204), "final", "unknown"),
-    "302": (UnexpectedStatus(302), "final", "unknown"),
-    "no answer in time": (UpstreamTimedOut(), "final", "final"),
+    "no connection": (UpstreamUnreachable(), "next_channel", "next_channel", "next_channel"),
+    "lost": (UpstreamLost(), "next_channel", "next_channel", "unknown"),
+    "5xx": (UpstreamFailed(503, ErrorMembers()), "next_channel", "next_channel", "next_channel"),
+    "504": (UpstreamFailed(504, ErrorMembers()), "next_channel", "next_channel", "unknown"),
+    "cut": (UpstreamCut(), "next_channel", "unknown", "unknown"),
+    "unusable": (UpstreamMalformed(), "next_channel", "unknown", "unknown"),
+    "an error within": (ErrorReported(ErrorMembers()), "next_channel", "unknown", "final"),
+    "204": (UnexpectedStatus(204), "final", "unknown", "unknown"),
+    "302": (UnexpectedStatus(302), "final", "unknown", "unknown"),
+    "no answer in time": (UpstreamTimedOut(), "final", "final", "unknown"),
 }
 
 
-@pytest.mark.parametrize(("error", "of_chat", "of_pieces"), ROWS.values(), ids=ROWS.keys())
-def test_what_follows_a_failed_attempt(error: UpstreamError, of_chat: str, of_pieces: str) -> None:
-    assert (retry_of_chat(error), retry_of_pieces(error)) == (of_chat, of_pieces)
+@pytest.mark.parametrize(
+    ("error", "of_chat", "of_pieces", "of_submits"), ROWS.values(), ids=ROWS.keys()
+)
+def test_what_follows_a_failed_attempt(
+    error: UpstreamError, of_chat: str, of_pieces: str, of_submits: str
+) -> None:
+    found = retry_of_chat(error), retry_of_pieces(error), retry_of_submits(error)
+    assert found == (of_chat, of_pieces, of_submits)
 
 
 def test_every_kind_of_error_has_a_row() -> None:
-    assert {type(row[0]) for row in ROWS.values()} == set(UpstreamError.__subclasses__())
+    kinds = {*UpstreamError.__subclasses__(), UpstreamLost}
+    assert {type(row[0]) for row in ROWS.values()} == kinds

@@ -1,0 +1,123 @@
+"""One attempt to have something made by a media upstream: the exchanges of its dialect, to the end.
+
+What it takes to ask for a film, a song, a voice or a script is the dialect's (`channels/media`);
+what the reply means for the call is `retries.py` and `outcome.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from actors.clock import Clock
+from actors.router import Candidate
+from channels.errors import (
+    ErrorMembers,
+    ErrorReported,
+    UpstreamError,
+    UpstreamFailed,
+    UpstreamMalformed,
+    UpstreamTimedOut,
+)
+from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
+from channels.media.dialects import DIALECTS
+from channels.media.model import MediaDialect, MediaRequest, MediaResponse
+from channels.media.perform import perform
+from channels.media.replies import Accepted, Done, Failed, Refused
+from channels.media.requests import AvatarRequest, Submission
+from channels.media.send import send
+from channels.registry import ChannelSpec
+from gw.calls.attempts import Attempts
+from gw.calls.call import PaidCall
+from gw.calls.results import UpstreamRefusal
+from gw.calls.retries import Retry, retry_of_submits
+
+
+class SubmitCall(PaidCall, Protocol):
+    """A call that has something made."""
+
+    @property
+    def request(self) -> Submission:
+        """What is asked for."""
+
+    @property
+    def upstream_key(self) -> str:
+        """The idempotency key that the upstream gets: the job's id, or the call's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The reply of the channel that took the request."""
+
+    candidate: Candidate
+    reply: Accepted | Done
+
+
+def dialect_of(candidate: Candidate, channel: ChannelSpec) -> MediaDialect:
+    """How the channel is spoken to."""
+    return DIALECTS[channel.dialect_of(candidate.protocol)]
+
+
+class ExchangeUpstream:
+    """Makes the attempts. Holds no state of its own."""
+
+    def __init__(self, *, wire: Wire, clock: Clock) -> None:
+        self._wire = wire
+        self._clock = clock
+
+    def __repr__(self) -> str:
+        return f"<ExchangeUpstream {self._wire!r}>"
+
+    def retry(self, error: UpstreamError) -> Retry:
+        """See `Upstream`."""
+        return retry_of_submits(error)
+
+    async def attempt(
+        self, call: SubmitCall, candidate: Candidate, channel: ChannelSpec, attempts: Attempts
+    ) -> Made | UpstreamRefusal:
+        """Ask one channel. Raises UpstreamError."""
+        wire = _WatchedWire(self._wire, attempts)
+
+        async def sent(request: MediaRequest, answer_bytes_max: int) -> MediaResponse:
+            response = await send(wire, channel, request, answer_bytes_max, now=self._clock.now)
+            attempts.took_whole()
+            return response
+
+        exchange = dialect_of(candidate, channel).submit(
+            _asked_of(call.request, candidate), idempotency_key=call.upstream_key
+        )
+        reply = await perform(exchange, sent, self._clock.sleep)
+        if isinstance(reply, Accepted | Done):
+            return Made(candidate, reply)
+        if isinstance(reply, Refused):
+            told = ErrorMembers(reply.message)
+            rejected = reply.is_rejected
+            return UpstreamRefusal(reply.status, told, reply.retry_after, is_rejected=rejected)
+        if isinstance(reply, Failed):
+            told = ErrorMembers(reply.message)
+            if reply.is_final:
+                raise ErrorReported(told)
+            raise UpstreamFailed(reply.status, told, retry_after=reply.retry_after)
+        raise (UpstreamTimedOut if reply.status == 504 else UpstreamMalformed)(reply.reason)
+
+
+class _WatchedWire(Wire):
+    """Sends the requests of one attempt, which is told of them."""
+
+    def __init__(self, wire: Wire, attempts: Attempts) -> None:
+        self._wire = wire
+        self._attempts = attempts
+
+    async def open(self, request: UpstreamRequest) -> UpstreamResponse:
+        response = await self._wire.open(self._attempts.traced(request))
+        self._attempts.took_response(response)
+        return response
+
+
+def _asked_of(request: Submission, candidate: Candidate) -> Submission:
+    """The request, by the model's name over there."""
+    if isinstance(request, AvatarRequest):
+        return request
+    return replace(request, model=candidate.upstream_model)

@@ -1,0 +1,169 @@
+"""One submission of a job: hold and job in one transaction, an upstream that takes it, the answer.
+
+Whatever is made, and without HTTP. From the moment in which an upstream has taken it the job is
+polled and settled by any process (`actors/jobs`), and its call is over. A client that leaves stops
+nothing: what was asked of an upstream is asked, and the client finds it in its list.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from actors.directory import ChannelDirectory
+from actors.failover import Failover, FailoverExhausted
+from actors.jobs.exchange import Place
+from actors.jobs.job import Acceptance
+from actors.jobs.jobs import Jobs
+from actors.router import Candidate
+from actors.wallet.claims import ClaimEnd, KeptResponse
+from channels.deadlines import TimeLimits
+from channels.media.model import TaskKind
+from channels.media.replies import Accepted
+from channels.redact import Redactor
+from gw.calls.billing import Billing
+from gw.calls.exchange_upstream import ExchangeUpstream, Made
+from gw.calls.job import NOTHING, JobBill, JobCall
+from gw.calls.outcome import (
+    Ending,
+    attempt_row,
+    ending_of_failure,
+    ending_of_refusal,
+    ending_of_unknown,
+    shown,
+)
+from gw.calls.results import UpstreamRefusal
+from gw.calls.retries import retry_of_submits
+from gw.calls.settlement import Settlement
+from gw.calls.submit_order import order_of
+from gw.calls.unattended import Attendant, Nobody, Unattended
+from gw.errors.table import from_upstream
+
+JSON = "application/json"
+
+
+class Upstreams(Protocol):
+    """Where a job is given up that nobody will ever poll."""
+
+    async def cancel(self, place: Place) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Orphan:
+    """Where a job is made that is nobody's."""
+
+    kind: TaskKind
+    channel_id: str
+    wire: str
+    upstream_id: str
+
+
+class JobSubmit:
+    """Submits jobs. Of its own it has their time."""
+
+    def __init__(
+        self,
+        *,
+        billing: Billing,
+        channels: ChannelDirectory,
+        upstream: ExchangeUpstream,
+        upstreams: Upstreams,
+        jobs: Jobs,
+        unattended: Unattended,
+        redactor: Callable[[], Redactor],
+        total_seconds: float,
+    ) -> None:
+        self._billing = billing
+        self._channels = channels
+        self._upstream = upstream
+        self._upstreams = upstreams
+        self._jobs = jobs
+        self._unattended = unattended
+        self._redactor = redactor
+        self._limits = TimeLimits(total_seconds)
+
+    def __repr__(self) -> str:
+        return f"<JobSubmit {self._limits!r}>"
+
+    async def run(self, call: JobCall, writer: Attendant) -> None:
+        """Submit a job and answer.
+
+        Raises GatewayError, and KeyTaken when the idempotency key of the call is not free.
+        """
+        await self._unattended.run(self._submit(call, writer), writer)
+        writer.begin(JSON, {})
+        writer.send(call.answer)
+
+    async def _submit(self, call: JobCall, writer: Attendant) -> None:
+        order = order_of(call, self._channels)
+        async with await self._billing.hold(
+            call,
+            JobBill(call.job.price),
+            Nobody(writer),
+            amount_nano_usd=call.hold_nano_usd,
+            cheaper=call.cheaper,
+            submission=call.submission,
+            job=call.job,
+        ) as settlement:
+            settlement.receipt.considered(order)
+            made = await self._taken(call, settlement, order)
+            await self._hand_over(call, settlement, made)
+
+    async def _taken(
+        self, call: JobCall, settlement: Settlement[JobBill], order: list[Candidate]
+    ) -> Made:
+        """Have a channel take it. Raises GatewayError."""
+        attempts, redactor = settlement.attempts, self._redactor()
+        limit = self._limits.begin()
+        try:
+            answer = await attempts.first_result(
+                self._upstream, call, Failover(order, self._channels), limit
+            )
+        except FailoverExhausted as failure:
+            settlement.fail(self._ending_of(call, failure, redactor))
+        except asyncio.CancelledError:
+            if attempts.abandoned_on is not None:
+                self._jobs.submit_unknown(call.facts, attempts.abandoned_on)
+            raise
+        finally:
+            limit.end()
+        if isinstance(answer, UpstreamRefusal):
+            attempts.finish("success", f"status_{answer.status // 100}xx")
+            settlement.fail(ending_of_refusal(answer, redactor))
+        return answer
+
+    def _ending_of(self, call: JobCall, failure: FailoverExhausted, redactor: Redactor) -> Ending:
+        if failure.failed and retry_of_submits(failure.failed[-1].error) == "unknown":
+            self._jobs.submit_unknown(call.facts, failure.failed[-1].channel_id)
+            return ending_of_unknown(failure, redactor)
+        return ending_of_failure(failure, redactor)
+
+    async def _hand_over(self, call: JobCall, settlement: Settlement[JobBill], made: Made) -> None:
+        """The job is its upstream's: the answer is kept, the hold waits for the job's end."""
+        candidate, reply = made.candidate, made.reply
+        assert isinstance(reply, Accepted), reply
+        redactor = self._redactor()
+        failed = settlement.attempts.failed
+        acceptance = Acceptance(
+            channel_id=candidate.channel_id,
+            wire=candidate.protocol,
+            upstream_model=candidate.upstream_model,
+            upstream_id=reply.upstream_id,
+            attempts=tuple(attempt_row(one, redactor) for one in failed),
+            detail=settlement.receipt.finished(NOTHING, settlement.attempts.status, redactor),
+        )
+
+        async def accept(claim_end: ClaimEnd) -> bool:
+            return await self._jobs.accepted(call.facts, acceptance, claim_end=claim_end)
+
+        answer = KeptResponse(status=200, headers=(("Content-Type", JSON),), body=call.answer)
+        if await settlement.hand_over(accept, answer):
+            return
+        place = _Orphan(call.job.kind, candidate.channel_id, candidate.protocol, reply.upstream_id)
+        await self._upstreams.cancel(place)
+        settlement.fail(shown("interrupted", from_upstream(502, _TAKEN_FOR_DEAD)))
+
+
+_TAKEN_FOR_DEAD = "The gateway was interrupted while the task was submitted. Nothing was charged."

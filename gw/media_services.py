@@ -1,0 +1,75 @@
+"""What the media endpoints use, made of the configuration and wired to the rest."""
+
+from __future__ import annotations
+
+from actors.clock import Clock
+from actors.directory import ChannelDirectory
+from actors.jobs.jobs import Links
+from actors.store.database import Database
+from channels.http.interfaces import Wire
+from gw.api.media_services import MediaServices
+from gw.calls.billing import Billing
+from gw.calls.exchange_upstream import ExchangeUpstream
+from gw.calls.job_submit import JobSubmit
+from gw.calls.media_upstream import MediaUpstream
+from gw.calls.sync_media import SyncMedia
+from gw.calls.unattended import Unattended
+from gw.http.drain import InFlight
+from gw.jobs import make_jobs, make_upstreams
+from gw.live_config import LiveConfig
+from metrics.prometheus import Metrics
+
+# Ten pictures of some twenty megabytes each; the upstream writes them in base64.
+MEDIA_RESPONSE_BYTES_MAX = 256 * 1024 * 1024
+
+
+def make_media_services(
+    current: LiveConfig,
+    *,
+    billing: Billing,
+    channels: ChannelDirectory,
+    database: Database,
+    links: Links,
+    wire: Wire,
+    in_flight: InFlight,
+    clock: Clock,
+    metrics: Metrics,
+) -> MediaServices:
+    """Make them; `links` are those of results.
+
+    A process that is stopped waits for what is in `in_flight`.
+    """
+    config = current.config
+    jobs = make_jobs(config.tasks, database, clock, metrics, links)
+    upstreams = make_upstreams(current, wire=wire, clock=clock)
+    exchanges = ExchangeUpstream(wire=wire, clock=clock)
+    unattended = Unattended(in_flight)
+
+    def submits(seconds: float) -> JobSubmit:
+        return JobSubmit(
+            billing=billing,
+            channels=channels,
+            upstream=exchanges,
+            upstreams=upstreams,
+            jobs=jobs,
+            unattended=unattended,
+            redactor=current.redactor,
+            total_seconds=seconds,
+        )
+
+    images = SyncMedia(
+        billing=billing,
+        channels=channels,
+        upstream=MediaUpstream(
+            wire=wire,
+            redactor=current.redactor,
+            clock=clock,
+            attempt_seconds=config.timeouts.image_attempt,
+            response_bytes_max=MEDIA_RESPONSE_BYTES_MAX,
+        ),
+        redactor=current.redactor,
+        total_seconds=config.timeouts.image_total,
+    )
+    return MediaServices(
+        images=images, jobs=jobs, video_submit=submits(config.timeouts.video_submit)
+    )

@@ -1,0 +1,285 @@
+"""A submission of a job: who is asked, what is held, what the client is told, what is left behind.
+
+The table of the contract, "Submit ends with", row by row.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from actors.clock import SystemClock
+from channels.errors import UpstreamCut, UpstreamLost, UpstreamUnreachable
+from gw.calls.job import Pin
+from tests.support.aio import eventually
+from tests.support.logs import LogWatch
+from tests.unit.calls.fake_wire import FOR_EVER, Head, Script, answer
+from tests.unit.calls.submitting import (
+    ANSWER,
+    HELD,
+    TAKEN,
+    SubmittingWriter,
+    portrait,
+    stage,
+)
+from tests.unit.calls.world import ACCOUNT
+
+DOWN: Script = (UpstreamUnreachable("refused"), Head())
+LOST: Script = (UpstreamLost("reset"), Head())
+FAILED = answer(b'{"error": {"message": "overloaded"}}', status=503)
+
+
+async def test_a_job_is_held_for_and_taken_before_the_client_is_answered() -> None:
+    async with stage(a=[TAKEN]) as s:
+        told = await s.submit()
+        assert told.error is None
+        assert told.writer.sent == ANSWER
+        assert s.state(told) == ("queued", ("a", "up_1"))
+        assert s.world.ledger.held[ACCOUNT] == HELD
+        assert told.row is None  # it has one when it ends
+        (asked,) = s.world.wire.requests
+        assert ("Idempotency-Key", told.call.facts.job_id) in asked.headers
+        assert json.loads(asked.body)["duration"] == 5
+        assert s.world.verdict("a") == "success"
+
+
+UNSENT = {"no connection": DOWN, "5xx": FAILED}
+
+
+@pytest.mark.parametrize("script", UNSENT.values(), ids=UNSENT.keys())
+async def test_what_no_upstream_has_taken_goes_to_the_next_channel(script: Script) -> None:
+    async with stage(a=[script], b=[TAKEN]) as s:
+        told = await s.submit()
+        assert told.error is None
+        assert s.state(told) == ("queued", ("b", "up_1"))
+        assert s.world.wire.tried == ["a", "b"]
+
+
+async def test_three_channels_are_asked_at_most() -> None:
+    async with stage(a=[FAILED], b=[DOWN], c=[FAILED], d=[TAKEN]) as s:
+        told = await s.submit()
+        assert told.error is not None
+        assert (told.error.http_status, told.error.kind.code) == (503, "upstream_error")
+        assert told.status == ("error", "upstream_error")
+        assert told.attempts == ["upstream_503", "upstream_unreachable", "upstream_503"]
+        assert s.world.wire.tried == ["a", "b", "c"]
+        assert s.state(told) == ("failed", None)
+        assert s.unknown("c") == 0
+
+
+UNKNOWN: dict[str, tuple[Script, int, str]] = {
+    "lost after it was sent": (LOST, 502, "upstream_unreachable"),
+    "cut": (answer(b'{"id"', UpstreamCut("reset")), 502, "upstream_unreachable"),
+    "504": (answer(b"", status=504), 504, "upstream_timeout"),
+    "not JSON": (answer(b"<html>"), 502, "upstream_error"),
+    "no id": (answer(b'{"status": "queued"}'), 502, "upstream_error"),
+    "204": (answer(status=204), 502, "upstream_error"),
+}
+
+
+@pytest.mark.parametrize(("script", "status", "code"), UNKNOWN.values(), ids=UNKNOWN.keys())
+async def test_what_an_upstream_may_have_taken_is_refunded_and_never_sent_again(
+    script: Script, status: int, code: str, log_watch: LogWatch
+) -> None:
+    log_watch.expect("answer_unusable", "task_submit_unknown")
+    async with stage(a=[script], b=[TAKEN]) as s:
+        told = await s.submit()
+        assert told.error is not None
+        assert (told.error.http_status, told.error.kind.code) == (status, code)
+        assert told.status == ("interrupted", code)
+        assert told.cost == 0
+        assert s.world.wire.tried == ["a"]
+        assert s.world.ledger.held[ACCOUNT] == 0
+        assert s.unknown("a") == 1
+        assert s.state(told) == ("failed", None)
+
+
+async def test_an_upstream_that_does_not_answer_in_time_is_an_unknown_outcome(
+    log_watch: LogWatch,
+) -> None:
+    log_watch.expect("answer_unusable", "task_submit_unknown")
+    async with stage(seconds=0.01, a=[(FOR_EVER, Head())], b=[TAKEN]) as s:
+        told = await s.submit()
+        assert told.error is not None
+        assert (told.error.http_status, told.error.kind.code) == (504, "upstream_timeout")
+        assert told.status == ("interrupted", "upstream_timeout")
+        assert s.world.wire.tried == ["a"]
+        assert s.unknown("a") == 1
+
+
+async def test_a_refusal_is_passed_through_with_its_words() -> None:
+    refused = answer(b'{"error": {"code": "x", "message": "no such style"}}', status=422)
+    async with stage(a=[refused], b=[TAKEN]) as s:
+        told = await s.submit()
+        assert told.error is not None
+        assert (told.error.http_status, told.error.kind.code) == (422, "invalid_request")
+        assert told.error.message == "no such style"
+        assert told.status == ("error", "invalid_request")
+        assert s.world.verdict("a") == "success"
+        assert s.state(told) == ("failed", None)
+
+
+async def test_a_portrait_that_is_refused_is_the_clients_and_its_row_says_rejected() -> None:
+    moderated = answer(b'{"error": "a minor"}', status=451)
+    async with stage(a=[moderated]) as s:
+        told = await s.submit(request=portrait())
+        assert told.error is not None
+        assert (told.error.http_status, told.error.message) == (400, "a minor")
+        assert told.status == ("rejected", "invalid_request")
+
+
+async def test_portraits_are_registered_on_the_channel_that_makes_the_film() -> None:
+    registered = answer(b'{"id": "asset_7"}')
+    async with stage(a=[registered, FAILED], b=[registered, TAKEN]) as s:
+        told = await s.submit(request=portrait(portrait_auth=True))
+        assert told.error is None
+        assert s.world.wire.tried == ["a", "a", "b", "b"]
+        asset, made = (json.loads(r.body) for r in s.world.wire.requests[2:])
+        assert (asset["type"], asset["portrait_auth"]) == ("image", True)
+        assert made["content"][1]["image_url"]["url"] == "asset://asset_7"
+
+
+async def test_an_asset_whose_registration_is_unknown_ends_the_submission(
+    log_watch: LogWatch,
+) -> None:
+    log_watch.expect("answer_unusable", "task_submit_unknown")
+    async with stage(a=[LOST], b=[TAKEN]) as s:
+        told = await s.submit(request=portrait())
+        assert told.status == ("interrupted", "upstream_unreachable")
+        assert s.world.wire.tried == ["a"]
+
+
+async def test_nothing_is_asked_that_the_balance_does_not_cover() -> None:
+    async with stage(balance=HELD - 1, a=[TAKEN]) as s:
+        told = await s.submit()
+        assert told.error is not None
+        assert told.error.kind.code == "quota_exceeded"
+        assert s.world.wire.tried == []
+
+
+async def test_what_a_request_names_pins_it_to_a_channel() -> None:
+    async with stage(a=[TAKEN], b=[TAKEN]) as s:
+        told = await s.submit(pins=[Pin("b", "avatar")])
+        assert s.state(told) == ("queued", ("b", "up_1"))
+        elsewhere = await s.submit(pins=[Pin("b", "avatar"), Pin("a", "voice")])
+        assert elsewhere.error is not None
+        assert (elsewhere.error.http_status, elsewhere.error.kind.code) == (400, "invalid_request")
+        assert elsewhere.error.param == "voice"
+        assert s.world.wire.tried == ["b"]
+
+
+# --- Keys ---
+
+
+async def test_the_answer_is_kept_with_the_acceptance_and_replayed_while_the_job_runs() -> None:
+    async with stage(a=[TAKEN]) as s:
+        await s.submit(key="k")
+        kept = s.world.ledger.claims.rows[(ACCOUNT, "k")]
+        assert kept.state == "stored"
+        assert len(s.world.wire.requests) == 1
+
+
+@pytest.mark.parametrize("script", [FAILED, LOST], ids=["failed", "unknown"])
+async def test_a_submission_that_fails_frees_its_key(script: Script, log_watch: LogWatch) -> None:
+    log_watch.expect("answer_unusable", "task_submit_unknown", required=False)
+    async with stage(a=[script]) as s:
+        await s.submit(key="k")
+        assert (ACCOUNT, "k") not in s.world.ledger.claims.rows
+
+
+# --- Clients that leave, processes that end ---
+
+
+async def test_a_client_that_leaves_does_not_stop_its_submission() -> None:
+    gate = asyncio.Event()
+    async with stage(a=[(gate, *TAKEN)]) as s:
+        call, writer = s.prepare(key="k"), SubmittingWriter()
+        s.begin(call, writer)
+        await eventually(lambda: s.world.wire.opening == 1)
+        writer.leave()
+        await s.world.end(call, writer)
+        assert writer.is_left_alone
+        assert len(s.in_flight) == 1  # a process that is stopped waits for it
+        gate.set()
+        await eventually(lambda: writer.ends_alone == [None])
+        assert s.state(call) == ("queued", ("a", "up_1"))
+        assert s.world.ledger.claims.rows[(ACCOUNT, "k")].state == "stored"
+        assert not len(s.in_flight)
+        assert writer.sent == b""
+
+
+async def test_a_submission_that_fails_alone_is_refunded_and_says_so() -> None:
+    gate = asyncio.Event()
+    async with stage(a=[(gate, *FAILED)]) as s:
+        call, writer = s.prepare(), SubmittingWriter()
+        s.begin(call, writer)
+        await eventually(lambda: s.world.wire.opening == 1)
+        writer.leave()
+        await s.world.end(call, writer)
+        gate.set()
+        await eventually(lambda: len(writer.ends_alone) == 1)
+        await s.world.settled()
+        assert s.world.ledger.rows[call.facts.call_id]["status"] == "error"
+
+
+@pytest.mark.parametrize("leaves", [True, False], ids=["left alone", "attended"])
+async def test_a_submission_that_is_cut_is_refunded_as_unknown(
+    leaves: bool, log_watch: LogWatch
+) -> None:
+    log_watch.expect("task_submit_unknown")
+    async with stage(a=[(FOR_EVER, Head())], b=[TAKEN]) as s:
+        call, writer = s.prepare(), SubmittingWriter()
+        s.begin(call, writer)
+        await eventually(lambda: s.world.wire.opening == 1)
+        if leaves:
+            writer.leave()
+            await s.world.end(call, writer)
+            await s.in_flight.drain(seconds=0, clock=SystemClock())
+        else:
+            writer.cut()
+        told = await s.world.end(call, writer)
+        assert told.status == ("interrupted", "gateway_stopping")
+        assert s.unknown("a") == 1
+        assert s.world.wire.tried == ["a"]
+
+
+async def test_a_job_that_recovery_took_for_dead_is_given_up_at_its_upstream(
+    log_watch: LogWatch,
+) -> None:
+    log_watch.expect("task_submit_unknown", "recovery_corrected")
+    gate = asyncio.Event()
+    async with stage(a=[(gate, *TAKEN)]) as s:
+        call, writer = s.prepare(), SubmittingWriter()
+        s.begin(call, writer)
+        await eventually(lambda: s.world.wire.opening == 1)
+        s.take_for_dead(call)
+        await s.world.settled()
+        gate.set()
+        told = await s.world.end(call, writer)
+        assert told.error is not None
+        assert (told.error.http_status, told.error.kind.code) == (502, "upstream_error")
+        assert [place.upstream_id for place in s.cancelled] == ["up_1"]
+        assert told.status == ("interrupted", "upstream_error")
+        assert s.state(call)[0] == "failed"
+        assert s.unknown("a") == 1
+
+
+async def test_a_database_that_is_away_keeps_the_answer_waiting_and_the_job(
+    log_watch: LogWatch,
+) -> None:
+    log_watch.expect("task_not_stored")
+    gate = asyncio.Event()
+    async with stage(a=[(gate, *TAKEN)]) as s:
+        call, writer = s.prepare(), SubmittingWriter()
+        s.begin(call, writer)
+        await eventually(lambda: s.world.wire.opening == 1)
+        s.database.away = 2
+        gate.set()
+        for _ in range(2):
+            await eventually(lambda: s.world.clock.sleepers > 0)
+            s.world.clock.advance(1.0)
+        told = await s.world.end(call, writer)
+        assert told.writer.sent == ANSWER
+        assert s.state(told) == ("queued", ("a", "up_1"))
