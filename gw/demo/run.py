@@ -14,14 +14,14 @@ import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import ujson
 
 from gw.config.config import Config
 from gw.config.load import load
-from gw.demo.account import DemoKey, open_account
+from gw.demo.account import open_account
+from gw.demo.text import Demo, as_text, shown
 from gw.run import run_gateway
 from gw.serve import Gateway
 from metrics.logs import write_line
@@ -38,16 +38,18 @@ listen: 127.0.0.1:{port}
 admin_listen: 127.0.0.1:{admin_port}
 data_dir: .
 log_level: ${{GW_LOG_LEVEL:-warning}}
+tasks: {{poll_first: 1, poll_max: 2}}
+media_store: {{kind: local, max_gb: 1}}   # films and songs stay here when the simulator has gone
 channels:
   - id: simulator-a
     base_url: {upstream}
     api_key: demo-a
-    protocols: [chat, messages, responses, native, images]
+    protocols: [chat, messages, responses, native, images, {media}]
     tools: [web_search, image_generation]
   - id: simulator-b
     base_url: {upstream}
     api_key: demo-b
-    protocols: [chat, messages, responses, native, images]
+    protocols: [chat, messages, responses, native, images, {media}]
     tools: [web_search, image_generation]
     priority: 2
 models:
@@ -75,17 +77,27 @@ models:
     endpoint_type: images_generations
     price: {{per_image: "0.04"}}
     capabilities: [image_gen]
+  - {{id: demo-film, endpoint_type: videos_generations, channels: [simulator-a, simulator-b],
+     price: {{per_second: "0.1", per_second_by_resolution: {{1080p: "0.2"}}}},
+     capabilities: [video_gen]}}
+  - {{id: dh-avatar, endpoint_type: videos_generations, channels: [simulator-a, simulator-b],
+     price: {{per_second: "0.05"}}, capabilities: [video_gen]}}
+  - {{id: clip-realman, endpoint_type: videos_generations, channels: [simulator-a, simulator-b],
+     price: {{per_second: "0.004"}}, capabilities: [video_gen]}}
+  - {{id: demo-avatar, endpoint_type: videos_avatars, channels: [simulator-a, simulator-b],
+     price: {{per_call: "0.5"}}}}
+  - {{id: demo-song, endpoint_type: music_generations, channels: [simulator-a, simulator-b],
+     price: {{per_generation: "0.12"}}}}
+  - {{id: demo-speech, endpoint_type: audio_speech, channels: [simulator-a, simulator-b],
+     price: {{per_character: "0.00003"}}}}
+  - {{id: demo-voice, endpoint_type: audio_voices, channels: [simulator-a, simulator-b],
+     price: {{per_call: "0.3"}}}}
+  - {{id: demo-script, endpoint_type: transcripts_extract, channels: [simulator-a, simulator-b],
+     price: {{per_call: "0.02"}}}}
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Demo:
-    """What a running demo offers."""
-
-    url: str
-    admin_url: str
-    config: Path
-    key: DemoKey
+MEDIA = "videos, avatars, clips, music, speech, voices, transcripts"
+# So long the simulator makes a film or a song.
+TASK_SECONDS = 3
 
 
 class SimulatorMissing(Exception):
@@ -105,7 +117,7 @@ async def run_demo(path: Path, *, is_json: bool) -> int:
         async def show(gateway: Gateway) -> None:
             key = await open_account(gateway.database, gateway.secret)
             demo = Demo(gateway.listen_url, gateway.admin_url, path, key)
-            print(_as_json(demo) if is_json else _as_text(demo), flush=True)
+            print(_as_json(demo) if is_json else as_text(demo), flush=True)
 
         def read() -> Config:
             return load(path, os.environ)
@@ -115,8 +127,9 @@ async def run_demo(path: Path, *, is_json: bool) -> int:
 
 def _write_configuration(path: Path, upstream: str) -> None:
     text = CONFIGURATION.format(
-        path=_shown(path),
+        path=shown(path),
         upstream=upstream,
+        media=MEDIA,
         port=_free_or_any(PORT),
         admin_port=_free_or_any(ADMIN_PORT),
     )
@@ -132,6 +145,8 @@ async def _simulator() -> AsyncIterator[str]:
         "loadtests.simulator",
         "--port",
         "0",
+        "--task-seconds",
+        str(TASK_SECONDS),
         stderr=asyncio.subprocess.PIPE,
         # Ctrl-C reaches the whole terminal; the simulator must outlive the calls that drain.
         start_new_session=True,
@@ -171,14 +186,6 @@ def _free_or_any(port: int) -> int:
     return port
 
 
-def _shown(path: Path) -> str:
-    """A path as short as it can be written from here."""
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)
-
-
 def _as_json(demo: Demo) -> str:
     return str(
         ujson.dumps(
@@ -193,69 +200,3 @@ def _as_json(demo: Demo) -> str:
             escape_forward_slashes=False,
         )
     )
-
-
-# Protocol -> path and body of a first call; a native-content stream is another path.
-CALLS = {
-    "chat-completions": (
-        "/v1/chat/completions",
-        '{"model": "demo-large", "messages": [{"role": "user", "content": "Hello"}]}',
-    ),
-    "chat-completions, streamed": (
-        "/v1/chat/completions",
-        '{"model": "demo-large", "stream": true,'
-        ' "messages": [{"role": "user", "content": "Hello"}]}',
-    ),
-    "chat-completions, with a web search": (
-        "/v1/chat/completions",
-        '{"model": "demo-large", "stream": true, "tools": [{"type": "web_search"}],'
-        ' "messages": [{"role": "user", "content": "What is new?"}]}',
-    ),
-    "messages": (
-        "/v1/messages",
-        '{"model": "demo-large", "max_tokens": 200,'
-        ' "messages": [{"role": "user", "content": "Hello"}]}',
-    ),
-    "responses": (
-        "/v1/responses",
-        '{"model": "demo-large", "instructions": "Be brief.",'
-        ' "input": [{"role": "user", "content": "Hello"}]}',
-    ),
-    "native-content, streamed": (
-        "/v1beta/models/demo-large:streamGenerateContent?alt=sse",
-        '{"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]}',
-    ),
-    "images": (
-        "/v1/images/generations",
-        '{"model": "demo-picture", "prompt": "A boat in the harbour", "n": 2}',
-    ),
-}
-
-
-def _as_text(demo: Demo) -> str:
-    url, key = demo.url, demo.key.text
-    bearer = f"-H 'Authorization: Bearer {key}'"
-    calls = "\n".join(
-        f"# {name}\ncurl -N '{url}{path}' {bearer} \\\n"
-        f"  -H 'Content-Type: application/json' -d '{body}'\n"
-        for name, (path, body) in CALLS.items()
-    )
-    return f"""
-The gateway is running at {url} (metrics: {demo.admin_url}/metrics). Ctrl-C stops everything.
-
-Key      {key}
-Account  {demo.key.account_id}, balance {demo.key.balance_usd} USD
-
-A first call in each protocol:
-
-{calls}
-What is left of the balance, and the models there are:
-
-curl {url}/v1/key/balance {bearer}
-curl {url}/v1/models {bearer}
-
-The command line beside it:
-
-gw account list --config {_shown(demo.config)}
-gw ledger verify --config {_shown(demo.config)}
-"""

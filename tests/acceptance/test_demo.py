@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import shlex
 import signal
@@ -10,9 +11,13 @@ import subprocess
 import sys
 import urllib.request
 from pathlib import Path
+from typing import Any
+
+import av
+from av.container import InputContainer
 
 from tests.support.processes import gw
-from tests.support.waiting import PATIENCE_SECONDS
+from tests.support.waiting import PATIENCE_SECONDS, until
 
 
 def test_every_printed_line_works_and_a_second_demo_finds_the_same_key(data_dir: Path) -> None:
@@ -37,6 +42,7 @@ def test_every_printed_line_works_and_a_second_demo_finds_the_same_key(data_dir:
             for command in text.replace("\\\n", " ").splitlines():
                 if command.startswith("curl "):
                     check_line(command)
+            check_files(text)
             assert gw(config, "ledger", "verify")["ok"]
             demo.send_signal(signal.SIGINT)
             assert demo.wait(timeout=PATIENCE_SECONDS) == 0
@@ -49,6 +55,34 @@ def test_every_printed_line_works_and_a_second_demo_finds_the_same_key(data_dir:
     assert keys[0] == keys[1]
 
 
+def check_files(text: str) -> None:
+    """What was made plays, once it is there: every film, song and recording that is listed."""
+    lists = [shlex.split(line) for line in text.splitlines() if line.startswith("curl 'http")]
+    for command in lists:
+        if "/generations" in command[1] or "/audio/speech" in command[1]:
+
+            def made(url: str = command[1], header: str = command[3]) -> list[dict[str, Any]]:
+                name, value = header.split(": ", 1)
+                request = urllib.request.Request(url, headers={name: value})
+                with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
+                    tasks: list[dict[str, Any]] = json.loads(answer.read())["data"]
+                return tasks if all(task["status"] == "succeeded" for task in tasks) else []
+
+            for task in until(made, what=f"the end of all that {command[1]} lists"):
+                tracks = task.get("tracks", [task])
+                for track in tracks:
+                    link = track.get("video_url") or track["audio_url"]
+                    with urllib.request.urlopen(link, timeout=PATIENCE_SECONDS) as answer:
+                        check_file(answer.read())
+
+
+def check_file(data: bytes) -> None:
+    """A player opens it."""
+    with av.open(io.BytesIO(data)) as file:
+        assert isinstance(file, InputContainer)
+        assert next(file.decode())
+
+
 def check_line(command: str) -> None:
     """Do what the line does; a machine may have no curl."""
     options = argparse.ArgumentParser()
@@ -56,6 +90,7 @@ def check_line(command: str) -> None:
     options.add_argument("-N", action="store_true")
     options.add_argument("-H", action="append", dest="headers")
     options.add_argument("-d", dest="data")
+    options.add_argument("-o", dest="file")
     asked = options.parse_args(shlex.split(command)[1:])
     request = urllib.request.Request(
         asked.url,
@@ -63,7 +98,11 @@ def check_line(command: str) -> None:
         headers=dict(header.split(": ", 1) for header in asked.headers),
     )
     with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
-        text = answer.read().decode()
+        body = answer.read()
+    if asked.file is not None:
+        check_file(body)
+        return
+    text = body.decode()
     if "data: " in text:
         assert '"model"' in text or "finishReason" in text
     else:
