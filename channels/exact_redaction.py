@@ -11,7 +11,7 @@ import ipaddress
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, quote_plus, urlsplit
 
 from msgspec import Struct
 
@@ -20,6 +20,7 @@ from channels.registry import ChannelSpec
 # Below this a configured key is a placeholder, and would be found inside ordinary words.
 KEY_CHARACTERS_MIN = 6
 KEY_MASK = "[redacted]"
+_KEY_MASK = KEY_MASK.encode()
 HOST_MASK = "[host]"
 # So much is looked at in one go, and for so long until others have a turn.
 WINDOW_BYTES = 64 * 1024
@@ -159,28 +160,38 @@ class _Unescaped:
 
 
 class StreamRedaction(Struct, frozen=True):
-    """What is masked in a stream: the channel's own key in any block, all else where an error is.
+    """What is masked in a stream: the channel's own secrets in any block, all else where an error
+    is.
 
-    A key that comes in two pieces of an answer's text is not found.
+    `key` is the first of its secrets, which most channels have no others beside. One that comes in
+    two pieces of an answer's text is not found.
     """
 
     key: bytes | None
+    more: tuple[bytes, ...]
     errors: ExactRedaction
 
     @classmethod
     def of(cls, channel: ChannelSpec, errors: ExactRedaction) -> StreamRedaction:
         """Of a stream that comes from this channel."""
-        key = channel.api_key
-        return cls(key.encode() if len(key) >= KEY_CHARACTERS_MIN else None, errors)
+        secrets: tuple[bytes, ...] | None = channel.made.get(cls)
+        if secrets is None:
+            long = [one for one in channel.secrets if len(one) >= KEY_CHARACTERS_MIN]
+            # The longest first: none hides the beginning of another.
+            secrets = tuple(one.encode() for one in sorted(long, key=len, reverse=True))
+            channel.made[cls] = secrets
+        return cls(secrets[0] if secrets else None, secrets[1:], errors)
 
     def without_key(self, block: bytes) -> bytes:
-        """A block in which the key was found."""
+        """A block without any of the secrets."""
         assert self.key is not None
-        return block.replace(self.key, KEY_MASK.encode())
+        for secret in (self.key, *self.more):
+            block = block.replace(secret, _KEY_MASK)
+        return block
 
 
 def secrets_of(channels: Iterable[ChannelSpec], *, is_response: bool) -> Iterator[RedactedText]:
-    """What is configured of these channels: their keys, and the hosts they are on.
+    """What is configured of these channels: their keys and secrets, and the hosts they are on.
 
     In an answer, `localhost` and names of one word are ordinary words, such as of a program that
     the model writes; there they count with their port only.
@@ -201,10 +212,9 @@ def secrets_of(channels: Iterable[ChannelSpec], *, is_response: bool) -> Iterato
 
 
 def key_spellings(channel: ChannelSpec) -> set[str]:
-    """The key as it is and as it stands in an address; none for a placeholder."""
-    if len(channel.api_key) < KEY_CHARACTERS_MIN:
-        return set()
-    return {channel.api_key, quote(channel.api_key, safe="")}
+    """Its secrets as they are and as they stand in an address; none that is a placeholder."""
+    long = [one for one in channel.secrets if len(one) >= KEY_CHARACTERS_MIN]
+    return {*long, *(quote(one, safe="") for one in long), *map(quote_plus, long)}
 
 
 def _is_ordinary(host: str) -> bool:

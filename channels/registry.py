@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from channels.families import FAMILIES
 
@@ -53,7 +53,7 @@ class ChannelSpec:
     """One upstream account: where it is, what it speaks, how much it may carry."""
 
     id: str
-    base_url: str  # scheme and host, without a trailing slash
+    base_url: str  # scheme, host and the prefix of every path, without a trailing slash
     api_key: str = field(repr=False)
     protocols: frozenset[str]
     tools: frozenset[str]
@@ -62,6 +62,18 @@ class ChannelSpec:
     priority: int  # lower is tried first
     health: HealthSpec
     wire: Mapping[str, str] = field(default_factory=dict)  # protocol to dialect, where not plain
+    paths: Mapping[str, str] = field(default_factory=dict)  # protocol to whole path, where not own
+    auth: str | None = None  # one of `credentials.py`; None: the protocol's own way
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # of every request
+    query: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # likewise, not encoded
+    field_secrets: frozenset[str] = field(default=frozenset(), repr=False)  # in those two
+    # What is made of all this once and looked up by every call, under whoever made it.
+    made: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What nobody but the upstream may read: the key, and secrets in headers and query."""
+        return (self.api_key, *sorted(self.field_secrets))
 
     def dialect_of(self, protocol: str) -> str:
         """The name of the dialect (`channels/media`) that this upstream speaks a protocol in."""

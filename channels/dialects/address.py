@@ -2,42 +2,57 @@
 
 What the dialects differ in is data: the path, the header that takes the channel's key, headers of
 their own. Of the client's headers none is passed on but those an endpoint names; its key and its
-`Idempotency-Key` are nowhere near.
+`Idempotency-Key` are nowhere near. What is the same for every request of a channel is written once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from urllib.parse import quote
 
+from msgspec import Struct
+
+from channels.credentials import Credentials, KeyHeader, Pairs, bearer, credentials_of
 from channels.http.interfaces import UpstreamRequest
 from channels.registry import ChannelSpec
+
+# Stands for the upstream's name of the model in a path.
+MODEL = "{model}"
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-def fixed(path: str) -> Callable[[str, bool], str]:
-    """A path that is the same for every model, and for streams."""
-    return lambda upstream_model, stream: path
+class _Written(Struct, frozen=True):
+    """What all requests of one channel and dialect have in common.
+
+    The URLs may have MODEL in them. `own` and `shared` lack what the channel's headers replace.
+    """
+
+    url: str
+    stream_url: str
+    credentials: Credentials
+    own: Pairs
+    shared: Pairs
+    headers: Pairs  # of a request that brings none of its own
+    names_model: bool
 
 
-def bearer(api_key: str) -> tuple[str, str]:
-    return ("Authorization", f"Bearer {api_key}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Address:
     """How a dialect's requests are addressed.
 
-    `path` takes the upstream's name of the model and whether a stream is asked for; `key` makes the
-    header that takes the channel's key. `own` are headers of the dialect, each with its value for a
-    request whose client has none to send.
+    `path` may have MODEL in it; `action` and `stream_action` follow it, on every host. `key` makes
+    the header that takes the channel's key. `own` are headers of the dialect, each with its value
+    for a request whose client has none to send.
     """
 
-    path: Callable[[str, bool], str]
-    key: Callable[[str], tuple[str, str]] = bearer
-    own: tuple[tuple[str, str], ...] = ()
+    path: str
+    action: str = ""
+    stream_action: str = ""
+    key: KeyHeader = bearer
+    own: Pairs = ()
     accept: str = "application/json, text/event-stream"
 
     def request(
@@ -45,24 +60,45 @@ class Address:
         channel: ChannelSpec,
         body: bytes,
         *,
+        protocol: str,
         upstream_model: str,
         stream: bool,
         own: Mapping[str, str] = _NOTHING,
         extra_headers: Iterable[tuple[str, str]] = (),
     ) -> UpstreamRequest:
         """Address a body to a channel. `own` are the client's values; `extra_headers` go last."""
-        told: Iterable[tuple[str, str]] = ()
-        if self.own:
-            told = [(name, own.get(name, usual)) for name, usual in self.own]
-        return UpstreamRequest(
-            "POST",
-            channel.base_url + self.path(upstream_model, stream),
-            (
-                self.key(channel.api_key),
-                *told,
-                ("Content-Type", "application/json"),
-                ("Accept", self.accept),
-                *extra_headers,
-            ),
-            body,
+        written: _Written | None = channel.made.get(self)
+        if written is None:
+            written = channel.made[self] = self._written(channel, protocol)
+        url = written.stream_url if stream else written.url
+        if written.names_model:
+            url = url.replace(MODEL, quote(upstream_model, safe=""))
+        headers = written.headers
+        if own or extra_headers:
+            told = tuple((name, own.get(name, usual)) for name, usual in written.own)
+            extra = written.credentials.others(tuple(extra_headers))
+            headers = (*written.credentials.key_headers, *told, *written.shared, *extra)
+        return UpstreamRequest("POST", url, headers, body)
+
+    def _written(self, channel: ChannelSpec, protocol: str) -> _Written:
+        credentials = credentials_of(channel, self.key)
+        own = credentials.others(self.own)
+        shared = (("Content-Type", "application/json"), ("Accept", self.accept), *credentials.fixed)
+        base = self.base(channel, protocol)
+        return _Written(
+            credentials.url(base + self.action),
+            credentials.url(base + self.stream_action),
+            credentials,
+            own,
+            shared,
+            (*credentials.key_headers, *own, *shared),
+            MODEL in base,
         )
+
+    def base(self, channel: ChannelSpec, protocol: str) -> str:
+        """The URL of this protocol on a channel, without action and query."""
+        path = channel.paths.get(protocol)
+        if path is None:
+            return channel.base_url + self.path
+        scheme, _, rest = channel.base_url.partition("://")
+        return f"{scheme}://{rest.partition('/')[0]}{path}"

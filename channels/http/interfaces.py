@@ -20,6 +20,10 @@ class UpstreamRequest(Struct, frozen=True):
     headers: tuple[tuple[str, str], ...]
     body: bytes
 
+    def __repr__(self) -> str:
+        """Without what may hold a key: headers and query."""
+        return f"<UpstreamRequest {self.method} {self.url.partition('?')[0]}>"
+
 
 class Sink(Protocol):
     """Takes the pieces of a body as they come."""

@@ -41,13 +41,18 @@ def address_of(url: str) -> ParsedUrl:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError as error:
-        raise UpstreamUnreachable(f"{url}: {error}") from error
+        raise UpstreamUnreachable(f"{_shown(url)}: {error}") from error
     if parts.scheme not in _DEFAULT_PORTS or not host or not host.isascii():
-        raise UpstreamUnreachable(f"{url}: no address of a server")
+        raise UpstreamUnreachable(f"{_shown(url)}: no address of a server")
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     if not _TARGET.fullmatch(target):
-        raise UpstreamUnreachable(f"{url}: a character that no request line may have")
+        raise UpstreamUnreachable(f"{_shown(url)}: a character that no request line may have")
     return ParsedUrl(Origin(parts.scheme, host, port or _DEFAULT_PORTS[parts.scheme]), target)
+
+
+def _shown(url: str) -> str:
+    """A URL without its query, which may hold a key."""
+    return url.partition("?")[0]
 
 
 def head_of(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from urllib.parse import urlencode
 
+from channels.credentials import Credentials, bearer, credentials_of
 from channels.errors import UpstreamMalformed
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
 from channels.media.model import MediaRequest, MediaResponse
@@ -19,15 +20,16 @@ HEADERS_READ = ("content-type", "retry-after")
 
 def addressed(channel: ChannelSpec, request: MediaRequest) -> UpstreamRequest:
     """The request with the channel's address and credentials."""
+    credentials: Credentials | None = channel.made.get(addressed)
+    if credentials is None:
+        credentials = channel.made[addressed] = credentials_of(channel, bearer)
     url = f"{channel.base_url}{request.path}"
     if request.query:
         url = f"{url}?{urlencode(request.query)}"
-    headers = list(request.headers)
-    if channel.api_key:
-        headers.insert(0, ("Authorization", f"Bearer {channel.api_key}"))
+    headers = (*credentials.key_headers, *credentials.others(request.headers), *credentials.fixed)
     if request.body:
-        headers.append(("Content-Type", "application/json"))
-    return UpstreamRequest(request.method, url, tuple(headers), request.body)
+        headers = (*headers, ("Content-Type", "application/json"))
+    return UpstreamRequest(request.method, credentials.url(url), headers, request.body)
 
 
 async def send(

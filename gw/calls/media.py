@@ -41,8 +41,9 @@ class MediaRequest(ClientRequest):
         """What this channel is sent."""
         model = candidate.upstream_model
         body = await self.passthrough_body({"upstream_model": model})
-        address = DIALECTS[self.protocol].address
-        return address.request(channel, body, upstream_model=model, stream=False)
+        return DIALECTS[self.protocol].address.request(
+            channel, body, protocol=self.protocol, upstream_model=model, stream=False
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

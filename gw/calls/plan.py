@@ -103,6 +103,7 @@ class ChatRequest(ClientRequest):
         request = dialect.address.request(
             channel,
             body,
+            protocol=candidate.protocol,
             upstream_model=candidate.upstream_model,
             stream=self._chat.stream,
             own=self._own if translated is None else {},

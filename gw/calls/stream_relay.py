@@ -39,6 +39,7 @@ class Relay(Sink):
         "_key",
         "_mask",
         "_meter",
+        "_more",
         "_pipeline",
         "_settlement",
         "_stream",
@@ -62,6 +63,7 @@ class Relay(Sink):
         self._meter = stream.meter
         self._mask = stream.mask
         self._key = stream.mask.key
+        self._more = stream.mask.more
         self._has_terminator = stream.has_terminator
         self._settlement = settlement
         self._writer = writer
@@ -139,7 +141,7 @@ class Relay(Sink):
         last = self.last
         if self._meter.error_seen is not None:
             block = self._mask.errors.masked(block)
-        elif self._key is not None and self._key in block:
+        elif self._key is not None and (self._key in block or self._more):
             block = self._mask.without_key(block)
         if self._meter.finished:
             if not (last or self._has_terminator):

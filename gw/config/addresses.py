@@ -12,15 +12,16 @@ from urllib.parse import urlsplit
 
 from gw.config.config import ListenAddress
 from gw.config.faults import Location
-from gw.config.nodes import Node, Scalar, described, quoted
+from gw.config.nodes import Node, Scalar, described
 from gw.config.readers import InvalidValue, Reader, text, written_text
 
 _LISTEN_ALLOWED = "host:port, such as 127.0.0.1:8080 or [::1]:8080, port 0 to 65535"
-_BASE_URL_ALLOWED = "http://host[:port] or https://host[:port], without a path"
+_BASE_URL_ALLOWED = "http(s)://host[:port], with a path that all its paths begin with or without"
 _ADDRESS = re.compile(r"(?P<host>\[[^\[\]\s]*\]|[^:\[\]\s/@]*):(?P<port>[0-9]{1,5})")
 _BASE_URL = re.compile(
-    r"(?P<scheme>https?)://(?P<host>\[[^\[\]\s]*\]|[^:\[\]\s/@?#]+)(?::(?P<port>[0-9]{1,5}))?/?",
-    re.IGNORECASE,
+    r"(?P<scheme>https?)://(?P<host>\[[^\[\]\s]*\]|[^:\[\]\s/@?#]+)(?::(?P<port>[0-9]{1,5}))?"
+    r"(?P<path>(?:/(?!\.{1,2}(?:/|\Z))[\w.~!$&'()*+,;=:@%-]+)*)/?",
+    re.IGNORECASE | re.ASCII,
 )
 _PUBLIC_URL_ALLOWED = "empty, or http(s)://host[:port], with a path or without"
 _PUBLIC_URL = re.compile(
@@ -55,7 +56,7 @@ def listen_address() -> Reader[ListenAddress]:
 
 
 def base_url() -> Reader[str]:
-    """Read the scheme and host of an upstream; a lone trailing slash is dropped."""
+    """Read the scheme, host and path of an upstream; a trailing slash is dropped."""
 
     def read(node: Node, at: Location) -> str:
         value = written_text(node, _BASE_URL_ALLOWED)
@@ -67,7 +68,7 @@ def base_url() -> Reader[str]:
                 found=described(node), allowed=_BASE_URL_ALLOWED, hint=_base_url_hint(value)
             )
         port = f":{int(match['port'])}" if match["port"] else ""
-        return f"{match['scheme'].lower()}://{match['host']}{port}"
+        return f"{match['scheme'].lower()}://{match['host']}{port}{match['path']}"
 
     return read
 
@@ -145,6 +146,4 @@ def _base_url_hint(value: str) -> str:
         return "no user and password in the address: the key belongs in api_key"
     if parts.query or parts.fragment:
         return "no query and no fragment in the address"
-    if parts.path.strip("/"):
-        return f"leave {quoted(parts.path)} out: each protocol's own path is appended"
     return ""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from ipaddress import ip_address
 
+from channels.credentials import NO_AUTH
+from channels.dialects.table import DIALECTS
 from channels.exact_redaction import KEY_CHARACTERS_MIN
 from channels.families import FAMILIES, Family
 from channels.redact import CHANNEL_ID_CHARACTERS_MIN
@@ -70,11 +72,46 @@ def caution_short_names(channels: Sequence[Section]) -> None:
                 "too short to be masked in messages that clients see: give the channel an id of "
                 f"{CHANNEL_ID_CHARACTERS_MIN} characters or more"
             )
+        short = [len(one) for one in _field_secrets(channel)]
+        if short and min(short) < KEY_CHARACTERS_MIN:
+            channel.at.caution(
+                "what headers or query take from the environment is too short to be masked where "
+                f"the upstream repeats it: {KEY_CHARACTERS_MIN} characters or more are"
+            )
         if 0 < len(channel.values["api_key"]) < KEY_CHARACTERS_MIN:
             channel.place("api_key").caution(
                 "too short to be masked where the upstream repeats it: keys of "
                 f"{KEY_CHARACTERS_MIN} characters or more are"
             )
+
+
+def _field_secrets(channel: Section) -> frozenset[str]:
+    secrets: frozenset[str] = channel.values["headers"].secrets | channel.values["query"].secrets
+    return secrets
+
+
+def caution_versions_twice(channels: Sequence[Section]) -> None:
+    """A version at the end of `base_url` and at the beginning of what is appended to it."""
+    for channel in channels:
+        values = channel.values
+        last = values["base_url"].rpartition("/")[2]
+        for protocol in values["protocols"]:
+            dialect = DIALECTS.get(protocol)
+            if dialect is None or values["paths"].get(protocol) is not None:
+                continue
+            if dialect.address.path.startswith(f"/{last}/"):
+                channel.place("base_url").caution(
+                    f"requests go to {values['base_url']}{dialect.address.path}: each "
+                    f"protocol's own path is appended, so leave /{last} out of the address"
+                )
+                break
+
+
+def caution_unsent_keys(channels: Sequence[Section]) -> None:
+    """A key that is configured and, by `auth`, sent nowhere."""
+    for channel in channels:
+        if channel.values["auth"] == NO_AUTH and channel.values["api_key"]:
+            channel.place("api_key").caution("not sent anywhere: auth is none")
 
 
 def _is_wildcard(host: str) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from gw.config.nodes import quoted
 
@@ -49,8 +50,16 @@ def unshielded(text: str) -> str:
     return text.translate(_UNSHIELD)
 
 
-def substitute(text: str, environ: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
-    """Fill in the variables; return the text and the names that were used, in order.
+class Substituted(NamedTuple):
+    """A text with its variables filled in, their names in order, and what they were set to."""
+
+    text: str
+    names: tuple[str, ...]
+    values: tuple[str, ...]
+
+
+def substitute(text: str, environ: Mapping[str, str]) -> Substituted:
+    """Fill in the variables.
 
     A variable that is set but empty counts as its default text where there is one, as in a shell.
     Raises SubstitutionFault for the first one that is unset or not well formed.
@@ -69,7 +78,9 @@ def substitute(text: str, environ: Mapping[str, str]) -> tuple[str, tuple[str, .
         names.append(piece["name"])
         return _value(piece["name"], piece["default"], environ)
 
-    return _PIECE.sub(fill, text), tuple(names)
+    filled = _PIECE.sub(fill, text)
+    values = tuple(environ[name] for name in names if environ.get(name))
+    return Substituted(filled, tuple(names), values)
 
 
 def _value(name: str, default: str | None, environ: Mapping[str, str]) -> str:

@@ -24,8 +24,10 @@ from channels.registry import (
 )
 from gw.config.cautions import (
     caution_short_names,
+    caution_unsent_keys,
     caution_unserved_models,
     caution_unused_channels,
+    caution_versions_twice,
     caution_wildcard_admin,
 )
 from gw.config.config import Certificate, Config, MediaStoreSpec, Tasks, Timeouts
@@ -35,12 +37,13 @@ from gw.config.relations import (
     check_bindings,
     check_certificate,
     check_channel_ids,
+    check_fields,
     check_listeners,
     check_media_store,
     check_model_names,
+    check_of_protocols,
     check_prices,
     check_videos,
-    check_wires,
 )
 from gw.config.schema import TOP
 from gw.config.structures import Section, attempt, mapping
@@ -86,6 +89,8 @@ def load_text(text: str, environ: Mapping[str, str], *, source: Path) -> Config:
     caution_unused_channels(top.values["models"], top.values["channels"])
     caution_unserved_models(top.values["models"], top.values["channels"])
     caution_short_names(top.values["channels"])
+    caution_versions_twice(top.values["channels"])
+    caution_unsent_keys(top.values["channels"])
     config = _config(top.values, source.absolute())
     return replace(
         config,
@@ -129,7 +134,8 @@ def _check(top: Section) -> None:
     check_model_names(models)
     check_bindings(models, channels)
     check_prices(models)
-    check_wires(channels or ())
+    check_of_protocols(channels or ())
+    check_fields(channels or ())
     check_videos(models)
 
 
@@ -210,6 +216,11 @@ def _channel(values: Mapping[str, Any]) -> ChannelSpec:
         priority=values["priority"],
         wire={name: wire for name, wire in values["wire"].values.items() if wire is not None},
         health=HealthSpec(failures=health["failures"], cooldown_seconds=health["cooldown"]),
+        paths={name: path for name, path in values["paths"].values.items() if path is not None},
+        auth=values["auth"],
+        headers=values["headers"].pairs,
+        query=values["query"].pairs,
+        field_secrets=values["headers"].secrets | values["query"].secrets,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from gw.config.faults import Mark
@@ -27,12 +27,14 @@ _SECRET_TEXT = re.compile(r"\b(sk-|pk-|AIza|Bearer\s+)\S{8,}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """One value. `variables` names what its text took from the environment."""
+    """One value. `variables` names what its text took from the environment, `taken` is what these
+    gave it: no default of the file."""
 
     text: str
     kind: ScalarKind
     mark: Mark
     variables: tuple[str, ...] = ()
+    taken: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def is_nothing(self) -> bool:

@@ -15,6 +15,7 @@ from gw.config.faults import Location
 from gw.config.nodes import quoted
 from gw.config.spelling import suggestion
 from gw.config.structures import Located, Section
+from gw.config.upstream import Fields, key_fields
 
 # What a bucket cannot be reached without.
 BUCKET_KEYS = ("endpoint", "bucket", "access_key", "secret_key")
@@ -170,18 +171,35 @@ def _check_area(price: Section) -> None:
             price.place(other).blame(found="nothing", allowed=f"a value, as {key} is there")
 
 
-def check_wires(channels: Sequence[Section]) -> None:
-    """A channel says the dialect of protocols that it speaks, and of no other."""
+def check_of_protocols(channels: Sequence[Section]) -> None:
+    """A channel says the dialect and the path of protocols that it speaks, and of no other."""
     for channel in channels:
-        wire, protocols = channel.get("wire"), channel.get("protocols")
-        if wire is None or protocols is None:
+        protocols = channel.get("protocols")
+        for section in (channel.get("wire"), channel.get("paths")):
+            if section is None or protocols is None:
+                continue
+            for protocol in section.places:
+                if section.get(protocol) is not None and protocol not in protocols:
+                    section.place(protocol).blame(
+                        found=f"{protocol}, which is not among this channel's protocols",
+                        allowed=f"the protocols {', '.join(protocols)}",
+                    )
+
+
+def check_fields(channels: Sequence[Section]) -> None:
+    """A channel's own headers and query do not say what its key is sent in."""
+    for channel in channels:
+        protocols, api_key = channel.get("protocols"), channel.get("api_key")
+        if not api_key or protocols is None or "auth" not in channel.values:
             continue
-        for protocol in wire.places:
-            if wire.get(protocol) is not None and protocol not in protocols:
-                wire.place(protocol).blame(
-                    found=f"{protocol}, which is not among this channel's protocols",
-                    allowed=f"the protocols {', '.join(protocols)}",
-                )
+        taken = key_fields(channel.values["auth"], protocols)
+        for name, names in zip(("headers", "query"), taken, strict=True):
+            for field, _ in channel.get(name, Fields()).pairs:
+                if field.lower() in names:
+                    channel.place(name).blame(
+                        found=f"{field}, which takes the key",
+                        allowed="another name, or auth: none and no api_key",
+                    )
 
 
 def check_videos(models: Sequence[Section]) -> None:

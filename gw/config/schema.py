@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import fields
 from decimal import Decimal
 
+from channels.credentials import NO_AUTH
+from channels.dialects.address import MODEL as MODEL_IN_PATH
+from channels.dialects.table import DIALECTS
 from channels.families import ENDPOINT_TYPES, FAMILIES, PROTOCOLS
 from channels.registry import (
     BUILTIN_TOOLS,
@@ -19,10 +22,11 @@ from channels.registry import (
     PriceSpec,
 )
 from channels.translation.paths import SETTINGS
+from gw.config import upstream
 from gw.config.addresses import base_url, engine_url, listen_address, public_url
 from gw.config.config import PRECHARGES, ListenAddress
 from gw.config.faults import Location
-from gw.config.nodes import Node, Scalar
+from gw.config.nodes import Node, Scalar, Table
 from gw.config.readers import (
     Reader,
     binary_size,
@@ -124,6 +128,12 @@ WIRE: Schema = {
     row.protocol: Key(optional(choice(row.wires)), None) for row in FAMILIES.values() if row.wires
 }
 
+# Of the protocols that have one path each; those of media have several.
+PATHS: Schema = {
+    protocol: Key(optional(upstream.path(names_model=MODEL_IN_PATH in dialect.address.path)), None)
+    for protocol, dialect in DIALECTS.items()
+}
+
 CHANNEL: Schema = {
     "id": Key(name("a channel id"), REQUIRED),
     "base_url": Key(base_url(), REQUIRED),
@@ -136,7 +146,26 @@ CHANNEL: Schema = {
     "priority": Key(whole(-1_000_000, 1_000_000), 1),
     "health": section(HEALTH),
     "wire": section(WIRE),
+    "paths": section(PATHS),
+    # Left out, each protocol's own way.
+    "auth": Key(optional(upstream.auth()), None),
+    "headers": Key(upstream.headers(), upstream.Fields()),
+    "query": Key(upstream.query(), upstream.Fields()),
 }
+
+
+def channel() -> Reader[Section]:
+    """Read a channel: one whose `auth` is none has no key to be forgotten."""
+    read_usual = mapping(CHANNEL)
+    read_keyless = mapping({**CHANNEL, "api_key": Key(CHANNEL["api_key"].read, "")})
+
+    def read(node: Node, at: Location) -> Section:
+        way = node.entries.get("auth") if isinstance(node, Table) else None
+        is_keyless = way is not None and isinstance(way.value, Scalar) and way.value.text == NO_AUTH
+        return (read_keyless if is_keyless else read_usual)(node, at)
+
+    return read
+
 
 BINDING: Schema = {
     "id": Key(name("a channel id"), REQUIRED),
@@ -214,6 +243,6 @@ TOP: Schema = {
     "timeouts": section(TIMEOUTS),
     "tasks": section(TASKS),
     "media_store": section(MEDIA_STORE),
-    "channels": Key(listing(mapping(CHANNEL), "a list of channels"), ()),
+    "channels": Key(listing(channel(), "a list of channels"), ()),
     "models": Key(listing(mapping(MODEL), "a list of models"), ()),
 }

@@ -104,14 +104,14 @@ class _Tree:
             return _blame_tag(node, at)
         try:
             written = _joined_surrogates(unshielded(node.value))
-            text, variables = substitute(written, self._environ)
+            text, variables, taken = substitute(written, self._environ)
         except SubstitutionFault as fault:
             at.blame(found=fault.found, allowed=fault.allowed, hint=fault.hint)
             return Unreadable(_mark(node))
         except UnicodeError:
             at.blame(found="half of a surrogate pair", allowed="text of whole characters")
             return Unreadable(_mark(node))
-        return Scalar(text, kind, _mark(node), variables)
+        return Scalar(text, kind, _mark(node), variables, taken)
 
     def _entries(self, node: yaml.MappingNode, at: Location) -> dict[str, Entry]:
         written: dict[str, Entry] = {}

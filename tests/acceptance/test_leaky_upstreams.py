@@ -22,6 +22,7 @@ from tests.support.postgres import PostgresForTests
 from tests.support.tenants import Tenant
 
 KEY = "key-of-leaky"
+SECRET = "GW_TEST_SECOND_SECRET"
 PROTOCOLS = ["chat", "messages", "responses", "native", "images"]
 Answer = Callable[[str, dict[str, Any]], bytes]
 
@@ -62,7 +63,7 @@ class LeakyUpstream:
 
 def key_in(fields: dict[str, str]) -> str:
     """The key, in whichever header the protocol has it."""
-    names = ("authorization", "x-api-key", "x-goog-api-key")
+    names = ("x-second-secret", "authorization", "x-api-key", "x-goog-api-key")
     return next(fields[name] for name in names if name in fields)
 
 
@@ -88,16 +89,25 @@ def shared(postgres: PostgresForTests, leaky: LeakyUpstream) -> Iterator[House]:
         "channels": [
             channel("leaky", base_url=leaky.url, protocols=PROTOCOLS),
             channel("leaky-chat", base_url=leaky.url, api_key=KEY),
+            channel(
+                "leaky-header",
+                base_url=f"{leaky.url}/prefix",
+                headers={"X-Second-Secret": f"Token ${{{SECRET}}}"},
+                protocols=PROTOCOLS,
+            ),
         ],
         "models": [
+            model("leaky-header", "leaky-header"),
             model("leaky", "leaky"),
             model("leaky-chat", "leaky-chat"),
             picture("leaky-picture", "leaky"),
         ],
         "translations": ["chat_to_messages", "chat_to_native", "messages_to_chat"],
     }
-    with shared_house(postgres, **settings) as built:
-        yield built
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(SECRET, KEY)
+        with shared_house(postgres, **settings) as built:
+            yield built
 
 
 def check(h: House, reply: Reply, leaky: LeakyUpstream) -> None:
@@ -165,6 +175,21 @@ def test_translated_answer_tells_nothing(h: House, tenant: Tenant, leaky: LeakyU
     assert reply.status == 200
     assert "x-protocol-translation" in reply.headers
     check(h, reply, leaky)
+
+
+def test_secret_of_a_header_is_told_as_little_as_the_key(
+    h: House, tenant: Tenant, leaky: LeakyUpstream
+) -> None:
+    leaky.answer = lambda said, asked: plain(WHOLE["chat"][1](said))
+    reply = ask(tenant, "chat", model="leaky-header")
+    assert "you are Token [redacted]." in reply.body.decode()
+    check(h, reply, leaky)
+    end = {"choices": [{"delta": {}, "finish_reason": "stop"}]}
+    leaky.answer = lambda said, asked: stream({"choices": [{"delta": {"content": said}}]}, end)
+    shown = ask(tenant, "chat", model="leaky-header", stream=True).body.decode()
+    assert "you are Token [redacted]." in shown
+    leaky.answer = lambda said, asked: plain({"error": {"message": said}}, status=400)
+    check(h, ask(tenant, "chat", model="leaky-header"), leaky)
 
 
 @pytest.mark.parametrize("protocol", WHOLE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from channels.dialects.address import Address, fixed
+from channels.dialects.address import Address
 from channels.dialects.chat import ChatMeter, codec, ends
 from channels.dialects.chat.request import read_request, upstream_body, without_body
 from channels.dialects.dialect import ChatDialect
@@ -22,7 +22,7 @@ def _options(upstream_model: str, channel: ChannelSpec, model: ModelSpec) -> dic
 
 DIALECT = ChatDialect(
     family=CHAT,
-    address=Address(path=fixed("/v1/chat/completions")),
+    address=Address(path="/v1/chat/completions"),
     read_request=read_request,
     upstream_body=upstream_body,
     without_body=without_body,

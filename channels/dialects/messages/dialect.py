@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from channels.dialects.address import Address, fixed
+from channels.credentials import KEY_HEADERS
+from channels.dialects.address import Address
 from channels.dialects.dialect import ChatDialect
 from channels.dialects.messages import VERSION, MessagesMeter, codec, ends
 from channels.dialects.messages.request import read_request, upstream_body, without_body
@@ -14,8 +15,8 @@ VERSION_HEADER = "anthropic-version"
 DIALECT = ChatDialect(
     family=MESSAGES,
     address=Address(
-        path=fixed("/v1/messages"),
-        key=lambda api_key: ("x-api-key", api_key),
+        path="/v1/messages",
+        key=KEY_HEADERS["x-api-key"],
         own=((VERSION_HEADER, VERSION),),
     ),
     read_request=read_request,

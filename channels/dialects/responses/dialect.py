@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from channels.dialects.address import Address, fixed
+from channels.dialects.address import Address
 from channels.dialects.dialect import ChatDialect
 from channels.dialects.responses import ResponsesMeter, codec, ends
 from channels.dialects.responses.request import read_request, upstream_body, without_body
@@ -10,7 +10,7 @@ from channels.families import RESPONSES
 
 DIALECT = ChatDialect(
     family=RESPONSES,
-    address=Address(path=fixed("/v1/responses")),
+    address=Address(path="/v1/responses"),
     read_request=read_request,
     upstream_body=upstream_body,
     without_body=without_body,

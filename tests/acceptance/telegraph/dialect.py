@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from channels.dialects.address import Address, fixed
+from channels.dialects.address import Address
 from channels.dialects.dialect import ChatDialect
 from tests.acceptance.telegraph import codec
 from tests.acceptance.telegraph.family import TELEGRAPH
@@ -11,7 +11,7 @@ from tests.acceptance.telegraph.request import read_request, upstream_body, with
 
 DIALECT = ChatDialect(
     family=TELEGRAPH,
-    address=Address(path=fixed("/wire"), key=lambda api_key: ("X-Operator", api_key)),
+    address=Address(path="/wire", key=lambda api_key: ("X-Operator", api_key)),
     read_request=read_request,
     upstream_body=upstream_body,
     without_body=without_body,

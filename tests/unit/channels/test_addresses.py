@@ -26,7 +26,12 @@ def test_request_goes_to_its_path_with_the_channels_key(protocol: str) -> None:
     if protocol in CHAT_DIALECTS:
         accepted += ", text/event-stream"
     request = DIALECTS[protocol].address.request(
-        CHANNEL, b"{}", upstream_model="m", stream=False, extra_headers=TRACE
+        CHANNEL,
+        b"{}",
+        protocol=protocol,
+        upstream_model="m",
+        stream=False,
+        extra_headers=TRACE,
     )
     assert (request.method, request.body) == ("POST", b"{}")
     assert request.url == f"https://up.example:8443{path}"
@@ -36,7 +41,12 @@ def test_request_goes_to_its_path_with_the_channels_key(protocol: str) -> None:
 
 def test_messages_request_has_the_clients_version() -> None:
     request = DIALECTS["messages"].address.request(
-        CHANNEL, b"{}", upstream_model="m", stream=True, own={"anthropic-version": "2026-10-21"}
+        CHANNEL,
+        b"{}",
+        protocol="messages",
+        upstream_model="m",
+        stream=True,
+        own={"anthropic-version": "2026-10-21"},
     )
     assert request.headers[:2] == (("x-api-key", "sk-1"), ("anthropic-version", "2026-10-21"))
 
@@ -52,5 +62,7 @@ def test_messages_request_has_the_clients_version() -> None:
 )
 def test_gemini_request_has_the_model_in_its_path(model: str, stream: bool, path: str) -> None:
     address = DIALECTS["native"].address
-    request = address.request(CHANNEL, b"{}", upstream_model=model, stream=stream)
+    request = address.request(
+        CHANNEL, b"{}", protocol="native", upstream_model=model, stream=stream
+    )
     assert request.url == f"https://up.example:8443/v1beta/models/{path}"

@@ -153,3 +153,15 @@ def test_placeholder_is_no_key_of_a_stream() -> None:
     mask = StreamRedaction.of(CHANNELS[0], ERRORS)
     assert mask.key == KEY.encode()
     assert mask.without_key(f"a {KEY} b".encode()) == b"a [redacted] b"
+
+
+def test_every_secret_of_a_channel_is_masked_in_its_stream() -> None:
+    secrets = frozenset({"secret-1", "secret-1-and-more"})
+    mask = StreamRedaction.of(make_channel("one", api_key=KEY, field_secrets=secrets), ERRORS)
+    assert mask.key is not None
+    assert mask.more
+    block = f"a {KEY} secret-1-and-more secret-1".encode()
+    assert mask.without_key(block) == b"a [redacted] [redacted] [redacted]"
+    assert b"secret" not in ExactRedaction(
+        secrets_of([make_channel("one", field_secrets=secrets)], is_response=True)
+    ).masked(block)

@@ -36,6 +36,8 @@ def test_address_is_read(written: str, host: str, port: int, text: str) -> None:
         ("HTTPS://A.example", "https://A.example"),
         ("'http://[::1]:9000'", "http://[::1]:9000"),
         ("http://upstream_1", "http://upstream_1"),
+        ("https://a.example/api/v2/", "https://a.example/api/v2"),
+        ("https://a.example:8443/v1/accounts/x%20y", "https://a.example:8443/v1/accounts/x%20y"),
     ],
 )
 def test_base_url_is_read(written: str, expected: str) -> None:

@@ -1,0 +1,179 @@
+"""Readers of how a channel's requests are addressed: its paths, its way to send the key, its own
+headers and query.
+
+What a value takes from the environment counts as a secret, and is masked wherever a key is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from channels.credentials import KEY_HEADERS, NO_AUTH, QUERY_AUTH, bearer
+from channels.dialects.address import MODEL
+from channels.dialects.table import DIALECTS
+from gw.config.faults import Location
+from gw.config.nodes import Node, Scalar, Table, described, quoted
+from gw.config.readers import InvalidValue, Reader, text, written_text
+from gw.config.spelling import suggestion
+from gw.config.structures import attempt
+
+FIELDS_MAX = 32
+
+_AUTHS = (*KEY_HEADERS, f"{QUERY_AUTH}NAME", NO_AUTH)
+_AUTH_ALLOWED = f"one of {', '.join(_AUTHS)}"
+_PARAMETER = re.compile(r"[A-Za-z0-9_.~-]{1,100}", re.ASCII)
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}", re.ASCII)
+_PATH = re.compile(
+    r"(?:/(?!\.{1,2}(?:/|\Z))(?:[\w.~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2}|\{model\})+)+", re.ASCII
+)
+# Each request has its own: written by the gateway, or of the connection alone.
+OWN_HEADERS = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "connection",
+        "content-encoding",
+        "content-length",
+        "content-type",
+        "expect",
+        "host",
+        "idempotency-key",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "traceparent",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "user-agent",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """Headers or parameters in the order of the file, and what of them is secret."""
+
+    pairs: tuple[tuple[str, str], ...] = ()
+    secrets: frozenset[str] = frozenset()
+
+
+NameCheck: TypeAlias = Callable[[str], str]
+
+
+def auth() -> Reader[str]:
+    """Read the way in which the key is sent."""
+
+    def read(node: Node, at: Location) -> str:
+        value = written_text(node, _AUTH_ALLOWED)
+        if value in KEY_HEADERS or value == NO_AUTH:
+            return value
+        name = value.removeprefix(QUERY_AUTH)
+        if name == value or not _PARAMETER.fullmatch(name):
+            raise InvalidValue(
+                found=described(node), allowed=_AUTH_ALLOWED, hint=suggestion(value, _AUTHS)
+            )
+        return value
+
+    return read
+
+
+def key_fields(way: str | None, protocols: Sequence[str]) -> tuple[set[str], set[str]]:
+    """The headers and the parameters that a channel's key is sent in, in lower case."""
+    if way == NO_AUTH:
+        return set(), set()
+    if way is not None and way.startswith(QUERY_AUTH):
+        return set(), {way.removeprefix(QUERY_AUTH).lower()}
+    if way is not None:
+        return {KEY_HEADERS[way]("")[0].lower()}, set()
+    makers = [DIALECTS[one].address.key if one in DIALECTS else bearer for one in protocols]
+    return {make("")[0].lower() for make in makers}, set()
+
+
+def path(*, names_model: bool) -> Reader[str]:
+    """Read the whole path of a protocol. One that `names_model` has MODEL in it, others may."""
+    allowed = f"a path from / on, without a query; {MODEL} stands for the upstream's model"
+    if names_model:
+        allowed = f"a path from / on with {MODEL} in it, up to the colon of the method"
+
+    def read(node: Node, at: Location) -> str:
+        value = written_text(node, allowed)
+        if not _PATH.fullmatch(value) or value.count(MODEL) > 1:
+            hint = "fixed parameters belong under query" if "?" in value else ""
+            raise InvalidValue(found=described(node), allowed=allowed, hint=hint)
+        if names_model and MODEL not in value:
+            raise InvalidValue(found=described(node), allowed=allowed)
+        return value
+
+    return read
+
+
+def headers() -> Reader[Fields]:
+    """Read the headers that every request of a channel has."""
+    return _fields("a header", _header_fault)
+
+
+def query() -> Reader[Fields]:
+    """Read the parameters that every request of a channel has."""
+    return _fields("a parameter", _parameter_fault)
+
+
+def _header_fault(name: str) -> str:
+    if not _HEADER_NAME.fullmatch(name):
+        return "the name of a header: letters, digits and -"
+    if name.lower() in OWN_HEADERS:
+        return "any header that the gateway does not write itself"
+    return ""
+
+
+def _parameter_fault(name: str) -> str:
+    if not _PARAMETER.fullmatch(name):
+        return "the name of a parameter: letters, digits and . _ ~ -"
+    return "any parameter but alt, which says how an answer is streamed" if name == "alt" else ""
+
+
+def _fields(what: str, fault_of: NameCheck) -> Reader[Fields]:
+    """Read a mapping of names to values; a name in the other case is the same name."""
+    allowed = f"a mapping of at most {FIELDS_MAX} names to values, each {what}"
+    read_value = text(f"the value of {what}", secret=True)
+
+    def read(node: Node, at: Location) -> Fields:
+        if isinstance(node, Scalar) and node.is_nothing:
+            return Fields()
+        if not isinstance(node, Table) or len(node.entries) > FIELDS_MAX:
+            raise InvalidValue(found=described(node, hidden=True), allowed=allowed)
+        pairs: dict[str, tuple[str, str]] = {}
+        secrets: set[str] = set()
+        for name, entry in node.entries.items():
+            place = at.key(name, entry.mark)
+            if fault := fault_of(name):
+                place.blame(found=quoted(name), allowed=fault)
+            elif name.lower() in pairs:
+                place.blame(found=f"{quoted(name)} again", allowed="each name once")
+            else:
+                for value in attempt(_sent(read_value), entry.value, place):
+                    pairs[name.lower()] = (name, value)
+                    if isinstance(entry.value, Scalar):
+                        secrets.update(entry.value.taken)
+        return Fields(tuple(pairs.values()), frozenset(secrets))
+
+    return read
+
+
+def _sent(read_value: Reader[str]) -> Reader[str]:
+    """Read what stands in a request's head as it is."""
+
+    def read(node: Node, at: Location) -> str:
+        value = read_value(node, at)
+        if not value.isascii() or value != value.strip():
+            raise InvalidValue(
+                found=described(node, hidden=True), allowed="ASCII, without spaces at its ends"
+            )
+        return value
+
+    return read
