@@ -59,7 +59,7 @@ class Engine:
             b"/v1/chat/completions": ChatDialect(),
             b"/v1/messages": MessagesDialect(),
             b"/v1/responses": ResponsesDialect(),
-            b"/v1/images/generations": ImagesDialect(),
+            b"/v1/images/generations": ImagesDialect(self.tasks.files),
         }
 
     def reset(self) -> None:
@@ -107,7 +107,13 @@ class Engine:
 
     def _answer(self, exchange: Exchange, dialect: Dialect) -> Script:
         faults = self.faults.take(exchange.api_key, exchange.port)
-        token: Token = (exchange.target, exchange.body, *(fault.serial for fault in faults))
+        # Of each port its own, because of the links in it.
+        token: Token = (
+            exchange.target,
+            exchange.body,
+            exchange.port,
+            *(fault.serial for fault in faults),
+        )
         is_small = len(exchange.body) <= KEPT_REQUEST_BYTES  # hashing a megabyte is not free
         kept = self._kept.get(token) if is_small else None
         if kept is not None:

@@ -12,10 +12,12 @@ from loadtests.simulator.dialects.base import JSON, Stream, bearer, decode, enco
 from loadtests.simulator.dialects.openai_errors import error_body
 from loadtests.simulator.exchange import Exchange
 from loadtests.simulator.media.picture import png_base64
+from loadtests.simulator.tasks.files import Files, base_of, picture_file
 
 MAX_IMAGES: Final = 10
 DEFAULT_SIZE: Final = "1024x1024"
 AREA_PER_TOKEN: Final = 256  # pixels
+NEVER: Final = 4_000_000_000  # Unix seconds
 
 
 class _Request(msgspec.Struct):
@@ -37,6 +39,9 @@ class ImagesDialect:
     stream_type = JSON
     uses_crlf = False
 
+    def __init__(self, files: Files) -> None:
+        self._files = files
+
     def authenticate(self, exchange: Exchange) -> str:
         return bearer(exchange)
 
@@ -54,7 +59,7 @@ class ImagesDialect:
             choices=count,
             input_tokens=tokens_of(len(request.prompt)),
             sim=given(request.sim),
-            echoed={"size": size, "form": form},
+            echoed={"size": size, "form": form, "base": base_of(exchange)},
         )
 
     def plain(self, ask: Ask, answer: Answer) -> bytes:
@@ -66,8 +71,7 @@ class ImagesDialect:
             if asked["form"] == "b64_json":
                 data.append({"b64_json": png_base64(answer.image_bytes), "size": size})
             else:
-                url = f"https://images.invalid/{answer.id[:32]}/{number}.png?Expires=86400"
-                data.append({"url": url, "size": size})
+                data.append({"url": self._link(asked["base"], answer, number), "size": size})
         whole: dict[str, Any] = {"model": ask.model, "created": answer.created, "data": data}
         if answer.usage is not None:
             tokens = count * _area(size) // AREA_PER_TOKEN
@@ -77,6 +81,11 @@ class ImagesDialect:
                 "total_tokens": tokens,
             }
         return encode(whole)
+
+    def _link(self, base: str, answer: Answer, number: int) -> str:
+        """The same for the same request, so it does not end."""
+        seed = (int(answer.id[-4:], 16) + number) % 10_000
+        return self._files.link(base, picture_file(seed), f"{answer.id[:32]}-{number}", NEVER)
 
     def stream(self, ask: Ask, answer: Answer, *, is_finished: bool) -> Stream:
         raise AssertionError("images are never streamed")

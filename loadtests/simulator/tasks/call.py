@@ -11,7 +11,7 @@ from loadtests.simulator.dialects.base import JSON, encode
 from loadtests.simulator.directives import Directive
 from loadtests.simulator.exchange import Exchange
 from loadtests.simulator.tasks.book import TaskBook
-from loadtests.simulator.tasks.files import File, Files
+from loadtests.simulator.tasks.files import File, Files, base_of
 from loadtests.simulator.tasks.task import Plan, Task, plan_of
 
 Json = dict[str, Any]
@@ -73,8 +73,7 @@ class Call:
     @property
     def base(self) -> str:
         """The address that was asked, for links."""
-        host = self.exchange.header(b"host").decode("latin-1") or "simulator.invalid"
-        return f"http://{host}"
+        return base_of(self.exchange)
 
     def plan(self) -> Plan:
         return plan_of(self.directive, self.usual_seconds)

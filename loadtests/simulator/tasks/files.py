@@ -99,6 +99,12 @@ class Files:
         return blake2b(told, key=self._secret, digest_size=16).hexdigest()
 
 
+def base_of(exchange: Exchange) -> str:
+    """The address that was asked, for links."""
+    host = exchange.header(b"host").decode("latin-1") or "simulator.invalid"
+    return f"http://{host}"
+
+
 def film_file(seconds: float, ratio: tuple[int, int], seed: int, size: int = 0) -> File:
     return File("film", _millis(seconds, SECONDS_MAX), ratio, seed, size, "mp4")
 

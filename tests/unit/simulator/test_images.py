@@ -7,7 +7,7 @@ from typing import Any
 
 from loadtests.simulator.server import Simulator
 from tests.support.aio import run
-from tests.unit.simulator.client import Reply, ask
+from tests.unit.simulator.client import Reply, ask, call
 
 
 def images(**options: Any) -> Reply:
@@ -28,6 +28,14 @@ def test_images_come_as_links_with_their_usage() -> None:
         "output_tokens": 3 * 8192,
         "total_tokens": 3 * 8192,
     }
+
+
+async def test_a_link_leads_to_a_picture() -> None:
+    async with Simulator() as simulator:
+        (item,) = (await ask(simulator, "images")).json["data"]
+        target = item["url"].removeprefix("http://simulator")
+        picture = await call(simulator, "GET", target)
+        assert (picture.status, picture.body[:4]) == (200, b"\x89PNG")
 
 
 def test_base64_images_are_pictures() -> None:

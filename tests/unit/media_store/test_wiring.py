@@ -1,0 +1,53 @@
+"""What the configuration makes of the media store: where results are, and what s3 needs."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.media_store.copies import Copy
+from actors.media_store.fetch import Location
+from gw.config import relations
+from gw.live_config import LiveConfig
+from gw.media_store import Locator
+from tests.unit.config.reading import fault_of, read
+
+TEXT = """
+channels:
+  - {id: plain, base_url: "https://a.example", api_key: key-a, protocols: [videos]}
+  - {id: sora, base_url: "https://b.example", api_key: key-b, protocols: [videos],
+     wire: {videos: openai}}
+models: []
+"""
+
+
+def copy_of(channel: str, url: str | None) -> Copy:
+    return Copy(
+        id="vid_1-0", job_id="vid_1", lease="a", channel_id=channel, wire="videos",
+        upstream_id="up/1", url=url, content_type="video/mp4", attempts=0, done=0, size=None,
+        validator=None, upload_id=None, parts=(), age_seconds=0.0,
+    )  # fmt: skip
+
+
+async def test_a_link_is_followed_without_a_key_and_what_has_none_is_asked_for_with_it() -> None:
+    locate = Locator(LiveConfig(read(TEXT))).locate
+    link = "https://cdn.example/film.mp4"
+    assert await locate(copy_of("plain", link)) == Location(link, "https://a.example")
+    content = "https://b.example/v1/videos/up%2F1/content"
+    key = (("Authorization", "Bearer key-b"),)
+    for url in (None, "https://our.own/v1/videos/generations/vid_1/content?signature=x"):
+        expected = Location(content, "https://b.example", key)
+        assert await locate(copy_of("sora", url)) == expected
+    assert await locate(copy_of("plain", None)) is None
+    assert await locate(copy_of("gone", link)) is None
+
+
+def test_a_bucket_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        "media_store: {kind: s3, endpoint: 'https://s3.example', bucket: b, access_key: k,"
+        " secret_key: s}"
+    )
+    assert read(text).media_store.bucket.bucket == "b"
+    assert "secret_key" not in repr(read(text))
+    monkeypatch.setattr(relations, "find_spec", lambda name: None)
+    fault = fault_of(text)
+    assert (fault.path, "model-gateway[s3]" in fault.hint) == ("media_store.kind", True)
