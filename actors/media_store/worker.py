@@ -105,6 +105,8 @@ class MediaStore:
         except StoreError as error:
             # Its lease runs out, and whoever comes then goes on.
             self._log.warning("media_store_waits", task_id=copy.job_id, error=str(error))
+        except Exception:  # noqa: BLE001 - a fault of ours, which must not end the other copies
+            self._log.error("media_copier_died", exc_info=True, task_id=copy.job_id)
 
     async def _drop(self) -> None:
         for copy in await self._store.claim("dropping", _lease(), DROPS_MAX):

@@ -49,7 +49,7 @@ WORDS = {
     "gw/calls/conversation.py": "a value of `precharge`",
     "gw/config/config.py": "a value of `precharge`",
     "gw/config/schema.py": "a key of `timeouts`, a value of `precharge`",
-    "gw/demo/run.py": "first calls to be pasted",
+    "gw/demo/text.py": "first calls to be pasted",
 }
 
 

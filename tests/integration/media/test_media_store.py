@@ -279,3 +279,23 @@ async def test_another_process_goes_on_after_a_kill(database_url: str, data_dir:
         last = simulator.requests()[-1]
         assert last.status == 206
         assert last.header(b"range") != b"bytes=0-"
+
+
+async def test_a_copier_that_dies_ends_no_other_copy(
+    database_url: str, data_dir: Path, expect_log: Callable[..., None]
+) -> None:
+    expect_log("media_copier_died")
+
+    async def locate(copy: Copy) -> Location | None:
+        if copy.url == "bad":
+            raise AssertionError("a fault of ours")
+        return Location(copy.url or "", simulator.base_url)
+
+    async with (
+        Simulator() as simulator,
+        storing(database_url, Folder(data_dir), locate=locate) as store,
+    ):
+        bad, good = await store.find("bad", film_link(simulator, SIZE))
+        await store.round()
+        assert (await store.state(bad))[0] == "waiting"
+        assert await store.read(good) == film_bytes(SIZE)
