@@ -67,6 +67,7 @@ class ChannelSpec:
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # of every request
     query: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # likewise, not encoded
     field_secrets: frozenset[str] = field(default=frozenset(), repr=False)  # in those two
+    kind: str = ""  # the row of `kinds.py` that filled in what the file left out
     # What is made of all this once and looked up by every call, under whoever made it.
     made: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from channels.families import CHAT_PROTOCOLS, PUBLIC_NAMES
-from channels.registry import BUILTIN_TOOLS
+from channels.kinds import KINDS
+from channels.registry import BUILTIN_TOOLS, Registry
 from gw.api.catalog.matrix import MatrixCell, MatrixRow, compatibility
 from gw.cli.arguments import add_command
 from gw.cli.context import read_config
@@ -35,12 +36,33 @@ def add(nouns: Subparsers) -> None:
 def matrix(options: Namespace) -> Result:
     config = read_config(options)
     rows = compatibility(config.registry, config.translations)
+    kinds = _kinds(config.registry)
     record = {
         "file": str(config.source),
         "translations": sorted(config.translations),
         "rows": [_record(row) for row in rows],
+        "kinds": kinds,
     }
-    return Result(record, markdown(rows) if options.markdown else _text(rows))
+    if options.markdown:
+        return Result(record, markdown(rows))
+    return Result(record, "\n\n".join([_text(rows), *map(sheet, kinds)]))
+
+
+def _kinds(registry: Registry) -> list[dict[str, Any]]:
+    """The channels that have a kind, with what is known of it."""
+    return [
+        {
+            "channel": channel.id,
+            "kind": channel.kind,
+            "protocols": sorted(channel.protocols),
+            "auth": channel.auth,
+            "max_tokens_param": channel.max_tokens_param,
+            "quirks": KINDS[channel.kind].quirks or None,
+            "source": f"{KINDS[channel.kind].source} ({KINDS[channel.kind].read_on})",
+        }
+        for channel in registry.channels.values()
+        if channel.kind
+    ]
 
 
 def markdown(rows: Sequence[MatrixRow]) -> str:

@@ -6,12 +6,13 @@ The steps: bytes, text, tree (`yaml_source.py`), values (`schema.py`), how they 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from actors.media_store.spec import BucketSpec
+from channels.kinds import KINDS
 from channels.registry import (
     Binding,
     ChannelSpec,
@@ -204,24 +205,43 @@ def _media_store(values: Mapping[str, Any]) -> MediaStoreSpec:
 
 
 def _channel(values: Mapping[str, Any]) -> ChannelSpec:
-    health = values["health"].values
+    health, protocols = values["health"].values, values["protocols"]
     return ChannelSpec(
         id=values["id"],
         base_url=values["base_url"],
         api_key=values["api_key"],
-        protocols=frozenset(values["protocols"]),
+        protocols=frozenset(protocols),
         tools=frozenset(values["tools"]),
         max_tokens_param=values["max_tokens_param"],
         max_concurrency=values["max_concurrency"],
         priority=values["priority"],
-        wire={name: wire for name, wire in values["wire"].values.items() if wire is not None},
+        wire=_of_protocols(values["wire"], protocols),
         health=HealthSpec(failures=health["failures"], cooldown_seconds=health["cooldown"]),
-        paths={name: path for name, path in values["paths"].values.items() if path is not None},
+        paths=_of_protocols(values["paths"], protocols),
         auth=values["auth"],
         headers=values["headers"].pairs,
-        query=values["query"].pairs,
+        query=_query(values),
+        kind=values["kind"] or "",
         field_secrets=values["headers"].secrets | values["query"].secrets,
     )
+
+
+def _of_protocols(section: Section, protocols: Sequence[str]) -> dict[str, str]:
+    """What is said of protocols that the channel speaks: its kind may speak more."""
+    return {
+        name: value
+        for name, value in section.values.items()
+        if value is not None and name in protocols
+    }
+
+
+def _query(values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The parameters of the channel's kind, and its own in place of those of the same name."""
+    kind = KINDS.get(values["kind"] or "")
+    own: tuple[tuple[str, str], ...] = values["query"].pairs
+    names = {name.lower() for name, _ in own}
+    usual = kind.query if kind is not None else ()
+    return (*(pair for pair in usual if pair[0].lower() not in names), *own)
 
 
 def _model(values: Mapping[str, Any]) -> ModelSpec:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import fields
 from decimal import Decimal
 
-from channels.credentials import NO_AUTH
 from channels.dialects.address import MODEL as MODEL_IN_PATH
 from channels.dialects.table import DIALECTS
 from channels.families import ENDPOINT_TYPES, FAMILIES, PROTOCOLS
+from channels.kinds import KINDS
 from channels.registry import (
     BUILTIN_TOOLS,
     CAPABILITIES,
@@ -26,7 +26,8 @@ from gw.config import upstream
 from gw.config.addresses import base_url, engine_url, listen_address, public_url
 from gw.config.config import PRECHARGES, ListenAddress
 from gw.config.faults import Location
-from gw.config.nodes import Node, Scalar, Table
+from gw.config.kinds import channel
+from gw.config.nodes import Node, Scalar
 from gw.config.readers import (
     Reader,
     binary_size,
@@ -151,20 +152,9 @@ CHANNEL: Schema = {
     "auth": Key(optional(upstream.auth()), None),
     "headers": Key(upstream.headers(), upstream.Fields()),
     "query": Key(upstream.query(), upstream.Fields()),
+    # Fills in what is left out of the above.
+    "kind": Key(optional(choice(tuple(KINDS))), None),
 }
-
-
-def channel() -> Reader[Section]:
-    """Read a channel: one whose `auth` is none has no key to be forgotten."""
-    read_usual = mapping(CHANNEL)
-    read_keyless = mapping({**CHANNEL, "api_key": Key(CHANNEL["api_key"].read, "")})
-
-    def read(node: Node, at: Location) -> Section:
-        way = node.entries.get("auth") if isinstance(node, Table) else None
-        is_keyless = way is not None and isinstance(way.value, Scalar) and way.value.text == NO_AUTH
-        return (read_keyless if is_keyless else read_usual)(node, at)
-
-    return read
 
 
 BINDING: Schema = {
@@ -243,6 +233,6 @@ TOP: Schema = {
     "timeouts": section(TIMEOUTS),
     "tasks": section(TASKS),
     "media_store": section(MEDIA_STORE),
-    "channels": Key(listing(channel(), "a list of channels"), ()),
+    "channels": Key(listing(channel(CHANNEL), "a list of channels"), ()),
     "models": Key(listing(mapping(MODEL), "a list of models"), ()),
 }

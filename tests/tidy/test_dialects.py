@@ -38,6 +38,7 @@ WORDS = {
     "channels/dialects/chat/origin.py": "a member of the body",
     "channels/dialects/chat/request.py": "a member of the body",
     "channels/dialects/chat/schema.py": "a member of the body",
+    "channels/kinds.py": "what kinds of upstreams speak",
     "channels/translation/model.py": "a member of the body",
     "gw/api/catalog/matrix.py": "how a cell is served",
     "gw/cli/matrix.py": "how a cell is served",

@@ -96,3 +96,17 @@ def test_faulty_configuration_is_refused(
     path.write_text("models: [{id: m, channels: [gone]}]\n")
     assert main(["matrix", "--config", str(path)]) == 2
     assert "gone" in capsys.readouterr().err
+
+
+def test_kinds_are_shown_with_what_is_known_of_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "gw.yaml"
+    path.write_text("channels: [{id: one, kind: moonshot, api_key: key-of-one}]\n")
+    shown = said(capsys, "--config", str(path))
+    assert "kind" in shown
+    assert "https://platform.moonshot.ai/docs/api/chat (2026-" in shown
+    (kind,) = json.loads(said(capsys, "--config", str(path), "--json"))["kinds"]
+    assert (kind["channel"], kind["kind"], kind["auth"]) == ("one", "moonshot", "bearer")
+    assert kind["protocols"] == ["chat", "messages"]
+    assert "key-of-one" not in shown

@@ -1,0 +1,268 @@
+"""Kinds of upstreams: what `kind` of a channel fills in, a row each, and nothing listed elsewhere.
+
+A row is what the provider's public documentation says; `source` is the page, `read_on` the day on
+which it, or a copy of it, was read. What a channel says itself takes the place of the row's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+READ_ON = "2026-11-22"
+_OPENAI_PREFIX = "/openai/v1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One kind. `base_url` is empty where each account has its own.
+
+    `variables` are the names under which its key is found in the environment, the usual one first;
+    none where it needs no key. `models_path` lists its models, to whoever holds a key, free of
+    charge; it is appended to `base_url` unless `paths` has it whole. `quirks` are differences on
+    the wire that an operator should know.
+    """
+
+    name: str
+    source: str
+    base_url: str = ""
+    protocols: tuple[str, ...]
+    paths: Mapping[str, str] = field(default_factory=dict)
+    auth: str | None = None
+    query: tuple[tuple[str, str], ...] = ()
+    tools: tuple[str, ...] = ()
+    wire: Mapping[str, str] = field(default_factory=dict)
+    max_tokens_param: str | None = None
+    variables: tuple[str, ...] = ()
+    models_path: str = "/v1/models"
+    read_on: str = READ_ON
+    quirks: str = ""
+
+
+_ROWS = (
+    Kind(
+        name="openai",
+        source="https://platform.openai.com/docs/api-reference",
+        base_url="https://api.openai.com",
+        protocols=("chat", "responses", "images"),
+        tools=("web_search", "image_generation"),
+        max_tokens_param="max_completion_tokens",
+        variables=("OPENAI_API_KEY",),
+        quirks="max_tokens is refused by its reasoning models",
+    ),
+    Kind(
+        name="azure-openai",
+        source="https://learn.microsoft.com/azure/ai-foundry/openai/api-version-lifecycle",
+        protocols=("chat", "responses"),
+        paths={
+            "chat": f"{_OPENAI_PREFIX}/chat/completions",
+            "responses": f"{_OPENAI_PREFIX}/responses",
+        },
+        auth="api-key",
+        max_tokens_param="max_completion_tokens",
+        variables=("AZURE_OPENAI_API_KEY",),
+        models_path=f"{_OPENAI_PREFIX}/models",
+        quirks="base_url is https://RESOURCE.openai.azure.com; models are names of deployments",
+    ),
+    Kind(
+        name="azure-openai-deployments",
+        source="https://learn.microsoft.com/azure/ai-services/openai/reference",
+        protocols=("chat",),
+        paths={"chat": "/openai/deployments/{model}/chat/completions"},
+        auth="api-key",
+        query=(("api-version", "2024-10-21"),),
+        max_tokens_param="max_completion_tokens",
+        models_path="/openai/models",
+        quirks="the older API: the deployment is in the path, api-version must be there",
+    ),
+    Kind(
+        name="anthropic",
+        source="https://docs.claude.com/en/api/messages",
+        base_url="https://api.anthropic.com",
+        protocols=("messages",),
+        variables=("ANTHROPIC_API_KEY",),
+    ),
+    Kind(
+        name="gemini",
+        source="https://ai.google.dev/api/generate-content",
+        base_url="https://generativelanguage.googleapis.com",
+        protocols=("native",),
+        variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        models_path="/v1beta/models",
+    ),
+    Kind(
+        name="deepseek",
+        source="https://api-docs.deepseek.com/guides/anthropic_api",
+        base_url="https://api.deepseek.com",
+        protocols=("chat", "messages"),
+        paths={"messages": "/anthropic/v1/messages"},
+        max_tokens_param="max_tokens",
+        variables=("DEEPSEEK_API_KEY",),
+        quirks="cached tokens are prompt_cache_hit_tokens; thinking is reasoning_content; on "
+        "messages an unknown model is served by another",
+    ),
+    Kind(
+        name="groq",
+        source="https://console.groq.com/docs/openai",
+        base_url="https://api.groq.com/openai",
+        protocols=("chat", "responses"),
+        max_tokens_param="max_completion_tokens",
+        variables=("GROQ_API_KEY",),
+        quirks="usage of a stream may be in x_groq",
+    ),
+    Kind(
+        name="openrouter",
+        source="https://openrouter.ai/docs/api-reference/overview",
+        base_url="https://openrouter.ai/api",
+        protocols=("chat", "responses", "messages"),
+        auth="bearer",
+        variables=("OPENROUTER_API_KEY",),
+        quirks="models are vendor/name; comments keep a waiting stream open",
+    ),
+    Kind(
+        name="mistral",
+        source="https://docs.mistral.ai/api",
+        base_url="https://api.mistral.ai",
+        protocols=("chat",),
+        max_tokens_param="max_tokens",
+        variables=("MISTRAL_API_KEY",),
+    ),
+    Kind(
+        name="xai",
+        source="https://docs.x.ai/docs/api-reference",
+        base_url="https://api.x.ai",
+        protocols=("chat", "responses", "messages"),
+        auth="bearer",
+        variables=("XAI_API_KEY",),
+        quirks="reasoning tokens come on top of completion_tokens",
+    ),
+    Kind(
+        name="together",
+        source="https://docs.together.ai/docs/openai-api-compatibility",
+        base_url="https://api.together.xyz",
+        protocols=("chat",),
+        max_tokens_param="max_tokens",
+        variables=("TOGETHER_API_KEY",),
+    ),
+    Kind(
+        name="fireworks",
+        source="https://docs.fireworks.ai/tools-sdks/anthropic-compatibility",
+        base_url="https://api.fireworks.ai/inference",
+        protocols=("chat", "responses", "messages"),
+        auth="bearer",
+        max_tokens_param="max_tokens",
+        variables=("FIREWORKS_API_KEY",),
+        quirks="models are accounts/fireworks/models/NAME",
+    ),
+    Kind(
+        name="zhipu",
+        source="https://docs.bigmodel.cn/cn/api/introduction",
+        base_url="https://open.bigmodel.cn",
+        protocols=("chat", "messages"),
+        paths={
+            "chat": "/api/paas/v4/chat/completions",
+            "messages": "/api/anthropic/v1/messages",
+        },
+        max_tokens_param="max_tokens",
+        variables=("ZHIPUAI_API_KEY", "ZAI_API_KEY"),
+        models_path="/api/paas/v4/models",
+        quirks="for accounts of z.ai say base_url: https://api.z.ai",
+    ),
+    Kind(
+        name="ark",
+        source="https://www.volcengine.com/docs/82379/1298454",
+        base_url="https://ark.cn-beijing.volces.com",
+        protocols=("chat", "responses", "images", "videos"),
+        paths={
+            "chat": "/api/v3/chat/completions",
+            "responses": "/api/v3/responses",
+            "images": "/api/v3/images/generations",
+        },
+        wire={"videos": "ark"},
+        max_tokens_param="max_tokens",
+        variables=("ARK_API_KEY",),
+        models_path="/api/v3/models",
+        quirks="models are names, or ep-… of an endpoint",
+    ),
+    Kind(
+        name="dashscope",
+        source="https://help.aliyun.com/zh/model-studio/compatibility-of-openai-with-dashscope",
+        base_url="https://dashscope.aliyuncs.com/compatible-mode",
+        protocols=("chat",),
+        max_tokens_param="max_tokens",
+        variables=("DASHSCOPE_API_KEY",),
+        quirks="abroad say base_url: https://dashscope-intl.aliyuncs.com/compatible-mode",
+    ),
+    Kind(
+        name="moonshot",
+        source="https://platform.moonshot.ai/docs/api/chat",
+        base_url="https://api.moonshot.ai",
+        protocols=("chat", "messages"),
+        paths={"messages": "/anthropic/v1/messages"},
+        auth="bearer",
+        max_tokens_param="max_tokens",
+        variables=("MOONSHOT_API_KEY",),
+        quirks="in China say base_url: https://api.moonshot.cn; usage of a stream is in its choice",
+    ),
+    Kind(
+        name="minimax",
+        source="https://platform.minimax.io/docs/api-reference/text-anthropic-api",
+        base_url="https://api.minimax.io",
+        protocols=("chat", "responses", "messages", "speech"),
+        paths={"messages": "/anthropic/v1/messages"},
+        auth="bearer",
+        wire={"speech": "minimax"},
+        variables=("MINIMAX_API_KEY",),
+        quirks="in China say base_url: https://api.minimaxi.com; on chat its models think inside "
+        "<think>, on messages in blocks of their own",
+    ),
+    Kind(
+        name="siliconflow",
+        source="https://docs.siliconflow.cn/cn/docs/api/messages-post",
+        base_url="https://api.siliconflow.com",
+        protocols=("chat", "messages"),
+        auth="bearer",
+        max_tokens_param="max_tokens",
+        variables=("SILICONFLOW_API_KEY",),
+        quirks="in China say base_url: https://api.siliconflow.cn",
+    ),
+    Kind(
+        name="ollama",
+        source="https://docs.ollama.com/api/openai-compatibility",
+        base_url="http://127.0.0.1:11434",
+        protocols=("chat", "responses", "messages"),
+        auth="none",
+        max_tokens_param="max_tokens",
+        quirks="its cloud: base_url: https://ollama.com, auth: bearer and an api_key",
+    ),
+    Kind(
+        name="vllm",
+        source="https://docs.vllm.ai/en/stable/serving/online_serving",
+        base_url="http://127.0.0.1:8000",
+        protocols=("chat", "responses", "messages"),
+        auth="none",
+        quirks="started with --api-key: auth: bearer and that key as api_key",
+    ),
+    Kind(
+        name="llama.cpp",
+        source="https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md",
+        base_url="http://127.0.0.1:8080",
+        protocols=("chat", "messages"),
+        auth="none",
+        max_tokens_param="max_tokens",
+        quirks="started with --api-key: auth: bearer and that key as api_key",
+    ),
+    Kind(
+        name="gateway",
+        source="ops/protocols.md",
+        protocols=(
+            *("chat", "messages", "responses", "native", "images", "videos", "music", "speech"),
+            *("voices", "transcripts", "avatars", "clips"),
+        ),
+        tools=("web_search", "image_generation"),
+        quirks="another of these gateways; its models name themselves as they do there",
+    ),
+)
+
+KINDS: Mapping[str, Kind] = MappingProxyType({row.name: row for row in _ROWS})
