@@ -55,15 +55,15 @@ class Actor(Generic[M]):
             return True
         return False
 
-    async def ask(self, message: M, *, patience: FutureTimeouts | None = None) -> Any:
-        """Leave a message and wait for the answer, for as long as `patience` allows.
+    async def ask(self, message: M, *, timeouts: FutureTimeouts | None = None) -> Any:
+        """Leave a message and wait for the answer, for as long as `timeouts` allows.
 
         Raises MailboxFull, ActorStopped, and what the patience gives up with.
         """
         reply = asyncio.get_running_loop().create_future()
         self.mailbox.put(message, reply)
-        if patience is not None:
-            patience.begin(reply)
+        if timeouts is not None:
+            timeouts.begin(reply)
         try:
             return await reply
         except asyncio.CancelledError:
@@ -72,8 +72,8 @@ class Actor(Generic[M]):
                 self.take_back(message, reply.result())
             raise
         finally:
-            if patience is not None:
-                patience.end(reply)
+            if timeouts is not None:
+                timeouts.end(reply)
 
     def try_ask(self, message: M) -> Any:
         """Have a message answered now; None when others wait before it, or nobody: then `ask`.

@@ -30,7 +30,7 @@ ECHO = "echo"
 # must do. A busy one is, because a change must be in force when its command ends (contract §1).
 RECENT_SECONDS = 5.0
 LOOK_SECONDS = 1.0
-PATIENCE_SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 
 
 class ChangeFeed:
@@ -79,23 +79,23 @@ class ChangeFeed:
 
         Raises StoreUnavailable.
         """
-        said = f"{ECHO} {self._identity.id} {self._clock.monotonic()!r}"
-        await self._database.fetch_one(SQL["say"], (said,))
+        echo = f"{ECHO} {self._identity.id} {self._clock.monotonic()!r}"
+        await self._database.fetch_one(SQL["say"], (echo,))
 
     def _take(self, payload: str) -> None:
         kind, _, rest = payload.partition(" ")
         if kind == QUESTION:
             self._questions.put_nowait(rest)
         elif kind == ECHO:
-            process_id, _, said_at = rest.partition(" ")
+            process_id, _, sent_at = rest.partition(" ")
             if process_id == self._identity.id:
-                self._on_heard(float(said_at))
+                self._on_heard(float(sent_at))
         else:
             self._on_change(payload)
 
 
 async def heard_by_all(
-    database: Database, *, token: str, patience_seconds: float = PATIENCE_SECONDS
+    database: Database, *, token: str, timeout_seconds: float = TIMEOUT_SECONDS
 ) -> bool:
     """Wait until every live gateway has heard what was committed before; False if one has not.
 
@@ -116,7 +116,7 @@ async def heard_by_all(
     listener = await database.listen(HEARD_CHANNEL, note, lambda: None)
     try:
         await database.fetch_one(SQL["say"], (f"{QUESTION} {token}",))
-        async with asyncio.timeout(patience_seconds):
+        async with asyncio.timeout(timeout_seconds):
             while silent:
                 try:
                     async with asyncio.timeout(LOOK_SECONDS):

@@ -130,11 +130,11 @@ class Heartbeat:
     async def _report_delivered(self) -> None:
         for moved in self._live.changed(at_once=CALLS_AT_ONCE):
             if moved:
-                said = [
+                rows = [
                     {"call_id": call_id.hex, "delivered": delivered_to_json(delivered)}
                     for call_id, delivered in moved
                 ]
-                await self._database.execute(SQL["delivered"], (ujson.dumps(said),))
+                await self._database.execute(SQL["delivered"], (ujson.dumps(rows),))
             else:
                 await asyncio.sleep(0)
 

@@ -73,14 +73,14 @@ class UpstreamFailed(UpstreamError):
     def __init__(
         self,
         status: int,
-        told: ErrorMembers,
+        members: ErrorMembers,
         *,
         retry_after: str | None = None,
         error_body: ErrorBody | None = None,
     ) -> None:
         super().__init__(status)
         self.status = status
-        self.told = told
+        self.members = members
         self.retry_after = retry_after
         self.error_body = error_body
 
@@ -91,9 +91,9 @@ class ErrorReported(UpstreamError):
     status = 502  # what the client is told; its own was that of an answer
     retry_after: str | None = None
 
-    def __init__(self, told: ErrorMembers) -> None:
+    def __init__(self, members: ErrorMembers) -> None:
         super().__init__()
-        self.told = told
+        self.members = members
 
 
 class InvalidRequest(Exception):

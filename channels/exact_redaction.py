@@ -19,9 +19,9 @@ from channels.registry import ChannelSpec
 
 # Below this a configured key is a placeholder, and would be found inside ordinary words.
 KEY_CHARACTERS_MIN = 6
-KEY_MASK = "[redacted]"
-_KEY_MASK = KEY_MASK.encode()
-HOST_MASK = "[host]"
+REDACTED_KEY = "[redacted]"
+_KEY_MASK = REDACTED_KEY.encode()
+REDACTED_HOST = "[host]"
 # So much is looked at in one go, and for so long until others have a turn.
 WINDOW_BYTES = 64 * 1024
 TURN_SECONDS = 0.005
@@ -43,7 +43,7 @@ class RedactedText(Struct, frozen=True):
     """A text to be found, and what takes its place."""
 
     text: str
-    mask: str
+    replacement: str
     is_host: bool = False
 
 
@@ -68,14 +68,14 @@ class ExactRedaction:
     def __repr__(self) -> str:
         return f"<ExactRedaction {len(self._secrets)} texts>"
 
-    def masked(self, body: bytes) -> bytes:
+    def redacted(self, body: bytes) -> bytes:
         """The body without them. Nearly always the same bytes come back."""
         if len(body) <= WINDOW_BYTES and not self._is_near(body, 0, len(body)):
             return body
         starts = range(0, len(body), WINDOW_BYTES)
         return _applied(body, [edit for start in starts for edit in self._edits(body, start)])
 
-    async def masked_whole(self, body: bytes, *, keeps_links: bool = False) -> bytes:
+    async def redact_whole(self, body: bytes, *, keeps_links: bool = False) -> bytes:
         """The same for a body of any size; `keeps_links` leaves the hosts in links to pictures."""
         if len(body) <= WINDOW_BYTES and not self._is_near(body, 0, len(body)):
             return body
@@ -140,14 +140,14 @@ class _Unescaped:
     def found(self, secret: RedactedText) -> Iterator[_Edit]:
         """Every place of it, one after the other."""
         needle, text = secret.text.encode(), self._text
-        place = text.find(needle)
-        while place >= 0:
-            end = place + len(needle)
-            if not secret.is_host or self._is_word(place, end):
-                yield _Edit(self._place(place), self._place(end), secret)
-            place = text.find(needle, end)
+        hit = text.find(needle)
+        while hit >= 0:
+            end = hit + len(needle)
+            if not secret.is_host or self._is_word(hit, end):
+                yield _Edit(self._offset(hit), self._offset(end), secret)
+            hit = text.find(needle, end)
 
-    def _place(self, index: int) -> int:
+    def _offset(self, index: int) -> int:
         """Where a byte stood; of the one behind an escape, where the escape had ended."""
         return index + self._shifts[bisect_right(self._begins, index) - 1]
 
@@ -198,16 +198,16 @@ def secrets_of(channels: Iterable[ChannelSpec], *, is_response: bool) -> Iterato
     """
     for channel in channels:
         for key in key_spellings(channel):
-            yield RedactedText(key, KEY_MASK)
+            yield RedactedText(key, REDACTED_KEY)
         address = urlsplit(channel.base_url)
         host = (address.hostname or "").rstrip(".")
         if not host:
             continue
         if not (is_response and _is_ordinary(host)):
-            yield RedactedText(host, HOST_MASK, is_host=True)
+            yield RedactedText(host, REDACTED_HOST, is_host=True)
         elif address.port is not None:
             yield RedactedText(
-                f"{host}:{address.port}", f"{HOST_MASK}:{address.port}", is_host=True
+                f"{host}:{address.port}", f"{REDACTED_HOST}:{address.port}", is_host=True
             )
 
 
@@ -260,7 +260,7 @@ def _applied(body: bytes, edits: Sequence[_Edit]) -> bytes:
     position = 0
     for edit in edits:
         if edit.start >= position:
-            pieces += (body[position : edit.start], edit.secret.mask.encode())
+            pieces += (body[position : edit.start], edit.secret.replacement.encode())
             position = edit.end
     pieces.append(body[position:])
     return b"".join(pieces)

@@ -14,7 +14,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from channels.exact_redaction import HOST_MASK, KEY_MASK, ExactRedaction, key_spellings, secrets_of
+from channels.exact_redaction import (
+    REDACTED_HOST,
+    REDACTED_KEY,
+    ExactRedaction,
+    key_spellings,
+    secrets_of,
+)
 from channels.registry import ChannelSpec
 from channels.text import fit
 
@@ -25,8 +31,8 @@ READ_CHARACTERS_MAX = 16_000
 CHANNEL_ID_CHARACTERS_MIN = 3
 
 _URL = "[url]"
-_HOST = HOST_MASK
-_KEY = KEY_MASK
+_HOST = REDACTED_HOST
+_KEY = REDACTED_KEY
 _CHANNEL = "[channel]"
 
 # Words are ASCII throughout: a Chinese sentence runs up to an address without a space.
@@ -97,7 +103,7 @@ class Redactor:
         if self._keys is not None:
             message = self._keys.sub(_KEY, message)
         message = _ANY_URL.sub(_URL, message)
-        message = _SECRETS.sub(_masked_secret, message)
+        message = _SECRETS.sub(_redacted_secret, message)
         if self._hosts is not None:
             message = _without_hosts(message, self._hosts)
         message = _ADDRESS.sub(_HOST, message)
@@ -120,10 +126,10 @@ class Redactor:
         return value
 
     def _exactly(self, text: str) -> str:
-        text = self.errors.masked(text.encode()).decode()
+        text = self.errors.redacted(text.encode()).decode()
         if self._ids is not None:
             text = self._ids.sub(_CHANNEL, text)
-        return _SECRETS.sub(_masked_secret, text)
+        return _SECRETS.sub(_redacted_secret, text)
 
 
 def _beginning(message: str) -> str:
@@ -134,7 +140,7 @@ def _beginning(message: str) -> str:
     return head[: max(head.rfind(" "), head.rfind("\n"), 0)]
 
 
-def _masked_secret(found: re.Match[str]) -> str:
+def _redacted_secret(found: re.Match[str]) -> str:
     """Keep the word that says what it was: Bearer, key=."""
     return (found["scheme"] or found["name"] or found["query"] or "") + _KEY
 

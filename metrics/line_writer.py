@@ -39,15 +39,15 @@ def descriptor_sink(fd: int) -> Sink:
 
 
 class LineWriter:
-    """One thread that writes to `sink`; `tell_lost` makes the line that says how many were lost.
+    """One thread that writes to `sink`; `lost_line` makes the line that says how many were lost.
 
     Whoever writes takes turns with others who do; between them and the thread there is no lock, so
     that even what the collector logs, in the middle of anything, waits for nobody.
     """
 
-    def __init__(self, sink: Sink, tell_lost: Callable[[int], bytes]) -> None:
+    def __init__(self, sink: Sink, lost_line: Callable[[int], bytes]) -> None:
         self._sink = sink
-        self._tell_lost = tell_lost
+        self._lost_line = lost_line
         self._queue: SimpleQueue[bytes | threading.Event] = SimpleQueue()
         self._ended = threading.Event()
         # Of the writers.
@@ -57,7 +57,7 @@ class LineWriter:
         self._next: bytes | threading.Event | None = None
         self._done_bytes = 0
         self._unwritten = 0  # lines
-        self._told = 0  # of the lost
+        self._reported = 0  # of the lost
         # A daemon: the end of the process does not wait for it.
         threading.Thread(target=self._run, name="log", daemon=True).start()
 
@@ -127,10 +127,10 @@ class LineWriter:
 
     def _say_what_is_lost(self) -> None:
         lost = self.lost
-        if lost == self._told or self.waiting_bytes > QUEUE_BYTES_MAX // 2:
+        if lost == self._reported or self.waiting_bytes > QUEUE_BYTES_MAX // 2:
             return
-        if self._is_written(self._tell_lost(lost - self._told)):
-            self._told = lost
+        if self._is_written(self._lost_line(lost - self._reported)):
+            self._reported = lost
 
     def _is_written(self, data: bytes) -> bool:
         try:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Set
 from typing import Any, Final
 
-from metrics.redact import MASK, names_a_secret, redact
+from metrics.redact import REDACTED, names_a_secret, redact
 
 DEPTH_MAX: Final = 6
 ITEMS_MAX: Final = 100
@@ -66,5 +66,5 @@ def _plain_mapping(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
     shown: dict[str, Any] = {}
     for name, item in list(value.items())[:ITEMS_MAX]:
         key = name if isinstance(name, str) else printed(name)
-        shown[text(key)] = MASK if names_a_secret(key) else plain(item, depth - 1)
+        shown[text(key)] = REDACTED if names_a_secret(key) else plain(item, depth - 1)
     return shown

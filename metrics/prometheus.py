@@ -233,9 +233,9 @@ class Metrics:
         """The ledger refused a hold."""
         self._hold_refusals[(reason,)].value += 1
 
-    def idempotency(self, standing: str) -> None:
+    def idempotency(self, state: str) -> None:
         """An idempotency key was not free: stored (replayed), in_flight, reuse or too_large."""
-        self._idempotency[(standing,)].value += 1
+        self._idempotency[(state,)].value += 1
 
     def settle_noop(self) -> None:
         """A call was settled a second time; nothing moved."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-MASK: Final = "***"
+REDACTED: Final = "***"
 
 # What a value may not contain: where it ends in a header, a URL, a repr or a JSON text. One of our
 # keys that is masked already stays, so that an operator can tell which it was.
@@ -27,20 +27,20 @@ _RULES: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
     (re.compile(pattern, re.IGNORECASE), replacement)
     for pattern, replacement in (
         # Our own keys.
-        (r"(sk-platform-[0-9a-f]{4})[0-9a-z]+", rf"\1{MASK}"),
+        (r"(sk-platform-[0-9a-f]{4})[0-9a-z]+", rf"\1{REDACTED}"),
         # Headers, fields and parameters, with or without a scheme.
-        (rf"\b(Bearer\s+){_VALUE}", rf"\1{MASK}"),
+        (rf"\b(Bearer\s+){_VALUE}", rf"\1{REDACTED}"),
         (
             rf"\b((?:{_NAMES}){_BETWEEN}(?:(?:Basic|Bearer|Token)\s+)?+){_VALUE}",
-            rf"\1{MASK}",
+            rf"\1{REDACTED}",
         ),
-        (r"\b((?:set[-_])?cookie\\?[\"']?\s*[:=]\s*\\?[\"']?)[^\r\n\"'\\]+", rf"\1{MASK}"),
-        (rf"([?&]key=){_VALUE}", rf"\1{MASK}"),
+        (r"\b((?:set[-_])?cookie\\?[\"']?\s*[:=]\s*\\?[\"']?)[^\r\n\"'\\]+", rf"\1{REDACTED}"),
+        (rf"([?&]key=){_VALUE}", rf"\1{REDACTED}"),
         # Other makers' keys, as they stand in their error messages.
-        (r"(?<![a-z0-9])(sk-)(?!platform-)[\w*.-]{8,}", rf"\1{MASK}"),
-        (r"(?<![a-z0-9])(AIza)[\w-]{8,}", rf"\1{MASK}"),
+        (r"(?<![a-z0-9])(sk-)(?!platform-)[\w*.-]{8,}", rf"\1{REDACTED}"),
+        (r"(?<![a-z0-9])(AIza)[\w-]{8,}", rf"\1{REDACTED}"),
         # The password in the URL of a database.
-        (r"(://[^/\s:@\"']*:)[^/\s@\"']+(@)", rf"\1{MASK}\2"),
+        (r"(://[^/\s:@\"']*:)[^/\s@\"']+(@)", rf"\1{REDACTED}\2"),
     )
 )
 

@@ -100,7 +100,7 @@ class SeriesFamily(dict[Key, C]):
     def discard(self, wanted: Mapping[int, str]) -> None:
         """Drop the cells that have the `wanted` values at these positions."""
         for key in list(self):
-            if all(key[place] == value for place, value in wanted.items()):
+            if all(key[index] == value for index, value in wanted.items()):
                 del self[key]
 
     def shown(self) -> list[tuple[tuple[str, ...], C]]:

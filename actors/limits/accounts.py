@@ -32,13 +32,13 @@ class LimitExceeded(Exception):
 class LimitLease:
     """The right to be in flight, until `leave`."""
 
-    __slots__ = ("_is_left", "_limiter", "_place", "account_id", "headers")
+    __slots__ = ("_is_left", "_limiter", "_slot", "account_id", "headers")
 
     def __init__(
-        self, limiter: Limiter, account_id: str, place: int, headers: Mapping[str, str]
+        self, limiter: Limiter, account_id: str, slot: int, headers: Mapping[str, str]
     ) -> None:
         self._limiter = limiter
-        self._place = place
+        self._slot = slot
         self._is_left = False
         self.account_id = account_id
         self.headers = headers
@@ -47,7 +47,7 @@ class LimitLease:
         """Give the place back."""
         if not self._is_left:
             self._is_left = True
-            self._limiter.leave(self.account_id, self._place)
+            self._limiter.leave(self.account_id, self._slot)
 
 
 class AccountLimits:
@@ -61,8 +61,8 @@ class AccountLimits:
         self, account_id: str, *, rpm: int | None, concurrency: int | None
     ) -> LimitLease:
         """Admit one request. Raises LimitExceeded, with the headers of the answer."""
-        standing, place = await self._limiter.enter(account_id, rpm=rpm, concurrency=concurrency)
-        return self._admission(account_id, standing, place, rpm, concurrency)
+        status, slot = await self._limiter.enter(account_id, rpm=rpm, concurrency=concurrency)
+        return self._admission(account_id, status, slot, rpm, concurrency)
 
     def try_enter(
         self, account_id: str, *, rpm: int | None, concurrency: int | None
@@ -76,20 +76,20 @@ class AccountLimits:
     def _admission(
         self,
         account_id: str,
-        standing: LimitStatus,
-        place: int,
+        status: LimitStatus,
+        slot: int,
         rpm: int | None,
         concurrency: int | None,
     ) -> LimitLease:
-        if standing is UNLIMITED:
-            return LimitLease(self._limiter, account_id, place, _NO_HEADERS)
-        headers = _headers(standing, rpm, concurrency)
-        if standing.refused is None:
-            return LimitLease(self._limiter, account_id, place, headers)
-        self._metrics.limit_refused(standing.refused)
-        retry_after_seconds = standing.retry_after_seconds
+        if status is UNLIMITED:
+            return LimitLease(self._limiter, account_id, slot, _NO_HEADERS)
+        headers = _headers(status, rpm, concurrency)
+        if status.refused is None:
+            return LimitLease(self._limiter, account_id, slot, headers)
+        self._metrics.limit_refused(status.refused)
+        retry_after_seconds = status.retry_after_seconds
         headers["Retry-After"] = str(retry_after_seconds)
-        if standing.refused == "rpm":
+        if status.refused == "rpm":
             assert rpm is not None
             raise LimitExceeded("requests per minute", rpm, headers, retry_after_seconds)
         assert concurrency is not None
@@ -100,13 +100,13 @@ class AccountLimits:
         return self._limiter.in_flight(account_id)
 
 
-def _headers(standing: LimitStatus, rpm: int | None, concurrency: int | None) -> dict[str, str]:
+def _headers(status: LimitStatus, rpm: int | None, concurrency: int | None) -> dict[str, str]:
     headers: dict[str, str] = {}
     if rpm is not None:
         headers["x-ratelimit-limit-requests"] = str(rpm)
-        headers["x-ratelimit-remaining-requests"] = str(max(0, rpm - standing.requests))
-        headers["x-ratelimit-reset-requests"] = str(standing.reset_whole_seconds)
+        headers["x-ratelimit-remaining-requests"] = str(max(0, rpm - status.requests))
+        headers["x-ratelimit-reset-requests"] = str(status.reset_whole_seconds)
     if concurrency is not None:
         headers["x-ratelimit-limit-concurrency"] = str(concurrency)
-        headers["x-ratelimit-remaining-concurrency"] = str(max(0, concurrency - standing.in_flight))
+        headers["x-ratelimit-remaining-concurrency"] = str(max(0, concurrency - status.in_flight))
     return headers

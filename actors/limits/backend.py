@@ -27,11 +27,11 @@ class Backend(Protocol):
         """Begin anew: everything is said again after it."""
 
     async def call(
-        self, words: Sequence[LimitCommand], *, patience: int = 1
+        self, commands: Sequence[LimitCommand], *, timeout_factor: int = 1
     ) -> Sequence[LimitStatus | None]:
         """Say a batch; the answers are those of its `EnterCommand`s, None for other words.
 
-        `patience` is by how much a large batch may take longer than an ordinary one.
+        `timeout_factor` is by how much a large batch may take longer than an ordinary one.
         """
 
     async def close(self) -> None:
@@ -44,9 +44,9 @@ class RedisBackend:
     name = "redis"
     leases_expire = True
 
-    def __init__(self, link: RedisLink, speech: RedisCommands) -> None:
+    def __init__(self, link: RedisLink, redis_commands: RedisCommands) -> None:
         self._link = link
-        self._speech = speech
+        self._commands = redis_commands
 
     def __repr__(self) -> str:
         return f"<RedisBackend {self._link!r}>"
@@ -59,17 +59,17 @@ class RedisBackend:
             raise BackendUnavailable(str(error)) from error
 
     async def call(
-        self, words: Sequence[LimitCommand], *, patience: int = 1
+        self, commands: Sequence[LimitCommand], *, timeout_factor: int = 1
     ) -> Sequence[LimitStatus | None]:
         """Say a batch in one round trip."""
-        calls = [self._speech.call(word) for word in words]
+        calls = [self._commands.call(command) for command in commands]
         try:
-            replies = await self._link.call(calls, patience=patience)
+            replies = await self._link.call(calls, timeout_factor=timeout_factor)
         except RedisUnavailable as error:
             raise BackendUnavailable(str(error)) from error
         return [
-            parse_status(reply) if isinstance(word, EnterCommand) else None
-            for word, reply in zip(words, replies, strict=True)
+            parse_status(reply) if isinstance(command, EnterCommand) else None
+            for command, reply in zip(commands, replies, strict=True)
         ]
 
     async def close(self) -> None:

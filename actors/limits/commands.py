@@ -38,7 +38,7 @@ class EnterCommand:
     """May this request in? The reply is a LimitStatus, or None when nobody can say."""
 
     name: str
-    place: int
+    slot: int
     rpm: int | None
     concurrency: int | None
     reply: asyncio.Future[LimitStatus | None]
@@ -58,7 +58,7 @@ class ReleaseCommand:
     """This one is not in flight; and perhaps it was never admitted."""
 
     name: str
-    place: int
+    slot: int
     from_window: bool = False
 
 
@@ -72,32 +72,32 @@ class RedisCommands:
         self._process_id = process_id
         self._now_us = now_us
 
-    def call(self, word: LimitCommand) -> ScriptCall:
-        """The call that says `word`."""
-        stem = f"gw:limits:{word.name}"
+    def call(self, command: LimitCommand) -> ScriptCall:
+        """The call that says `command`."""
+        stem = f"gw:limits:{command.name}"
         keys = (f"{stem}:window", f"{stem}:leases")
         lease = round(LEASE_SECONDS * MICROSECONDS)
         now = "" if self._now_us is None else self._now_us()
-        match word:
+        match command:
             case EnterCommand():
-                rpm = "" if word.rpm is None else word.rpm
-                concurrency = "" if word.concurrency is None else word.concurrency
+                rpm = "" if command.rpm is None else command.rpm
+                concurrency = "" if command.concurrency is None else command.concurrency
                 return ScriptCall(
-                    "enter", keys, (rpm, concurrency, self._member(word.place), lease, now)
+                    "enter", keys, (rpm, concurrency, self._member(command.slot), lease, now)
                 )
             case RenewCommand():
-                leases = map(self._member, word.leases)
+                leases = map(self._member, command.leases)
                 window: list[str | int] = []
-                for place, age_seconds in word.window:
-                    window += self._member(place), round(age_seconds * MICROSECONDS)
-                return ScriptCall("keep", keys, (lease, now, len(word.leases), *leases, *window))
+                for slot, age_seconds in command.window:
+                    window += self._member(slot), round(age_seconds * MICROSECONDS)
+                return ScriptCall("keep", keys, (lease, now, len(command.leases), *leases, *window))
             case ReleaseCommand():
-                member = self._member(word.place)
-                never_admitted = (member,) if word.from_window else ()
+                member = self._member(command.slot)
+                never_admitted = (member,) if command.from_window else ()
                 return ScriptCall("release", keys, (1, member, *never_admitted))
 
-    def _member(self, place: int) -> str:
-        return f"{self._process_id}:{place}"
+    def _member(self, slot: int) -> str:
+        return f"{self._process_id}:{slot}"
 
 
 def parse_status(reply: Any) -> LimitStatus:

@@ -24,7 +24,7 @@ class Limiter:
         self._clock = clock
         self._shared = shared
         self._book: SlidingWindows[int] = SlidingWindows()
-        self._places = itertools.count()
+        self._slots = itertools.count()
         if shared is not None:
             shared.windows = lambda: self._book.windows(clock.monotonic())
 
@@ -38,10 +38,10 @@ class Limiter:
         resets in `reset_whole_seconds`, and a refused request may come back after
         `retry_after_seconds`. A refused one is not counted.
         """
-        standing, place = await self.enter(name, rpm=limit, concurrency=None)
-        if standing.refused is None:
-            self.leave(name, place)
-        return standing
+        status, slot = await self.enter(name, rpm=limit, concurrency=None)
+        if status.refused is None:
+            self.leave(name, slot)
+        return status
 
     async def enter(
         self, name: str, *, rpm: int | None, concurrency: int | None
@@ -56,51 +56,51 @@ class Limiter:
             return alone
         shared = self._shared
         assert shared is not None
-        place = next(self._places)
+        slot = next(self._slots)
         in_window = rpm is not None
         is_asked = shared.is_up
         if is_asked:
             if concurrency is not None:
                 self.share(name)
-            told = await shared.enter(name, place, rpm=rpm, concurrency=concurrency)
-            if told is not None:
-                if told.refused is None:
+            shared_status = await shared.enter(name, slot, rpm=rpm, concurrency=concurrency)
+            if shared_status is not None:
+                if shared_status.refused is None:
                     now = self._clock.monotonic()
-                    self._book.note(name, place, in_window=in_window, now=now)
-                return told, place
+                    self._book.note(name, slot, in_window=in_window, now=now)
+                return shared_status, slot
         now = self._clock.monotonic()
-        standing = self._book.judge(name, place, rpm=rpm, concurrency=concurrency, now=now)
-        if standing.refused is None:
+        status = self._book.judge(name, slot, rpm=rpm, concurrency=concurrency, now=now)
+        if status.refused is None:
             shared.admitted_alone(
                 name,
-                place,
+                slot,
                 in_window=in_window,
                 is_leased=concurrency is not None,
                 is_asked=is_asked,
             )
         elif is_asked:
-            shared.refused_alone(name, place)
-        return standing, place
+            shared.refused_alone(name, slot)
+        return status, slot
 
     def try_enter(
         self, name: str, *, rpm: int | None, concurrency: int | None
     ) -> tuple[LimitStatus, int] | None:
         """The same where no other process has a say; None where one may have."""
         if rpm is None and concurrency is None:
-            place = next(self._places)
-            self._book.fly(name, place)
-            return UNLIMITED, place
+            slot = next(self._slots)
+            self._book.fly(name, slot)
+            return UNLIMITED, slot
         if self._shared is not None:
             return None
-        place = next(self._places)
+        slot = next(self._slots)
         now = self._clock.monotonic()
-        return self._book.judge(name, place, rpm=rpm, concurrency=concurrency, now=now), place
+        return self._book.judge(name, slot, rpm=rpm, concurrency=concurrency, now=now), slot
 
-    def leave(self, name: str, place: int) -> None:
+    def leave(self, name: str, slot: int) -> None:
         """An admitted request is over."""
-        self._book.leave(name, place)
+        self._book.leave(name, slot)
         if self._shared is not None:
-            self._shared.release(name, place)
+            self._shared.release(name, slot)
 
     def share(self, name: str) -> None:
         """Tell the other processes of requests that are in flight without a limit.
@@ -111,8 +111,8 @@ class Limiter:
             return
         flying, leased = self._book.flying(name), self._shared.leases(name)
         if len(flying) != len(leased):
-            for place in [place for place in flying if place not in leased]:
-                self._shared.lease(name, place)
+            for slot in [slot for slot in flying if slot not in leased]:
+                self._shared.lease(name, slot)
 
     def share_all(self) -> None:
         """The same for everybody, when a change may have been missed."""

@@ -33,12 +33,12 @@ class ParentBackend:
             raise BackendUnavailable(str(error)) from error
 
     async def call(
-        self, words: Sequence[LimitCommand], *, patience: int = 1
+        self, commands: Sequence[LimitCommand], *, timeout_factor: int = 1
     ) -> Sequence[LimitStatus | None]:
         """Say a batch in one round trip."""
-        batch = CommandBatch([message(word) for word in words])
+        batch = CommandBatch([message(command) for command in commands])
         try:
-            return (await self._link.ask(batch, seconds=REPLY_SECONDS * patience)).standings
+            return (await self._link.ask(batch, seconds=REPLY_SECONDS * timeout_factor)).statuses
         except ParentUnavailable as error:
             raise BackendUnavailable(str(error)) from error
 

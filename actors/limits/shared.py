@@ -37,9 +37,9 @@ Windows = Iterable[tuple[str, list[tuple[int, float]]]]
 BEAT_SECONDS = 2.0
 BATCH_MAX = 256
 # Coming back says everything at once, in pieces that the server answers in a few milliseconds.
-PIECE = 200
+CHUNK = 200
 PIECES = 16
-PATIENCE = 10
+TIMEOUT_FACTOR = 10
 # Between two tries to come back; from the start again after a while of good answers.
 PAUSE_FIRST_SECONDS = 0.25
 PAUSE_MAX_SECONDS = 5.0
@@ -77,7 +77,7 @@ class SharedLimits:
         return cls(backend=backend, clock=clock, metrics=metrics)
 
     def __repr__(self) -> str:
-        leases = sum(len(places) for places in self._leases.values())
+        leases = sum(len(slots) for slots in self._leases.values())
         return f"<SharedLimits {self._state} {leases} leases {len(self._queue)} waiting>"
 
     @property
@@ -93,68 +93,68 @@ class SharedLimits:
     # What the limiter says
 
     async def enter(
-        self, name: str, place: int, *, rpm: int | None, concurrency: int | None
+        self, name: str, slot: int, *, rpm: int | None, concurrency: int | None
     ) -> LimitStatus | None:
         """Ask for one request; None when the backend cannot be asked after all."""
         reply: asyncio.Future[LimitStatus | None] = asyncio.get_running_loop().create_future()
-        self._say(EnterCommand(name, place, rpm, concurrency, reply))
+        self._send(EnterCommand(name, slot, rpm, concurrency, reply))
         try:
             status = await reply
         except asyncio.CancelledError:
-            self._give_back(ReleaseCommand(name, place))  # whatever the answer is, nobody takes it
+            self._give_back(ReleaseCommand(name, slot))  # whatever the answer is, nobody takes it
             raise
         if status is not None and status.refused is None and concurrency is not None:
-            self._leases.setdefault(name, {})[place] = True
+            self._leases.setdefault(name, {})[slot] = True
         return status
 
     def admitted_alone(
-        self, name: str, place: int, *, in_window: bool, is_leased: bool, is_asked: bool
+        self, name: str, slot: int, *, in_window: bool, is_leased: bool, is_asked: bool
     ) -> None:
         """A request was admitted without the backend, which is to hear.
 
         Once asked, it may know of it all the same: a frozen one hears everything when it thaws.
         """
         if in_window and self._state != "down":
-            self._say(RenewCommand(name, window=((place, 0.0),)))
+            self._send(RenewCommand(name, window=((slot, 0.0),)))
         if is_leased:
-            self.lease(name, place)
+            self.lease(name, slot)
             if is_asked:
-                self._leases[name][place] = True
+                self._leases[name][slot] = True
 
-    def refused_alone(self, name: str, place: int) -> None:
+    def refused_alone(self, name: str, slot: int) -> None:
         """A request was refused without the backend, which may have admitted it before."""
-        self._give_back(ReleaseCommand(name, place, from_window=True))
+        self._give_back(ReleaseCommand(name, slot, from_window=True))
 
-    def lease(self, name: str, place: int) -> None:
+    def lease(self, name: str, slot: int) -> None:
         """A request is in flight that the backend has not been asked about."""
-        is_told = self._state != "down"
-        self._leases.setdefault(name, {})[place] = is_told
-        if is_told:
-            self._say(RenewCommand(name, leases=(place,)))
+        is_sent = self._state != "down"
+        self._leases.setdefault(name, {})[slot] = is_sent
+        if is_sent:
+            self._send(RenewCommand(name, leases=(slot,)))
 
     def leases(self, name: str) -> dict[int, bool]:
         """The places that are leased, to be read only."""
         return self._leases.get(name, {})
 
-    def release(self, name: str, place: int) -> None:
+    def release(self, name: str, slot: int) -> None:
         """A request is over; one without a lease is no error."""
-        places = self._leases.get(name)
-        if places is None or place not in places:
+        slots = self._leases.get(name)
+        if slots is None or slot not in slots:
             return
-        is_told = places.pop(place)
-        if not places:
+        is_sent = slots.pop(slot)
+        if not slots:
             del self._leases[name]
-        if is_told:
-            self._give_back(ReleaseCommand(name, place))
+        if is_sent:
+            self._give_back(ReleaseCommand(name, slot))
 
     def _give_back(self, release: ReleaseCommand) -> None:
         if self._state == "down":
             self._owed.append(release)
         else:
-            self._say(release)
+            self._send(release)
 
-    def _say(self, word: LimitCommand) -> None:
-        self._queue.append(word)
+    def _send(self, command: LimitCommand) -> None:
+        self._queue.append(command)
         self._wake.set()
 
     # What runs beside the requests
@@ -173,7 +173,7 @@ class SharedLimits:
                 while not self.is_up:
                     await self._clock.sleep(self._pause_seconds)
                     await self.start()
-                await self._converse()
+                await self._send_batches()
         finally:
             self._abandon([])  # nobody may wait for an answer that will not come
 
@@ -186,17 +186,17 @@ class SharedLimits:
     def renew(self) -> None:
         """Let every lease hold for another LEASE_SECONDS; one that is away hears on return."""
         if self.is_up:
-            for word in self._known_leases():
-                self._say(word)
+            for command in self._known_leases():
+                self._send(command)
 
     async def close(self) -> None:
         """Give everything back and let go. `run` must have ended."""
         self._owed += [
-            ReleaseCommand(name, place) for name, places in self._leases.items() for place in places
+            ReleaseCommand(name, slot) for name, slots in self._leases.items() for slot in slots
         ]
         self._leases = {}
         try:
-            for batch in _pieces(self._owed, BATCH_MAX):
+            for batch in _chunks(self._owed, BATCH_MAX):
                 await self._backend.call(batch)
         except BackendUnavailable as error:  # they run out by themselves
             self._log.info("leases_left", count=len(self._owed), why=str(error))
@@ -210,11 +210,11 @@ class SharedLimits:
         self._state = "returning"
         owed, self._owed = self._owed, []
         known: list[LimitCommand] = [*owed, *self._known_leases(), *self._known_windows()]
-        for places in self._leases.values():
-            places.update(dict.fromkeys(places, True))
+        for slots in self._leases.values():
+            slots.update(dict.fromkeys(slots, True))
         try:
-            for batch in _pieces(known, PIECES):
-                await self._backend.call(batch, patience=PATIENCE)
+            for batch in _chunks(known, PIECES):
+                await self._backend.call(batch, timeout_factor=TIMEOUT_FACTOR)
         except BaseException:
             self._abandon(owed)
             raise
@@ -225,7 +225,7 @@ class SharedLimits:
             self._is_degraded = False
             self._log.info(f"{self._backend.name}_reached")
 
-    async def _converse(self) -> None:
+    async def _send_batches(self) -> None:
         """Send batch after batch; return when the backend is lost."""
         while True:
             if not self._queue:
@@ -245,19 +245,19 @@ class SharedLimits:
                 self._abandon(batch)
                 raise
             self._metrics.limits_asked(self._clock.monotonic() - asked_at)
-            for word, status in zip(batch, statuses, strict=True):
-                if isinstance(word, EnterCommand) and not word.reply.done():
-                    word.reply.set_result(status)
+            for command, status in zip(batch, statuses, strict=True):
+                if isinstance(command, EnterCommand) and not command.reply.done():
+                    command.reply.set_result(status)
 
     def _abandon(self, batch: Sequence[LimitCommand]) -> None:
         """The link is lost, and with it what was said but not answered."""
         self._state = "down"
         unheard, self._queue = [*batch, *self._queue], []
-        for word in unheard:
-            if isinstance(word, ReleaseCommand):
-                self._owed.append(word)
-            elif isinstance(word, EnterCommand) and not word.reply.done():
-                word.reply.set_result(None)
+        for command in unheard:
+            if isinstance(command, ReleaseCommand):
+                self._owed.append(command)
+            elif isinstance(command, EnterCommand) and not command.reply.done():
+                command.reply.set_result(None)
 
     def _degraded(self, error: BackendUnavailable) -> None:
         self._metrics.limits_degraded(True)
@@ -269,16 +269,16 @@ class SharedLimits:
 
     def _known_leases(self) -> Iterator[RenewCommand]:
         yield RenewCommand(PROCESSES, leases=(0,))
-        for name, places in self._leases.items():
-            for piece in _pieces(list(places), PIECE):
-                yield RenewCommand(name, leases=tuple(piece))
+        for name, slots in self._leases.items():
+            for chunk in _chunks(list(slots), CHUNK):
+                yield RenewCommand(name, leases=tuple(chunk))
 
     def _known_windows(self) -> Iterator[RenewCommand]:
         for name, admitted in self.windows():
-            for piece in _pieces(admitted, PIECE):
-                yield RenewCommand(name, window=tuple(piece))
+            for chunk in _chunks(admitted, CHUNK):
+                yield RenewCommand(name, window=tuple(chunk))
 
 
-def _pieces(whole: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+def _chunks(whole: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     for start in range(0, len(whole), size):
         yield whole[start : start + size]

@@ -32,7 +32,7 @@ class _SharedUsage(WindowUsage[WorkerSlot]):
 
     def admitted(self) -> Iterable[tuple[float, WorkerSlot]]:
         self._sort()
-        return [(at, place) for place, at in self._window.items()]
+        return [(at, slot) for slot, at in self._window.items()]
 
     def admitted_at(self, index: int) -> float:
         self._sort()
@@ -40,8 +40,8 @@ class _SharedUsage(WindowUsage[WorkerSlot]):
             return self._window[next(reversed(self._window))]
         return next(islice(self._window.values(), index, None))
 
-    def admit(self, now: float, place: WorkerSlot) -> None:
-        self._window[place] = now
+    def admit(self, now: float, slot: WorkerSlot) -> None:
+        self._window[slot] = now
 
     def trim(self, now: float) -> None:
         self._sort()
@@ -49,15 +49,15 @@ class _SharedUsage(WindowUsage[WorkerSlot]):
         while window and now - next(iter(window.values())) >= WINDOW_SECONDS:
             window.popitem(last=False)
 
-    def add_late(self, at: float, place: WorkerSlot) -> None:
+    def add_late(self, at: float, slot: WorkerSlot) -> None:
         """Remember one that was admitted some time ago; where it is known, its time stays."""
-        if place not in self._window:
-            self._window[place] = at
+        if slot not in self._window:
+            self._window[slot] = at
             self._is_sorted = False
 
-    def withdraw(self, place: WorkerSlot) -> None:
+    def withdraw(self, slot: WorkerSlot) -> None:
         """Forget one that was not admitted after all."""
-        self._window.pop(place, None)
+        self._window.pop(slot, None)
 
     def _sort(self) -> None:
         if not self._is_sorted:
@@ -73,38 +73,38 @@ class SharedWindows(SlidingWindows[WorkerSlot]):
         self._leases: dict[int, set[tuple[str, WorkerSlot]]] = {}
 
     def enter(
-        self, name: str, place: WorkerSlot, *, rpm: int | None, concurrency: int | None, now: float
+        self, name: str, slot: WorkerSlot, *, rpm: int | None, concurrency: int | None, now: float
     ) -> LimitStatus:
         """Admit the request if both limits have room; with a concurrency it holds a lease."""
-        standing = self.judge(name, place, rpm=rpm, concurrency=concurrency, now=now)
-        if standing.refused is None:
+        status = self.judge(name, slot, rpm=rpm, concurrency=concurrency, now=now)
+        if status.refused is None:
             if concurrency is None:
-                self.leave(name, place)
+                self.leave(name, slot)
             else:
-                self._leases.setdefault(place[0], set()).add((name, place))
-        return standing
+                self._leases.setdefault(slot[0], set()).add((name, slot))
+        return status
 
-    def lease(self, name: str, place: WorkerSlot) -> None:
+    def lease(self, name: str, slot: WorkerSlot) -> None:
         """A request is in flight that was admitted without asking, or is said again."""
-        self.fly(name, place)
-        self._leases.setdefault(place[0], set()).add((name, place))
+        self.fly(name, slot)
+        self._leases.setdefault(slot[0], set()).add((name, slot))
 
-    def add_late(self, name: str, place: WorkerSlot, *, at: float) -> None:
+    def add_late(self, name: str, slot: WorkerSlot, *, at: float) -> None:
         """A request was admitted without asking."""
-        self._shared(name).add_late(at, place)
+        self._shared(name).add_late(at, slot)
 
-    def release(self, name: str, place: WorkerSlot, *, from_window: bool) -> None:
+    def release(self, name: str, slot: WorkerSlot, *, from_window: bool) -> None:
         """A request is over, or was never admitted; one that is not known is no error."""
-        self._leases.get(place[0], set()).discard((name, place))
+        self._leases.get(slot[0], set()).discard((name, slot))
         usage = self._shared(name)
-        usage.flying.discard(place)
+        usage.flying.discard(slot)
         if from_window:
-            usage.withdraw(place)
+            usage.withdraw(slot)
 
     def drop_leases(self, worker: int) -> None:
         """Nothing of a worker is in flight: it has ended, or says everything anew."""
-        for name, place in self._leases.pop(worker, ()):
-            self._shared(name).flying.discard(place)
+        for name, slot in self._leases.pop(worker, ()):
+            self._shared(name).flying.discard(slot)
 
     def _shared(self, name: str) -> _SharedUsage:
         usage = self._of(name)

@@ -41,11 +41,11 @@ class WindowUsage(Generic[Slot]):
         assert self._admitted is not None
         return self._admitted[index][0]
 
-    def admit(self, now: float, place: Slot) -> None:
+    def admit(self, now: float, slot: Slot) -> None:
         """Remember the newest one."""
         if self._admitted is None:
             self._admitted = deque()
-        self._admitted.append((now, place))
+        self._admitted.append((now, slot))
 
     def trim(self, now: float) -> None:
         """Forget who was admitted more than a window ago."""
@@ -73,7 +73,7 @@ class SlidingWindows(Generic[Slot]):
         return f"<SlidingWindows {len(self._usage)} names {flying} in flight>"
 
     def judge(
-        self, name: str, place: Slot, *, rpm: int | None, concurrency: int | None, now: float
+        self, name: str, slot: Slot, *, rpm: int | None, concurrency: int | None, now: float
     ) -> LimitStatus:
         """Admit the request if both limits have room; a refused one takes nothing."""
         usage = self._of(name)
@@ -90,9 +90,9 @@ class SlidingWindows(Generic[Slot]):
             refused = "concurrency"
         else:
             if rpm is not None:
-                usage.admit(now, place)
+                usage.admit(now, slot)
                 requests += 1
-            usage.flying.add(place)
+            usage.flying.add(slot)
         oldest_seconds = now - usage.admitted_at(0) if requests else WINDOW_SECONDS
         return LimitStatus(
             refused=refused,
@@ -102,21 +102,21 @@ class SlidingWindows(Generic[Slot]):
             in_flight=len(usage.flying),
         )
 
-    def fly(self, name: str, place: Slot) -> None:
+    def fly(self, name: str, slot: Slot) -> None:
         """A request is in flight that no limit was asked about: one set later counts it."""
-        self._of(name).flying.add(place)
+        self._of(name).flying.add(slot)
 
-    def note(self, name: str, place: Slot, *, in_window: bool, now: float) -> None:
+    def note(self, name: str, slot: Slot, *, in_window: bool, now: float) -> None:
         """A request was admitted elsewhere: keep it in mind."""
         usage = self._of(name)
         usage.trim(now)
         if in_window:
-            usage.admit(now, place)
-        usage.flying.add(place)
+            usage.admit(now, slot)
+        usage.flying.add(slot)
 
-    def leave(self, name: str, place: Slot) -> None:
+    def leave(self, name: str, slot: Slot) -> None:
         """A request that was admitted is no longer in flight."""
-        self._usage[name].flying.remove(place)
+        self._usage[name].flying.remove(slot)
 
     def flying(self, name: str) -> Collection[Slot]:
         """The places of the requests in flight."""
@@ -132,7 +132,7 @@ class SlidingWindows(Generic[Slot]):
         for name, usage in list(self._usage.items()):
             usage.trim(now)
             if usage.requests:
-                yield name, [(place, now - at) for at, place in usage.admitted()]
+                yield name, [(slot, now - at) for at, slot in usage.admitted()]
 
     def forget_idle(self, now: float) -> None:
         """Drop some of the names with nothing in flight and nothing in the window."""

@@ -24,7 +24,7 @@ class EnterMessage(Struct, array_like=True, tag="enter"):
     """See `words.EnterCommand`."""
 
     name: str
-    place: int
+    slot: int
     rpm: int | None
     concurrency: int | None
 
@@ -41,7 +41,7 @@ class ReleaseMessage(Struct, array_like=True, tag="release"):
     """See `words.ReleaseCommand`."""
 
     name: str
-    place: int
+    slot: int
     from_window: bool
 
 
@@ -53,7 +53,7 @@ class Begin(Struct, array_like=True, tag="begin"):
 
 
 class CommandBatch(Struct, array_like=True, tag="limits"):
-    """Words about limits; the response has as many `standings`."""
+    """Words about limits; the response has as many `statuses`."""
 
     messages: list[Message]
 
@@ -84,16 +84,16 @@ class ParentReply(Struct, array_like=True):
     """The parent's line."""
 
     number: int
-    standings: Sequence[LimitStatus | None] = ()  # of `enter`s; None for other words
+    statuses: Sequence[LimitStatus | None] = ()  # of `enter`s; None for other words
     text: str | None = None
 
 
-def message(word: LimitCommand) -> Message:
-    """The message that says `word`."""
-    match word:
+def message(command: LimitCommand) -> Message:
+    """The message that says `command`."""
+    match command:
         case EnterCommand():
-            return EnterMessage(word.name, word.place, word.rpm, word.concurrency)
+            return EnterMessage(command.name, command.slot, command.rpm, command.concurrency)
         case RenewCommand():
-            return RenewMessage(word.name, word.leases, word.window)
+            return RenewMessage(command.name, command.leases, command.window)
         case ReleaseCommand():
-            return ReleaseMessage(word.name, word.place, word.from_window)
+            return ReleaseMessage(command.name, command.slot, command.from_window)

@@ -145,15 +145,15 @@ class _Connection(asyncio.Protocol):
     def _judged(self, message: Message, now: float) -> LimitStatus | None:
         book, worker = self._book, self._worker
         match message:
-            case EnterMessage(name, place, rpm, concurrency):
-                return book.enter(name, (worker, place), rpm=rpm, concurrency=concurrency, now=now)
+            case EnterMessage(name, slot, rpm, concurrency):
+                return book.enter(name, (worker, slot), rpm=rpm, concurrency=concurrency, now=now)
             case RenewMessage(name, leases, window):
-                for place in leases:
-                    book.lease(name, (worker, place))
-                for place, age_seconds in window:
-                    book.add_late(name, (worker, place), at=now - age_seconds)
-            case ReleaseMessage(name, place, from_window):
-                book.release(name, (worker, place), from_window=from_window)
+                for slot in leases:
+                    book.lease(name, (worker, slot))
+                for slot, age_seconds in window:
+                    book.add_late(name, (worker, slot), at=now - age_seconds)
+            case ReleaseMessage(name, slot, from_window):
+                book.release(name, (worker, slot), from_window=from_window)
         return None
 
     def _refuse(self, why: str) -> None:

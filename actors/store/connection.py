@@ -37,7 +37,7 @@ class _Aiopg(aiopg.Connection):
 
     def __init__(self, dsn: str | None, timeout: float, **parameters: Any) -> None:
         # One timer for all statements: a new one for each was a tenth of a ledger batch's CPU here.
-        self._patience = FutureTimeouts(timeout, TimeoutError)
+        self._timeouts = FutureTimeouts(timeout, TimeoutError)
         super().__init__(dsn, timeout, **parameters)
 
     async def _poll(self, waiter: asyncio.Future[None], timeout: float) -> None:
@@ -47,7 +47,7 @@ class _Aiopg(aiopg.Connection):
         tell from a real cancellation. Here it stays psycopg2's QueryCanceledError.
         """
         self._ready(self._weakref)
-        self._patience.begin(waiter)
+        self._timeouts.begin(waiter)
         try:
             await waiter
         except (asyncio.CancelledError, TimeoutError):
@@ -55,7 +55,7 @@ class _Aiopg(aiopg.Connection):
             raise
         finally:
             self._waiter = None
-            self._patience.end(waiter)
+            self._timeouts.end(waiter)
 
     @staticmethod
     def _ready(weak_self: ref[Any]) -> None:

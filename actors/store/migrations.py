@@ -21,7 +21,7 @@ FILE_NAME = re.compile(r"(\d{4})_[a-z0-9_]+\.sql")
 # Any number will do as long as no other user of the database takes it.
 LOCK_KEY = 0x67775F6D69677261
 # For one migration of a large table, and for waiting until another process has done it.
-PATIENCE_SECONDS = 24 * 3600.0
+TIMEOUT_SECONDS = 24 * 3600.0
 SQL = load("actors.store", "schema_migrations.sql")
 WAY_OUT = (
     "A database made before the first release cannot be taken over: start with an empty one "
@@ -56,7 +56,7 @@ async def migrate(database: Database, folder: Path = FOLDER) -> list[str]:
     a database that is newer than this code and SQL that fails; StoreUnavailable.
     """
     migrations = read(folder)
-    session = await database.session(statement_seconds=PATIENCE_SECONDS)
+    session = await database.session(statement_seconds=TIMEOUT_SECONDS)
     try:
         await session.execute(SQL["lock"], (LOCK_KEY,))
         await session.execute(SQL["make_table"])

@@ -86,17 +86,17 @@ class RedisLink:
             seconds = self._reply_seconds  # connected: from now on as quick as any batch
         self._hashes = hashes
 
-    async def call(self, batch: Sequence[ScriptCall], *, patience: int = 1) -> list[Any]:
+    async def call(self, batch: Sequence[ScriptCall], *, timeout_factor: int = 1) -> list[Any]:
         """Send one batch and return its answers in order. Raises RedisUnavailable.
 
-        `patience` is by how much a large batch may take longer than an ordinary one.
+        `timeout_factor` is by how much a large batch may take longer than an ordinary one.
         """
         if self._client is None:
             raise RedisUnavailable("not connected")
         pipeline = self._client.pipeline(transaction=False)
         for call in batch:
             pipeline.evalsha(self._hashes[call.script], len(call.keys), *call.keys, *call.arguments)
-        seconds = self._reply_seconds * patience
+        seconds = self._reply_seconds * timeout_factor
         replies: list[Any] = await self._await_reply(pipeline.execute(), seconds)
         return replies
 

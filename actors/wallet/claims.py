@@ -15,7 +15,7 @@ from typing import Any, Literal
 # What a claim finds under its key (spec: States, Idempotent submission): a call under way; or one
 # that was answered, to another request, or to this one: its answer, or the memory of an answer that
 # was too large to keep.
-Standing = Literal["in_flight", "reuse", "stored", "too_large"]
+ClaimState = Literal["in_flight", "reuse", "stored", "too_large"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ import ujson
 from actors.store.connection import Params, Row
 from actors.store.database import Database, StoreUnavailable
 from actors.store.queries import load
-from actors.wallet.claims import Standing
+from actors.wallet.claims import ClaimState
 from actors.wallet.messages import CallFacts, Hold, Record, RefusalReason, Settle, Void
 from actors.wallet.parameters import ended_jobs, parameters
 
@@ -60,7 +60,7 @@ class Applied:
     corrected: frozenset[UUID]
     is_buried: bool
     refused: dict[int, RefusalReason]
-    taken: dict[int, Standing]  # its idempotency key was not free
+    taken: dict[int, ClaimState]  # its idempotency key was not free
     balances: dict[str, tuple[int, int]]  # account id -> balance, held, in nano-USD
 
 
@@ -84,12 +84,12 @@ async def apply(session: Executor, process_id: str, batch: Batch) -> Applied:
     Raises StoreUnavailable when the connection broke: the batch may or may not have committed.
     """
     settlements = _first_of_each_call(batch.settlements)
-    said = parameters(process_id, settlements, batch.holds, batch.records)
+    arguments = parameters(process_id, settlements, batch.holds, batch.records)
     jobs = ended_jobs(settlements)
     if jobs is None:
-        rows = await session.fetch_all(SQL["apply"], said)
+        rows = await session.fetch_all(SQL["apply"], arguments)
     else:
-        rows = await session.fetch_all(SQL["apply_jobs"], (jobs, *said))
+        rows = await session.fetch_all(SQL["apply_jobs"], (jobs, *arguments))
     value = rows[0][0]
     found = ujson.loads(value) if isinstance(value, str) else value
     unsettled = {UUID(call_id) for call_id in found["unsettled"]}

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from actors.wallet.claims import Claim, ClaimEnd, Standing
+from actors.wallet.claims import Claim, ClaimEnd, ClaimState
 from actors.wallet.jobs import JobEnd, NewJob
 
 RowStatus = Literal["success", "error", "interrupted", "rejected"]
@@ -66,7 +66,7 @@ class Refused(Struct, frozen=True, kw_only=True):
 class Taken(Struct, frozen=True):
     """Nothing was held: the idempotency key is not free, and this is what stands there."""
 
-    standing: Standing
+    state: ClaimState
 
 
 class Outcome(Struct, frozen=True, kw_only=True):

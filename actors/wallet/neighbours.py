@@ -24,7 +24,7 @@ CHANNEL = "gw_settled"
 # Three heartbeats: who has missed them all is gone, or in no state to answer.
 RECENT_SECONDS = 3.0
 # One that has just died is waited for as long. Then what is written is what there is to be read.
-PATIENCE_SECONDS = 1.0
+TIMEOUT_SECONDS = 1.0
 ASK, DONE = "ask", "done"
 
 
@@ -85,7 +85,7 @@ class Neighbours:
         self._silent[question] = silent, all_done
         try:
             await self._database.fetch_all(SQL["say"], ([f"{ASK} {question} {account_id}"],))
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
                 await all_done
         except TimeoutError:
             self._log.info("neighbours_silent", processes=sorted(silent))

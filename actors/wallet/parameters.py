@@ -228,7 +228,7 @@ def _unusual(
         "recovered": recovered,
         "jobs": jobs,
     }
-    return {name: said for name, said in found.items() if said} or None
+    return {name: values for name, values in found.items() if values} or None
 
 
 def _begun(seq: int, hold: Hold, job: NewJob) -> dict[str, Any]:
@@ -257,23 +257,23 @@ def ended_jobs(settlements: Sequence[Settle | Void]) -> str | None:
 
 def _ended(settlement: Settle | Void) -> dict[str, Any]:
     facts = settlement.facts
-    said: dict[str, Any] = {"id": facts.job_id, "call_id": facts.call_id.hex, "state": "failed"}
+    values: dict[str, Any] = {"id": facts.job_id, "call_id": facts.call_id.hex, "state": "failed"}
     if isinstance(settlement, Void):
-        return {**said, "error_code": NOT_SUBMITTED}
+        return {**values, "error_code": NOT_SUBMITTED}
     outcome, end = settlement.outcome, settlement.job_end
-    said |= {
+    values |= {
         "ended_at": outcome.created_at,
         "error_code": clean_text(outcome.error_code, 100),
         "error_message": clean_text(outcome.error_message),
     }
     if end is not None:
-        said |= {
+        values |= {
             "state": end.state,
             "progress": end.progress,
             "result": end.result,
             "ended_by": end.by,
         }
-    return said
+    return values
 
 
 def _claim_end(settlement: Settle | Void) -> ClaimEnd:

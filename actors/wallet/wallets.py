@@ -13,7 +13,7 @@ from actors.idle_sweep import IdleSweep
 from actors.mailbox import MailboxFull
 from actors.store.database import Database
 from actors.store.waiting import in_time
-from actors.wallet.claims import ClaimEnd, Standing
+from actors.wallet.claims import ClaimEnd, ClaimState
 from actors.wallet.jobs import JobEnd
 from actors.wallet.ledger import Spending, read_balance, read_spending
 from actors.wallet.messages import (
@@ -58,9 +58,9 @@ class HoldRefused(Exception):
 class KeyTaken(Exception):
     """The idempotency key of a hold is not free; nothing was held."""
 
-    def __init__(self, standing: Standing) -> None:
-        super().__init__(standing)
-        self.standing = standing
+    def __init__(self, state: ClaimState) -> None:
+        super().__init__(state)
+        self.state = state
 
 
 class Wallets:
@@ -77,7 +77,7 @@ class Wallets:
         self._sweep = IdleSweep(self._wallets)
         self._reads: dict[str, asyncio.Task[int]] = {}
         self._waiting = 0
-        self._patience = FutureTimeouts(HOLD_SECONDS, LedgerUnavailable)
+        self._timeouts = FutureTimeouts(HOLD_SECONDS, LedgerUnavailable)
         self._log = EventLog("actors.wallet")
         writer.on_balance = self._on_balance
 
@@ -96,7 +96,7 @@ class Wallets:
         self._waiting += 1
         try:
             self._wallet(hold.facts.account_id)
-            reply = await self._writer.ask(hold, patience=self._patience)
+            reply = await self._writer.ask(hold, timeouts=self._timeouts)
         except MailboxFull:
             raise LedgerUnavailable from None
         finally:
@@ -104,7 +104,7 @@ class Wallets:
         if isinstance(reply, Refused):
             raise HoldRefused(reply.reason)
         if isinstance(reply, Taken):
-            raise KeyTaken(reply.standing)
+            raise KeyTaken(reply.state)
         assert isinstance(reply, Granted)
         return reply
 
@@ -117,18 +117,18 @@ class Wallets:
         job_end: JobEnd | None = None,
     ) -> None:
         """End a call that holds money: entry, row, release, claim, job commit together, once."""
-        self._tell(
+        self._post(
             facts.account_id,
             Settle(facts=facts, outcome=outcome, claim_end=claim_end, job_end=job_end),
         )
 
     def recover(self, facts: CallFacts, outcome: Outcome) -> None:
         """End a call of a process taken for dead, at what is known of it, until it says more."""
-        self._tell(facts.account_id, Settle(facts=facts, outcome=outcome, is_recovery=True))
+        self._post(facts.account_id, Settle(facts=facts, outcome=outcome, is_recovery=True))
 
     def void(self, facts: CallFacts, *, has_claim: bool = False) -> None:
         """Give back a hold, if there is one, and its claim, without writing a row."""
-        self._tell(facts.account_id, Void(facts=facts, has_claim=has_claim))
+        self._post(facts.account_id, Void(facts=facts, has_claim=has_claim))
 
     def record(self, facts: CallFacts, outcome: Outcome) -> None:
         """Write the row of a call that holds nothing. Under overload it is dropped and logged."""
@@ -136,7 +136,7 @@ class Wallets:
         if self._writer.mailbox.length_of(facts.account_id) >= WAITING_MAX:
             self._log.error("row_dropped", call=facts.call_id.hex, code=outcome.error_code)
             return
-        self._tell(facts.account_id, Record(facts=facts, outcome=outcome))
+        self._post(facts.account_id, Record(facts=facts, outcome=outcome))
 
     async def available(self, account_id: str) -> int:
         """Balance minus open holds in nano-USD: from memory when positive, read fresh otherwise.
@@ -189,7 +189,7 @@ class Wallets:
         length_of = self._writer.mailbox.length_of
         self._sweep.round(lambda w: w.last_used < limit and not length_of(w.account_id))
 
-    def _tell(self, account_id: str, message: Message) -> None:
+    def _post(self, account_id: str, message: Message) -> None:
         self._wallet(account_id)
         self._writer.tell(message)
 

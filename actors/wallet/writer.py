@@ -84,7 +84,7 @@ class LedgerWriter(Actor[Message]):
         identity: ProcessIdentity,
         clock: Clock,
         metrics: Metrics,
-        patience_seconds: float = 5.0,
+        timeout_seconds: float = 5.0,
     ) -> None:
         mailbox = Lanes(
             clock, capacity=CAPACITY, lane_of=account_of, company_seconds=COMPANY_SECONDS
@@ -93,7 +93,7 @@ class LedgerWriter(Actor[Message]):
         self.log = EventLog("actors.wallet.writer")
         self._database = database
         self._identity = identity
-        self._patience_seconds = patience_seconds
+        self._timeout_seconds = timeout_seconds
         self._batch: list[Work] = []  # under way
         self._session: Session | None = None
         # How long the oldest hold or settlement has waited that the last batch had no room for.
@@ -259,7 +259,7 @@ class LedgerWriter(Actor[Message]):
 
     def _give_up_holds(self, work: list[Work]) -> None:
         """Tell holds that have waited too long; a hold already sent may stand, so it is voided."""
-        limit = self.clock.monotonic() - self._patience_seconds
+        limit = self.clock.monotonic() - self._timeout_seconds
         for place, envelope in enumerate(work):
             message = envelope.message
             if isinstance(message, Hold) and (envelope.put_at <= limit or _is_given_up(envelope)):

@@ -75,9 +75,9 @@ class Address:
             url = url.replace(MODEL, quote(upstream_model, safe=""))
         headers = written.headers
         if own or extra_headers:
-            told = tuple((name, own.get(name, usual)) for name, usual in written.own)
+            values = tuple((name, own.get(name, usual)) for name, usual in written.own)
             extra = written.credentials.others(tuple(extra_headers))
-            headers = (*written.credentials.key_headers, *told, *written.shared, *extra)
+            headers = (*written.credentials.key_headers, *values, *written.shared, *extra)
         return UpstreamRequest("POST", url, headers, body)
 
     def _written(self, channel: ChannelSpec, protocol: str) -> _Written:

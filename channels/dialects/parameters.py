@@ -36,13 +36,13 @@ def settings(
 
     An object with a `type` is told by it, an array by its length; null is as good as nothing.
     """
-    told: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for name, raw in members.items():
         if name in names:
             text = _shown(bytes(raw))
             if text is not None:
-                told[within + name] = text
-    return told
+                texts[within + name] = text
+    return texts
 
 
 def setting(text: str) -> str:

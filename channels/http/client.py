@@ -53,21 +53,21 @@ class HttpWire(Wire):
         self._allows = allows
         self._connect_seconds = connect_seconds
         self._tls = functools.cache(tls or verifying)
-        self._places: dict[Origin, OriginRoute] = {}
+        self._routes: dict[Origin, OriginRoute] = {}
         self._way = functools.lru_cache(maxsize=HEADS_MAX)(self._new_way)
         self._user_agent = f"gw/{_version()}"
         self._is_closed = False
 
     def __repr__(self) -> str:
         state = "closed" if self._is_closed else "open"
-        return f"<HttpWire {state} {[place.pool for place in self._places.values()]}>"
+        return f"<HttpWire {state} {[route.pool for route in self._routes.values()]}>"
 
     async def open(self, request: UpstreamRequest) -> Http1Response:
         """See Wire."""
         assert not self._is_closed
-        place, head = self._way(request.method, request.url, request.headers)
+        route, head = self._way(request.method, request.url, request.headers)
         head = with_length(head, request)
-        kept = place.pool.take()
+        kept = route.pool.take()
         if kept is not None:
             try:
                 response = kept.exchange(head, request.body)
@@ -76,7 +76,7 @@ class HttpWire(Wire):
             except StaleConnection as stale:
                 if self._is_closed:
                     raise UpstreamUnreachable(stale) from stale
-        connection = await place.dialer.dial(place.pool.new_connection)
+        connection = await route.dialer.dial(route.pool.new_connection)
         if self._is_closed:
             connection.abort()
             raise UpstreamUnreachable("closed by the gateway")
@@ -89,8 +89,8 @@ class HttpWire(Wire):
     async def close(self) -> None:
         """Break every connection, idle or not."""
         self._is_closed = True
-        for place in self._places.values():
-            await place.pool.close()
+        for route in self._routes.values():
+            await route.pool.close()
 
     def _new_way(
         self, method: str, url: str, headers: tuple[tuple[str, str], ...]
@@ -98,17 +98,17 @@ class HttpWire(Wire):
         """Where a request goes, and its head but for the length."""
         address = address_of(url)
         head = head_of(method, address, headers, user_agent=self._user_agent)
-        place = self._places.get(address.origin)
-        if place is None:
+        route = self._routes.get(address.origin)
+        if route is None:
             dialer = Dialer(
                 address.origin,
                 connect_seconds=self._connect_seconds,
                 tls=self._tls,
                 allows=self._allows,
             )
-            place = OriginRoute(OriginPool(asyncio.get_running_loop()), dialer)
-            self._places[address.origin] = place
-        return place, head
+            route = OriginRoute(OriginPool(asyncio.get_running_loop()), dialer)
+            self._routes[address.origin] = route
+        return route, head
 
 
 def verifying() -> ssl.SSLContext:

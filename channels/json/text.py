@@ -41,10 +41,10 @@ def read_json(data: bytes) -> Any:
 
 def call_arguments(text: str) -> str:
     """A call's arguments as they were written; `{}` where they say that there are none."""
-    return "{}" if says_no_arguments(text) or text.isspace() else text
+    return "{}" if is_no_arguments(text) or text.isspace() else text
 
 
-def says_no_arguments(text: str) -> bool:
+def is_no_arguments(text: str) -> bool:
     """Whether a call's arguments are blank or null, as models write them for want of any."""
     return len(text) <= NO_ARGUMENTS_CHARACTERS_MAX and text.strip() in ("", "null")
 
@@ -59,7 +59,7 @@ def object_in(text: str) -> dict[str, Any] | None:
 
     Text that says that there are no arguments is `{}`.
     """
-    if says_no_arguments(text) or text.isspace():
+    if is_no_arguments(text) or text.isspace():
         return {}
     try:
         return _OBJECT.decode(text)

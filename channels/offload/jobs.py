@@ -86,11 +86,11 @@ def metered(
     protocol: str,
     client: str | None,
     names: Mapping[str, str],
-    said: Mapping[str, Any],
+    fallback: Mapping[str, Any],
 ) -> tuple[Metered, bytes | None]:
     """A whole answer, metered, and translated to a `client` of another protocol.
 
-    `said` are id, time and model for an answer that names neither. Raises UpstreamMalformed.
+    `fallback` are id, time and model for an answer that names neither. Raises UpstreamMalformed.
     """
     meter = CHAT_DIALECTS[protocol].new_meter()
     meter.body(body)
@@ -100,9 +100,9 @@ def metered(
         translation_between(client, protocol), names=names, report=LossReport(), redact=str
     )
     named = {
-        "id": meter.response_id or said["id"],
-        "created": said["created"],
-        "model": meter.response_model or said["model"],
+        "id": meter.response_id or fallback["id"],
+        "created": fallback["created"],
+        "model": meter.response_model or fallback["model"],
     }
     try:
         return Metered(meter), call.translate_response(body, **named)

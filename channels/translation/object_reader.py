@@ -14,25 +14,25 @@ from channels.errors import InvalidRequest
 
 
 class Members:
-    """One object of a request. `place` is its dotted path, empty for the body itself.
+    """One object of a request. `location` is its dotted path, empty for the body itself.
 
     A member that is null is as good as absent. Every reader raises InvalidRequest for a value of
     another type.
     """
 
-    __slots__ = ("_read", "_value", "place")
+    __slots__ = ("_read", "_value", "location")
 
-    def __init__(self, value: Mapping[str, Any], place: str = "") -> None:
+    def __init__(self, value: Mapping[str, Any], location: str = "") -> None:
         self._value = value
         self._read: set[str] = set()
-        self.place = place
+        self.location = location
 
     def __repr__(self) -> str:
-        return f"<Members of {self.place or 'the body'}: {', '.join(self._value)}>"
+        return f"<Members of {self.location or 'the body'}: {', '.join(self._value)}>"
 
     def path(self, name: str) -> str:
         """A member's dotted path."""
-        return f"{self.place}.{name}" if self.place else name
+        return f"{self.location}.{name}" if self.location else name
 
     def whole(self) -> Mapping[str, Any]:
         """The object as it came."""

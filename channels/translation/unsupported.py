@@ -22,21 +22,21 @@ def report_members(request: Request, report: LossReport, *, carried: Collection[
 
 def report_extras(
     origin: Origin,
-    place: str,
+    prefix: str,
     extras: Mapping[str, Any],
     report: LossReport,
     *,
     carried: Collection[str] = (),
 ) -> None:
-    """List the extras of a part, a tool or the request; `place` goes before each name.
+    """List the extras of a part, a tool or the request; `prefix` goes before each name.
 
-    `place` is "" or ends in a dot: `messages.` with `cache_control` is `messages.cache_control`.
+    `prefix` is "" or ends in a dot: `messages.` with `cache_control` is `messages.cache_control`.
     """
     if not extras:
         return
     neutral = origin.neutral
     for name, value in extras.items():
-        field = place + name
+        field = prefix + name
         if value is None or name in carried:
             continue
         if field in neutral and neutral[field] == value:

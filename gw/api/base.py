@@ -140,13 +140,13 @@ class ApiHandler(TornadoHandler):
         headers["X-Gateway-Trace"] = self.call_id.hex
 
     def tell(self, error: BaseException) -> None:
-        told = explain(error)
-        self.set_status(told.http_status)
-        for name, value in told.headers.items():
+        error_response = explain(error)
+        self.set_status(error_response.http_status)
+        for name, value in error_response.headers.items():
             self.set_header(name, value)
         # A wrong method is answered in the first shape everywhere (contract §5).
-        is_first = told.kind is METHOD_NOT_ALLOWED
-        body = render(ErrorShape.CHAT if is_first else self.shape, told)
+        is_first = error_response.kind is METHOD_NOT_ALLOWED
+        body = render(ErrorShape.CHAT if is_first else self.shape, error_response)
         self.set_header("Content-Length", len(body))
         self.write(body)
         self.record_refusal(told)
@@ -161,9 +161,9 @@ class ApiHandler(TornadoHandler):
                     principal=self._principal,
                     protocol=self.protocol,
                     model=self.named_model(),
-                    http_status=told.http_status,
-                    error_code=told.kind.code,
-                    error_message=told.message,
+                    http_status=error_response.http_status,
+                    error_code=error_response.kind.code,
+                    error_message=error_response.message,
                     submitted_at=self.request.submitted_at,
                     detail=self.row_detail,
                 )

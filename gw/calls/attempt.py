@@ -81,7 +81,7 @@ class BaseUpstream:
         return UpstreamRefusal(status, members, retry_after, error_body, headers)
 
     async def _error_body(self, response: UpstreamResponse, body: bytes) -> ErrorBody | None:
-        body = await self._redactor().errors.masked_whole(body)
+        body = await self._redactor().errors.redact_whole(body)
         return ErrorBody(self._content_type(response), body) if body.strip() else None
 
     def _content_type(self, response: UpstreamResponse) -> str:

@@ -95,5 +95,5 @@ def _not_admitted(error: BaseException) -> Attributes:
     if isinstance(error, GatewayError):
         return {"gw.status": "rejected", "gw.error_code": error.kind.code}
     if isinstance(error, KeyTaken):
-        return {"gw.status": "not_executed", "gw.idempotency": error.standing}
+        return {"gw.status": "not_executed", "gw.idempotency": error.state}
     return {"gw.status": "interrupted"}

@@ -73,7 +73,7 @@ class ChatUpstream(BaseUpstream):
         if call.is_stream:
             return await self._begin_stream(call, plan, response, channel)
         body = await self._whole(response, attempts)
-        body = await self._redactor().responses.masked_whole(body)
+        body = await self._redactor().responses.redact_whole(body)
         return await self._read_whole(call, plan, body)
 
     async def _begin_stream(
@@ -152,12 +152,12 @@ class ChatUpstream(BaseUpstream):
         }
 
 
-def _told(body: bytes, plan: UpstreamPlan) -> ErrorMembers:
+def _error_members(body: bytes, plan: UpstreamPlan) -> ErrorMembers:
     """What the client is told of an error body."""
-    told = error_members(body)
+    members = error_members(body)
     if plan.translated is not None:
-        return ErrorMembers(told.message)  # the rest is said in another protocol's words
-    return told
+        return ErrorMembers(members.message)  # the rest is said in another protocol's words
+    return members
 
 
 def _refuse_unusable(body: bytes, meter: Meter, plan: UpstreamPlan) -> None:
@@ -169,7 +169,7 @@ def _refuse_unusable(body: bytes, meter: Meter, plan: UpstreamPlan) -> None:
     if meter.characters:
         return
     if meter.error_seen is not None:
-        raise ErrorReported(_told(body, plan))
+        raise ErrorReported(_error_members(body, plan))
     stated = (meter.usage, meter.partial_usage, meter.finish_reason, meter.response_id)
     if all(one is None for one in stated):
         raise _unusable(body, plan)
@@ -178,8 +178,8 @@ def _refuse_unusable(body: bytes, meter: Meter, plan: UpstreamPlan) -> None:
 def _unusable(body: bytes, plan: UpstreamPlan) -> UpstreamError:
     """What a body is that is no answer: an error in whatever form, or anything else."""
     value = read_loosely(body, mends=False) if len(body) <= ERROR_BYTES_MAX else None
-    told = _told(body, plan) if isinstance(value, dict | list) else ErrorMembers()
-    return UpstreamMalformed("no answer") if told.message is None else ErrorReported(told)
+    members = _error_members(body, plan) if isinstance(value, dict | list) else ErrorMembers()
+    return UpstreamMalformed("no answer") if members.message is None else ErrorReported(members)
 
 
 async def _first_chunk(

@@ -73,7 +73,7 @@ class MediaUpstream(BaseUpstream):
         if not is_success(response.status):
             return await self._refusal(response, bytes_max=ERROR_BYTES_MAX, passes_body=True)
         body = await self._whole(response, attempts)
-        body = await self._redactor().responses.masked_whole(body, keeps_links=True)
+        body = await self._redactor().responses.redact_whole(body, keeps_links=True)
         failed = self._read(call, body)
         content_type = call.content_type or self._content_type(response)
         return MediaResult(response.status, content_type, body, failed)

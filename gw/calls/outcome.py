@@ -108,7 +108,7 @@ def ending_of_unknown(failure: FailoverExhausted, redactor: Redactor) -> Ending:
 
 def ending_of_refusal(refusal: UpstreamRefusal, redactor: Redactor) -> Ending:
     """An upstream 4xx is the client's: its status and its message, redacted, passed through."""
-    message = redactor.text(refusal.told.message) if refusal.told.message else None
+    message = redactor.text(refusal.members.message) if refusal.members.message else None
     message = message or "The upstream refused the request."
     status: RowStatus = "rejected" if refusal.is_rejected else "error"
     ending = shown(status, _from_upstream(refusal, message, redactor, refusal.headers))
@@ -151,7 +151,7 @@ def sendable(value: str | None, redactor: Redactor) -> str | None:
     if not 0 < len(value) <= HEADER_CHARACTERS_MAX:
         return None
     stated = value.encode()
-    return value if redactor.errors.masked(stated) is stated else None
+    return value if redactor.errors.redacted(stated) is stated else None
 
 
 def _from_upstream(
@@ -163,8 +163,8 @@ def _from_upstream(
     return errors.from_upstream(
         refusal.status,
         message,
-        details=redactor.value(refusal.told.details),
-        param=redactor.value(refusal.told.param),
+        details=redactor.value(refusal.members.details),
+        param=redactor.value(refusal.members.param),
         headers={**headers, **_retry_after(refusal.status, refusal.retry_after, redactor)},
     )
 
@@ -176,8 +176,8 @@ def _retry_after(status: int, stated: str | None, redactor: Redactor) -> dict[st
 
 
 def _message(error: UpstreamError, redactor: Redactor) -> str:
-    if isinstance(error, UpstreamFailed | ErrorReported) and error.told.message:
-        return redactor.text(error.told.message)
+    if isinstance(error, UpstreamFailed | ErrorReported) and error.members.message:
+        return redactor.text(error.members.message)
     if isinstance(error, UpstreamFailed | UnexpectedStatus):
         return f"The upstream answered with status {error.status}."
     return str(error)

@@ -80,14 +80,16 @@ class Receipt:
 
         `http_status` is that of the last attempt's answer, None where there was none.
         """
-        said: dict[str, Any] = {"status": http_status, **charged.upstream}
+        upstream_facts: dict[str, Any] = {"status": http_status, **charged.upstream}
         for name in ("error", "error_code"):
-            if said.get(name):
-                said[name] = redactor.text(said[name])
+            if upstream_facts.get(name):
+                upstream_facts[name] = redactor.text(upstream_facts[name])
         for name in ("id", "model", "finish"):
-            if said.get(name):
-                said[name] = redactor.responses.masked(said[name].encode()).decode()
-        upstream = {name: value for name, value in said.items() if value}
+            if upstream_facts.get(name):
+                upstream_facts[name] = redactor.responses.redacted(
+                    upstream_facts[name].encode()
+                ).decode()
+        upstream = {name: value for name, value in upstream_facts.items() if value}
         if upstream:
             self.detail["upstream"] = upstream
         self.detail.update(charged.detail)

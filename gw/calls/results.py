@@ -39,7 +39,7 @@ class UpstreamRefusal(Struct, frozen=True):
     """
 
     status: int
-    told: ErrorMembers
+    members: ErrorMembers
     retry_after: str | None
     error_body: ErrorBody | None = None
     headers: Mapping[str, str] = {}
@@ -64,7 +64,7 @@ class StreamedResponse(Struct, frozen=True):
     headers: Mapping[str, str]
     framing: Framing
     has_terminator: bool
-    mask: StreamRedaction
+    redaction: StreamRedaction
 
 
 ChatResult = UpstreamRefusal | CompleteResponse | StreamedResponse

@@ -37,7 +37,7 @@ class Relay(Sink):
         "_has_terminator",
         "_keeps_up",
         "_key",
-        "_mask",
+        "_redaction",
         "_meter",
         "_more",
         "_pipeline",
@@ -61,9 +61,9 @@ class Relay(Sink):
         self._stream = stream
         self._pipeline = stream.pipeline
         self._meter = stream.meter
-        self._mask = stream.mask
-        self._key = stream.mask.key
-        self._more = stream.mask.more
+        self._redaction = stream.redaction
+        self._key = stream.redaction.key
+        self._more = stream.redaction.more
         self._has_terminator = stream.has_terminator
         self._settlement = settlement
         self._writer = writer
@@ -105,7 +105,7 @@ class Relay(Sink):
         """
         pipeline, response = self._pipeline, self._stream.response
         if pipeline.is_over and pipeline.passes_rest_on:
-            self.last.append(self._mask.errors.masked(pipeline.rest))
+            self.last.append(self._redaction.errors.redacted(pipeline.rest))
             try:
                 if response.has_ended:
                     self.last += [piece async for piece in self._rest()]
@@ -130,7 +130,7 @@ class Relay(Sink):
 
     async def _rest(self) -> AsyncIterator[bytes]:
         async for piece in self._stream.response.chunks():
-            yield self._mask.errors.masked(piece)
+            yield self._redaction.errors.redacted(piece)
 
     def take(self, piece: bytes) -> Future[None] | None:
         """See Sink."""
@@ -140,9 +140,9 @@ class Relay(Sink):
     def _pass_on(self, block: bytes) -> Future[None] | None:
         last = self.last
         if self._meter.error_seen is not None:
-            block = self._mask.errors.masked(block)
+            block = self._redaction.errors.redacted(block)
         elif self._key is not None and (self._key in block or self._more):
-            block = self._mask.without_key(block)
+            block = self._redaction.without_key(block)
         if self._meter.finished:
             if not (last or self._has_terminator):
                 now = asyncio.get_running_loop().time()

@@ -71,8 +71,8 @@ class SyncMedia:
         except FailoverExhausted as failure:
             ending = ending_of_failure(failure, self._redactor())
             last = failure.failed[-1].error if failure.failed else None
-            told = last.error_body if isinstance(last, UpstreamFailed) else None
-            await self._pass_on(settlement, ending, told, writer)
+            passed_body = last.error_body if isinstance(last, UpstreamFailed) else None
+            await self._pass_on(settlement, ending, passed_body, writer)
             return
         finally:
             limit.end()
@@ -105,15 +105,17 @@ class SyncMedia:
         self,
         settlement: Settlement[MediaBill],
         ending: Ending,
-        told: ErrorBody | None,
+        passed_body: ErrorBody | None,
         writer: ResponseWriter,
     ) -> None:
         """An upstream's error goes to the client as it came: what names ours is masked already."""
-        if told is None:
+        if passed_body is None:
             settlement.fail(ending)
         settlement.end(ending)
         settlement.settle()
         await settlement.until_durable()
         assert ending.error is not None
-        writer.begin(told.content_type, ending.error.headers, http_status=ending.error.http_status)
-        writer.send(told.body)
+        writer.begin(
+            passed_body.content_type, ending.error.headers, http_status=ending.error.http_status
+        )
+        writer.send(passed_body.body)

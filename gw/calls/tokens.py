@@ -72,14 +72,14 @@ class TokenBill:
     def _stated(self, first_byte_seconds: float | None) -> Attributes:
         """What the upstream said of its answer: only what is known."""
         meter = self.meter
-        told: dict[str, AttributeValue | None] = {}
+        pairs: dict[str, AttributeValue | None] = {}
         if meter is not None:
-            told[genai.RESPONSE_ID] = meter.response_id
-            told[genai.RESPONSE_MODEL] = meter.response_model
-            told[genai.RESPONSE_FINISH_REASONS] = meter.finish_reason and [meter.finish_reason]
+            pairs[genai.RESPONSE_ID] = meter.response_id
+            pairs[genai.RESPONSE_MODEL] = meter.response_model
+            pairs[genai.RESPONSE_FINISH_REASONS] = meter.finish_reason and [meter.finish_reason]
         if self._is_stream:
-            told[genai.RESPONSE_TIME_TO_FIRST_CHUNK] = first_byte_seconds
-        return {name: value for name, value in told.items() if value}
+            pairs[genai.RESPONSE_TIME_TO_FIRST_CHUNK] = first_byte_seconds
+        return {name: value for name, value in pairs.items() if value}
 
     def _detail(self, charged: Charge) -> dict[str, Any]:
         """What is paid for, and what that rests on."""
@@ -100,16 +100,16 @@ class TokenBill:
         meter = self.meter
         if meter is None:
             return {}
-        said: dict[str, Any] = {
+        facts: dict[str, Any] = {
             "id": meter.response_id,
             "model": meter.response_model,
             "finish": meter.finish_reason,
         }
         if meter.error_seen is not None:
-            said["error"], said["error_code"] = meter.error_seen.message, meter.error_seen.code
+            facts["error"], facts["error_code"] = meter.error_seen.message, meter.error_seen.code
         if charged.basis != "stated":
-            said["usage"] = _stated_usage(meter)
-        return said
+            facts["usage"] = _stated_usage(meter)
+        return facts
 
 
 def _stated_usage(meter: Meter) -> dict[str, int]:

@@ -71,7 +71,7 @@ def markdown(rows: Sequence[MatrixRow]) -> str:
     lines = [head, ["---"] * len(head)]
     for row in rows:
         models = ", ".join(f"`{model}`" for model in row.models)
-        lines.append([models, *(_said(cell, mark="`") for cell in row.cells), _tools(row)])
+        lines.append([models, *(_served_text(cell, mark="`") for cell in row.cells), _tools(row)])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -83,7 +83,7 @@ def _text(rows: Sequence[MatrixRow]) -> str:
     lines = [
         {
             "row": number,
-            **dict(zip(titles, map(_said, row.cells), strict=True)),
+            **dict(zip(titles, map(_served_text, row.cells), strict=True)),
             "built-in tools": _tools(row),
         }
         for number, row in enumerate(rows, start=1)
@@ -96,7 +96,7 @@ def _titles() -> list[str]:
     return [PUBLIC_NAMES[protocol] for protocol in CHAT_PROTOCOLS]
 
 
-def _said(cell: MatrixCell, mark: str = "") -> str:
+def _served_text(cell: MatrixCell, mark: str = "") -> str:
     """A cell in words: translations by the value of the header that tells of them."""
     words = ["native"] if cell.is_passthrough else []
     words += [f"translated: {mark}{header}{mark}" for header in cell.headers]

@@ -22,7 +22,7 @@ def caution_wildcard_admin(top: Section) -> None:
     """The admin listener asks nobody for a key."""
     address: ListenAddress = top.values["admin_listen"]
     if _is_wildcard(address.host):
-        top.place("admin_listen").caution(
+        top.location("admin_listen").caution(
             f"{address} is every interface: whoever reaches the port reads metrics, model and "
             "channel names; 127.0.0.1 or an address of an inner network is safer"
         )
@@ -33,7 +33,7 @@ def caution_unused_channels(models: Sequence[Section], channels: Sequence[Sectio
     used = {bound.values["id"] for model in models for bound in model.values["channels"]}
     for channel in channels:
         if channel.values["id"] not in used:
-            channel.place("id").caution("no model uses this channel")
+            channel.location("id").caution("no model uses this channel")
 
 
 def caution_unserved_models(models: Sequence[Section], channels: Sequence[Section]) -> None:
@@ -49,11 +49,11 @@ def caution_unserved_models(models: Sequence[Section], channels: Sequence[Sectio
         speaking = [channel for channel in bound if protocol in channel["protocols"]]
         wires = {channel["wire"].get(protocol) for channel in speaking}
         if not speaking:
-            model.place("channels").caution(
+            model.location("channels").caution(
                 f"none of these channels speaks {protocol}: every call is answered 503"
             )
         elif wires == {"shanjian"} and model_id.startswith(("dh-lipsync", "dh-motion")):
-            model.place("channels").caution(
+            model.location("channels").caution(
                 "the wire shanjian makes dh-avatar alone: every call is answered 503"
             )
 
@@ -68,7 +68,7 @@ def caution_short_names(channels: Sequence[Section]) -> None:
     """What is too short to be told from other text is not masked where an upstream repeats it."""
     for channel in channels:
         if len(channel.values["id"]) < CHANNEL_ID_CHARACTERS_MIN:
-            channel.place("id").caution(
+            channel.location("id").caution(
                 "too short to be masked in messages that clients see: give the channel an id of "
                 f"{CHANNEL_ID_CHARACTERS_MIN} characters or more"
             )
@@ -79,7 +79,7 @@ def caution_short_names(channels: Sequence[Section]) -> None:
                 f"the upstream repeats it: {KEY_CHARACTERS_MIN} characters or more are"
             )
         if 0 < len(channel.values["api_key"]) < KEY_CHARACTERS_MIN:
-            channel.place("api_key").caution(
+            channel.location("api_key").caution(
                 "too short to be masked where the upstream repeats it: keys of "
                 f"{KEY_CHARACTERS_MIN} characters or more are"
             )

@@ -42,8 +42,8 @@ class Fault:
 
     def __str__(self) -> str:
         hint = f" ({self.hint})" if self.hint else ""
-        place = f"{self.where} {self.path}".rstrip()
-        return f"{place}: found {self.found}, allowed {self.allowed}{hint}"
+        location = f"{self.where} {self.path}".rstrip()
+        return f"{location}: found {self.found}, allowed {self.allowed}{hint}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,7 +144,7 @@ def _check_log_level(top: Section, environ: Mapping[str, str]) -> None:
     """The environment speaks where the file does not."""
     level = environ.get(LOG_LEVEL_VARIABLE)
     if level and top.get("log_level") is None and level not in LEVELS:
-        top.place("log_level").blame(
+        top.location("log_level").blame(
             found=f"{LOG_LEVEL_VARIABLE}={quoted(level)} in the environment",
             allowed=f"one of {', '.join(LEVELS)}",
         )

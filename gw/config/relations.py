@@ -25,7 +25,7 @@ def check_listeners(top: Section) -> None:
     """Two listeners need two addresses; port 0 is a new one each time."""
     public, admin = top.get("listen"), top.get("admin_listen")
     if public is not None and public == admin and public.port:
-        top.place("admin_listen").blame(
+        top.location("admin_listen").blame(
             found=f"{quoted(str(admin))}, which listen has too", allowed="an address of its own"
         )
 
@@ -37,7 +37,7 @@ def check_certificate(top: Section) -> None:
         return
     for name, other in (("certificate", "key"), ("key", "certificate")):
         if tls.get(name) == "" and tls.get(other):
-            tls.place(name).blame(found="nothing", allowed=f"a file, where there is a {other}")
+            tls.location(name).blame(found="nothing", allowed=f"a file, where there is a {other}")
 
 
 def check_media_store(top: Section) -> None:
@@ -47,9 +47,9 @@ def check_media_store(top: Section) -> None:
         return
     for name in BUCKET_KEYS:
         if store.get(name) == "":
-            store.place(name).blame(found="nothing", allowed="a text, where the kind is s3")
+            store.location(name).blame(found="nothing", allowed="a text, where the kind is s3")
     if find_spec("botocore") is None:
-        store.place("kind").blame(
+        store.location("kind").blame(
             found="s3, which needs a package that is not installed",
             allowed="none or local",
             hint="pip install 'model-gateway[s3]'",
@@ -62,7 +62,7 @@ def check_channel_ids(channels: Sequence[Section]) -> None:
     for channel in channels:
         channel_id = channel.get("id")
         if channel_id in first:
-            channel.place("id").blame(
+            channel.location("id").blame(
                 found=f"{quoted(channel_id)}, which is {first[channel_id].path} already",
                 allowed="an id of its own",
             )
@@ -74,7 +74,7 @@ def check_model_names(models: Sequence[Section]) -> None:
     """No id or alias names two models; ids go first, so that an alias is blamed for a clash."""
     first: dict[str, Location] = {}
     ids = [
-        Located(model.values["id"], model.place("id")) for model in models if "id" in model.values
+        Located(model.values["id"], model.location("id")) for model in models if "id" in model.values
     ]
     aliases = [alias for model in models for alias in model.get("aliases", ())]
     for name in [*ids, *aliases]:
@@ -100,13 +100,13 @@ def check_bindings(models: Sequence[Section], channels: Sequence[Section] | None
             if channel_id is None:
                 continue
             if all_known and channel_id not in ids:
-                bound.place("id").blame(
+                bound.location("id").blame(
                     found=f"the unknown channel {quoted(channel_id)}",
                     allowed=f"one of {', '.join(dict.fromkeys(ids))}" if ids else "none",
                     hint=suggestion(channel_id, ids),
                 )
             elif channel_id in seen:
-                bound.place("id").blame(
+                bound.location("id").blame(
                     found=f"the channel {quoted(channel_id)} again",
                     allowed="each channel once for a model",
                 )
@@ -130,7 +130,7 @@ def _check_price(price: Section, endpoint_type: str | None) -> None:
         for key in CHAT_PRICES:
             # Not `is None` alone: a key that is absent was refused, and blamed for that.
             if price.get(key, Decimal(0)) is None:
-                price.place(key).blame(
+                price.location(key).blame(
                     found="no price", allowed="a price: a chat model needs input and output"
                 )
         return
@@ -149,7 +149,7 @@ def _check_units(price: Section, endpoint_type: str | None) -> None:
     if endpoint_type is not None:
         kind = ENDPOINT_TYPES[endpoint_type]
         billed = (*kind.prices, *kind.more_prices)
-    for key in price.places:
+    for key in price.locations:
         if price.get(key) is None or key in billed or key in TOKEN_PRICES:
             continue
         if endpoint_type is None:
@@ -157,7 +157,7 @@ def _check_units(price: Section, endpoint_type: str | None) -> None:
             hint = (
                 f"a model billed so says endpoint_type: {' or '.join(fitting)}" if fitting else ""
             )
-        price.place(key).blame(
+        price.location(key).blame(
             found=f"{key}, which {endpoint_type or 'a chat model'} is not billed by",
             allowed=f"the prices {', '.join(billed)}",
             hint=hint,
@@ -168,7 +168,7 @@ def _check_area(price: Section) -> None:
     pair = ("per_image_large", "area_threshold_mp")
     for key, other in (pair, pair[::-1]):
         if price.get(key) is not None and price.get(other, Decimal(0)) is None:
-            price.place(other).blame(found="nothing", allowed=f"a value, as {key} is there")
+            price.location(other).blame(found="nothing", allowed=f"a value, as {key} is there")
 
 
 def check_of_protocols(channels: Sequence[Section]) -> None:
@@ -178,9 +178,9 @@ def check_of_protocols(channels: Sequence[Section]) -> None:
         for section in (channel.get("wire"), channel.get("paths")):
             if section is None or protocols is None:
                 continue
-            for protocol in section.places:
+            for protocol in section.locations:
                 if section.get(protocol) is not None and protocol not in protocols:
-                    section.place(protocol).blame(
+                    section.location(protocol).blame(
                         found=f"{protocol}, which is not among this channel's protocols",
                         allowed=f"the protocols {', '.join(protocols)}",
                     )
@@ -196,7 +196,7 @@ def check_fields(channels: Sequence[Section]) -> None:
         for name, names in zip(("headers", "query"), taken, strict=True):
             for field, _ in channel.get(name, Fields()).pairs:
                 if field.lower() in names:
-                    channel.place(name).blame(
+                    channel.location(name).blame(
                         found=f"{field}, which takes the key",
                         allowed="another name, or auth: none and no api_key",
                     )
@@ -206,7 +206,7 @@ def check_videos(models: Sequence[Section]) -> None:
     """`video` is for general video models: those of digital humans and of clips have their own."""
     for model in models:
         video = model.get("video")
-        if video is None or not video.places or "endpoint_type" not in model.values:
+        if video is None or not video.locations or "endpoint_type" not in model.values:
             continue
         model_id, endpoint_type = model.get("id", ""), model.values["endpoint_type"]
         if not VIDEOS.serves(endpoint_type):
@@ -216,6 +216,6 @@ def check_videos(models: Sequence[Section]) -> None:
         else:
             continue
         types = " or ".join(one.name for one in VIDEOS.endpoint_types)
-        model.place("video").blame(
+        model.location("video").blame(
             found=f"video on {named}", allowed=f"video on a general model of {types}"
         )

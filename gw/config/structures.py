@@ -51,15 +51,15 @@ class Section:
 
     values: Mapping[str, Any]
     at: Location
-    places: Mapping[str, Location]  # of the keys that are written
+    locations: Mapping[str, Location]  # of the keys that are written
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return the value of a key, or `default` when it was refused."""
         return self.values.get(name, default)
 
-    def place(self, name: str) -> Location:
+    def location(self, name: str) -> Location:
         """Where a key is written, or else the mapping that lacks it."""
-        return self.places.get(name) or self.at.key(name)
+        return self.locations.get(name) or self.at.key(name)
 
 
 def attempt(read: Reader[T], node: Node, at: Location) -> list[T]:
@@ -88,12 +88,12 @@ def mapping(schema: Schema) -> Reader[Section]:
         if not isinstance(node, Table):
             raise InvalidValue(found=described(node), allowed=allowed)
         meant = _blame_unknown_keys(node, schema, at)
-        places = {name: at.key(name, entry.mark) for name, entry in node.entries.items()}
+        locations = {name: at.key(name, entry.mark) for name, entry in node.entries.items()}
         values: dict[str, Any] = {}
         for name, key in schema.items():
             entry = node.entries.get(name)
             if entry is not None:
-                found = attempt(key.read, entry.value, places[name])
+                found = attempt(key.read, entry.value, locations[name])
                 values.update((name, value) for value in found)
             elif key.inside is not None:
                 values[name] = key.read(Table({}, node.mark), at.key(name))
@@ -101,7 +101,7 @@ def mapping(schema: Schema) -> Reader[Section]:
                 values[name] = key.default
             elif name not in meant:
                 at.key(name).blame(found="nothing", allowed="a value: this key is required")
-        return Section(values, at, places)
+        return Section(values, at, locations)
 
     return read
 

@@ -284,11 +284,15 @@ class Connection(FlowControl):
         method = self._method or parser.get_method().decode("latin-1")
         target = self._target.decode("latin-1")
         request = self._request_of(method, target, f"HTTP/{version}", headers)
-        said = headers.get("Connection", "").lower()
+        connection_header = headers.get("Connection", "").lower()
         if method not in METHODS:
             request.keeps_alive = False
         else:
-            request.keeps_alive = "close" not in said if version == "1.1" else "keep-alive" in said
+            request.keeps_alive = (
+                "close" not in connection_header
+                if version == "1.1"
+                else "keep-alive" in connection_header
+            )
         self._body_bytes = headers.body_bytes()
         if parser.should_upgrade():
             self._is_upgrading = "Content-Length" in headers or "Transfer-Encoding" in headers

@@ -43,5 +43,5 @@ def in_words(error: HttpParserError) -> str:
     """Say what is wrong."""
     if isinstance(error, HttpParserInvalidMethodError | HttpParserInvalidURLError):
         return REQUEST_LINE
-    said = str(error)
-    return _WORDS.get(said) or said[:1].lower() + said[1:]
+    detail = str(error)
+    return _WORDS.get(detail) or detail[:1].lower() + detail[1:]

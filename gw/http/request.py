@@ -114,8 +114,8 @@ class Request(TornadoRequest):
         """
         application = self._application
         # What is quoted of the request may be its key.
-        told = GatewayError(error.kind, redact(error.message))
-        body = render(application.routes.handler_at(self.uri or "").shape, told)
+        error_response = GatewayError(error.kind, redact(error.message))
+        body = render(application.routes.handler_at(self.uri or "").shape, error_response)
         status = error.kind.http_status
         headers = {
             "Content-Type": "application/json",
@@ -387,13 +387,13 @@ class Request(TornadoRequest):
         is_sized = "Content-Length" in headers
         is_current = self.version == "HTTP/1.1"
         self._is_chunked = is_current and has_body and not is_sized
-        said = headers.get("Connection")
+        connection_header = headers.get("Connection")
         more: str | None = None
-        if said is not None and said.lower() == "close":
+        if connection_header is not None and connection_header.lower() == "close":
             self.keeps_alive = False
         elif has_body and not is_sized and not is_current:
             self.keeps_alive = False  # its body ends with the connection
-        if said is None:
+        if connection_header is None:
             if not self.keeps_alive:
                 more = "close"
             elif not is_current:

@@ -49,11 +49,11 @@ def bind(
         sockets = bind_sockets(address.port, address.host, backlog=BACKLOG, reuse_port=shares_port)
     else:
         found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-        family, kind, protocol, _, place = found[0]
+        family, kind, protocol, _, sockaddr = found[0]
         sockets = [socket.socket(family, kind, protocol)]
         sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        sockets[0].bind(place)
+        sockets[0].bind(sockaddr)
     for sock in sockets:  # what is accepted has it too: an event of a stream must not wait
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sockets, f"{scheme}://{ListenAddress(address.host, sockets[0].getsockname()[1])}"

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
-from actors.wallet.claims import Claim, Standing
+from actors.wallet.claims import Claim, ClaimState
 from actors.wallet.wallets import KeyTaken
 from gw.errors.table import (
     IDEMPOTENCY_IN_FLIGHT,
@@ -96,16 +96,16 @@ class IdempotencyGuard:
             await use_case()
         except KeyTaken as taken:
             assert submission is not None
-            self._metrics.idempotency(taken.standing)
-            kept = await self._found(submission, taken.standing)
+            self._metrics.idempotency(taken.state)
+            kept = await self._found(submission, taken.state)
             self._replay(kept, writer)
 
-    async def _found(self, submission: Submission, standing: Standing) -> StoredResponse:
-        if standing == "reuse":
+    async def _found(self, submission: Submission, state: ClaimState) -> StoredResponse:
+        if state == "reuse":
             raise GatewayError(IDEMPOTENCY_KEY_REUSE, _REUSE, param=HEADER)
-        if standing == "too_large":
+        if state == "too_large":
             raise GatewayError(IDEMPOTENCY_NOT_CACHED, _NOT_CACHED, param=HEADER)
-        if standing == "stored":
+        if state == "stored":
             kept = await self._kept.find(submission.account_id, submission.claim)
             if kept is not None:
                 return kept

@@ -56,7 +56,7 @@ class Fleet:
         try:
             # The first one prepares the database and the secret for the others.
             await self._start_at(0)
-            rest = [self._start_at(place) for place in range(1, len(self._workers))]
+            rest = [self._start_at(index) for index in range(1, len(self._workers))]
             results = await asyncio.gather(*rest, return_exceptions=True)
             for result in results:
                 if isinstance(result, BaseException):
@@ -66,21 +66,21 @@ class Fleet:
             raise
         self._watching = asyncio.create_task(self._watch.run())
         self._keepers = [
-            asyncio.create_task(self._keep(place)) for place in range(len(self._workers))
+            asyncio.create_task(self._keep(index)) for index in range(len(self._workers))
         ]
         self._count()
 
     async def reload(self, text: str) -> bool:
         """Reload one after the other; False, and the rest left alone, when one refuses."""
         self._text = text
-        for place, worker in enumerate(list(self._workers)):
+        for index, worker in enumerate(list(self._workers)):
             if worker is None:
                 continue  # `_start_at` sees to it
             try:
                 if not await worker.reload(text):
                     return False
             except WorkerFailed as failed:
-                self._log.warning("reload_unanswered", place=place, why=str(failed))
+                self._log.warning("reload_unanswered", place=index, why=str(failed))
         return True
 
     async def stop(self) -> list[int]:
@@ -97,7 +97,7 @@ class Fleet:
             self._watching.cancel()
         return codes
 
-    async def _start_at(self, place: int) -> None:
+    async def _start_at(self, index: int) -> None:
         text = self._text
         worker = await self._start(text)
         try:
@@ -108,29 +108,29 @@ class Fleet:
             worker.kill()
             await worker.ended()
             raise
-        self._workers[place] = worker
+        self._workers[index] = worker
 
-    async def _keep(self, place: int) -> None:
+    async def _keep(self, index: int) -> None:
         """Stand another one in the place of a worker that has ended, for as long as we run."""
         failures = 0
         while True:
-            worker = self._workers[place]
+            worker = self._workers[index]
             assert worker is not None
             began = self._clock.monotonic()
             code = await worker.ended()
-            self._workers[place] = None
+            self._workers[index] = None
             self._count()
-            self._log.error("process_died", place=place, pid=worker.process.pid, code=code)
+            self._log.error("process_died", place=index, pid=worker.process.pid, code=code)
             if self._clock.monotonic() - began > SETTLED_SECONDS:
                 failures = 0
-            while self._workers[place] is None:
+            while self._workers[index] is None:
                 await self._clock.sleep(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)])
                 failures += 1
                 self._metrics.restarted()
                 try:
-                    await self._start_at(place)
+                    await self._start_at(index)
                 except (WorkerFailed, OSError) as failed:
-                    self._log.error("process_not_started", place=place, why=str(failed))
+                    self._log.error("process_not_started", place=index, why=str(failed))
             self._count()
 
     def _count(self) -> None:

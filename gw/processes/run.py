@@ -156,7 +156,7 @@ class Parent:
         pages = await asyncio.gather(
             *(self._ask(worker, "/metrics", accept) for worker in self._fleet.workers)
         )
-        named = [(str(place), page) for place, (_, page) in enumerate(pages) if page]
+        named = [(str(index), page) for index, (_, page) in enumerate(pages) if page]
         named.append((PARENT, self._metrics.render_config(accept)))
         # In a thread: the workers wait for answers of this loop.
         return await asyncio.to_thread(joined, self._metrics.render(accept), named, accept=accept)
@@ -167,7 +167,7 @@ class Parent:
         responses = await asyncio.gather(
             *(self._ask(worker, "/readyz") for worker in self._fleet.workers)
         )
-        late = [str(place) for place, (status, _) in enumerate(responses) if status != 200]
+        late = [str(index) for index, (status, _) in enumerate(responses) if status != 200]
         return f"not ready: process {', '.join(late)}" if late else None
 
     async def _ask(self, worker: Worker | None, path: str, accept: str = "*/*") -> tuple[int, str]:

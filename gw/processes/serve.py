@@ -34,7 +34,7 @@ def first_config(source: Path) -> Config:
     line = sys.stdin.buffer.readline()  # and no more: the parent waits until we serve
     if not line:
         raise ParentGone
-    return _told(line, source)
+    return _config_of(line, source)
 
 
 async def run_worker(
@@ -49,8 +49,8 @@ async def run_worker(
         # Metrics and readiness are asked for by the parent alone.
         return replace(read, listen=address, admin_listen=ListenAddress("127.0.0.1", 0))
 
-    def told(line: bytes) -> Config:
-        return placed(_told(line, config.source))
+    def read_config(line: bytes) -> Config:
+        return placed(_config_of(line, config.source))
 
     async def listen_to_parent(gateway: Gateway) -> None:
         reader = asyncio.StreamReader(limit=LINE_BYTES_MAX)
@@ -63,7 +63,7 @@ async def run_worker(
         beating = asyncio.create_task(_beat(beat_seconds(config.worker_silence_seconds)))
         try:
             while line := await reader.readline():
-                is_accepted = reload(gateway, partial(told, line))
+                is_accepted = reload(gateway, partial(read_config, line))
                 _say({"reloaded": is_accepted})
         finally:
             beating.cancel()
@@ -95,7 +95,7 @@ async def _beat(seconds: float) -> None:
         await asyncio.sleep(seconds)
 
 
-def _told(line: bytes, source: Path) -> Config:
+def _config_of(line: bytes, source: Path) -> Config:
     return load_text(json.loads(line)["config"], os.environ, source=source)
 
 

@@ -70,7 +70,7 @@ class Worker:
         worker = cls(process)
         worker._reading = asyncio.create_task(worker._read())
         try:
-            worker._tell(text)
+            worker._post(text)
             reply = await worker._reply(READY_SECONDS)
         except BaseException:
             worker.kill()
@@ -81,7 +81,7 @@ class Worker:
 
     async def reload(self, text: str) -> bool:
         """Put another configuration in force; False when it refused. Raises WorkerFailed."""
-        self._tell(text)
+        self._post(text)
         return bool((await self._reply(RELOAD_SECONDS))["reloaded"])
 
     def stop(self) -> None:
@@ -99,7 +99,7 @@ class Worker:
             await asyncio.wait([self._reading])  # which goes on when whoever waits is cancelled
         return code
 
-    def _tell(self, text: str) -> None:
+    def _post(self, text: str) -> None:
         assert self.process.stdin is not None
         if self.process.returncode is None:
             self.process.stdin.write(json.dumps({"config": text}).encode() + b"\n")
@@ -130,6 +130,6 @@ class Worker:
                 if reply != ALIVE:
                     self._replies.put_nowait(reply)
             except ValueError:  # not from us: some library prints
-                said = line.decode(errors="replace").strip()
-                self._log.warning("process_printed", pid=self.process.pid, line=said)
+                printed = line.decode(errors="replace").strip()
+                self._log.warning("process_printed", pid=self.process.pid, line=printed)
         self._replies.put_nowait({})

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, multiple, rule
 from msgspec.structs import replace
 
-from actors.wallet.claims import Claim, ClaimEnd, Free, KeptResponse, ResponseTooLarge, Standing
+from actors.wallet.claims import Claim, ClaimEnd, ClaimState, Free, KeptResponse, ResponseTooLarge
 from actors.wallet.ledger import Batch
 from actors.wallet.messages import CallFacts, Hold, Void
 from tests.support.fake_claims import CLAIM_SECONDS, KEEP_SECONDS
@@ -135,7 +135,7 @@ class ClaimMachine(LedgerMachine):
 
     # The model
 
-    def _expect_standing(self, account: str, name: str, fingerprint: bytes) -> Standing | None:
+    def _expect_standing(self, account: str, name: str, fingerprint: bytes) -> ClaimState | None:
         row = self.claims.get((account, name))
         if row is None:
             return None

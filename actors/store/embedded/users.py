@@ -22,26 +22,26 @@ POLL_SECONDS = 0.02
 class Users:
     """One process's place among the users of the server in `data_dir`."""
 
-    def __init__(self, data_dir: Path, *, patience_seconds: float = 90.0) -> None:
+    def __init__(self, data_dir: Path, *, timeout_seconds: float = 90.0) -> None:
         self._busy_file = data_dir / "postgres.lock"
         self._users_file = data_dir / "postgres.users"
-        self._patience_seconds = patience_seconds
-        self._place: int | None = None
+        self._timeout_seconds = timeout_seconds
+        self._descriptor: int | None = None
 
     def __repr__(self) -> str:
-        return f"<Users {'joined' if self._place is not None else 'not joined'}>"
+        return f"<Users {'joined' if self._descriptor is not None else 'not joined'}>"
 
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Keep every other process from starting or stopping the server. Raises EmbeddedFault."""
         descriptor = _opened(self._busy_file)
         try:
-            deadline = time.monotonic() + self._patience_seconds
+            deadline = time.monotonic() + self._timeout_seconds
             while not _locked(descriptor, fcntl.LOCK_EX):
                 if time.monotonic() > deadline:
                     raise EmbeddedFault(
                         f"another process has been starting or stopping PostgreSQL for more than "
-                        f"{self._patience_seconds:.0f} s ({self._busy_file})"
+                        f"{self._timeout_seconds:.0f} s ({self._busy_file})"
                     )
                 time.sleep(POLL_SECONDS)
             yield
@@ -50,16 +50,16 @@ class Users:
 
     def join(self) -> bool:
         """Take a place; return whether others have one. Call it inside `alone`."""
-        if self._place is None:
-            self._place = _opened(self._users_file)
-        is_only_one = _locked(self._place, fcntl.LOCK_EX)
+        if self._descriptor is None:
+            self._descriptor = _opened(self._users_file)
+        is_only_one = _locked(self._descriptor, fcntl.LOCK_EX)
         # Only someone inside `alone` ever asks for more than a share of this lock.
-        fcntl.flock(self._place, fcntl.LOCK_SH)
+        fcntl.flock(self._descriptor, fcntl.LOCK_SH)
         return not is_only_one
 
     def leave(self) -> bool:
         """Give the place up, inside `alone`; return whether nobody is left."""
-        descriptor, self._place = self._place, None
+        descriptor, self._descriptor = self._descriptor, None
         if descriptor is None:
             return False
         try:

@@ -183,24 +183,24 @@ def _loose_choice(choice: Any) -> Choice:
     )
 
 
-def _loose_message(said: dict[str, Any]) -> LooseMessage:
-    content = said.get("content")
-    thought = text_of(said.get("reasoning_content")) or text_of(said.get("reasoning"))
+def _loose_message(fields: dict[str, Any]) -> LooseMessage:
+    content = fields.get("content")
+    thought = text_of(fields.get("reasoning_content")) or text_of(fields.get("reasoning"))
     if isinstance(content, list):
         # Some upstreams send parts where the protocol has a string.
         thought = thought or text_in_content(content)
         parts = read_content(content, {})
         content = "".join(part.text for part in parts if isinstance(part, Text | Refusal))
-    calls, function = said.get("tool_calls"), said.get("function_call")
+    calls, function = fields.get("tool_calls"), fields.get("function_call")
     return LooseMessage(
         content=text_of(content),
-        refusal=text_of(said.get("refusal")),
+        refusal=text_of(fields.get("refusal")),
         reasoning_content=thought,
-        reasoning_details=raw_of(said.get("reasoning_details")),
+        reasoning_details=raw_of(fields.get("reasoning_details")),
         tool_calls=_loose_calls(calls) if isinstance(calls, list) else None,
         function_call=_loose_function(function),
-        images=raw_of(said.get("images")),
-        counted=_count_loosely(said),
+        images=raw_of(fields.get("images")),
+        counted=_count_loosely(fields),
     )
 
 
@@ -232,20 +232,20 @@ def _loose_function(function: Any) -> Function | None:
     return Function(text_of(function.get("name")), arguments)
 
 
-def _count_loosely(said: dict[str, Any]) -> int:
+def _count_loosely(fields: dict[str, Any]) -> int:
     """Characters of a message whose members are not of the documented types.
 
     Text may come as an array of parts; every string under the members that count is counted.
     """
-    thought = said.get("reasoning_content") or said.get("reasoning")
-    count = characters_of([said.get("content"), said.get("refusal"), thought])
-    calls = said.get("tool_calls")
+    thought = fields.get("reasoning_content") or fields.get("reasoning")
+    count = characters_of([fields.get("content"), fields.get("refusal"), thought])
+    calls = fields.get("tool_calls")
     functions = (
         [call.get("function") for call in calls if isinstance(call, dict)]
         if (isinstance(calls, list))
         else []
     )
-    for function in (*functions, said.get("function_call")):
+    for function in (*functions, fields.get("function_call")):
         if isinstance(function, dict):
             count += characters_of([function.get("name"), function.get("arguments")])
     return count

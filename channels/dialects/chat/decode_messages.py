@@ -73,26 +73,26 @@ class MessagesDecoder:
             for turn in merged(turns)
         )
 
-    def read(self, message: Mapping[str, Any], place: str) -> None:
-        """Take the next message; `place` is its path."""
+    def read(self, message: Mapping[str, Any], path: str) -> None:
+        """Take the next message; `path` is its path."""
         for name, value in message.items():
             if name not in _KNOWN and value not in (None, [], {}):
                 self.left_over[f"messages.{name}"] = value
         role = message.get("role")
         if role == "assistant":
-            self._read_assistant(message, place)
+            self._read_assistant(message, path)
         elif role == "user":
             parts = _spoken(read_content(message.get("content"), self.left_over))
-            self._add(Turn("user", parts, _string(message, "name")), place)
+            self._add(Turn("user", parts, _string(message, "name")), path)
         elif role in ("tool", "function"):
             self._read_result(message)
         else:
             self._read_system(message)
 
-    def _add(self, turn: Turn, place: str) -> None:
+    def _add(self, turn: Turn, path: str) -> None:
         """Take a turn, which may say nothing."""
         if not turn.parts:
-            self.empty.append(f"{place}.content")
+            self.empty.append(f"{path}.content")
             turn = replace(turn, parts=(EMPTY,))
         self.turns.append(turn)
 
@@ -111,7 +111,7 @@ class MessagesDecoder:
         else:
             self.system.extend(texts)
 
-    def _read_assistant(self, message: Mapping[str, Any], place: str) -> None:
+    def _read_assistant(self, message: Mapping[str, Any], path: str) -> None:
         parts: list[Part] = list(read_thinking(message))
         parts.extend(read_content(message.get("content"), self.left_over))
         if refusal := _string(message, "refusal"):
@@ -122,7 +122,7 @@ class MessagesDecoder:
                 parts.extend(self._read_call(call))
         if isinstance(call := message.get("function_call"), Mapping):
             parts.extend(self._read_call({"function": call}))
-        self._add(Turn("assistant", tuple(parts), _string(message, "name")), place)
+        self._add(Turn("assistant", tuple(parts), _string(message, "name")), path)
 
     def _read_call(self, call: Mapping[str, Any]) -> list[ToolCall]:
         """The call; none where a client sends back what its upstream put in the place of one."""

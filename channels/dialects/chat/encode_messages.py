@@ -78,10 +78,10 @@ class MessageWriter:
         name: str | None = None,
         is_instruction: bool = False,
     ) -> None:
-        place = self._origin.system
-        if is_instruction and place is not None:
+        field = self._origin.system
+        if is_instruction and field is not None:
             for part in parts:
-                report_extras(self._origin, place, part.extras, self._report)
+                report_extras(self._origin, field, part.extras, self._report)
             parts = [Text(part.text) for part in parts if isinstance(part, Text)]
         content = write_content(parts, origin=self._origin, report=self._report)
         message: dict[str, Any] = {"role": role, "content": "" if content is None else content}
@@ -118,9 +118,11 @@ class MessageWriter:
         if len(refusals) == 1:
             members["refusal"] = refusals[0]
         elif refusals:
-            said = [{"type": "text", "text": content}] if isinstance(content, str) else content
+            text_parts = (
+                [{"type": "text", "text": content}] if isinstance(content, str) else content
+            )
             refused = [{"type": "refusal", "refusal": text} for text in refusals]
-            members["content"] = [*(said or ()), *refused]
+            members["content"] = [*(text_parts or ()), *refused]
         if calls := [self._call(part) for part in turn.parts if isinstance(part, ToolCall)]:
             members["tool_calls"] = calls
         thinking = [part for part in turn.parts if isinstance(part, Thinking)]

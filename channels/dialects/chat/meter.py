@@ -64,9 +64,9 @@ class ChatMeter(ResponseMeter[Chunk, Chunk]):
         choices = chunk.choices
         if choices:
             for choice in choices:
-                said = choice.delta
-                if said is not None:
-                    self.characters += said.characters()
+                one_delta = choice.delta
+                if one_delta is not None:
+                    self.characters += one_delta.characters()
                 if choice.message is not None:
                     self.characters += choice.message.characters()
                 if choice.finish_reason is not None:

@@ -39,14 +39,14 @@ def parameters(raw: Mapping[str, msgspec.Raw], chat: ChatBody | LenientBody) -> 
 
     Tools and images are told of a body as documented.
     """
-    told = settings(raw, _SETTINGS)
+    shown = settings(raw, _SETTINGS)
     if chat.stream_options is not None and chat.stream_options.include_usage:
-        told["stream_options.include_usage"] = "true"
+        shown["stream_options.include_usage"] = "true"
     if isinstance(chat, LenientBody):
-        return told | counts(messages=len(chat.messages))
+        return shown | counts(messages=len(chat.messages))
     if chat.tools:
-        told["tools"] = names_of([_name(tool) for tool in chat.tools])
-    return told | counts(messages=len(chat.messages), images=_images(chat))
+        shown["tools"] = names_of([_name(tool) for tool in chat.tools])
+    return shown | counts(messages=len(chat.messages), images=_images(chat))
 
 
 def _name(tool: ToolSpec) -> str:

@@ -74,13 +74,13 @@ class StreamDecoder:
             events.append(Began(chunk.id, chunk.model))
         for choice in chunk.choices or ():
             if choice.usage is not NOTHING and self._stated.take_spare(None, choice.usage):
-                self._tell_usage(events)
+                self._emit_usage(events)
             if not choice.index:
                 self._take_choice(choice, events)
         if chunk.x_groq is not None and self._stated.take_spare(chunk.x_groq):
-            self._tell_usage(events)
+            self._emit_usage(events)
         if chunk.usage is not NOTHING and is_stated(chunk.usage) and self._stated.take(chunk.usage):
-            self._tell_usage(events)
+            self._emit_usage(events)
         return events
 
     def _take_choice(self, choice: Choice, events: list[Event]) -> None:
@@ -91,7 +91,7 @@ class StreamDecoder:
             has_calls = self._calls.count > 0
             events.append(Finished(read_finish(choice.finish_reason, has_calls=has_calls)))
 
-    def _tell_usage(self, events: list[Event]) -> None:
+    def _emit_usage(self, events: list[Event]) -> None:
         if (usage := self._stated.usage) is not None:
             events.append(UsageStated(usage))
 

@@ -43,7 +43,7 @@ class StreamEncoder(EventEncoder):
         "_ends",
         "_head",
         "_includes_usage",
-        "_placed",
+        "_media_offsets",
         "_placed_characters",
         "_tail",
         "_thought",
@@ -68,7 +68,7 @@ class StreamEncoder(EventEncoder):
         self._thoughts = 0
         self._characters = 0  # of the text so far
         # Where in the text a medium stands, and the characters of those before it.
-        self._placed: list[tuple[int, int]] = []
+        self._media_offsets: list[tuple[int, int]] = []
         self._placed_characters = 0
 
     def __repr__(self) -> str:
@@ -87,7 +87,7 @@ class StreamEncoder(EventEncoder):
     def _media(self, media: Media) -> bytes:
         self._thought.clear()
         written = markdown(media)
-        self._placed.append((self._characters, self._placed_characters))
+        self._media_offsets.append((self._characters, self._placed_characters))
         self._placed_characters += len(written)
         return self._chunk(dumps({"content": written}))
 
@@ -135,10 +135,14 @@ class StreamEncoder(EventEncoder):
             cited["end_index"] = end + self._media_before(end)
         return {"type": "url_citation", "url_citation": cited}
 
-    def _media_before(self, place: int) -> int:
+    def _media_before(self, offset: int) -> int:
         """Characters of the media that stand before a place in the text."""
-        found = bisect_left(self._placed, (place, 0))
-        return self._placed[found][1] if found < len(self._placed) else self._placed_characters
+        found = bisect_left(self._media_offsets, (offset, 0))
+        return (
+            self._media_offsets[found][1]
+            if found < len(self._media_offsets)
+            else self._placed_characters
+        )
 
     def _call_began(self, event: CallBegan) -> bytes:
         self._thought.clear()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from channels.dialects.chat.chunk import ToolCall
 from channels.dialects.chat.thinking import read_call_signature
 from channels.json.lenient import NOTHING, read_loosely
-from channels.json.text import call_arguments, says_no_arguments
+from channels.json.text import call_arguments, is_no_arguments
 from channels.translation.identifiers import made_id
 from channels.translation.model import CallBegan, CallDelta, Event, Protocol
 from channels.translation.tool_arguments import WaitingArguments
@@ -43,7 +43,7 @@ class _Call:
 
 def is_placeholder(name: str, arguments: str) -> bool:
     """Whether a call calls nothing: it stands where a call would, as some upstreams have it."""
-    return not name and (arguments.strip() == "{}" or says_no_arguments(arguments))
+    return not name and (arguments.strip() == "{}" or is_no_arguments(arguments))
 
 
 class ToolCallReader:
@@ -101,7 +101,7 @@ class ToolCallReader:
             return
         if arguments:
             call.waiting.add(arguments)
-            _tell_arguments(call, events)
+            _emit_arguments(call, events)
 
     def _call_of(self, piece: ToolCall, name: str | None) -> _Call:
         """The call that a piece belongs to, which may be a new one."""
@@ -141,10 +141,10 @@ class ToolCallReader:
                 signer=call.signer,
             )
         )
-        _tell_arguments(call, events)
+        _emit_arguments(call, events)
 
 
-def _tell_arguments(call: _Call, events: list[Event]) -> None:
+def _emit_arguments(call: _Call, events: list[Event]) -> None:
     """Let go of the arguments that wait, unless they still may say that there are none."""
     if call.has_begun and (arguments := call.waiting.take()) is not None:
         call.has_arguments = True

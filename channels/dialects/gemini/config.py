@@ -32,8 +32,8 @@ def read_config(config: Members | None, left_over: dict[str, Any]) -> dict[str, 
         return {}
     stop = config.array("stopSequences")
     if not all(isinstance(text, str) for text in stop):
-        place = config.path("stopSequences")
-        raise InvalidRequest(f"{place}: expected an array of strings.", place)
+        path = config.path("stopSequences")
+        raise InvalidRequest(f"{path}: expected an array of strings.", path)
     fields: dict[str, Any] = {
         "max_tokens": config.integer("maxOutputTokens"),
         "temperature": config.number("temperature"),
@@ -87,11 +87,11 @@ def _read_reasoning(config: Members, left_over: dict[str, Any]) -> Reasoning | N
         left_over[f"generationConfig.thinkingConfig.{name}"] = value
     effort = _LEVELS.get(level)
     if level != _UNSPECIFIED and budget is not None:
-        place = stated.path("thinkingBudget")
-        raise InvalidRequest(f"{place}: send either it or thinkingLevel, not both.", place)
+        path = stated.path("thinkingBudget")
+        raise InvalidRequest(f"{path}: send either it or thinkingLevel, not both.", path)
     if budget is not None and budget < _DYNAMIC:
-        place = stated.path("thinkingBudget")
-        raise InvalidRequest(f"{place}: expected a number of tokens, 0 or -1.", place)
+        path = stated.path("thinkingBudget")
+        raise InvalidRequest(f"{path}: expected a number of tokens, 0 or -1.", path)
     if effort is None and level != _UNSPECIFIED:
         left_over["generationConfig.thinkingConfig.thinkingLevel"] = level
     is_enabled = {_OFF: False, _DYNAMIC: True}.get(budget) if budget is not None else None

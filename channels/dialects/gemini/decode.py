@@ -97,9 +97,9 @@ def _read_turns(members: Members, reader: PartReader) -> tuple[tuple[Turn, ...],
 def _read_tools(members: Members, left_over: dict[str, Any]) -> tuple[Tool, ...]:
     tools = []
     for stated in members.objects("tools"):
-        tool = Members(camel_keys(stated.rest()), stated.place)
+        tool = Members(camel_keys(stated.rest()), stated.location)
         for function in tool.objects("functionDeclarations"):
-            tools.append(_read_function(Members(camel_keys(function.rest()), function.place)))
+            tools.append(_read_function(Members(camel_keys(function.rest()), function.location)))
         for name, value in tool.rest().items():
             left_over[f"tools.{name}"] = value
     return tuple(tools)
@@ -129,8 +129,8 @@ def _read_tool_choice(members: Members, left_over: dict[str, Any]) -> ToolChoice
     mode = (calling.text("mode") or "").upper()
     allowed = calling.array("allowedFunctionNames")
     if not all(isinstance(name, str) for name in allowed):
-        place = calling.path("allowedFunctionNames")
-        raise InvalidRequest(f"{place}: expected an array of strings.", place)
+        location = calling.path("allowedFunctionNames")
+        raise InvalidRequest(f"{location}: expected an array of strings.", location)
     for name, value in calling.rest().items():
         left_over[f"{_CALLING}.{name}"] = value
     if mode == "ANY":

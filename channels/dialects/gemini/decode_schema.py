@@ -24,27 +24,27 @@ _RENAMED = {"ref": "$ref", "defs": "$defs"}
 _WORDS = {"type", "nullable", "format", "example", "propertyOrdering"}
 
 
-def read_schema(schema: Mapping[str, Any], place: str, *, closes: bool = False) -> dict[str, Any]:
-    """The JSON schema. Raises InvalidRequest naming `place` for one that is too deep.
+def read_schema(schema: Mapping[str, Any], path: str, *, closes: bool = False) -> dict[str, Any]:
+    """The JSON schema. Raises InvalidRequest naming `path` for one that is too deep.
 
     `closes`: objects have no members but those listed, as the protocol enforces it for answers.
     """
-    read: dict[str, Any] = _Reader(place, closes=closes).read(schema, depth=0)
+    read: dict[str, Any] = _Reader(path, closes=closes).read(schema, depth=0)
     return read
 
 
 class _Reader:
-    __slots__ = ("_closes", "_place")
+    __slots__ = ("_closes", "_path")
 
-    def __init__(self, place: str, *, closes: bool) -> None:
-        self._place = place
+    def __init__(self, path: str, *, closes: bool) -> None:
+        self._path = path
         self._closes = closes
 
     def read(self, schema: Any, *, depth: int) -> Any:
         if not isinstance(schema, Mapping):
             return schema
         if depth > _DEPTH_MAX:
-            raise InvalidRequest(f"{self._place}: the schema is nested too deep.", self._place)
+            raise InvalidRequest(f"{self._path}: the schema is nested too deep.", self._path)
         held = camel_keys(schema)
         read: dict[str, Any] = {}
         kind = _kind(held.get("type"))

@@ -127,9 +127,9 @@ def _restore(request: Request, body: dict[str, Any]) -> Collection[str]:
         if name.startswith("tools."):
             body.setdefault("tools", []).append({name.removeprefix("tools."): value})
         elif not name.startswith(_NOT_RESTORED):
-            place = body
+            target = body
             *path, last = name.split(".")
             for step in path:
-                place = place.setdefault(step, {})
-            place[last] = value
+                target = target.setdefault(step, {})
+            target[last] = value
     return tuple(request.extras)

@@ -69,24 +69,24 @@ _Written = dict[str, Any]
 
 
 def write_schema(
-    schema: Mapping[str, Any], place: str, report: LossReport, room: CopyRoom | None = None
+    schema: Mapping[str, Any], path: str, report: LossReport, room: CopyRoom | None = None
 ) -> dict[str, Any]:
-    """The schema for the wire. `place` is the client's name for the member that holds it.
+    """The schema for the wire. `path` is the client's name for the member that holds it.
 
     References are written out, which may multiply them; `room` is what all schemas of a request
     share for that.
     """
-    return _Writer(schema, place, report, room or CopyRoom()).write(schema, depth=0)
+    return _Writer(schema, path, report, room or CopyRoom()).write(schema, depth=0)
 
 
 class _Writer:
-    __slots__ = ("_copies", "_open_refs", "_place", "_report", "_room", "_root")
+    __slots__ = ("_copies", "_open_refs", "_path", "_report", "_room", "_root")
 
     def __init__(
-        self, root: Mapping[str, Any], place: str, report: LossReport, room: CopyRoom
+        self, root: Mapping[str, Any], path: str, report: LossReport, room: CopyRoom
     ) -> None:
         self._root = root
-        self._place = place
+        self._path = path
         self._report = report
         self._open_refs: frozenset[str] = frozenset()
         self._room = room
@@ -96,7 +96,7 @@ class _Writer:
         if depth > _DEPTH_MAX or (
             self._copies and isinstance(schema, Mapping) and not self._room.take(schema)
         ):
-            self._report.drop(self._place)
+            self._report.drop(self._path)
             return dict(ANYTHING)
         if not isinstance(schema, Mapping):
             self._drop("type")  # `true` and `false`: anything, and nothing, which cannot be said
@@ -237,4 +237,4 @@ class _Writer:
                 written["required"] = known
 
     def _drop(self, keyword: str) -> None:
-        self._report.drop(f"{self._place}.{keyword}")
+        self._report.drop(f"{self._path}.{keyword}")

@@ -43,13 +43,13 @@ _Written = dict[str, Any]
 class ContentWriter:
     """Writes the turns of one request, which came in the protocol `origin`."""
 
-    __slots__ = ("_calls", "_origin", "_places", "_report")
+    __slots__ = ("_call_order", "_calls", "_origin", "_report")
 
     def __init__(self, origin: Origin, report: LossReport) -> None:
         self._origin = origin
         self._report = report
         self._calls: dict[str, ToolCall] = {}  # by id, in the order they were made
-        self._places: dict[str, int] = {}  # of the calls, in that order
+        self._call_order: dict[str, int] = {}  # of the calls, in that order
 
     def __repr__(self) -> str:
         return f"<ContentWriter from {self._origin.protocol}, {len(self._calls)} calls>"
@@ -71,9 +71,9 @@ class ContentWriter:
                 contents[-1]["parts"].extend(parts)
             elif parts:
                 contents.append({"role": role, "parts": parts})
-        place = self._origin.system or "messages."
-        spoken = [self._text(text, place=place) for text in system]
-        instruction = [part for part in spoken if part is not None]
+        field = self._origin.system or "messages."
+        system_texts = [self._text(text, field=field) for text in system]
+        instruction = [part for part in system_texts if part is not None]
         if self._origin is not ORIGIN:
             if not contents:
                 if not instruction:
@@ -102,8 +102,8 @@ class ContentWriter:
 
     def _write_user(self, parts: Sequence[Part]) -> list[_Written]:
         results = [part for part in parts if isinstance(part, ToolResult)]
-        places = self._places
-        results.sort(key=lambda result: places.get(result.call_id, len(places)))
+        order = self._call_order
+        results.sort(key=lambda result: order.get(result.call_id, len(order)))
         written = [self._result(result) for result in results]
         for result in results:  # beside a result only newer models take media
             media = [part for part in result.parts if isinstance(part, Media)]
@@ -177,7 +177,7 @@ class ContentWriter:
     def _call(self, call: ToolCall) -> _Written:
         self._report_extras(call.extras)
         self._calls[call.id] = call
-        self._places.setdefault(call.id, len(self._places))
+        self._call_order.setdefault(call.id, len(self._call_order))
         if object_in(call.arguments) is None:
             self._report.drop(spelled(self._origin, "call.arguments"))
         function = {"name": LIMITS.name(call.name), "args": arguments_object(call.arguments)}
@@ -190,11 +190,11 @@ class ContentWriter:
 
     # --- Parts of either ---
 
-    def _text(self, text: Text, *, place: str = "messages.") -> _Written | None:
+    def _text(self, text: Text, *, field: str = "messages.") -> _Written | None:
         """A text; empty ones are refused."""
         if self._origin is ORIGIN:
             return restored({"text": text.text}, text.extras)
-        self._report_extras(text.extras, place=place)
+        self._report_extras(text.extras, field=field)
         return {"text": text.text} if text.text else None
 
     def _media(self, media: Media) -> _Written:
@@ -203,9 +203,9 @@ class ContentWriter:
             self._report.drop(spelled(self._origin, "media.name"))
         return write_media(media, guesses_type=True)
 
-    def _report_extras(self, extras: Mapping[str, Any], *, place: str = "messages.") -> None:
+    def _report_extras(self, extras: Mapping[str, Any], *, field: str = "messages.") -> None:
         if extras:
-            report_extras(self._origin, place, extras, self._report)
+            report_extras(self._origin, field, extras, self._report)
 
 
 def _is_system(part: Part) -> bool:

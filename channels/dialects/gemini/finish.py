@@ -43,16 +43,16 @@ def read_finish(
     if reason == _LENGTH:
         return "length", message
     if reason in _WITHHELD:
-        return "refusal", message or _telling(reason)
+        return "refusal", message or _explanation(reason)
     return ("tool_calls" if has_calls else "stop"), message
 
 
 def read_block(reason: str, message: str | None) -> tuple[FinishReason, str | None]:
     """The same for a prompt that was refused; there is no answer then."""
-    return "refusal", message or _telling(reason)
+    return "refusal", message or _explanation(reason)
 
 
-def _telling(reason: str) -> str | None:
+def _explanation(reason: str) -> str | None:
     """A reason's own word, where it says more than that there was one."""
     return None if reason in (_REFUSED, "OTHER") else reason
 

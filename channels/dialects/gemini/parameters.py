@@ -58,22 +58,22 @@ def parameters(
 
     Functions and images are told of a body as documented.
     """
-    told = {"stream": "true"} if stream else {}
+    shown = {"stream": "true"} if stream else {}
     if config is not None:
-        told |= settings(config.raw, _SETTINGS, within=f"{config_name}.")
+        shown |= settings(config.raw, _SETTINGS, within=f"{config_name}.")
         for name in _THINKING:
             if name in config.raw:
-                told |= _thinking(config.raw[name], f"{config_name}.{name}.")
+                shown |= _thinking(config.raw[name], f"{config_name}.{name}.")
     if isinstance(read, LenientBody):
         contents = len(read.contents) if isinstance(read.contents, list) else 1
-        return told | counts(contents=contents)
+        return shown | counts(contents=contents)
     if read.tools:
         found = [tool.functions or tool.functions_spelled or () for tool in read.tools]
         names = [one.name for functions in found for one in functions]
-        told["tools"] = names_of([*names, *builtin_tools])
-    told |= _mode(read)
+        shown["tools"] = names_of([*names, *builtin_tools])
+    shown |= _mode(read)
     parts = [part for content in read.contents for part in content.parts]
-    return told | counts(contents=len(read.contents), images=sum(map(_is_image, parts)))
+    return shown | counts(contents=len(read.contents), images=sum(map(_is_image, parts)))
 
 
 def _thinking(raw: msgspec.Raw, within: str) -> dict[str, str]:

@@ -87,7 +87,7 @@ class PartReader:
             read.append(_media(kind, part[kind], extras))
         else:
             text = part.get("text")
-            words = text if isinstance(text, str) else told(part)
+            words = text if isinstance(text, str) else text_of_code(part)
             if words or extras:
                 read.append(Text(words, extras))
         if signature is not None:
@@ -164,7 +164,7 @@ def joined(parts: Iterable[Part | ThoughtPiece]) -> tuple[Part, ...]:
     return tuple(whole)
 
 
-def told(part: Mapping[str, Any]) -> str:
+def text_of_code(part: Mapping[str, Any]) -> str:
     """Code that the provider ran, or what came of it, in words; empty for anything else."""
     code, outcome = part.get("executableCode"), part.get("codeExecutionResult")
     if isinstance(code, Mapping):

@@ -196,8 +196,8 @@ def split_types(schema: _Schema) -> tuple[list[str], bool]:
 
 def of_type(schema: _Schema, kind: str) -> dict[str, Any]:
     """What a schema of several types says of one of them."""
-    said = {name: value for name, value in schema.items() if kind in _OF_TYPES.get(name, (kind,))}
-    return {**said, "type": kind}
+    kept = {name: value for name, value in schema.items() if kind in _OF_TYPES.get(name, (kind,))}
+    return {**kept, "type": kind}
 
 
 def inferred_type(schema: _Schema, written: _Schema) -> str | None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from channels.dialects.gemini.chunk import Candidate, Chunk, Part, UsageMetadata, object_of
 from channels.dialects.gemini.finish import read_block, read_finish
 from channels.dialects.gemini.media import read_file, read_inline
-from channels.dialects.gemini.parts import told
+from channels.dialects.gemini.parts import text_of_code
 from channels.dialects.gemini.tool_calls import ToolCallReader
 from channels.dialects.gemini.usage import UsageReader
 from channels.families import GEMINI
@@ -44,8 +44,8 @@ class StreamDecoder:
         "_finish",
         "_has_output",
         "_is_over",
+        "_last_stated",
         "_stated",
-        "_told",
     )
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class StreamDecoder:
         self._finish: tuple[str, str | None] | None = None  # reason and message
         self._blocked: tuple[str, str | None] | None = None
         self._stated = UsageReader()
-        self._told: UsageMetadata | None = None  # the counts that were told last
+        self._last_stated: UsageMetadata | None = None  # the counts that were told last
 
     def __repr__(self) -> str:
         state = "over" if self._is_over else "began" if self._began else "new"
@@ -80,14 +80,14 @@ class StreamDecoder:
         self._is_over = True
         events = self._calls.close()
         if not self._has_output:
-            self._tell_usage(events)
+            self._emit_usage(events)
         if self._blocked is not None:
             reason, explanation = read_block(*self._blocked)
             events.append(Finished(reason, explanation=explanation))
         elif self._finish is not None:
             has_calls = self._calls.count > 0
-            finish, told_why = read_finish(*self._finish, has_calls=has_calls)
-            events.append(Finished(finish, explanation=told_why))
+            finish, reason_text = read_finish(*self._finish, has_calls=has_calls)
+            events.append(Finished(finish, explanation=reason_text))
         events.append(Ended())
         return events
 
@@ -104,9 +104,9 @@ class StreamDecoder:
         # Before the content: some clients' protocols state the input's count at the beginning.
         if chunk.usage_metadata is not None:
             is_whole = self._stated.take(chunk.usage_metadata)
-            if is_whole and chunk.usage_metadata != self._told:
-                self._told = chunk.usage_metadata
-                self._tell_usage(events)
+            if is_whole and chunk.usage_metadata != self._last_stated:
+                self._last_stated = chunk.usage_metadata
+                self._emit_usage(events)
         for candidate in chunk.candidates or ():
             if not candidate.index:  # one answer is all we translate
                 self._take_candidate(candidate, events)
@@ -114,7 +114,7 @@ class StreamDecoder:
         if feedback is not None and feedback.block_reason not in (None, *_NO_BLOCK):
             self._blocked = (feedback.block_reason or "", feedback.block_reason_message)
 
-    def _tell_usage(self, events: list[Event]) -> None:
+    def _emit_usage(self, events: list[Event]) -> None:
         usage = self._stated.usage(is_empty=not self._has_output)
         if usage is not None:
             events.append(UsageStated(usage))
@@ -145,16 +145,16 @@ class StreamDecoder:
 
     def _take_rarer(self, part: Part, events: list[Event]) -> None:
         if (inline := object_of(part.inline_data)) is not None:
-            _tell_media(read_inline(inline), events)
+            _emit_media(read_inline(inline), events)
         elif (file := object_of(part.file_data)) is not None:
-            _tell_media(read_file(file), events)
+            _emit_media(read_file(file), events)
         elif (code := object_of(part.executable_code)) is not None:
-            events.append(TextDelta(told({"executableCode": code})))
+            events.append(TextDelta(text_of_code({"executableCode": code})))
         elif (outcome := object_of(part.code_execution_result)) is not None:
-            events.append(TextDelta(told({"codeExecutionResult": outcome})))
+            events.append(TextDelta(text_of_code({"codeExecutionResult": outcome})))
 
 
-def _tell_media(media: Media | None, events: list[Event]) -> None:
+def _emit_media(media: Media | None, events: list[Event]) -> None:
     if media is not None:
         events.append(MediaDelta(media))
 

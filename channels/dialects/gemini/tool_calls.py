@@ -148,13 +148,13 @@ def _put(done: _Open, piece: PartialArgument) -> None:
             value = read_loosely(bytes(raw))
     holder: Any = done.args
     for step, following in pairwise(steps):
-        if not _has_place(holder, step):
+        if not _has_member(holder, step):
             return
         if holder[step] is None:
             holder[step] = [] if isinstance(following, int) else {}
         holder = holder[step]
     last: Any = steps[-1]
-    if not _has_place(holder, last):
+    if not _has_member(holder, last):
         return
     holder[last] = value
     if piece.will_continue and isinstance(value, str):
@@ -166,18 +166,18 @@ def _put(done: _Open, piece: PartialArgument) -> None:
 def _steps(path: str) -> list[Any]:
     """The names and indices of a path; none where it cannot be read."""
     steps: list[Any] = []
-    place = 1 if path.startswith("$") else 0
-    while place < len(path):
-        match = _STEP.match(path, place)
+    position = 1 if path.startswith("$") else 0
+    while position < len(path):
+        match = _STEP.match(path, position)
         if match is None:
             return []
         name, index, quoted, doubly = match.groups()
         steps.append(int(index) if index is not None else name or quoted or doubly or "")
-        place = match.end()
+        position = match.end()
     return steps
 
 
-def _has_place(holder: Any, step: Any) -> bool:
+def _has_member(holder: Any, step: Any) -> bool:
     """Whether a step leads somewhere; a place is made for what is to stand there."""
     if isinstance(holder, dict) and isinstance(step, str):
         holder.setdefault(step, None)

@@ -16,14 +16,14 @@ class UsageReader:
     Counts become a usage only when they are asked for, as every chunk of a stream has some.
     """
 
-    __slots__ = ("_running", "_told")
+    __slots__ = ("_running", "_stated")
 
     def __init__(self) -> None:
-        self._told: UsageMetadata | None = None  # the counts stated last
+        self._stated: UsageMetadata | None = None  # the counts stated last
         self._running: UsageMetadata | None = None  # likewise, where they tell the input only
 
     def __repr__(self) -> str:
-        return f"<UsageReader {self._told or self._running}>"
+        return f"<UsageReader {self._stated or self._running}>"
 
     def take(self, stated: UsageMetadata) -> bool:
         """Take a chunk's counts. False where they do not tell the output."""
@@ -32,7 +32,7 @@ class UsageReader:
         if not stated.states_output():
             self._running = stated
             return False
-        self._told = stated
+        self._stated = stated
         return True
 
     def usage(self, *, is_empty: bool) -> Usage | None:
@@ -41,13 +41,13 @@ class UsageReader:
         Counts that tell the input only are whole where the answer is complete and empty, as zeros
         may be left out on the wire; where text has passed they are not.
         """
-        if self._told is not None:
-            return self._told.usage()
+        if self._stated is not None:
+            return self._stated.usage()
         return self._running.usage() if self._running is not None and is_empty else None
 
     def partial(self) -> PartialUsage | None:
         """The input, where nothing more was stated."""
-        if self._running is None or self._told is not None:
+        if self._running is None or self._stated is not None:
             return None
         return PartialUsage(input=self._running.usage(), output_tokens=None)
 

@@ -48,14 +48,14 @@ class BlockReader:
                 parts.extend(self._read_block(block))
         return parts
 
-    def read_texts(self, content: Any, place: str) -> list[Text]:
+    def read_texts(self, content: Any, path: str) -> list[Text]:
         """The texts of a `system` member, which holds nothing else."""
         texts = []
         for part in self.read(content):
             if isinstance(part, Text):
                 texts.append(part)
             else:
-                self.left_over[place] = True
+                self.left_over[path] = True
         return texts
 
     def _read_block(self, block: Mapping[str, Any]) -> list[Part]:

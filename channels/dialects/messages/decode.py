@@ -162,13 +162,13 @@ def _read_output(
     return effort, form
 
 
-def _read_format(stated: Members | None, place: str, left_over: dict[str, Any]) -> Format | None:
+def _read_format(stated: Members | None, path: str, left_over: dict[str, Any]) -> Format | None:
     if stated is None:
         return None
     schema = stated.mapping("schema")
     if stated.text("type") == "json_schema" and schema is not None:
         return Format("schema", schema=schema, is_strict=True)
-    left_over[place] = True
+    left_over[path] = True
     return None
 
 

@@ -99,14 +99,14 @@ def read_message(data: bytes | msgspec.Raw) -> Message | None:
 def block_characters(block: msgspec.Raw) -> int:
     """Characters of a content block: text, thinking, a call's name and arguments."""
     try:
-        said = _BLOCK.decode(block)
+        fields = _BLOCK.decode(block)
     except (msgspec.DecodeError, RecursionError):
         return 0
     return (
-        length_of(said.text)
-        + length_of(said.thinking)
-        + length_of(said.name)
-        + length_of(said.input)
+        length_of(fields.text)
+        + length_of(fields.thinking)
+        + length_of(fields.name)
+        + length_of(fields.input)
     )
 
 

@@ -29,16 +29,16 @@ def parameters(raw: Mapping[str, msgspec.Raw], read: MessagesBody | LenientBody)
 
     Tools and images are told of a body as documented.
     """
-    told = settings(raw, _SETTINGS)
+    shown = settings(raw, _SETTINGS)
     if isinstance(read, LenientBody):
-        return told | counts(messages=len(read.messages))
+        return shown | counts(messages=len(read.messages))
     if read.thinking is not None and isinstance(read.thinking.budget_tokens, int):
-        told["thinking.budget_tokens"] = str(read.thinking.budget_tokens)
+        shown["thinking.budget_tokens"] = str(read.thinking.budget_tokens)
     if "output_config" in raw:
-        told |= _effort(raw["output_config"])
+        shown |= _effort(raw["output_config"])
     if read.tools:
-        told["tools"] = names_of([_name(tool) for tool in read.tools])
-    return told | counts(messages=len(read.messages), images=_images(read))
+        shown["tools"] = names_of([_name(tool) for tool in read.tools])
+    return shown | counts(messages=len(read.messages), images=_images(read))
 
 
 def _effort(raw: msgspec.Raw) -> dict[str, str]:

@@ -134,12 +134,12 @@ def _fault_of_choice(choice: ToolChoice) -> InvalidRequest | None:
 
 
 def _fault_of_sources(messages: Iterable[Message]) -> InvalidRequest | None:
-    for place, message in enumerate(messages):
+    for position, message in enumerate(messages):
         if isinstance(message.content, str):
             continue
         for index, block in enumerate(message.content):
             if isinstance(block.source, str) and block.type != "search_result":
-                param = f"messages[{place}].content[{index}].source"
+                param = f"messages[{position}].content[{index}].source"
                 words = ALLOWED["messages[].content[].source"]
                 found = described(block.source)
                 return InvalidRequest(f"{param}: expected {words}, found {found}.", param)

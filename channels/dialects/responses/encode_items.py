@@ -86,7 +86,7 @@ class ItemWriter:
             self._put(role, [written for _, written in parts])
 
     def _write_assistant(self, turn: Turn) -> None:
-        said: list[dict[str, Any]] = []
+        message_parts: list[dict[str, Any]] = []
         shown: list[dict[str, Any]] = []
         calls: list[dict[str, Any]] = []
         for part in turn.parts:
@@ -96,19 +96,19 @@ class ItemWriter:
                     if isinstance(piece, Media):
                         shown.append({"type": "input_image", "image_url": data_uri(piece)})
                     else:
-                        said.append({"type": "output_text", "text": piece})
+                        message_parts.append({"type": "output_text", "text": piece})
             elif isinstance(part, Refusal):
-                said.append({"type": "refusal", "refusal": part.text})
+                message_parts.append({"type": "refusal", "refusal": part.text})
             elif isinstance(part, ToolCall):
                 calls.append(self._call(part))
             elif isinstance(part, Thinking) and part.signature and part.signer == _OWN:
                 self._items.append(_reasoning(part.text, part.signature))
             else:
                 report_part(self._origin, part, self._report)
-        if not (said or shown or calls):
-            said.append({"type": "output_text", "text": ""})  # it was all thinking
-        if said:
-            self._put("assistant", said)
+        if not (message_parts or shown or calls):
+            message_parts.append({"type": "output_text", "text": ""})  # it was all thinking
+        if message_parts:
+            self._put("assistant", message_parts)
         if shown:
             # What an earlier answer drew comes back as text, which a model would read letter by
             # letter. Only the user may show an image.

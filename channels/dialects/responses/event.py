@@ -125,11 +125,11 @@ def object_of(raw: msgspec.Raw) -> dict[str, Any]:
 def item_characters(item: msgspec.Raw) -> int:
     """Characters of an output item: text, refusal, thinking, a call's name and arguments."""
     try:
-        said = _ITEM.decode(item)
+        fields = _ITEM.decode(item)
     except (msgspec.DecodeError, RecursionError):
         return 0
-    count = sum(map(length_of, (said.name, said.arguments, said.input, said.code)))
-    for parts in (said.content, said.summary):
+    count = sum(map(length_of, (fields.name, fields.arguments, fields.input, fields.code)))
+    for parts in (fields.content, fields.summary):
         if parts is not NOTHING:
             count += characters_of(read_loosely(bytes(parts)))
     return count

@@ -28,7 +28,7 @@ from channels.translation.model import (
 from channels.translation.tool_arguments import WaitingArguments
 
 # An index in the output, or an id where an upstream gives none.
-Place = int | str | None
+ItemKey = int | str | None
 # A paragraph of an item's thinking: whether of its summary, and its index.
 _Step = tuple[bool, int | None]
 
@@ -42,7 +42,7 @@ class _Part:
     """A part of a message: where its text begins among all text, and what of it was told."""
 
     start: int
-    is_said: bool = False
+    is_emitted: bool = False
     citations: int = 0
 
 
@@ -67,10 +67,10 @@ class ItemReader:
     def __init__(self) -> None:
         self.seed = ""
         self._characters = 0
-        self._parts: dict[tuple[Place, int], _Part] = {}
-        self._calls: dict[Place, _Call] = {}
-        self._thoughts: dict[Place, _Step] = {}  # which was told last
-        self._whole: set[Place] = set()  # items told whole
+        self._parts: dict[tuple[ItemKey, int], _Part] = {}
+        self._calls: dict[ItemKey, _Call] = {}
+        self._thoughts: dict[ItemKey, _Step] = {}  # which was told last
+        self._whole: set[ItemKey] = set()  # items told whole
 
     def __repr__(self) -> str:
         return f"<ItemReader {self._characters} characters, {self.count} calls>"
@@ -81,19 +81,19 @@ class ItemReader:
         return len(self._calls)
 
     @property
-    def has_told(self) -> bool:
+    def has_emitted(self) -> bool:
         """Whether any item has said anything."""
         return bool(self._parts or self._calls or self._thoughts or self._whole)
 
-    def note_said(self, place: Place, content: int, characters: int) -> None:
+    def note_emitted(self, item_key: ItemKey, content: int, characters: int) -> None:
         """Text, or a refusal, of a part has been told."""
-        self._part(place, content).is_said = True
+        self._part(item_key, content).is_emitted = True
         self._characters += characters
 
-    def cite(self, place: Place, content: int, annotation: Mapping[str, Any]) -> list[Event]:
+    def cite(self, item_key: ItemKey, content: int, annotation: Mapping[str, Any]) -> list[Event]:
         """A source of what a part says; other annotations point at files of the provider."""
         url = annotation.get("url")
-        part = self._part(place, content)
+        part = self._part(item_key, content)
         part.citations += 1
         if annotation.get("type") != "url_citation" or not isinstance(url, str):
             return []
@@ -108,32 +108,32 @@ class ItemReader:
             )
         ]
 
-    def take_part(self, place: Place, content: int, part: Mapping[str, Any]) -> list[Event]:
+    def take_part(self, item_key: ItemKey, content: int, part: Mapping[str, Any]) -> list[Event]:
         """A part that is done: what of it has not been told."""
         if part.get("type") in _THOUGHTS:
-            return self._take_thought(place, content, part)
+            return self._take_thought(item_key, content, part)
         events: list[Event] = []
-        known = self._part(place, content)
+        known = self._part(item_key, content)
         text, refusal = part.get("text"), part.get("refusal")
-        if not known.is_said:
+        if not known.is_emitted:
             if isinstance(text, str) and text:
-                self.note_said(place, content, len(text))
+                self.note_emitted(item_key, content, len(text))
                 events.append(TextDelta(text))
             elif isinstance(refusal, str) and refusal:
-                self.note_said(place, content, 0)
+                self.note_emitted(item_key, content, 0)
                 events.append(RefusalDelta(refusal))
         annotations = part.get("annotations")
         if isinstance(annotations, list):
             for annotation in annotations[known.citations :]:
                 if isinstance(annotation, dict):
-                    events += self.cite(place, content, annotation)
+                    events += self.cite(item_key, content, annotation)
         return events
 
-    def begin_item(self, place: Place, item: Mapping[str, Any]) -> list[Event]:
+    def begin_item(self, item_key: ItemKey, item: Mapping[str, Any]) -> list[Event]:
         """An item begins: of interest is the name of a function call."""
-        return self._begin_call(place, item) if item.get("type") == "function_call" else []
+        return self._begin_call(item_key, item) if item.get("type") == "function_call" else []
 
-    def take_item(self, place: Place, item: Mapping[str, Any]) -> list[Event]:
+    def take_item(self, item_key: ItemKey, item: Mapping[str, Any]) -> list[Event]:
         """An item that is done: what of it has not been told."""
         kind = item.get("type")
         if kind == "message":
@@ -141,69 +141,71 @@ class ItemReader:
             events: list[Event] = []
             for content, part in enumerate(parts if isinstance(parts, list) else ()):
                 if isinstance(part, dict):
-                    events += self.take_part(place, content, part)
+                    events += self.take_part(item_key, content, part)
             return events
         if kind == "function_call":
             arguments = item.get("arguments")
             stated = arguments if isinstance(arguments, str) else None
-            return [*self._begin_call(place, item), *self.finish_arguments(place, stated)]
-        if place in self._whole:
+            return [*self._begin_call(item_key, item), *self.finish_arguments(item_key, stated)]
+        if item_key in self._whole:
             return []
         if kind == "image_generation_call":
-            return self._take_image(place, item)
-        return self._take_reasoning(place, item) if kind == "reasoning" else []
+            return self._take_image(item_key, item)
+        return self._take_reasoning(item_key, item) if kind == "reasoning" else []
 
-    def take_arguments(self, place: Place, arguments: str) -> list[Event]:
+    def take_arguments(self, item_key: ItemKey, arguments: str) -> list[Event]:
         """More of a call's arguments; they wait for its name."""
-        call = self._call(place)
+        call = self._call(item_key)
         if call.has_arguments:
             return [CallDelta(call.index, arguments)]
         call.waiting.add(arguments)
-        return _told_arguments(call)
+        return _emit_arguments(call)
 
-    def finish_arguments(self, place: Place, arguments: str | None) -> list[Event]:
+    def finish_arguments(self, item_key: ItemKey, arguments: str | None) -> list[Event]:
         """All of a call's arguments, for where they did not come in pieces."""
-        call = self._call(place)
+        call = self._call(item_key)
         if call.has_arguments or call.waiting or not arguments:
             return []
-        return self.take_arguments(place, arguments)
+        return self.take_arguments(item_key, arguments)
 
-    def think(self, place: Place, summary: int | None, text: str) -> list[Event]:
+    def think(self, item_key: ItemKey, summary: int | None, text: str) -> list[Event]:
         """More of the summary of an item's thinking; its parts are paragraphs."""
-        return self._think(place, (True, summary), text)
+        return self._think(item_key, (True, summary), text)
 
-    def think_aloud(self, place: Place, content: int, text: str) -> list[Event]:
+    def think_aloud(self, item_key: ItemKey, content: int, text: str) -> list[Event]:
         """More of an item's thinking itself, which some upstreams show."""
-        self._part(place, content).is_said = True
-        return self._think(place, (False, content), text)
+        self._part(item_key, content).is_emitted = True
+        return self._think(item_key, (False, content), text)
 
-    def _think(self, place: Place, step: _Step, text: str) -> list[Event]:
-        is_next = place in self._thoughts and self._thoughts[place] != step
-        self._thoughts[place] = step
+    def _think(self, item_key: ItemKey, step: _Step, text: str) -> list[Event]:
+        is_next = item_key in self._thoughts and self._thoughts[item_key] != step
+        self._thoughts[item_key] = step
         return [ThinkingDelta(f"\n\n{text}" if is_next else text)]
 
-    def _take_thought(self, place: Place, content: int, part: Mapping[str, Any]) -> list[Event]:
+    def _take_thought(
+        self, item_key: ItemKey, content: int, part: Mapping[str, Any]
+    ) -> list[Event]:
         """A part of a thought that is done; a thought whose summary was told is not told again."""
-        text, told = part.get("text"), self._thoughts.get(place)
-        if self._part(place, content).is_said or (told is not None and told[0]):
+        text, last_step = part.get("text"), self._thoughts.get(item_key)
+        if self._part(item_key, content).is_emitted or (last_step is not None and last_step[0]):
             return []
-        return self.think_aloud(place, content, text) if isinstance(text, str) and text else []
+        return self.think_aloud(item_key, content, text) if isinstance(text, str) and text else []
 
-    def _part(self, place: Place, content: int) -> _Part:
-        key = (place, content)
+    def _part(self, item_key: ItemKey, content: int) -> _Part:
+        key = (item_key, content)
         part = self._parts.get(key)
         if part is None:
             part = self._parts[key] = _Part(self._characters)
         return part
 
-    def _call(self, place: Place) -> _Call:
-        call = self._calls.get(place)
+    def _call(self, item_key: ItemKey) -> _Call:
+        call = self._calls.get(item_key)
         if call is None:
-            call = self._calls[place] = _Call(len(self._calls))
+            call = self._calls[item_key] = _Call(len(self._calls))
         return call
 
-    def _begin_call(self, place: Place, item: Mapping[str, Any]) -> list[Event]:
-        call = self._call(place)
+    def _begin_call(self, item_key: ItemKey, item: Mapping[str, Any]) -> list[Event]:
+        call = self._call(item_key)
         if call.has_begun:
             return []
         call.has_begun = True
@@ -214,18 +216,18 @@ class ItemReader:
                 call_id if isinstance(call_id, str) else made_id(self.seed, str(call.index)),
                 name if isinstance(name, str) else "",
             ),
-            *_told_arguments(call),
+            *_emit_arguments(call),
         ]
 
-    def _take_image(self, place: Place, item: Mapping[str, Any]) -> list[Event]:
+    def _take_image(self, item_key: ItemKey, item: Mapping[str, Any]) -> list[Event]:
         data = item.get("result")
         if not isinstance(data, str) or not data:
             return []  # it was not to be made; the model says why
-        self._whole.add(place)
+        self._whole.add(item_key)
         stated = _FORMATS.get(str(item.get("output_format")), "image/png")
         return [MediaDelta(Media("image", stated_type(stated, data), data=data))]
 
-    def _take_reasoning(self, place: Place, item: Mapping[str, Any]) -> list[Event]:
+    def _take_reasoning(self, item_key: ItemKey, item: Mapping[str, Any]) -> list[Event]:
         """The thinking that no delta told, and the proof of it.
 
         Where an upstream shows what was thought, its summary says nothing more.
@@ -234,20 +236,20 @@ class ItemReader:
         thoughts, summaries = item.get("content"), item.get("summary")
         for content, part in enumerate(thoughts if isinstance(thoughts, list) else ()):
             if isinstance(part, dict):
-                events += self._take_thought(place, content, part)
-        if place not in self._thoughts:
+                events += self._take_thought(item_key, content, part)
+        if item_key not in self._thoughts:
             for index, summary in enumerate(summaries if isinstance(summaries, list) else ()):
                 text = summary.get("text") if isinstance(summary, dict) else None
                 if isinstance(text, str) and text:
-                    events += self.think(place, index, text)
+                    events += self.think(item_key, index, text)
         proof = item.get("encrypted_content")
         if isinstance(proof, str) and proof:
-            self._whole.add(place)
+            self._whole.add(item_key)
             events.append(ThinkingDelta(signature=proof, signer=RESPONSES.protocol))
         return events
 
 
-def _told_arguments(call: _Call) -> list[Event]:
+def _emit_arguments(call: _Call) -> list[Event]:
     """The arguments that wait, unless they still may say that there are none."""
     arguments = call.waiting.take() if call.has_begun else None
     if arguments is None:

@@ -72,10 +72,10 @@ class ResponsesMeter(ResponseMeter[Event, Event]):
 
     def _take(self, event: Event) -> bool:
         if event.delta is not None and event.type not in _SOUND:
-            counted, place = self._counted, event.output_index
+            counted, index = self._counted, event.output_index
             characters = len(event.delta)
             self.characters += characters
-            counted[place] = counted.get(place, 0) + characters
+            counted[index] = counted.get(index, 0) + characters
             return True
         if event.item is not NOTHING:
             self._take_item(event)
@@ -99,13 +99,13 @@ class ResponsesMeter(ResponseMeter[Event, Event]):
         return True
 
     def _take_item(self, event: Event) -> None:
-        told = item_characters(event.item)
+        count = item_characters(event.item)
         if event.type == "response.output_item.done":
-            told -= self._counted.pop(event.output_index, 0)
-            self.characters += max(0, told)
+            count -= self._counted.pop(event.output_index, 0)
+            self.characters += max(0, count)
         else:
-            self.characters += told
-            self._counted[event.output_index] = self._counted.get(event.output_index, 0) + told
+            self.characters += count
+            self._counted[event.output_index] = self._counted.get(event.output_index, 0) + count
 
     def _take_response(self, response: Response) -> None:
         self._note_names(response.id, response.model)

@@ -33,21 +33,21 @@ def parameters(raw: Mapping[str, msgspec.Raw], read: ResponsesBody | LenientBody
 
     Tools and images are told of a body as documented.
     """
-    told = settings(raw, _SETTINGS)
+    shown = settings(raw, _SETTINGS)
     if isinstance(read, LenientBody):
-        return told | counts(input=len(read.input))
+        return shown | counts(input=len(read.input))
     if read.reasoning is not None:
         for name in ("effort", "summary"):
             value = getattr(read.reasoning, name)
             if isinstance(value, str):
-                told[f"reasoning.{name}"] = setting(value)
+                shown[f"reasoning.{name}"] = setting(value)
     if "text" in raw:
-        told |= _text(raw["text"])
+        shown |= _text(raw["text"])
     if read.tools:
-        told["tools"] = names_of([_name(tool) for tool in read.tools])
+        shown["tools"] = names_of([_name(tool) for tool in read.tools])
     if isinstance(read.input, str):
-        return told | {"input": "a string"}
-    return told | counts(input=len(read.input), images=_images(read))
+        return shown | {"input": "a string"}
+    return shown | counts(input=len(read.input), images=_images(read))
 
 
 def _text(raw: msgspec.Raw) -> dict[str, str]:

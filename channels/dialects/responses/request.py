@@ -89,9 +89,9 @@ def upstream_body(
         # A null is as good as nothing, but a name must not be there twice.
         target = replace if "max_output_tokens" in raw else add
         target["max_output_tokens"] = b"%d" % default_max_tokens
-    said = bytes(raw["input"])
-    if said[:1] == b'"':
-        replace["input"] = b'[{"role":"user","content":%b}]' % said
+    text = bytes(raw["input"])
+    if text[:1] == b'"':
+        replace["input"] = b'[{"role":"user","content":%b}]' % text
     if not replace and not add:
         return request.object.body
     return request.object.edited(replace=replace, add=add)

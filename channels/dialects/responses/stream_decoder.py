@@ -11,7 +11,7 @@ from __future__ import annotations
 from channels.dialects.error_body import message_in
 from channels.dialects.responses.event import ENDS, Response, object_of, read_response
 from channels.dialects.responses.event import Event as WireEvent
-from channels.dialects.responses.items import ItemReader, Place
+from channels.dialects.responses.items import ItemKey, ItemReader
 from channels.dialects.responses.usage import UsageReader
 from channels.json.text import read_json
 from channels.translation.failures import UNNAMED, failure_in
@@ -62,18 +62,18 @@ class StreamDecoder:
         if read.delta is not None:
             return self._take_delta(read, read.delta)
         if kind == "response.output_text.annotation.added":
-            return items.cite(_place(read), read.content_index or 0, object_of(read.annotation))
+            return items.cite(_item_key(read), read.content_index or 0, object_of(read.annotation))
         if kind in ("response.output_text.done", "response.refusal.done"):
             part = {"text": read.text, "refusal": read.refusal}
-            return items.take_part(_place(read), read.content_index or 0, part)
+            return items.take_part(_item_key(read), read.content_index or 0, part)
         if kind == "response.content_part.done":
-            return items.take_part(_place(read), read.content_index or 0, object_of(read.part))
+            return items.take_part(_item_key(read), read.content_index or 0, object_of(read.part))
         if kind == "response.function_call_arguments.done":
-            return items.finish_arguments(_place(read), read.arguments)
+            return items.finish_arguments(_item_key(read), read.arguments)
         if kind == "response.output_item.added":
-            return items.begin_item(_place(read), object_of(read.item))
+            return items.begin_item(_item_key(read), object_of(read.item))
         if kind == "response.output_item.done":
-            return items.take_item(_place(read), object_of(read.item))
+            return items.take_item(_item_key(read), object_of(read.item))
         if kind == "response.created":
             return self._begin(read)
         if kind == "error":
@@ -86,17 +86,17 @@ class StreamDecoder:
         if not delta:
             return []
         if kind == "response.output_text.delta":
-            items.note_said(_place(read), read.content_index or 0, len(delta))
+            items.note_emitted(_item_key(read), read.content_index or 0, len(delta))
             return [TextDelta(delta)]
         if kind == "response.function_call_arguments.delta":
-            return items.take_arguments(_place(read), delta)
+            return items.take_arguments(_item_key(read), delta)
         if kind == "response.refusal.delta":
-            items.note_said(_place(read), read.content_index or 0, 0)
+            items.note_emitted(_item_key(read), read.content_index or 0, 0)
             return [RefusalDelta(delta)]
         if kind == "response.reasoning_summary_text.delta":
-            return items.think(_place(read), read.summary_index, delta)
+            return items.think(_item_key(read), read.summary_index, delta)
         if kind == "response.reasoning_text.delta":
-            return items.think_aloud(_place(read), read.content_index or 0, delta)
+            return items.think_aloud(_item_key(read), read.content_index or 0, delta)
         return []  # of a tool that the provider runs
 
     def _begin(self, read: WireEvent) -> list[Event]:
@@ -113,11 +113,11 @@ class StreamDecoder:
         self._ended = True
         response = read_response(read.response) or Response()
         events: list[Event] = []
-        if not self._items.has_told:
+        if not self._items.has_emitted:
             output = read_json(bytes(response.output))
-            for place, item in enumerate(output if isinstance(output, list) else ()):
+            for index, item in enumerate(output if isinstance(output, list) else ()):
                 if isinstance(item, dict):
-                    events += self._items.take_item(place, item)
+                    events += self._items.take_item(index, item)
         self._stated.take(response)
         if self._stated.usage is not None:
             events.append(UsageStated(self._stated.usage))
@@ -136,7 +136,7 @@ class StreamDecoder:
         return Finished("tool_calls" if self._items.count else "stop")
 
 
-def _place(read: WireEvent) -> Place:
+def _item_key(read: WireEvent) -> ItemKey:
     """Where an item stands: its index, or what there is in place of one."""
     if read.output_index is not None:
         return read.output_index

@@ -122,7 +122,7 @@ class ConversationHandler(ModelCallHandler):
 
     def _span(self, request: ParsedChatRequest, model: ModelSpec) -> CallSpan:
         def attributes() -> Attributes:
-            told: dict[str, AttributeValue] = {
+            pairs: dict[str, AttributeValue] = {
                 genai.OPERATION_NAME: "chat",
                 genai.PROVIDER_NAME: model.owned_by,
                 genai.REQUEST_MODEL: model.id,
@@ -132,8 +132,8 @@ class ConversationHandler(ModelCallHandler):
                 "gw.account": self.principal.account_id,
             }
             if request.max_tokens is not None:
-                told[genai.REQUEST_MAX_TOKENS] = request.max_tokens
-            return told
+                pairs[genai.REQUEST_MAX_TOKENS] = request.max_tokens
+            return pairs
 
         return self.services.tracing.start_call(
             name="gw.chat.complete",

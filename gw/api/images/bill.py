@@ -88,10 +88,10 @@ class ImageBill:
         )
 
     def attributes(self, charged: Charged, *, first_byte_seconds: float | None) -> Attributes:
-        told: dict[str, str | int] = {"gw.units": charged.units}
+        pairs: dict[str, str | int] = {"gw.units": charged.units}
         if self._response is not None and self._response.model is not None:
-            told[genai.RESPONSE_MODEL] = self._response.model
-        return told
+            pairs[genai.RESPONSE_MODEL] = self._response.model
+        return pairs
 
     def _is_large(self, pixels: int | None) -> bool:
         return self._asks_large or (pixels is not None and self._price.is_large(pixels))

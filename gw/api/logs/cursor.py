@@ -42,11 +42,11 @@ class PagePosition:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Go on after `place`, in this order, within this window."""
+    """Go on after `position`, in this order, within this window."""
 
     window: Window
     order: Order
-    place: PagePosition
+    position: PagePosition
 
 
 class CursorSeal:
@@ -65,8 +65,8 @@ class CursorSeal:
             _ORDERS.index(cursor.order),
             to_microseconds(cursor.window.start),
             to_microseconds(cursor.window.end),
-            to_microseconds(cursor.place.created_at),
-            cursor.place.id,
+            to_microseconds(cursor.position.created_at),
+            cursor.position.id,
         )
         sealed = body + self._seal(body, visibility)
         return _text(sealed)

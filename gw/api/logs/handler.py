@@ -31,12 +31,12 @@ class LogRate(Check):
 
     async def ask(self, checked: Checked) -> None:
         assert isinstance(checked, LogsHandler)
-        standing = await checked.logs.rates.take(
+        status = await checked.logs.rates.take(
             f"logs:{checked.principal.key_id}", REQUESTS_PER_MINUTE
         )
-        checked.tell_rate(standing)
-        if standing.refused is not None:
-            wait_seconds = standing.retry_after_seconds
+        checked.report_rate(status)
+        if status.refused is not None:
+            wait_seconds = status.retry_after_seconds
             raise GatewayError(
                 LOGS_RATE_LIMITED,
                 f"This key has made {REQUESTS_PER_MINUTE} requests to the call logs within a"
@@ -70,9 +70,9 @@ class LogsHandler(ApiHandler):
             )
         return visibility
 
-    def tell_rate(self, standing: LimitStatus) -> None:
+    def report_rate(self, status: LimitStatus) -> None:
         """Tell the key's rate on the response, whatever becomes of it."""
-        self._rate_headers = rate_headers(standing)
+        self._rate_headers = rate_headers(status)
         self._set_rate_headers()
 
     def set_default_headers(self) -> None:
@@ -84,10 +84,10 @@ class LogsHandler(ApiHandler):
             self.set_header(name, value)
 
 
-def rate_headers(standing: LimitStatus) -> dict[str, str]:
+def rate_headers(status: LimitStatus) -> dict[str, str]:
     """The headers of spec: Limits, Log API rate."""
     return {
         "x-ratelimit-limit": str(REQUESTS_PER_MINUTE),
-        "x-ratelimit-remaining": str(max(0, REQUESTS_PER_MINUTE - standing.requests)),
-        "x-ratelimit-reset": str(standing.reset_whole_seconds),
+        "x-ratelimit-remaining": str(max(0, REQUESTS_PER_MINUTE - status.requests)),
+        "x-ratelimit-reset": str(status.reset_whole_seconds),
     }

@@ -64,7 +64,7 @@ def read_list_query(
             ) from None
         if order not in (None, cursor.order):
             raise refuse("cursor", f"belongs to a listing with order={cursor.order}.")
-        window, order, after = cursor.window, cursor.order, cursor.place
+        window, order, after = cursor.window, cursor.order, cursor.position
     limit = parameters.whole("limit", least=1, most=LIMIT_MAX)
     return ListQuery(
         visibility=visibility,

@@ -76,17 +76,17 @@ def request_pairs(record: CallRecord) -> tuple[Pairs, str | None]:
 
 def upstream_pairs(record: CallRecord, redact: Callable[[str], str]) -> Pairs:
     """What the upstream said, without a word on which one it was."""
-    said = record.detail.get("upstream") or {}
-    http_status = said.get("status")
+    upstream = record.detail.get("upstream") or {}
+    http_status = upstream.get("status")
     facts: dict[str, Any] = {
         "http_status": http_status,
-        "response_id": said.get("id"),
-        "model": said.get("model"),
-        "finish_reason": said.get("finish"),
+        "response_id": upstream.get("id"),
+        "model": upstream.get("model"),
+        "finish_reason": upstream.get("finish"),
     }
-    facts |= {f"usage_{name}": count for name, count in _stated(record, said).items()}
-    facts["error_code"] = said.get("error_code")
-    facts["error"] = said.get("error")
+    facts |= {f"usage_{name}": count for name, count in _stated(record, upstream).items()}
+    facts["error_code"] = upstream.get("error_code")
+    facts["error"] = upstream.get("error")
     if http_status is not None and http_status >= 400:
         facts["error"] = record.error_message
     return [
@@ -129,12 +129,12 @@ def _correction(record: CallRecord) -> dict[str, str]:
     }
 
 
-def _stated(record: CallRecord, said: Mapping[str, Any]) -> Mapping[str, int]:
-    if "usage" in said:
-        return said["usage"]  # type: ignore[no-any-return]
-    if not said or record.unit_type is not None or record.detail.get("basis"):
+def _stated(record: CallRecord, upstream: Mapping[str, Any]) -> Mapping[str, int]:
+    if "usage" in upstream:
+        return upstream["usage"]  # type: ignore[no-any-return]
+    if not upstream or record.unit_type is not None or record.detail.get("basis"):
         return {}
-    if said.get("status", 200) >= 400:
+    if upstream.get("status", 200) >= 400:
         return {}
     found = {
         "input": record.input_tokens,
@@ -152,21 +152,21 @@ def _route(record: CallRecord, redact: Callable[[str], str]) -> dict[str, str]:
     order = detail.get("order")
     if order is None:
         return {}
-    places: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for channel, _ in order:
-        places.setdefault(channel, len(places) + 1)
+        numbers.setdefault(channel, len(numbers) + 1)
     tried = detail.get("tried", [])
-    facts = {"channels_considered": str(len(places))}
+    facts = {"channels_considered": str(len(numbers))}
     if detail.get("pinned"):
         facts["order"] = "pinned by the conversation"
-    elif len(places) > 1:
+    elif len(numbers) > 1:
         facts["order"] = "by protocol, priority and load"
     for channel, protocol in order:
-        place = places.pop(channel, None)
-        if place is not None:
+        position = numbers.pop(channel, None)
+        if position is not None:
             way = "native" if protocol == record.protocol else "translated"
             fate = _fate(channel, detail.get("passed_over", {}), [one[0] for one in tried])
-            facts[f"channel_{place}"] = f"{_protocol(protocol)}, {way}: {fate}"
+            facts[f"channel_{position}"] = f"{_protocol(protocol)}, {way}: {fate}"
     return facts | _attempts(record, [channel for channel, _ in order], redact)
 
 
@@ -180,13 +180,13 @@ def _fate(channel: str, passed_over: Mapping[str, str], tried: list[str]) -> str
 
 def _attempts(record: CallRecord, order: list[str], redact: Callable[[str], str]) -> dict[str, str]:
     """One line for each attempt. The failed internal ones come first, in the row's order."""
-    places = list(dict.fromkeys(order))
+    numbers = list(dict.fromkeys(order))
     facts = {}
     failed = record.attempts
     for number, (channel, at, ms, outcome) in enumerate(record.detail.get("tried", []), start=1):
         started = _instant(datetime.fromtimestamp(at, UTC))
-        place = places.index(channel) + 1 if channel in places else "?"
-        line = f"channel {place} {OUTCOMES.get(outcome, outcome)}"
+        position = numbers.index(channel) + 1 if channel in numbers else "?"
+        line = f"channel {position} {OUTCOMES.get(outcome, outcome)}"
         line += f" after {ms} ms, begun {started}"
         if number <= len(failed):
             error = failed[number - 1]

@@ -105,13 +105,13 @@ def enough(busy: Busy, width: timedelta, params: Mapping[str, Any]) -> Busy:
     knows how many of its rows are still to be shown.
     """
     counted = 0
-    for place, (start, count) in enumerate(busy, start=1):
+    for rank, (start, count) in enumerate(busy, start=1):
         end = start + width
         has_cursor = params["after_at"] is not None and start <= params["after_at"] < end
         if params["first"] <= start and end <= params["last"] and not has_cursor:
             counted += count
         if counted >= params["limit"]:
-            return busy[:place]
+            return busy[:rank]
     return busy
 
 

@@ -51,7 +51,7 @@ async def gateway(
 
 async def test_nobody_is_waited_for_where_nobody_lives(database_url: str) -> None:
     async with Database(database_url) as database:
-        assert await heard_by_all(database, token="t", patience_seconds=30)
+        assert await heard_by_all(database, token="t", timeout_seconds=30)
 
 
 async def test_answer_comes_after_the_change_has_been_heard(database_url: str) -> None:
@@ -63,7 +63,7 @@ async def test_answer_comes_after_the_change_has_been_heard(database_url: str) -
         account = await store.create(database, "tests")
         for number in range(20):
             await store.set_enabled(database, account.id, enabled=number % 2 == 0)
-            assert await heard_by_all(database, token=f"t{number}", patience_seconds=30)
+            assert await heard_by_all(database, token=f"t{number}", timeout_seconds=30)
             expected = [f"account:{account.id}"] * (number + 2)  # its making was the first
             assert a == b == expected
 
@@ -103,9 +103,9 @@ async def test_process_that_dies_meanwhile_is_waited_for_no_longer(database_url:
 async def test_silent_process_is_not_waited_for_without_end(database_url: str) -> None:
     async with Database(database_url) as database, gateway(database_url, "proc_a"):
         await beat(database, "proc_that_hangs")
-        assert not await heard_by_all(database, token="t", patience_seconds=0.1)
+        assert not await heard_by_all(database, token="t", timeout_seconds=0.1)
         await database.execute(
             "UPDATE processes SET heartbeat_at = now() - interval '1 minute'"
             " WHERE id = 'proc_that_hangs'"
         )
-        assert await heard_by_all(database, token="u", patience_seconds=30)
+        assert await heard_by_all(database, token="u", timeout_seconds=30)

@@ -156,7 +156,7 @@ async def test_hold_asked_of_a_database_that_is_away_is_answered_in_the_end(
     expect_log("ledger_unreachable", "database_lost")
 
     async with two_processes(database_url, 1000) as (database, one, _):
-        one.writer._patience_seconds = 0.2
+        one.writer._timeout_seconds = 0.2
         one.writer._database = Database("host=127.0.0.1 port=1")
         answers = await asyncio.gather(*(one.hold(100) for _ in range(5)), return_exceptions=True)
         assert {type(answer) for answer in answers} == {LedgerUnavailable}

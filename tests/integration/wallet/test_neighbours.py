@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from actors.identity import ProcessIdentity, sign_on
 from actors.store.database import Database
-from actors.wallet.neighbours import PATIENCE_SECONDS, Neighbours
+from actors.wallet.neighbours import TIMEOUT_SECONDS, Neighbours
 from tests.support.aio import eventually, jump
 
 
@@ -78,6 +78,6 @@ async def test_one_that_has_just_died_is_waited_for_a_moment(database_url: str) 
         a.written.set()
         waiting = asyncio.create_task(a.neighbours.settled("one"))
         await eventually(lambda: "1 asked" in repr(a.neighbours), what="the question")
-        jump(PATIENCE_SECONDS)
+        jump(TIMEOUT_SECONDS)
         await waiting
         assert "0 asked" in repr(a.neighbours)

@@ -83,7 +83,7 @@ def relayed(way: Way, pieces: Iterable[bytes], *, asks_for_usage: bool = True) -
         else:
             written.append(blocks.last() or b"")
     except ErrorReported as error:
-        failed = error.told.message
+        failed = error.members.message
     if meter.finished and failed is None:
         written.append(framing.end())
     elif any(written):

@@ -30,9 +30,9 @@ def test_error_of_the_upstreams_own_says_what_it_was_told() -> None:
     members = ErrorMembers("No such size.")
     failed = UpstreamFailed(503, members, retry_after="3")
     assert (str(failed), failed.detail) == ("The upstream answered with a server error.", "503")
-    assert (failed.status, failed.told, failed.retry_after) == (503, members, "3")
+    assert (failed.status, failed.members, failed.retry_after) == (503, members, "3")
     reported = ErrorReported(members)
-    assert (reported.status, reported.told, reported.retry_after) == (502, members, None)
+    assert (reported.status, reported.members, reported.retry_after) == (502, members, None)
 
 
 def test_unexpected_status_says_which() -> None:

@@ -29,8 +29,8 @@ ANSWERS = ExactRedaction(secrets_of(CHANNELS, is_response=True))
 
 def test_nothing_else_changes() -> None:
     body = 'see https://docs.example/x — "sk-other-99999" at 10.0.0.1, é EMPTY'.encode() + b"\xff"
-    assert ERRORS.masked(body) is body
-    assert ANSWERS.masked(body) is body
+    assert ERRORS.redacted(body) is body
+    assert ANSWERS.redacted(body) is body
 
 
 @pytest.mark.parametrize(
@@ -51,15 +51,15 @@ def test_nothing_else_changes() -> None:
         ("vllm:8000 127.0.0.1:8081", "[host]:8000 [host]:8081"),
     ],
 )
-def test_configured_texts_are_masked_however_they_are_spelled(said: str, masked: str) -> None:
+def test_configured_texts_are_masked_however_they_are_spelled(said: str, redacted: str) -> None:
     for mask in (ERRORS, ANSWERS):
-        assert mask.masked(said.encode()).decode() == masked
+        assert mask.redacted(said.encode()).decode() == redacted
 
 
 def test_ordinary_words_of_an_answer_stay() -> None:
     said = b"run vllm on 127.0.0.1, see http://vllm/ and 127.0.0.1:80810"
-    assert ANSWERS.masked(said) is said
-    assert ERRORS.masked(said) == b"run [host] on [host], see http://[host]/ and [host]:80810"
+    assert ANSWERS.redacted(said) is said
+    assert ERRORS.redacted(said) == b"run [host] on [host], see http://[host]/ and [host]:80810"
 
 
 def test_links_to_pictures_stay_and_keys_in_them_do_not() -> None:
@@ -71,22 +71,22 @@ def test_links_to_pictures_stay_and_keys_in_them_do_not() -> None:
         b'{"data": [{"url":"https:\\/\\/api.up.example\\/1.png?k=[redacted]"},'
         b' {"url" : "https://api.up.example/2.png", "note": "[host]"}]}'
     )
-    assert run(ANSWERS.masked_whole(body, keeps_links=True)) == expected
+    assert run(ANSWERS.redact_whole(body, keeps_links=True)) == expected
 
 
 def test_many_links_and_many_hosts_take_steps_by_their_number() -> None:
-    def masked(count: int) -> None:
+    def redacted(count: int) -> None:
         entry = b'{"url":"https://api.up.example/1.png","note":"api.up.example:8443"}'
         body = b"[" + b",".join([entry] * count) + b"]"
-        found = run(ANSWERS.masked_whole(body, keeps_links=True))
+        found = run(ANSWERS.redact_whole(body, keeps_links=True))
         assert found.count(b"https://api.up.example") == found.count(b"[host]") == count
 
-    masked(10)
-    assert steps_of(lambda: masked(400)) <= 2.2 * steps_of(lambda: masked(200))
+    redacted(10)
+    assert steps_of(lambda: redacted(400)) <= 2.2 * steps_of(lambda: redacted(200))
 
 
 def test_mask_of_nothing_masks_nothing() -> None:
-    assert ExactRedaction([]).masked(b"anything \\u0041") == b"anything \\u0041"
+    assert ExactRedaction([]).redacted(b"anything \\u0041") == b"anything \\u0041"
 
 
 def test_many_keys_that_begin_alike_are_each_found() -> None:
@@ -94,9 +94,9 @@ def test_many_keys_that_begin_alike_are_each_found() -> None:
     channels = [make_channel(key, api_key=key, base_url="http://up.example") for key in keys]
     mask = ExactRedaction(secrets_of(channels, is_response=True))
     for key in keys:
-        assert mask.masked(f"<{key}>".encode()) == b"<[redacted]>"
+        assert mask.redacted(f"<{key}>".encode()) == b"<[redacted]>"
     other = b"sk-proj-220 sk-proj-"
-    assert mask.masked(other) == other
+    assert mask.redacted(other) == other
 
 
 @given(
@@ -114,8 +114,8 @@ def test_what_lies_across_two_windows_is_found(
     )
     body = f"{'.' * before}{key}{key if twice else ''}.{'.' * before}api.up.example".encode()
     expected = f"{'.' * before}[redacted]{'[redacted]' * twice}.{'.' * before}[host]".encode()
-    assert ANSWERS.masked(body) == expected
-    assert run(ANSWERS.masked_whole(body)) == expected
+    assert ANSWERS.redacted(body) == expected
+    assert run(ANSWERS.redact_whole(body)) == expected
 
 
 @given(st.text(alphabet='ak-/\\u0f"n.', max_size=40), st.text(max_size=5))
@@ -125,7 +125,7 @@ def test_what_json_means_never_has_the_key(start: str, end: str) -> None:
         json.dumps(start + KEY + end),
         json.dumps(start + KEY + end).replace("/", "\\/"),
     ):
-        value: Any = json.loads(ANSWERS.masked(spelled.encode()))
+        value: Any = json.loads(ANSWERS.redacted(spelled.encode()))
         assert KEY not in value
 
 
@@ -141,7 +141,7 @@ def test_long_body_lets_others_have_their_turn(monkeypatch: pytest.MonkeyPatch) 
 
     async def main() -> None:
         task = asyncio.ensure_future(others())
-        await ANSWERS.masked_whole(b"." * WINDOW_BYTES * 10)
+        await ANSWERS.redact_whole(b"." * WINDOW_BYTES * 10)
         task.cancel()
 
     run(main())

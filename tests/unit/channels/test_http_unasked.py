@@ -81,7 +81,7 @@ class BlockingServer:
 
 def wait_for_bytes(wire: HttpWire) -> None:
     """Wait until the system has something for the one connection there is."""
-    (place,) = wire._places.values()
+    (place,) = wire._routes.values()
     (connection,) = place.pool._all
     assert select.select([connection], [], [], PATIENCE_SECONDS)[0]
 

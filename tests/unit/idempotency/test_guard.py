@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from actors.wallet.claims import KeptResponse, Standing
+from actors.wallet.claims import ClaimState, KeptResponse
 from actors.wallet.wallets import KeyTaken
 from gw.calls.call import ResponseWriter
 from gw.errors.table import GatewayError
@@ -49,7 +49,7 @@ class World:
         assert found is not None
         return found
 
-    async def finds(self, standing: Standing) -> None:
+    async def finds(self, standing: ClaimState) -> None:
         """Run a use-case whose key is not free."""
 
         async def use_case() -> None:
@@ -90,7 +90,7 @@ def test_stored_answer_goes_out_as_it_was() -> None:
         ("stored", "idempotency_in_flight"),  # it has expired since
     ],
 )
-def test_key_that_is_not_free_is_a_conflict(standing: Standing, code: str) -> None:
+def test_key_that_is_not_free_is_a_conflict(standing: ClaimState, code: str) -> None:
     world = World()
     with pytest.raises(GatewayError) as refused:
         run(world.finds(standing))

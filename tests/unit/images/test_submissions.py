@@ -56,7 +56,7 @@ async def test_answer_is_kept_as_it_went_out() -> None:
         assert row.headers == [["Content-Type", "application/json"]]
         with pytest.raises(KeyTaken) as taken:
             await generate(w, key="k")
-        assert taken.value.standing == "stored"
+        assert taken.value.state == "stored"
         assert w.ledger.balances[ACCOUNT] == 10**9 - EACH
 
 

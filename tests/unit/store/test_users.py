@@ -64,7 +64,7 @@ def test_killed_process_no_longer_counts(tmp_path: Path) -> None:
 
 
 def test_waiting_for_a_busy_server_ends_with_a_clear_fault(tmp_path: Path) -> None:
-    other = Users(tmp_path, patience_seconds=0.05)
+    other = Users(tmp_path, timeout_seconds=0.05)
     with (
         Users(tmp_path).alone(),
         pytest.raises(EmbeddedFault, match="another process"),

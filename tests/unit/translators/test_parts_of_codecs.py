@@ -223,7 +223,7 @@ def test_members_are_read_by_type_and_the_rest_is_left() -> None:
     assert inner is not None
     (item,) = inner.objects("d")
     assert item.boolean("e") is True
-    assert item.place == "c.d[0]"
+    assert item.location == "c.d[0]"
     assert members.rest() == {"g": "x"}
 
 

@@ -27,10 +27,10 @@ def kept(body: bytes = b"{}") -> KeptResponse:
     return KeptResponse(status=200, headers=(("Content-Type", "application/json"),), body=body)
 
 
-async def standing(b: Bank, number: int, **claim: Any) -> str:
+async def state(b: Bank, number: int, **claim: Any) -> str:
     with pytest.raises(KeyTaken) as taken:
         await b.wallets.hold(claiming(number, **claim))
-    return taken.value.standing
+    return taken.value.state
 
 
 async def test_hundred_claims_of_one_key_hold_once() -> None:
@@ -38,13 +38,13 @@ async def test_hundred_claims_of_one_key_hold_once() -> None:
         answers = await asyncio.gather(
             *(b.wallets.hold(claiming(n)) for n in range(100)), return_exceptions=True
         )
-        taken = [a.standing for a in answers if isinstance(a, KeyTaken)]
+        taken = [a.state for a in answers if isinstance(a, KeyTaken)]
         assert taken == ["in_flight"] * 99
         assert b.ledger.held[ACCOUNT] == 100
         b.clock.advance(GATHER_MAX_SECONDS)
         b.wallets.settle(facts(0), outcome(40), claim_end=kept())
-        assert await standing(b, 100) == "stored"
-        assert await standing(b, 101, fingerprint=b"two") == "reuse"
+        assert await state(b, 100) == "stored"
+        assert await state(b, 101, fingerprint=b"two") == "reuse"
         assert b.ledger.faults() == []
 
 
@@ -90,7 +90,7 @@ async def test_answer_that_the_database_refuses_does_not_keep_the_call_from_bein
         await b.wallets.hold(claiming(1))
         b.ledger.refuses_answers = True
         b.wallets.settle(facts(1), outcome(40), claim_end=kept())
-        assert await standing(b, 2) == "too_large"
+        assert await state(b, 2) == "too_large"
         assert (b.ledger.balances[ACCOUNT], b.ledger.held[ACCOUNT]) == (960, 0)
         assert b.ledger.faults() == []
 
