@@ -1,6 +1,6 @@
 """The base of every actor: a coroutine that owns one changing thing and works off its mailbox.
 
-`ask` waits for an answer, `tell` does not. An actor's state is changed by its messages only, one at
+`ask` waits for a reply, `tell` does not. An actor's state is changed by its messages only, one at
 a time, in the order in which they came; others see immutable answers. Restarting is the
 supervisor's business.
 
@@ -46,7 +46,7 @@ class Actor(Generic[M]):
         self.mailbox.put(message)
 
     def try_tell(self, message: M) -> bool:
-        """Have a message handled now; False when others wait before it, or nobody: then `tell`.
+        """Have a message handled now; False when the mailbox is not idle: then `tell`.
 
         Raises what the handler raises.
         """
@@ -56,9 +56,9 @@ class Actor(Generic[M]):
         return False
 
     async def ask(self, message: M, *, timeouts: FutureTimeouts | None = None) -> Any:
-        """Leave a message and wait for the answer, for as long as `timeouts` allows.
+        """Leave a message and wait for the reply, for as long as `timeouts` allows.
 
-        Raises MailboxFull, ActorStopped, and what the patience gives up with.
+        Raises MailboxFull, ActorStopped, and the error of `timeouts`.
         """
         reply = asyncio.get_running_loop().create_future()
         self.mailbox.put(message, reply)
@@ -67,7 +67,7 @@ class Actor(Generic[M]):
         try:
             return await reply
         except asyncio.CancelledError:
-            # Answered and cancelled in the same turn of the loop: the answer never arrived.
+            # Answered and cancelled in the same turn of the loop: the reply never arrived.
             if reply.done() and not reply.cancelled() and reply.exception() is None:
                 self.take_back(message, reply.result())
             raise
@@ -76,14 +76,14 @@ class Actor(Generic[M]):
                 timeouts.end(reply)
 
     def try_ask(self, message: M) -> Any:
-        """Have a message answered now; None when others wait before it, or nobody: then `ask`.
+        """Have a message answered now; None when the mailbox is not idle: then `ask`.
 
         Raises what the handler raises.
         """
         return self.handle(message) if self.mailbox.is_free else None
 
     async def run(self) -> None:
-        """Work until cancelled, and then answer whoever still waits with ActorStopped."""
+        """Work until cancelled, and then fail every waiting asker with ActorStopped."""
         try:
             while True:
                 batch = await self.mailbox.take_all()
@@ -110,11 +110,11 @@ class Actor(Generic[M]):
                     self.take_back(envelope.message, reply)
 
     def handle(self, message: M) -> Any:
-        """Handle one message without waiting, and return its answer: not None if it is asked."""
+        """Handle one message without waiting, and return its reply: not None if it is asked."""
         raise NotImplementedError
 
     def take_back(self, message: M, reply: Any) -> None:
-        """The answer did not reach its asker: whatever it gave away is the actor's again."""
+        """The reply did not reach its asker: whatever it gave away is the actor's again."""
 
     def close(self) -> None:
         """Answer every waiting asker with ActorStopped, and take no more messages."""

@@ -51,7 +51,7 @@ class Lease:
                 if not self._actor.try_tell(message):
                     self._actor.tell(message)
             except ActorStopped:
-                pass  # the process ends; nobody counts slots any more
+                pass  # the process ends; slots are no longer counted
 
 
 class Denied(Struct, frozen=True):
@@ -61,7 +61,7 @@ class Denied(Struct, frozen=True):
 
 
 class Acquire(Struct, frozen=True):
-    """Ask for a lease; the answer is a `Lease`, or `Denied`."""
+    """Ask for a lease; the reply is a `Lease`, or `Denied`."""
 
 
 class ReleaseLease(Struct, frozen=True):

@@ -46,7 +46,7 @@ class ChannelDirectory(Mapping[str, ChannelActor]):
                 actor.tell(Configure(spec))
                 self._log.info("channel_changed", channel=channel_id)
         for channel_id in [known for known in self._actors if known not in specs]:
-            # Its actor goes on for the leases that are out; nobody is given a new one.
+            # Its actor goes on for the leases that are out; it grants no new one.
             retired = self._retired[channel_id] = self._actors.pop(channel_id)
             retired.tell(Retire())
             self._log.info("channel_removed", channel=channel_id)

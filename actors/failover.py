@@ -19,7 +19,7 @@ TRIES_MAX = 3
 
 
 class FailedAttempt(Struct, frozen=True, kw_only=True):
-    """A try that gave no answer."""
+    """A try that gave no response."""
 
     seq: int
     channel_id: str
@@ -29,7 +29,7 @@ class FailedAttempt(Struct, frozen=True, kw_only=True):
 
 
 class FailoverExhausted(Exception):
-    """No channel gave an answer. `failed` is empty when none could be tried.
+    """No channel gave a response. `failed` is empty when none could be tried.
 
     `cooldown_seconds` is how long every one of them stays open; 0 where one of them may be
     had at any moment.
@@ -51,7 +51,7 @@ class FailoverExhausted(Exception):
 class Failover:
     """Leases the candidates of one call, one after another.
 
-    `failed` are the attempts that gave no answer, `passed_over` the channels that were not tried,
+    `failed` are the attempts that gave no response, `passed_over` the channels that were not tried,
     with the reason.
     """
 

@@ -20,8 +20,8 @@ from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 
 INTERVAL_SECONDS = 1.0
-# Without an answer for so long the beats have not gone on without a break, whatever they say later:
-# a statement may hang in a frozen database and still succeed.
+# Without a response for so long the beats have not gone on without a break, whatever they say
+# later: a statement may hang in a frozen database and still succeed.
 BREAK_SECONDS = 5.0
 # A watch that comes so late has been asleep with the whole process: it says nothing of others.
 LATE_SECONDS = 1.0

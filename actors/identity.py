@@ -92,7 +92,7 @@ async def sign_on_again(
 ) -> None:
     """Go on under another id: others have declared the process dead. Raises StoreUnavailable.
 
-    Whoever finds out first says so, the heartbeat or the ledger's writer; both may call it.
+    The heartbeat or the ledger's writer finds out first; both may call it.
     """
     if identity.renew(lost_id):
         EventLog("actors.identity").warning("taken_for_dead", process=lost_id, now=identity.id)

@@ -18,7 +18,7 @@ FEWEST = 256
 
 
 class IdleSweep(Generic[T]):
-    """Goes round the entries that it was told of; whoever makes one says so, once."""
+    """Goes round the entries that were added to it; the maker of an entry adds it, once."""
 
     def __init__(self, entries: dict[str, T]) -> None:
         self._entries = entries

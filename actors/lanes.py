@@ -1,7 +1,7 @@
 """A mailbox in which messages wait in lanes, so that none keeps the others waiting.
 
 Within a lane the oldest comes first; among the lanes they take turns. Its reader waits between one
-batch and the next, so nothing is ever handled in the turn of whoever sends it (`is_free`).
+batch and the next, so nothing is ever handled in the sender's turn (`is_free`).
 
 What somebody waits for wakes the reader at once. What nobody waits for goes along with the next
 that somebody does, by itself after a moment.

@@ -16,7 +16,7 @@ from actors.clock import Clock
 M = TypeVar("M")
 
 # Past this many waiting messages the reader is not keeping up, and answering at once is kinder
-# than a queue that nobody will live to see the end of.
+# than a queue whose end comes too late for its clients.
 DEFAULT_CAPACITY = 100_000
 
 
@@ -25,11 +25,11 @@ class MailboxFull(Exception):
 
 
 class ActorStopped(Exception):
-    """The actor has stopped; nobody will answer."""
+    """The actor has stopped; no reply will come."""
 
 
 class Envelope(Generic[M]):
-    """A message, when it came, and where its answer goes (nowhere, for a tell)."""
+    """A message, when it came, and where its reply goes (nowhere, for a tell)."""
 
     __slots__ = ("message", "put_at", "reply")
 
@@ -39,14 +39,14 @@ class Envelope(Generic[M]):
         self.reply = reply
 
     def resolve(self, value: object) -> bool:
-        """Deliver the answer; False when the asker has gone and the value is still the actor's."""
+        """Deliver the reply; False when the asker has gone and the value is still the actor's."""
         if self.reply is None or self.reply.done():
             return False
         self.reply.set_result(value)
         return True
 
     def fail(self, error: Exception) -> bool:
-        """Deliver an error instead of an answer; False when the asker has gone."""
+        """Deliver an error instead of a reply; False when the asker has gone."""
         if self.reply is None or self.reply.done():
             return False
         self.reply.set_exception(error)
@@ -56,7 +56,7 @@ class Envelope(Generic[M]):
 class Mailbox(Generic[M]):
     """Messages waiting for one reader, oldest first.
 
-    `is_free` is the fast path: a message may be handled now, in the turn of whoever sends it, when
+    `is_free` is the fast path: a message may be handled now, in the sender's turn, when
     nothing waits. The reader handles what it has taken without a break, so all that came before has
     then been handled, and the order is the same as by `put`.
     """
@@ -104,7 +104,7 @@ class Mailbox(Generic[M]):
         return taken
 
     def close(self) -> None:
-        """Refuse further messages and tell every waiting asker that nobody will answer."""
+        """Refuse further messages and fail every waiting asker."""
         self._closed = True
         self.is_free = False
         while self._waiting:

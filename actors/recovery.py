@@ -1,7 +1,7 @@
 """Settles the calls of processes that died (contract §3: crash).
 
 A process of this very kernel is dead when it is gone, and never for its silence: one that stands
-still is the business of whoever keeps it running. Of any other there is only its heartbeat: it is
+still is its process manager's business. Of any other there is only its heartbeat: it is
 taken for dead when we have seen none for a while in which ours went on without a break. No clock
 is compared with another, and after an outage of the database, when nobody has beaten, nobody is
 dead.

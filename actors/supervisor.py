@@ -61,7 +61,7 @@ class Supervisor:
             try:
                 await body()
             except (Exception, asyncio.CancelledError) as error:
-                # Whatever it died of, it is restarted; also a cancellation that nobody asked for,
+                # Whatever it died of, it is restarted; also a cancellation that was not asked for,
                 # which comes out of something it was waiting on.
                 if isinstance(error, asyncio.CancelledError) and _is_stopping():
                     raise

@@ -44,7 +44,7 @@ class Deadlines(Generic[T]):
         return deadline
 
     def end(self, item: T) -> None:
-        """It has ended. Ending twice, or after the deadline, is harmless."""
+        """End the wait for `item`. Ending twice, or after the deadline, is harmless."""
         self._open.pop(item, None)
 
     def end_latest(self) -> T | None:
@@ -75,7 +75,7 @@ class Deadlines(Generic[T]):
 
 
 class FutureTimeouts(Deadlines[asyncio.Future[Any]]):
-    """Futures that somebody waits for; one that is not done in time gets an error."""
+    """Fails awaited futures that are not done in time."""
 
     __slots__ = ("_error",)
 
@@ -135,7 +135,7 @@ class TimeLimit:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Raises TimeoutError for the cancellation that was the time's and nobody else's."""
+        """Raise TimeoutError for a cancellation that this time limit caused, and for no other."""
         task, self._task = self._task, None
         if self._has_cancelled:
             self._has_cancelled = False

@@ -29,7 +29,7 @@ class ErrorBody(Struct, frozen=True):
 
 
 class UpstreamError(Exception):
-    """The upstream gave no usable answer."""
+    """The upstream gave no usable response."""
 
     def __init__(self, *details: object) -> None:
         super().__init__((self.__doc__ or "").partition("\n")[0])
@@ -40,11 +40,11 @@ class UpstreamError(Exception):
 
 
 class UpstreamUnreachable(UpstreamError):
-    """The upstream could not be connected to, or was lost before the first byte of its answer."""
+    """The upstream could not be connected to, or was lost before the first byte of its response."""
 
 
 class UpstreamLost(UpstreamUnreachable):
-    """The upstream was lost after the request had been sent and before its answer began."""
+    """The upstream was lost after the request had been sent and before its response began."""
 
 
 class UpstreamTimedOut(UpstreamError):
@@ -52,15 +52,15 @@ class UpstreamTimedOut(UpstreamError):
 
 
 class UpstreamCut(UpstreamError):
-    """The connection was lost after the first byte of the answer and before its end."""
+    """The connection was lost after the first byte of the response and before its end."""
 
 
 class UpstreamMalformed(UpstreamError):
-    """The upstream's answer is not what its protocol promises."""
+    """The upstream's response is not what its protocol promises."""
 
 
 class UnexpectedStatus(UpstreamError):
-    """The upstream answered with a status that is neither an answer nor an error."""
+    """The upstream answered with a status that is neither a response nor an error."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"status {status}")
@@ -86,9 +86,9 @@ class UpstreamFailed(UpstreamError):
 
 
 class ErrorReported(UpstreamError):
-    """The upstream reported an error within its answer."""
+    """The upstream reported an error within its response."""
 
-    status = 502  # what the client is told; its own was that of an answer
+    status = 502  # what the client is told; its own was that of a response
     retry_after: str | None = None
 
     def __init__(self, members: ErrorMembers) -> None:

@@ -1,4 +1,4 @@
-"""Find the configured keys and hosts in an upstream's bytes, exactly, and mask them.
+"""Find the configured keys and hosts in an upstream's bytes, exactly, and redact them.
 
 All other bytes stay. What is looked for is found in the spellings of JSON too, as in `https:\\/\\/`
 and `\\u002d`; a host counts as a whole word. Messages, which hide more, are `redact.py`'s.
@@ -40,7 +40,7 @@ _LINKS = re.compile(rb'"url"\s*:\s*"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
 
 class RedactedText(Struct, frozen=True):
-    """A text to be found, and what takes its place."""
+    """A text to be found, and its replacement."""
 
     text: str
     replacement: str
@@ -48,7 +48,7 @@ class RedactedText(Struct, frozen=True):
 
 
 class _Edit(Struct, frozen=True):
-    """A place in some bytes where a secret is."""
+    """The span of a secret in some bytes."""
 
     start: int
     end: int
@@ -76,7 +76,7 @@ class ExactRedaction:
         return _applied(body, [edit for start in starts for edit in self._edits(body, start)])
 
     async def redact_whole(self, body: bytes, *, keeps_links: bool = False) -> bytes:
-        """The same for a body of any size; `keeps_links` leaves the hosts in links to pictures."""
+        """Redact a body of any size; `keeps_links` leaves the hosts in links to pictures."""
         if len(body) <= WINDOW_BYTES and not self._is_near(body, 0, len(body)):
             return body
         edits: list[_Edit] = []
@@ -92,7 +92,7 @@ class ExactRedaction:
         return _applied(body, edits)
 
     def _edits(self, body: bytes, start: int) -> list[_Edit]:
-        """What is to be masked and begins in the window that begins here, in order."""
+        """The edits that begin in the window that begins here, in order."""
         stop = start + WINDOW_BYTES
         end = min(stop + self._reach, len(body))
         if not self._is_near(body, start, end):
@@ -124,7 +124,7 @@ class _Unescaped:
     __slots__ = ("_begins", "_shifts", "_text")
 
     def __init__(self, body: bytes, start: int, end: int) -> None:
-        # Behind each of these places the bytes stood so much further on.
+        # Behind each of these offsets the bytes stood so much further on.
         self._begins, self._shifts = [0], [start]
         pieces: list[bytes] = []
         position, size = start, 0
@@ -160,11 +160,11 @@ class _Unescaped:
 
 
 class StreamRedaction(Struct, frozen=True):
-    """What is masked in a stream: the channel's own secrets in any block, all else where an error
+    """What is redacted in a stream: the channel's own secrets in any block, all else where an error
     is.
 
     `key` is the first of its secrets, which most channels have no others beside. One that comes in
-    two pieces of an answer's text is not found.
+    two pieces of a response's text is not found.
     """
 
     key: bytes | None
@@ -193,7 +193,7 @@ class StreamRedaction(Struct, frozen=True):
 def secrets_of(channels: Iterable[ChannelSpec], *, is_response: bool) -> Iterator[RedactedText]:
     """What is configured of these channels: their keys and secrets, and the hosts they are on.
 
-    In an answer, `localhost` and names of one word are ordinary words, such as of a program that
+    In a response, `localhost` and names of one word are ordinary words, such as of a program that
     the model writes; there they count with their port only.
     """
     for channel in channels:

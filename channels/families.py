@@ -83,7 +83,7 @@ class Family:
     the chat families: they serve the models that have none. One that has a unit and no endpoint
     type has no models of its own.
     `shown_as` is its name in catalog and call log, where that is not `protocol`.
-    `streams`: an answer may be a stream; `is_async`: the answer names a task that is polled.
+    `streams`: a response may be a stream; `is_async`: the response names a task that is polled.
     `is_withdrawn`: models may be listed, but nothing is served and no channel speaks it.
     `wires`: the dialects that channels may speak it in (`channels/media`), the usual one first;
     empty where there is one way alone.

@@ -27,7 +27,7 @@ from channels.text import fit
 MESSAGE_CHARACTERS_MAX = 1000
 # What is read of a message. Words cut at this length are dropped whole, never shown by half.
 READ_CHARACTERS_MAX = 16_000
-# A channel named with one or two letters tells nobody anything, and would mask every "a".
+# A channel named with one or two letters identifies nothing, and would redact every "a".
 CHANNEL_ID_CHARACTERS_MIN = 3
 
 _URL = "[url]"
@@ -52,7 +52,7 @@ _ADDRESS = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _LABEL_CHARACTERS = frozenset(string.ascii_letters + string.digits + "-._")
-# Keys by their shape, whoever's they are: ours, the configured ones', another customer's. What
+# Keys by their shape, whosever they are: ours, the configured ones', another customer's. What
 # lies ahead is looked at only so far, or a message could be made to take seconds.
 _SECRETS = re.compile(
     r"\b(?P<scheme>(?:Bearer|Basic)(?:\s|%20|\+)+)"
@@ -71,7 +71,7 @@ class Redactor:
     """Knows what to hide for one set of channels. Immutable; a reload makes a new one.
 
     `errors` masks the bodies of errors that are passed on, and error events; `responses` masks
-    whole answers.
+    whole responses.
     """
 
     def __init__(self, channels: Iterable[ChannelSpec]) -> None:
@@ -165,7 +165,7 @@ def _hosts(hosts: set[str], words: set[str]) -> re.Pattern[str] | None:
 
 
 def _without_hosts(message: str, hosts: re.Pattern[str]) -> str:
-    """Mask each host with the labels before it; stepping back by hand keeps this linear."""
+    """Redact each host with the labels before it; stepping back by hand keeps this linear."""
     pieces: list[str] = []
     position = 0
     for found in hosts.finditer(message):

@@ -22,7 +22,7 @@ _MMAP_THRESHOLD = -3
 KEPT_BYTES = 8 * 1024 * 1024
 # A buffer of this size or more is taken from the system for itself, and returned at once.
 LARGE_BYTES = 4 * 1024 * 1024
-# Giving back takes some milliseconds, in which nobody is to wait: not before so long a silence.
+# Giving back takes some milliseconds, in which no call is to wait: not before so long a silence.
 QUIET_SECONDS = 15.0
 # After so many of them memory is given back: at first, and once every connection that was kept has
 # expired, those of clients last (75 s).
@@ -83,7 +83,7 @@ class IdleTrimmer:
     async def run(self) -> None:
         """Look until cancelled."""
         seen = 0  # of the requests that have entered
-        quiet = 0  # looks in a row that found nothing new and nobody waiting
+        quiet = 0  # looks in a row that found nothing new and no call waiting
         while True:
             await self._clock.sleep(QUIET_SECONDS)
             entered = self._requests.entered

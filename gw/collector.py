@@ -1,6 +1,6 @@
 """When Python's collector of cycles looks for them: often among what is new, hardly ever elsewhere.
 
-What a call leaves behind is freed as soon as nobody refers to it; the collector only finds what
+What a call leaves behind is freed as soon as nothing refers to it; the collector only finds what
 refers to itself, which no call makes. But it walks through whatever was made since its last look,
 and an open stream is some 130 objects. A small first generation is walked while it is still in the
 processor's cache. The second holds all that has stayed, and with ten thousand open streams a look

@@ -1,6 +1,6 @@
 """Links to films that the gateway serves itself, because their upstream has none for them.
 
-Whoever has a link needs no key until it expires: the signature says that the gateway made it, and
+A client with a link needs no key until it expires: the signature says that the gateway made it, and
 the same secret signs it in every process (contract-media §7).
 """
 

@@ -34,7 +34,7 @@ class LiveConfig:
         return self.config.registry
 
     def redactor(self) -> Redactor:
-        """Masks what the channels in force must not show."""
+        """Redacts what the channels in force must not show."""
         return self._redactor
 
     def redact(self, text: str) -> str:

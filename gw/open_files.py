@@ -1,4 +1,5 @@
-"""How many files this process may open: every client takes one, and so does every channel's answer.
+"""How many files this process may open: every client takes one, and so does every channel's
+response.
 
 The limit that a process starts with (often 1,024, and 20,000 in a container) is a default rather
 than anybody's decision, and a stream takes two files for as long as it lasts.

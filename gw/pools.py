@@ -1,13 +1,13 @@
-"""The connections of a process to its database, in pools, so that nobody waits for other work's."""
+"""The connections of a process to its database, in pools, so that no work waits for another's."""
 
 from __future__ import annotations
 
 from actors.store.database import Database
 
-# Who reads long call logs waits for others who do, and for nobody's key or balance to be read.
+# Who reads long call logs waits for others who do, and not for keys or balances to be read.
 LOG_CONNECTIONS = 2
 LOG_STATEMENT_SECONDS = 10.0
-# Copies of results are found, claimed and moved on by one; whoever reads their links has `calls`.
+# Copies of results are found, claimed and moved on by one; readers of their links have `calls`.
 MEDIA_CONNECTIONS = 2
 # The poller books and claims on one of them while it ends jobs on the other.
 JOB_CONNECTIONS = 2

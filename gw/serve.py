@@ -1,8 +1,8 @@
-"""The composition root: every object of a running gateway is made and wired here, in one place.
+"""The composition root: every object of a running gateway is made and wired here, in one file.
 
 Starts in the order of need (database, ledger, channels, recovery, listeners) and stops in reverse:
-first nobody new comes in, then what is in flight ends and is settled, then the rest goes. Nothing
-here decides anything about a call; signals and the ready line are `run.py`'s.
+first no new client comes in, then what is in flight ends and is settled, then the rest goes.
+Nothing here decides anything about a call; signals and the ready line are `run.py`'s.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class Gateway:
 
     @property
     def database(self) -> Database:
-        """The pool, for whoever prepares something on a running gateway (`gw demo`)."""
+        """The pool, for what prepares a running gateway (`gw demo`)."""
         return self._database
 
     @property
@@ -200,7 +200,7 @@ class Gateway:
             await self._parent.open()
         shared = self._shared_limits
         if shared is not None:
-            # Closed when all children have ended: the last requests give their places back.
+            # Closed when all children have ended: the last requests give their slots back.
             self._stack.push_async_callback(shared.close)
             await shared.start()
 

@@ -56,7 +56,7 @@ class Shutdown:
         if cut:
             log.warning("calls_cut", count=cut)
         is_settled = await self._flush(log)
-        # Whose answer has just ended may be asking again: that is refused in words, too.
+        # Whose response has just ended may be asking again: that is refused in words, too.
         await self.public.last_calls(min(LAST_CALL_SECONDS, seconds / 2))
         return is_settled
 

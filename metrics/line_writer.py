@@ -1,6 +1,6 @@
-"""Writes lines for whoever must not wait: in a thread of its own, from a bounded queue.
+"""Writes lines for callers that must not wait: in a thread of its own, from a bounded queue.
 
-A pipe that nobody reads holds some 64 KB and then blocks whoever writes to it; a full disk refuses.
+An unread pipe holds some 64 KB and then blocks its writers; a full disk refuses.
 Here only the thread waits. What finds no room in the queue, or cannot be written, is lost and
 counted, and as soon as there is room again one line says how many were. Lines go out whole, as many
 at once as fit into one atomic write to a pipe: several processes that share one do not tear each
@@ -41,8 +41,8 @@ def descriptor_sink(fd: int) -> Sink:
 class LineWriter:
     """One thread that writes to `sink`; `lost_line` makes the line that says how many were lost.
 
-    Whoever writes takes turns with others who do; between them and the thread there is no lock, so
-    that even what the collector logs, in the middle of anything, waits for nobody.
+    Writers take turns; between them and the thread there is no lock, so
+    that even what the collector logs, in the middle of anything, waits for no other.
     """
 
     def __init__(self, sink: Sink, lost_line: Callable[[int], bytes]) -> None:

@@ -4,8 +4,8 @@
      "message": "channel opened", "channel": "openai-a", "was": "closed"}
 
 `action` is our own word for the event, in the past tense; a line of a library has `logged`. How
-values become JSON is in `plain.py`, what is masked in `redact.py`, who waits for a reader that does
-not read in `line_writer.py`: nobody here. Who calls `configure` is the command line.
+values become JSON is in `plain.py`, what is redacted in `redact.py`, who waits for a reader that
+does not read in `line_writer.py`: no caller here. Who calls `configure` is the command line.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ LEVELS: Final = {
 RESERVED: Final = frozenset({"ts", "level", "logger", "action", "message", "stack"})
 LIBRARY_ACTION: Final = "logged"
 STACK_CHARACTERS_MAX: Final = 6_000
-# What the process knows at its end is worth so much waiting for whoever reads it.
+# What the process knows at its end is worth so much waiting for its reader.
 FLUSH_SECONDS: Final = 1.0
 
 
 def configure(stream: TextIO, level: str = "info") -> None:
     """Send everything that is logged or warned in this process to `stream`, as JSON lines.
 
-    Takes the place of whatever handler wrote to a stream before. Raises ValueError for a level
+    Replaces every handler that wrote to a stream before. Raises ValueError for a level
     that is not one of LEVELS.
     """
     if level not in LEVELS:
@@ -150,7 +150,7 @@ class EventLog:
         self._log(logging.WARNING, action, fields, exc_info=exc_info)
 
     def error(self, action: str, /, *, exc_info: bool = False, **fields: Any) -> None:
-        """Something went wrong that somebody should look at."""
+        """Log what went wrong and should be looked at."""
         self._log(logging.ERROR, action, fields, exc_info=exc_info)
 
     def _log(self, level: int, action: str, fields: dict[str, Any], *, exc_info: bool) -> None:

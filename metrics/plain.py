@@ -1,7 +1,7 @@
 """Turns whatever is given to a log line into plain JSON values, without ever raising.
 
 Bounded in depth, width and length: a log line is not the place for a request body. Secrets are
-masked on the way (`redact.py`).
+redacted on the way (`redact.py`).
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ def plain(value: object, depth: int = DEPTH_MAX) -> Any:
             return _plain_mapping(value, depth)
         if isinstance(value, list | tuple | Set):
             return [plain(item, depth - 1) for item in list(value)[:ITEMS_MAX]]
-    except Exception as error:  # noqa: BLE001 - a container of somebody's own may do anything
+    except Exception as error:  # noqa: BLE001 - a container of a foreign class may do anything
         return f"<unreadable {type(value).__name__}: {type(error).__name__}>"
     return printed(value)
 
 
 def text(value: str) -> str:
-    """Return `value` with secrets masked and cut to the length a log line bears."""
-    # Cut twice: the patterns are not to walk megabytes, and masks are not to be cut in two.
+    """Return `value` with secrets redacted and cut to the length a log line bears."""
+    # Cut twice: the patterns are not to walk megabytes, and redactions are not to be cut in two.
     shown = redact(value[: 2 * TEXT_CHARACTERS_MAX])
     if len(shown) <= TEXT_CHARACTERS_MAX and len(value) <= 2 * TEXT_CHARACTERS_MAX:
         return shown

@@ -1,4 +1,4 @@
-"""Every metric of the gateway on one page: one method for each event that somebody may report.
+"""Every metric of the gateway on one page: one method for each event.
 
 Names, labels and buckets are the table in `series.py`. Methods take plain values, decide nothing
 and never raise for a value that came from outside. They belong to the loop's thread; `render` may
@@ -103,7 +103,7 @@ class Metrics:
         """A call that was started is over: success, error, interrupted or rejected.
 
         The time of a rejected call stays out of the latency: refusals take a millisecond and
-        would hide a slow answer behind many quick ones.
+        would hide a slow response behind many quick ones.
         """
         self._in_flight[(protocol,)].value -= 1
         self._calls[protocol, model, status, code].value += 1
@@ -111,11 +111,11 @@ class Metrics:
             self._call_latency[protocol, model].observe(seconds)
 
     def call_failed(self, *, model: str, fault: str) -> None:
-        """It had been let in, and failed by no doing of its client."""
+        """Count a request that was let in and failed by no doing of its client."""
         self._calls_failed[model, fault].value += 1
 
     def first_byte(self, *, protocol: str, model: str, seconds: float) -> None:
-        """The first byte of an answer goes to the client."""
+        """The first byte of a response goes to the client."""
         self._first_byte[protocol, model].observe(seconds)
 
     def tokens(

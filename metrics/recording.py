@@ -152,7 +152,7 @@ class RecordedCall(CallSpan):
 
     def end(self, *, status_ok: bool, attributes: Attributes = NO_ATTRIBUTES) -> None:
         if self._attempt is not None and self._attempt.is_open:
-            self._attempt.end(status_ok=False)  # an attempt that nobody ended went wrong
+            self._attempt.end(status_ok=False)  # an attempt that was not ended went wrong
         _end(self._span, self._time_ns(), status_ok=status_ok, attributes=attributes)
 
     def traceparent(self) -> str:

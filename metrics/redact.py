@@ -12,7 +12,7 @@ from typing import Final
 REDACTED: Final = "***"
 
 # What a value may not contain: where it ends in a header, a URL, a repr or a JSON text. One of our
-# keys that is masked already stays, so that an operator can tell which it was.
+# keys that is redacted already stays, so that an operator can tell which it was.
 _VALUE: Final = r"(?!sk-platform-[0-9a-f]{4}\*{3})[^\s\"'\\&,;)}\]>]+"
 # Between a name and its value: `name: value`, `name=value`, `'name': 'value'`, `("name", "value")`.
 _BETWEEN: Final = r"(?:\\?[\"']?\s*[:=]\s*|\\?[\"'],\s*)(?:b?\\?[\"'])?"
@@ -22,7 +22,7 @@ _NAMES: Final = (
     r"|(?:client|access|refresh|gw)[-_](?:secret|token)"
 )
 
-# In this order: what is masked as part of something longer must still be whole.
+# In this order: what is redacted as part of something longer must still be whole.
 _RULES: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
     (re.compile(pattern, re.IGNORECASE), replacement)
     for pattern, replacement in (
@@ -48,7 +48,7 @@ _SECRET_NAME: Final = re.compile(rf"(?:{_NAMES}|(?:set[-_])?cookie|secret)", re.
 
 
 def redact(text: str) -> str:
-    """Return `text` with the secrets in it masked."""
+    """Return `text` with the secrets in it redacted."""
     for pattern, replacement in _RULES:
         text = pattern.sub(replacement, text)
     return text

@@ -72,7 +72,7 @@ class SeriesFamily(dict[Key, C]):
     """The cells of one metric by label values, in the order of its labels. A miss makes the cell.
 
     An empty label value is shown as `other`. The bound on their number is the last fence against a
-    label whose values somebody outside can choose: past it, new ones share one cell of `other`.
+    label whose values a client can choose: past it, new ones share one cell of `other`.
     """
 
     __slots__ = ("_limit", "_new_cell", "_width")

@@ -2,7 +2,7 @@
 
 A reader of a dashboard or an alert looks here. What happens on which event is in `prometheus.py`.
 The table is snapshotted by the tests, so that a renamed series is seen in review before it breaks
-somebody's dashboard.
+existing dashboards.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Literal
 Kind = Literal["counter", "gauge", "histogram"]
 
 # Upper bounds in seconds. Each bucket is one line per series and scrape, so they are few: about
-# three per decade where the answer matters, fewer outside. Chat ends after 180 s, images after 280.
+# three per decade where the response matters, fewer outside. Chat ends after 180 s, images after
+# 280.
 CALL_SECONDS = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 180, 300)
 FIRST_BYTE_SECONDS = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 180)
 LEDGER_SECONDS = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)

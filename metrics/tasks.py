@@ -35,7 +35,7 @@ class TaskMetrics:
         self._lag.observe(lag_seconds)
 
     def submit_unknown(self, channel: str) -> None:
-        """Nobody knows whether an upstream took a job."""
+        """Count a submission of unknown outcome."""
         self._unknown[(channel,)].value += 1
 
     def taken_over(self) -> None:

@@ -44,7 +44,7 @@ class LimitLease:
         self.headers = headers
 
     def leave(self) -> None:
-        """Give the place back."""
+        """Give the slot back."""
         if not self._is_left:
             self._is_left = True
             self._limiter.leave(self.account_id, self._slot)
@@ -60,14 +60,14 @@ class AccountLimits:
     async def enter(
         self, account_id: str, *, rpm: int | None, concurrency: int | None
     ) -> LimitLease:
-        """Admit one request. Raises LimitExceeded, with the headers of the answer."""
+        """Admit one request. Raises LimitExceeded, with the headers of the reply."""
         status, slot = await self._limiter.enter(account_id, rpm=rpm, concurrency=concurrency)
         return self._admission(account_id, status, slot, rpm, concurrency)
 
     def try_enter(
         self, account_id: str, *, rpm: int | None, concurrency: int | None
     ) -> LimitLease | None:
-        """The same where no other process has to be asked; None where one has."""
+        """`enter` where no other process has to be asked; None where one has."""
         entered = self._limiter.try_enter(account_id, rpm=rpm, concurrency=concurrency)
         if entered is None:
             return None

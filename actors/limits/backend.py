@@ -14,7 +14,7 @@ from actors.store.redis import RedisLink, RedisUnavailable
 
 
 class BackendUnavailable(Exception):
-    """It does not answer, not in time, or with an error."""
+    """The backend does not reply, not in time, or with an error."""
 
 
 class Backend(Protocol):
@@ -29,7 +29,7 @@ class Backend(Protocol):
     async def call(
         self, commands: Sequence[LimitCommand], *, timeout_factor: int = 1
     ) -> Sequence[LimitStatus | None]:
-        """Say a batch; the answers are those of its `EnterCommand`s, None for other words.
+        """Say a batch; the replies are those of its `EnterCommand`s, None for other words.
 
         `timeout_factor` is by how much a large batch may take longer than an ordinary one.
         """

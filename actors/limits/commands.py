@@ -1,7 +1,7 @@
 """What a process says to Redis about limits, as the calls of the scripts beside this file.
 
-Keys are `gw:limits:NAME:window` and `gw:limits:NAME:leases`. Places of several processes meet in
-one set, so a member is the process's id with the place.
+Keys are `gw:limits:NAME:window` and `gw:limits:NAME:leases`. Slots of several processes meet in
+one set, so a member is the process's id with the slot.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from actors.limits.status import WINDOW_SECONDS, Dimension, LimitStatus
 from actors.store.redis import ScriptCall
 
-# How long a lease is believed that nobody renews: what a process that died held is free by then.
+# How long a lease counts that is not renewed: what a process that died held is free by then.
 LEASE_SECONDS = 10.0
 MICROSECONDS = 1_000_000
 
@@ -35,7 +35,7 @@ def scripts() -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EnterCommand:
-    """May this request in? The reply is a LimitStatus, or None when nobody can say."""
+    """May this request in? The reply is a LimitStatus, or None when the limits cannot be judged."""
 
     name: str
     slot: int
@@ -46,7 +46,7 @@ class EnterCommand:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RenewCommand:
-    """These are in flight here, and these were admitted so many seconds ago."""
+    """Renew the leases in flight here; `window` are slots admitted so many seconds ago."""
 
     name: str
     leases: tuple[int, ...] = ()
@@ -55,7 +55,7 @@ class RenewCommand:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReleaseCommand:
-    """This one is not in flight; and perhaps it was never admitted."""
+    """End a lease; `from_window` takes its admission back, too."""
 
     name: str
     slot: int
@@ -66,7 +66,7 @@ LimitCommand = EnterCommand | RenewCommand | ReleaseCommand
 
 
 class RedisCommands:
-    """Spells words for the scripts. `now_us` replaces the server's time, for tests."""
+    """Turns commands into calls of the scripts. `now_us` replaces the server's time, for tests."""
 
     def __init__(self, process_id: str, now_us: Callable[[], int] | None = None) -> None:
         self._process_id = process_id
@@ -101,7 +101,7 @@ class RedisCommands:
 
 
 def parse_status(reply: Any) -> LimitStatus:
-    """Read the answer of `enter.lua`."""
+    """Read the reply of `enter.lua`."""
     refused, requests, reset_us, retry_us, in_flight = reply
     return LimitStatus(
         refused=_DIMENSIONS[refused],

@@ -34,7 +34,7 @@ class Limiter:
     async def take(self, name: str, limit: int) -> LimitStatus:
         """Ask for one request of at most `limit` in any 60 seconds; there is nothing to give back.
 
-        The headers of the answer come from the standing: `limit - requests` are left, the window
+        The headers of the reply come from the status: `limit - requests` are left, the window
         resets in `reset_whole_seconds`, and a refused request may come back after
         `retry_after_seconds`. A refused one is not counted.
         """
@@ -46,7 +46,7 @@ class Limiter:
     async def enter(
         self, name: str, *, rpm: int | None, concurrency: int | None
     ) -> tuple[LimitStatus, int]:
-        """Ask for one request. If it is admitted, `leave` its place, once, when it is over.
+        """Ask for one request. If it is admitted, `leave` its slot, once, when it is over.
 
         Requests in flight are counted where no limit exists too, so that one set a moment later
         knows them.
@@ -85,7 +85,7 @@ class Limiter:
     def try_enter(
         self, name: str, *, rpm: int | None, concurrency: int | None
     ) -> tuple[LimitStatus, int] | None:
-        """The same where no other process has a say; None where one may have."""
+        """`enter` where no other process counts the name; None where one may."""
         if rpm is None and concurrency is None:
             slot = next(self._slots)
             self._book.fly(name, slot)
@@ -115,7 +115,7 @@ class Limiter:
                 self._shared.lease(name, slot)
 
     def share_all(self) -> None:
-        """The same for everybody, when a change may have been missed."""
+        """Share every name, when a change may have been missed."""
         for name in self._book.names_in_flight():
             self.share(name)
 

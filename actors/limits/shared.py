@@ -4,9 +4,9 @@ The backend is Redis, or the parent of the processes of one host. A request in f
 there. In Redis the process renews its leases all the time, so that a long call never loses its own,
 and those of a process that died are gone after LEASE_SECONDS; at the parent they end with the
 process. Questions gather while a batch is under way and go out together. When the backend does not
-answer, whoever waits is told at once that nobody knows (`limiter.py` judges alone then) and nobody
-asks any more. `run` comes back with everything that this process knows, and only then is the
-backend believed again.
+answer, every waiting request is told at once that the limits are unknown (`limiter.py` judges alone
+then) and nobody asks any more. `run` comes back with everything that this process knows, and only
+then is the backend believed again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ BATCH_MAX = 256
 CHUNK = 200
 PIECES = 16
 TIMEOUT_FACTOR = 10
-# Between two tries to come back; from the start again after a while of good answers.
+# Between two tries to come back; from the start again after a while of good replies.
 PAUSE_FIRST_SECONDS = 0.25
 PAUSE_MAX_SECONDS = 5.0
 STEADY_SECONDS = 10.0
@@ -101,7 +101,9 @@ class SharedLimits:
         try:
             status = await reply
         except asyncio.CancelledError:
-            self._give_back(ReleaseCommand(name, slot))  # whatever the answer is, nobody takes it
+            self._give_back(
+                ReleaseCommand(name, slot)
+            )  # whatever the reply is, the client has left
             raise
         if status is not None and status.refused is None and concurrency is not None:
             self._leases.setdefault(name, {})[slot] = True
@@ -133,7 +135,7 @@ class SharedLimits:
             self._send(RenewCommand(name, leases=(slot,)))
 
     def leases(self, name: str) -> dict[int, bool]:
-        """The places that are leased, to be read only."""
+        """The slots that are leased, to be read only."""
         return self._leases.get(name, {})
 
     def release(self, name: str, slot: int) -> None:
@@ -175,7 +177,7 @@ class SharedLimits:
                     await self.start()
                 await self._send_batches()
         finally:
-            self._abandon([])  # nobody may wait for an answer that will not come
+            self._abandon([])  # no request may wait for a reply that will not come
 
     async def beat(self) -> None:
         """Renew the leases, for ever."""

@@ -17,7 +17,7 @@ WorkerSlot = tuple[int, int]  # which worker, and its own number for the request
 
 
 class _SharedUsage(WindowUsage[WorkerSlot]):
-    """The same figures, of which single ones can be found, added late and taken out again."""
+    """Usage whose single admissions can be found, added late and taken out again."""
 
     __slots__ = ("_is_sorted", "_window")
 

@@ -22,8 +22,8 @@ class WindowUsage(Generic[Slot]):
     __slots__ = ("_admitted", "flying")
 
     def __init__(self) -> None:
-        # When, and whose place; oldest first. None before the first: an empty one takes as much
-        # memory as all else that is remembered of an account without limits.
+        # The instant and the slot of each admission; oldest first. None before the first: an empty
+        # one takes as much memory as all else that is remembered of an account without limits.
         self._admitted: deque[tuple[float, Slot]] | None = None
         self.flying: set[Slot] = set()
 
@@ -62,7 +62,7 @@ class WindowUsage(Generic[Slot]):
 
 
 class SlidingWindows(Generic[Slot]):
-    """What each name has used. A place is what its holder calls one request."""
+    """What each name has used. A slot is its holder's name for one request."""
 
     def __init__(self) -> None:
         self._usage: dict[str, WindowUsage[Slot]] = {}
@@ -119,7 +119,7 @@ class SlidingWindows(Generic[Slot]):
         self._usage[name].flying.remove(slot)
 
     def flying(self, name: str) -> Collection[Slot]:
-        """The places of the requests in flight."""
+        """The slots of the requests in flight."""
         usage = self._usage.get(name)
         return usage.flying if usage is not None else ()
 
@@ -128,7 +128,7 @@ class SlidingWindows(Generic[Slot]):
         return [name for name, usage in self._usage.items() if usage.flying]
 
     def windows(self, now: float) -> Iterator[tuple[str, list[tuple[Slot, float]]]]:
-        """Each name with the places admitted in the last 60 seconds and how long ago that was."""
+        """Each name with the slots admitted in the last 60 seconds and how long ago that was."""
         for name, usage in list(self._usage.items()):
             usage.trim(now)
             if usage.requests:

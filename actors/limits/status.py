@@ -1,4 +1,4 @@
-"""Where somebody stands against the limits once a request was judged, whoever judged it.
+"""The status of a name's limits after one request, whichever judge computed it.
 
 The two judges, `sliding_window.py` in this process and `enter.lua` in Redis, follow the same rules
 and answer with the same figures.
@@ -27,7 +27,7 @@ class LimitStatus:
 
     @property
     def reset_whole_seconds(self) -> int:
-        """What a header says: rounded up, so that nobody is told to come back too early."""
+        """What a header says: rounded up, so that no client comes back too early."""
         return math.ceil(self.reset_seconds)
 
     @property

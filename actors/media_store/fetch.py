@@ -2,7 +2,7 @@
 
 Redirects are followed a few times, each address checked anew (`addresses.py`); credentials go to
 the channel's own origin alone. What is read is handed out piece by piece, and reading stops while
-nobody takes it.
+the client has left.
 """
 
 from __future__ import annotations

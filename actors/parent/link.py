@@ -1,7 +1,8 @@
 """A worker's way to its parent, which keeps what the workers of one `gw serve` share.
 
-One socket, made before the worker was started: there is nothing to find, and nobody else can come.
-It is never opened again; a response that did not come in time is passed over when it comes.
+One socket, made before the worker was started: there is nothing to find, and no other process can
+connect. It is never opened again; a response that did not come in time is passed over when it
+comes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from actors.parent.messages import (
     StoreSummary,
 )
 
-# The parent serves nobody, so that it answers within a millisecond; it may be collecting metrics.
+# The parent serves no client, so that it answers within a millisecond; it may be collecting
+# metrics.
 REPLY_SECONDS = 0.25
 # A time-out is waited for in so many steps, so that a loop that was busy for as long as all of them
 # still reads a response that has long been there.
@@ -81,7 +83,7 @@ class ParentLink:
         return None if found is None else found.encode()
 
     async def store(self, question: str, minute: int, response: bytes) -> bytes:
-        """Give an answer in UTF-8 to all workers; return the one that was first.
+        """Give a reply in UTF-8 to all workers; return the one that was first.
 
         Raises ParentUnavailable. One that is too long stays this worker's.
         """
@@ -118,7 +120,7 @@ class _Responses(asyncio.Protocol):
         return reply
 
     def forget(self, number: int) -> None:
-        """Nobody waits for this response any more."""
+        """Forget a request whose reply is no longer awaited."""
         self._replies.pop(number, None)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

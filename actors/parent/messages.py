@@ -1,6 +1,6 @@
 """What a worker and its parent say to each other: one line of JSON for each request and response.
 
-A response has the number of its request, so that one nobody waits for any more is known by it. What
+A response has the number of its request, so that a late one is known by it. What
 is said about limits are the words of `actors/limits/commands.py`.
 """
 
@@ -59,14 +59,14 @@ class CommandBatch(Struct, array_like=True, tag="limits"):
 
 
 class FindSummary(Struct, array_like=True, tag="find"):
-    """The answer to a question that another worker has given in this minute: `text`, or none."""
+    """The reply to a question that another worker has given in this minute: `text`, or none."""
 
     question: str
     minute: int
 
 
 class StoreSummary(Struct, array_like=True, tag="store"):
-    """An answer for the rest of its minute. The response's `text` is the one that was first."""
+    """A reply for the rest of its minute. The response's `text` is the one that was first."""
 
     question: str
     minute: int

@@ -11,7 +11,7 @@ BYTES_MAX = 64 * 1024 * 1024
 
 
 class SharedCache:
-    """The answers of the present minute, by their questions."""
+    """The replies of the present minute, by their questions."""
 
     def __init__(self) -> None:
         self._minute = 0
@@ -22,16 +22,16 @@ class SharedCache:
         return f"<SharedAnswers {len(self._entries)} of minute {self._minute}>"
 
     def find(self, question: str, minute: int) -> str | None:
-        """Return the answer that was given to a question in this minute, if any."""
+        """Return the reply that was given to a question in this minute, if any."""
         return self._entries.get(question) if minute == self._minute else None
 
     def store(self, question: str, minute: int, text: str) -> str:
-        """Keep an answer unless there is one; return the one that holds.
+        """Keep a reply unless there is one; return the one that holds.
 
-        Beyond the bounds the oldest ones go: whoever asks for them again makes them anew.
+        Beyond the bounds the oldest ones go: a worker that asks for them again makes them anew.
         """
         if minute < self._minute:
-            return text  # whoever made it was slow: the next minute has begun
+            return text  # its maker was slow: the next minute has begun
         if minute > self._minute:
             self._minute, self._entries, self._size = minute, {}, 0
         found = self._entries.get(question)

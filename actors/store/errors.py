@@ -63,7 +63,7 @@ def from_psycopg(error: psycopg2.Error, *, connection_lost: bool) -> StoreError:
     sqlstate = error.pgcode
     if sqlstate is None:
         # Nothing came from the server. A ProgrammingError is our own misuse of the driver; a
-        # plain DatabaseError is how libpq tells of a connection that broke inside an answer.
+        # plain DatabaseError is how libpq tells of a connection that broke inside a reply.
         if isinstance(error, psycopg2.ProgrammingError | psycopg2.NotSupportedError):
             return StatementRefused("", message)
         return StoreUnavailable(message)

@@ -1,8 +1,8 @@
 """The way to Redis: batches of script calls over one connection, each answered soon or not at all.
 
 One batch is under way at a time, so that what a process says arrives in the order in which it was
-said. Nothing is tried again here: whoever loses the link decides what becomes of its questions.
-Every exception of the client library becomes RedisUnavailable at this border.
+said. Nothing is tried again here: the caller that loses the link decides what becomes of its
+commands. Every exception of the client library becomes RedisUnavailable at this border.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from redis.exceptions import RedisError
 
 T = TypeVar("T")
 
-# Far longer than an answer takes within one site. A URL may say otherwise (`socket_timeout`).
+# Far longer than a reply takes within one site. A URL may say otherwise (`socket_timeout`).
 REPLY_SECONDS = 0.05
 CONNECT_SECONDS = 1.0
 # A time-out is waited for in so many steps, so that a loop that was busy for as long as all of them
-# still reads an answer that has long been there.
+# still reads a reply that has long been there.
 STEPS = 5
 
 
@@ -87,7 +87,7 @@ class RedisLink:
         self._hashes = hashes
 
     async def call(self, batch: Sequence[ScriptCall], *, timeout_factor: int = 1) -> list[Any]:
-        """Send one batch and return its answers in order. Raises RedisUnavailable.
+        """Send one batch and return its replies in order. Raises RedisUnavailable.
 
         `timeout_factor` is by how much a large batch may take longer than an ordinary one.
         """
@@ -122,6 +122,6 @@ class RedisLink:
             if not task.done():
                 task.cancel()  # the client library closes the connection then
                 await asyncio.wait({task})
-                # Whatever it ended with, nobody wants it any more.
+                # However the command ended, its result is no longer wanted.
                 _ = task.cancelled() or task.exception()
         raise RedisUnavailable(f"no answer within {seconds:g} s")

@@ -104,5 +104,5 @@ async def carried_through(work: Coroutine[Any, Any, T]) -> T:
     if cancelled is None:
         return task.result()
     if not task.cancelled():
-        task.exception()  # its caller has left: nobody else will ask for it
+        task.exception()  # its caller has left and no other will ask for its result
     raise cancelled

@@ -1,4 +1,4 @@
-"""How long somebody's request waits for the database.
+"""How long a request waits for the database.
 
 A statement may run for as long as its pool allows; a client does not wait for that. A server that
 is frozen keeps its connections open and says nothing, so it is only known by its silence.
@@ -14,7 +14,7 @@ from actors.store.errors import StoreUnavailable
 
 T = TypeVar("T")
 
-# A read that stands before an answer is a matter of milliseconds.
+# A read that stands before a reply is a matter of milliseconds.
 READ_SECONDS = 2.0
 
 

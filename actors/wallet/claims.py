@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 # What a claim finds under its key (spec: States, Idempotent submission): a call under way; or one
-# that was answered, to another request, or to this one: its answer, or the memory of an answer that
-# was too large to keep.
+# that was answered, to another request, or to this one: its response, or the memory of a response
+# that was too large to keep.
 ClaimState = Literal["in_flight", "reuse", "stored", "too_large"]
 
 
@@ -28,7 +28,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptResponse:
-    """Remember this answer (2xx) for seven days."""
+    """Remember this response (2xx) for seven days."""
 
     status: int
     headers: Sequence[tuple[str, str]]
@@ -37,7 +37,7 @@ class KeptResponse:
 
 @dataclass(frozen=True, slots=True)
 class ResponseTooLarge:
-    """Remember for seven days that there was an answer, too large to be kept."""
+    """Remember for seven days that there was a response, too large to be kept."""
 
 
 @dataclass(frozen=True, slots=True)

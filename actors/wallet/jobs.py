@@ -41,8 +41,8 @@ class NewJob(Struct, frozen=True, kw_only=True):
 class JobEnd(Struct, frozen=True, kw_only=True):
     """How a job ends; error and instant are those of its row.
 
-    `result` is a `TaskResult` as JSON values. `by` is a name of whoever ends it, used once: it is
-    kept with the job, so that who ended it can tell.
+    `result` is a `TaskResult` as JSON values. `by` is a name of the one that ends it, used once: it
+    is kept with the job, so that who ended it can tell.
     """
 
     state: EndState

@@ -49,7 +49,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Applied:
-    """What a batch did. A hold in neither `refused` nor `taken` (by its place) was granted.
+    """What a batch did. A hold in neither `refused` nor `taken` (by its index) was granted.
 
     `corrected`: calls that recovery had settled, whose row and cost are now those of their true
     settlement; they are not among the `settled`. `is_buried`: others have declared the process

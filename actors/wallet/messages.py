@@ -23,7 +23,7 @@ RefusalReason = Literal["insufficient_funds", "spend_cap", "unknown_account"]
 class CallFacts(Struct, frozen=True, kw_only=True):
     """What is known of a call when it is admitted; enough to write its row if its process dies.
 
-    `job_id`: of the job that it begins; None: it ends with its answer.
+    `job_id`: of the job that it begins; None: it ends with its response.
     """
 
     call_id: UUID
@@ -112,7 +112,7 @@ class Void(Struct, frozen=True, kw_only=True):
     """Release the hold of a call if there is one: its caller never learnt that it was granted.
 
     No row is written; the caller, who gave up, writes its own (`Record`). Where recovery has
-    settled the call meanwhile, that row takes the place of recovery's. A key that it claimed is
+    settled the call meanwhile, that row replaces recovery's. A key that it claimed is
     free, a job that it was to begin has failed.
     """
 

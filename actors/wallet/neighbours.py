@@ -1,6 +1,6 @@
 """What other processes have still to write of an account, waited for.
 
-An answer goes out when its settlement is on its way, not when it is durable, and the client's next
+A reply goes out when its settlement is on its way, not when it is durable, and the client's next
 question may reach another process. That one asks the others through the database, and each says
 when what it knew of the account by then is written. Only who reads balances and logs pays for it.
 """

@@ -30,7 +30,7 @@ from actors.wallet.messages import (
 from channels.families import UNIT_TYPES
 
 _BIGINT_MAX = 2**63 - 1
-# What became of a job whose hold was granted when nobody waited for it any more.
+# What became of a job whose hold was granted when its client had left.
 NOT_SUBMITTED = "not_submitted"
 # Text that stands for itself in a row and in an array.
 _is_plain = re.compile(r"[A-Za-z0-9_.:/@+-]+").fullmatch
@@ -119,7 +119,7 @@ def _accounts(
 
 
 def _capped_keys(settlements: Sequence[Settle | Void], holds: Sequence[Hold]) -> list[str]:
-    """The same of keys with a spend cap; of two caps, between which it was changed, the lower."""
+    """Every key with a spend cap; of two caps, between which it was changed, the lower."""
     caps: dict[str, int] = {}
     for hold in holds:
         if (cap := hold.cap_nano_usd) is not None:

@@ -115,7 +115,7 @@ def total_nano_usd(lines: Sequence[Line], multiplier: str) -> int:
 
 
 def formula(lines: Sequence[Line], multiplier: str) -> str:
-    """The same as a line of arithmetic that a person can follow."""
+    """A receipt as one line of arithmetic that a person can follow."""
     counted = [line for line in lines if line.count]
     if not counted:
         return "nothing to pay for = 0 USD"

@@ -93,7 +93,7 @@ async def verify(database: Database, *, with_costs: bool = False) -> VerifyRepor
     try:
         async with session.transaction():
             await session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            # Each statement compares whole tables. Where nobody has counted them yet, in a young
+            # Each statement compares whole tables. Where they have not been counted yet, in a young
             # or a restored database, a loop in a loop looks cheap: minutes for 70,000 calls.
             await session.execute("SET LOCAL enable_nestloop = off")
             # A month that is dropped between two of the statements would look like missing rows.

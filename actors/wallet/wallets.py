@@ -64,7 +64,7 @@ class KeyTaken(Exception):
 
 
 class Wallets:
-    """Finds or makes the wallet of an account and speaks with the writer for it."""
+    """Finds or makes the wallet of an account and sends the writer its messages."""
 
     def __init__(
         self, *, writer: LedgerWriter, database: Database, clock: Clock, metrics: Metrics
@@ -184,7 +184,7 @@ class Wallets:
         return await in_time(read_spending(self._database, account_id=account_id, key_id=key_id))
 
     def forget_idle(self) -> None:
-        """Drop some of the wallets that nobody has used for a while; to be called every second."""
+        """Drop some of the wallets that were not used for a while; to be called every second."""
         limit = self._clock.monotonic() - IDLE_SECONDS
         length_of = self._writer.mailbox.length_of
         self._sweep.round(lambda w: w.last_used < limit and not length_of(w.account_id))
@@ -210,7 +210,7 @@ class Wallets:
     def _forget_read(self, account_id: str, read: asyncio.Task[int]) -> None:
         del self._reads[account_id]
         if not read.cancelled():
-            read.exception()  # whoever still waits gets it too; nobody may be left to
+            read.exception()  # every waiting hold gets it too; none may be left to
 
     async def _read(self, account_id: str) -> int:
         found = await in_time(read_balance(self._database, account_id))

@@ -14,7 +14,7 @@ running it. Holds do not wait for that: their askers give up (`wallets.py`), wha
 granted unseen is voided, and what was never sent is forgotten.
 
 A hold whose asker has left or was told otherwise is never kept: if it is granted after all, by a
-batch that took long or by one whose answer was lost, a `Void` follows and gives it back. Should the
+batch that took long or by one whose reply was lost, a `Void` follows and gives it back. Should the
 process be taken for dead or die in between, recovery gives it back; the call's row is the one that
 says what its client was told, whichever of the two was quicker (`ledger_apply`).
 """
@@ -55,11 +55,11 @@ from metrics.prometheus import Metrics
 # Measured: a larger batch buys little CPU and costs latency.
 BATCH_MAX = 256
 # A transaction costs as much as some ten calls in it. After a large batch the next may therefore
-# gather for a moment, the longer the more came; where few come, nobody is kept waiting.
+# gather for a moment, the longer the more came; where few come, no hold is kept waiting.
 CROWD = 20
 GATHER_PER_MESSAGE = 75e-6  # seconds
 GATHER_MAX_SECONDS = 0.003
-# Nobody waits for a settlement or a row: it goes with the next hold, by itself after so long.
+# A settlement or a row is not awaited: it goes with the next hold, by itself after so long.
 COMPANY_SECONDS = 0.002
 # Answers to be kept under idempotency keys make a batch heavy: past this, the next takes the rest.
 RESPONSE_BYTES_MAX = 2 * 1024 * 1024
@@ -126,7 +126,7 @@ class LedgerWriter(Actor[Message]):
                 await self.mailbox.ready()
                 self._batch = self._gather()
         finally:
-            # The mailbox stays open: nobody who waits may be told that no money was moved, and what
+            # The mailbox stays open: no waiting call may be told that no money was moved, and what
             # is still said of calls that end is recovery's to find.
             await self._drop_session()
 
@@ -138,7 +138,9 @@ class LedgerWriter(Actor[Message]):
             envelope = self.mailbox.take_next()
             if envelope is None:
                 break
-            if not _is_given_up(envelope):  # else nobody would take the money, and others want it
+            if not _is_given_up(
+                envelope
+            ):  # its asker has left: the money would only be held back from others
                 taken.append(envelope)
             kept = _kept(envelope.message)
             if kept is not None:
@@ -173,7 +175,7 @@ class LedgerWriter(Actor[Message]):
                     if _kept(work[0].message) is None:
                         self._set_aside(work[0])
                         return
-                    # Better to forget the answer than to leave the call unsettled.
+                    # Better to forget the reply than to leave the call unsettled.
                     work = [_without_response(work[0])]
                     continue
                 for one in work:
@@ -229,7 +231,7 @@ class LedgerWriter(Actor[Message]):
                     self.take_back(hold, granted)
 
     def take_back(self, message: Message, answer: object) -> None:
-        """A hold that was granted and that nobody accepted goes back."""
+        """Void a hold that was granted and whose asker has left."""
         if isinstance(message, Hold) and isinstance(answer, Granted):
             self.tell(_void_of(message))
 
@@ -243,7 +245,7 @@ class LedgerWriter(Actor[Message]):
         self.metrics.mailbox(actor="ledger", depth=len(work), wait_seconds=now - work[0].put_at)
 
     def _look_for_late(self, batch: Batch, applied: Applied, *, is_repeat: bool) -> None:
-        """Say which calls recovery had settled, by mistake, and which somebody else had."""
+        """Say which calls recovery had settled, by mistake, and which another process had."""
         for settlement in batch.settlements:
             call_id = settlement.facts.call_id
             if call_id in applied.settled or isinstance(settlement, Void) or settlement.is_recovery:
@@ -293,7 +295,7 @@ def _void_of(hold: Hold) -> Message:
 
 
 def _kept(message: Message) -> KeptResponse | None:
-    """The answer that a settlement brings with it."""
+    """The reply that a settlement brings with it."""
     if isinstance(message, Settle) and isinstance(message.claim_end, KeptResponse):
         return message.claim_end
     return None

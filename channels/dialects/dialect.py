@@ -20,7 +20,7 @@ from channels.usage import PartialUsage, Usage
 
 
 class MeterReading(Protocol):
-    """What a meter has read of an answer so far: all that its charge rests on.
+    """What a meter has read of a response so far: all that its charge rests on.
 
     `partial_usage` is what was stated while `usage` is None.
     """

@@ -57,7 +57,7 @@ def _short(param: Any) -> str | None:
 
 
 def _bounded(details: Any) -> Any:
-    """Details that are an object or a list and fit into an answer; else None."""
+    """Details that are an object or a list and fit into a response; else None."""
     if not isinstance(details, Mapping | list) or _depth_of(details) > DETAILS_DEPTH_MAX:
         return None
     try:
@@ -106,7 +106,7 @@ def _message_of(text: str, value: Any) -> str | None:
 
 
 def message_in(value: Any) -> str | None:
-    """The same for a decoded body, or for the `error` member of an event."""
+    """The error message of a decoded body, or of the `error` member of an event."""
     found = _find(value, depth=0)
     return None if found is None else fit(found, MESSAGE_CHARACTERS_MAX).strip() or None
 

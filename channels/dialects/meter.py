@@ -26,17 +26,17 @@ NAME_CHARACTERS_MAX = 256
 
 @dataclass(frozen=True, slots=True)
 class ErrorEvent:
-    """An error the upstream reported within its answer, in its own, unredacted words."""
+    """An error the upstream reported within its response, in its own, unredacted words."""
 
     code: str | None
     message: str | None
 
 
 class ResponseMeter(ABC, Generic[One, Read]):
-    """Follows one answer. Made for one attempt, used from one task.
+    """Follows one response. Made for one attempt, used from one task.
 
     `characters` are code points of text, refusals, thinking, and tool calls' names and arguments.
-    `finished`: the answer's end was seen, or it came whole.
+    `finished`: the response's end was seen, or it came whole.
     """
 
     __slots__ = (
@@ -112,7 +112,7 @@ class ResponseMeter(ABC, Generic[One, Read]):
 
     @abstractmethod
     def body(self, body: bytes) -> None:
-        """Read a whole answer. Raises UpstreamMalformed when it is not a JSON object."""
+        """Read a whole response. Raises UpstreamMalformed when it is not a JSON object."""
 
     def _note_names(self, response_id: str | None, response_model: str | None) -> None:
         """Keep the first id and the first model that are stated."""

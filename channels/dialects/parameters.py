@@ -1,4 +1,4 @@
-"""A request's parameters as the call log shows them: how an answer was asked for, never what.
+"""A request's parameters as the call log shows them: how a response was asked for, never what.
 
 Made from what the request's reader has already parsed. Nothing that a person wrote is taken: of
 texts, files and schemas only their number; of strings only short ones, as settings are. Which

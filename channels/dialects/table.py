@@ -43,7 +43,7 @@ def codec(protocol: str) -> Codec:
 
 
 def streaming_upstream(protocol: str) -> StreamingUpstream:
-    """What is needed of the upstream's protocol where the answer is a stream."""
+    """What is needed of the upstream's protocol where the response is a stream."""
     found = CHAT_DIALECTS[protocol].upstream
     assert found is not None, protocol
     return found

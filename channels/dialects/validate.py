@@ -24,7 +24,7 @@ from channels.json.members import InvalidJson, JsonObject
 Body = TypeVar("Body")
 Lenient = TypeVar("Lenient")
 
-# No registry has longer model ids, and a refused id is repeated in answers and rows.
+# No registry has longer model ids, and a refused id is repeated in responses and rows.
 MODEL_CHARACTERS_MAX = 256
 
 _TOO_DEEP = "The request body is nested too deeply."
@@ -136,7 +136,7 @@ def unversioned(tool_type: str) -> str:
 
 
 def check_model(model: str) -> str:
-    """A model's name as it may be repeated in answers and rows. Raises InvalidRequest."""
+    """A model's name as it may be repeated in responses and rows. Raises InvalidRequest."""
     if not model.isprintable():
         raise InvalidRequest("model: control characters are not allowed.", "model")
     return model

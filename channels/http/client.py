@@ -1,6 +1,6 @@
 """The HTTP/1.1 client that talks to upstreams.
 
-From a request to its answer: `origin.py` writes the head, `pool.py` finds a connection or
+From a request to its response: `origin.py` writes the head, `pool.py` finds a connection or
 `dialer.py` makes one, `connection.py` sends and reads, `response.py` is what the caller gets.
 """
 

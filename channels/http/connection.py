@@ -1,7 +1,7 @@
-"""One connection to an upstream: one exchange after another, each with an answer of its own.
+"""One connection to an upstream: one exchange after another, each with a response of its own.
 
 Reads with httptools' parser. Which connection carries a request is its owner's to say (`pool.py`);
-what of an answer waits to be taken is `response.py`.
+what of a response waits to be taken is `response.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from channels.errors import (
 from channels.http.response import Http1Response
 from channels.http.tcp_unacked import has_unacknowledged
 
-# Reading stops when more of an answer waits to be taken; one read brings up to four times this.
+# Reading stops when more of a response waits to be taken; one read brings up to four times this.
 WAITING_BYTES_MAX = 64 * 1024
 # Of a whole head, interim answers included; common servers allow 8 to 32 KiB.
 HEAD_BYTES_MAX = 32 * 1024
@@ -38,13 +38,13 @@ class StaleConnection(Exception):
 
 
 class ConnectionOwner(Protocol):
-    """Whoever had a connection made, and gives it requests."""
+    """The owner of a connection, which gives it requests."""
 
     def on_open(self, connection: UpstreamConnection) -> None:
         """The connection exists."""
 
     def on_idle(self, connection: UpstreamConnection) -> None:
-        """Its answer has ended, and it may carry another request."""
+        """Its response has ended, and it may carry another request."""
 
     def on_closed(self, connection: UpstreamConnection) -> None:
         """The connection is gone."""
@@ -91,7 +91,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     @property
     def is_usable(self) -> bool:
-        """Whether nothing is known that speaks against another request."""
+        """Whether the connection can carry another request, as far as is known."""
         return not self._transport.is_closing()
 
     def fileno(self) -> int:
@@ -100,7 +100,7 @@ class UpstreamConnection(asyncio.Protocol):
         return number
 
     def exchange(self, head: bytes, body: bytes) -> Http1Response:
-        """Send a request; its answer comes, or is lost, as soon as it does."""
+        """Send a request; its response comes, or is lost, as soon as it does."""
         assert self._response is None
         response = self._response = Http1Response(self)
         self._exchanges += 1
@@ -126,14 +126,14 @@ class UpstreamConnection(asyncio.Protocol):
         self._transport.abort()
 
     def break_off(self) -> None:
-        """Close now, and tell whoever waits for more."""
+        """Close now, and fail the response under way."""
         response = self._response
         if response is not None:
             self._lose(response, "closed by the gateway", is_stale=False)
         self.abort()
 
     def given_up(self) -> None:
-        """Whoever had it made has left: uvloop may tell it that it was made, and no more."""
+        """Close a connection whose owner left while uvloop was still making it."""
         self._owner.on_closed(self)
 
     # --- From the event loop ---
@@ -156,7 +156,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._is_sending = False
 
     def data_received(self, data: bytes) -> None:
-        """Read on in the answer under way."""
+        """Read on in the response under way."""
         response = self._response
         if response is None:
             if data.strip(b"\r\n"):  # servers of old append a line end
@@ -212,7 +212,7 @@ class UpstreamConnection(asyncio.Protocol):
     # --- From the parser ---
 
     def on_message_begin(self) -> None:
-        """An answer begins."""
+        """A response begins."""
         if self._response is None:
             raise UpstreamMalformed("an answer that nobody has asked for")
 
@@ -245,7 +245,7 @@ class UpstreamConnection(asyncio.Protocol):
         response.pieces.append(data)  # as little as can be: a read may bring tens of thousands
 
     def on_message_complete(self) -> None:
-        """It has come to its end, and the connection may carry the next one."""
+        """The response has ended, and the connection may carry the next one."""
         response = self._response
         assert response is not None
         if not response.status:  # an interim one
@@ -274,7 +274,7 @@ class UpstreamConnection(asyncio.Protocol):
             self.data_received(data[room:])
 
     def _stop(self, response: Http1Response | None, why: str) -> None:
-        """What comes is not an answer, and nothing behind it is read."""
+        """What comes is not a response, and nothing behind it is read."""
         if response is not None and self._response is response:
             response.lost(UpstreamCut(why) if response.status else UpstreamMalformed(why))
         self.abort()

@@ -111,7 +111,7 @@ class Dialer:
 
 
 def in_turn(addresses: Sequence[SocketAddress]) -> Sequence[SocketAddress]:
-    """The same addresses, family after family, beginning with the first one's."""
+    """Addresses interleaved by family, beginning with the first one's."""
     families: dict[int, list[SocketAddress]] = {}
     for one in addresses:
         families.setdefault(one.family, []).append(one)
@@ -156,7 +156,7 @@ async def first_connected(addresses: Sequence[SocketAddress]) -> socket.socket:
 
 
 def _close_late(task: asyncio.Task[socket.socket]) -> None:
-    """It was given up for another one, which does not keep it from having succeeded."""
+    """Close a socket that lost the race to another address, though it connected."""
     if not task.cancelled() and task.exception() is None:
         task.result().close()
 

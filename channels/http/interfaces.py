@@ -1,4 +1,4 @@
-"""What an upstream request, its answer and whoever opens them are, whatever carries them.
+"""What an upstream request, its response and its client are, whatever carries them.
 
 `client.py` beside this is the one way there is; tests have others.
 """
@@ -37,7 +37,7 @@ class Sink(Protocol):
 
 
 class UpstreamResponse(Protocol):
-    """An answer whose head is here. Whoever opened it closes it, on every way out."""
+    """A response whose head is here. The opener closes it, on every way out."""
 
     @property
     def status(self) -> int: ...
@@ -78,7 +78,7 @@ class Wire(Protocol):
     """Opens requests."""
 
     async def open(self, request: UpstreamRequest) -> UpstreamResponse:
-        """Send a request and wait for the head of its answer, without limit of time.
+        """Send a request and wait for the head of its response, without limit of time.
 
         Raises UpstreamUnreachable, UpstreamCut when the connection is lost within the head, and
         UpstreamMalformed for what is not HTTP. Cancelling it closes the connection.

@@ -85,7 +85,7 @@ def head_of(
 
 def with_length(head: bytes, request: UpstreamRequest) -> bytes:
     """A whole head: no request but a GET leaves its length unsaid."""
-    # The parser of answers cannot be told that one to HEAD has no body.
+    # The parser of responses cannot be told that one to HEAD has no body.
     assert request.method != "HEAD"
     size = len(request.body)
     if not size and request.method == "GET":

@@ -1,6 +1,6 @@
-"""One answer: its head, and what of its body has come and has not been taken.
+"""One response: its head, and what of its body has come and has not been taken.
 
-It outlives its exchange: the connection lets go of it at the answer's end and may carry the next
+It outlives its exchange: the connection lets go of it at the response's end and may carry the next
 request while this one's last bytes still wait here. Filled by its source: `connection.py`.
 """
 
@@ -19,7 +19,7 @@ PIECES_MAX = 16
 
 
 class Source(Protocol):
-    """What an answer knows of the connection that brings it."""
+    """What a response knows of the connection that brings it."""
 
     is_held: bool  # reading has stopped, until `resume`
 
@@ -27,14 +27,14 @@ class Source(Protocol):
         """Read on: what waited has been taken."""
 
     def abort(self) -> None:
-        """Close now: nobody wants the rest."""
+        """Close now: the rest is not wanted."""
 
 
 class Http1Response:
-    """One answer; also the iterator over its pieces. An UpstreamResponse.
+    """One response; also the iterator over its pieces. An UpstreamResponse.
 
     `status` is 0 until its head is here. Its source is None once there is nothing more to come
-    from it: the answer has ended, was closed, or was lost, and then `fault` says so.
+    from it: the response has ended, was closed, or was lost, and then `fault` says so.
     """
 
     __slots__ = (
@@ -57,14 +57,14 @@ class Http1Response:
         self._source: Source | None = source
         self.fault: Exception | None = None
         self._waiter: asyncio.Future[None] | None = None
-        self._sink: Sink | None = None  # what takes the pieces in place of whoever waits
+        self._sink: Sink | None = None  # what takes the pieces instead of a waiting reader
         self._keeps_up: asyncio.Future[None] | None = None  # the sink is to be waited for
 
     def __repr__(self) -> str:
         state = "closed" if self._source is None else "open"
         return f"<UpstreamAnswer {self.status} {state} {self.waiting_bytes} bytes waiting>"
 
-    # --- For whoever opened it ---
+    # --- For the opener ---
 
     @property
     def has_ended(self) -> bool:
@@ -214,7 +214,7 @@ class Http1Response:
                 self._wake()
 
     def _wake(self) -> None:
-        """Let whoever waits look again."""
+        """Wake the waiting reader."""
         waiter = self._waiter
         if waiter is not None:
             self._waiter = None

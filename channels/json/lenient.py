@@ -1,4 +1,5 @@
-"""Read JSON by the most forgiving rules, for answers that are not as their dialect documents them.
+"""Read JSON by the most forgiving rules, for responses that are not as their dialect documents
+them.
 
 The meters read strictly first, which is fast; what they cannot read comes here. Requests never do:
 what a client sends is refused instead (`channels/json/members.py`).
@@ -19,7 +20,7 @@ _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]]', re.S)
 _CLOSER = {"{": "}", "[": "]"}
 # Events this long hold media, and are worth no repair.
 _REPAIRED_CHARACTERS_MAX = 4 * 1024 * 1024
-# No answer nests like this, and whoever reads one may go as deep as it does.
+# No response nests like this, and its reader may recurse as deep as it does.
 DEPTH_MAX = 200
 # Members that hold text, or parts that do.
 _TEXT_MEMBERS = ("text", "refusal", "thinking", "content")

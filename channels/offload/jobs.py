@@ -20,7 +20,7 @@ from channels.translation.losses import LossReport
 from channels.translation.paths import translation_between
 from channels.translation.session import TranslatedCall, request_of
 
-# Names that a translation changed and that are known again in the answer; history names many.
+# Names that a translation changed and that are known again in the response; history names many.
 NAMES_MAX = 10_000
 
 
@@ -32,7 +32,7 @@ class Translated(Struct, frozen=True):
 
 
 class Metered(Struct, frozen=True):
-    """What a whole answer was read as; `fault` is why there is no body for the client."""
+    """What a whole response was read as; `fault` is why there is no body for the client."""
 
     meter: Meter
     fault: UpstreamMalformed | None = None
@@ -71,7 +71,7 @@ def translated_body(
 ) -> tuple[Translated, bytes]:
     """The body for a channel of another protocol; `dropped` is lost besides. Raises InvalidRequest.
 
-    RecursionError is for whoever tells the client of it.
+    RecursionError is handled where the client is told of it.
     """
     call = TranslatedCall(translation_between(client, upstream), request_of(body), redact=str)
     written = dumps(call.upstream_body(**options))
@@ -88,9 +88,9 @@ def metered(
     names: Mapping[str, str],
     fallback: Mapping[str, Any],
 ) -> tuple[Metered, bytes | None]:
-    """A whole answer, metered, and translated to a `client` of another protocol.
+    """A whole response, metered, and translated to a `client` of another protocol.
 
-    `fallback` are id, time and model for an answer that names neither. Raises UpstreamMalformed.
+    `fallback` are id, time and model for a response that names neither. Raises UpstreamMalformed.
     """
     meter = CHAT_DIALECTS[protocol].new_meter()
     meter.body(body)

@@ -107,7 +107,7 @@ class OffloadPool:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def rest(self) -> None:
-        """End the processes that have nothing to do: nobody has sent anything for a while."""
+        """End the processes that have nothing to do: no job came for a while."""
         with self._lock:
             resting, self._idle = self._idle, []
             self._all.difference_update(resting)

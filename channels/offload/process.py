@@ -2,8 +2,8 @@
 
 A job is a function of this program, by name, with a body and some small arguments; what comes back
 is a small result and perhaps another body. On the line each message is a head with two lengths, the
-pickled small part, and the body as it is. Both sides are this program and nobody else holds the
-line: it is a pair of sockets, inherited.
+pickled small part, and the body as it is. Both sides are this program and no other process holds
+the line: it is a pair of sockets, inherited.
 """
 
 from __future__ import annotations

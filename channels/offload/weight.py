@@ -33,6 +33,6 @@ def weight_of(body: bytes) -> int:
 
 
 def values_in(body: bytes) -> int:
-    """The same for a body of any size."""
+    """Count the values of a body of any size."""
     text = outline(body)
     return text.count(b",") + text.count(b"{") + text.count(b"[")

@@ -1,6 +1,6 @@
 """What a dialect is to a translation: the way to the canonical model (`model.py`) and back.
 
-Of requests, whole answers and streams.
+Of requests, whole responses and streams.
 """
 
 from __future__ import annotations

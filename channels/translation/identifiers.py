@@ -2,7 +2,7 @@
 
 Clients of one protocol use names another one forbids (too long, with dots or colons). What is made
 instead is always the same for the same name, so a call and its result still match; names are
-mapped back in the answer. Pure: no counters, no randomness.
+mapped back in the response. Pure: no counters, no randomness.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def event_renamed(event: Event, names: Mapping[str, str]) -> Event:
 
 
 def response_renamed(response: Response, names: Mapping[str, str]) -> Response:
-    """A whole answer under the client's own tool names."""
+    """A whole response under the client's own tool names."""
     parts = tuple(
         replace(part, name=names[part.name])
         if isinstance(part, ToolCall) and part.name in names

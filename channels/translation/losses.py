@@ -33,7 +33,7 @@ class LossReport:
         return list(self._fields)
 
     def shortened(self) -> LossReport:
-        """The same with no more names than a warning has."""
+        """Return a report with no more names than a warning has room for."""
         short = LossReport()
         short._fields = dict.fromkeys(self.dropped[:NAMES_MAX])
         short._more = self._more + len(self._fields) - len(short._fields)

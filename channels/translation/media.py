@@ -1,7 +1,7 @@
 """Images and files between the protocols: data URIs, and what kind of file the bytes are.
 
 The stricter protocols refuse an image whose stated type is not what its bytes are, and clients
-often state the wrong one. Fetching a URL is nobody's part here: URLs are passed on.
+often state the wrong one. URLs are not fetched here: URLs are passed on.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def text_of(data: str) -> str | None:
 
 
 def markdown(media: Media) -> str:
-    """An image the model made, for a protocol whose answers are text (spec: Built-in tools 5)."""
+    """An image the model made, for a protocol whose responses are text (spec: Built-in tools 5)."""
     target = media.url if media.url is not None else data_uri(media)
     name = media.name or media.kind
     return f"![{name}]({target})" if media.kind == "image" else f"[{name}]({target})"

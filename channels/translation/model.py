@@ -1,4 +1,5 @@
-"""The one model between the protocols: a request, an answer, and the events of a streamed answer.
+"""The one model between the protocols: a request, a response, and the events of a streamed
+response.
 
 Values only. Every field is what at least two protocols can say; what only one can say stays in
 `extras`, scoped to that protocol, and survives a hop back to it. Absent and empty are different:
@@ -123,7 +124,7 @@ class ToolChoice(Struct, frozen=True):
 
 
 class Format(Struct, frozen=True):
-    """The form the answer is forced into; a schema goes with "schema"."""
+    """The form the response is forced into; a schema goes with "schema"."""
 
     kind: Literal["text", "json", "schema"]
     name: str | None = None
@@ -156,7 +157,7 @@ class Origin(Struct, frozen=True, kw_only=True):
     parts: str = "messages."  # what stands before the name of a part's member, when told of
     tools: str = "tools."  # the same for a tool's
     system: str | None = None  # the same for the instructions', where they have a member
-    modalities: str | None = None  # the member that says what an answer may be made of
+    modalities: str | None = None  # the member that says what a response may be made of
     shows_thoughts: bool = False  # whether it does, unless the client says otherwise
 
 
@@ -189,11 +190,11 @@ class Request(Struct, frozen=True, kw_only=True):
     origin: Origin
 
 
-# --- An answer ---
+# --- A response ---
 
 
 class Response(Struct, frozen=True, kw_only=True):
-    """A whole answer."""
+    """A whole response."""
 
     id: str | None
     model: str | None
@@ -204,11 +205,11 @@ class Response(Struct, frozen=True, kw_only=True):
     explanation: str | None = None  # the provider's words for the finish, not the model's
 
 
-# --- The events of a streamed answer, in order ---
+# --- The events of a streamed response, in order ---
 
 
 class Began(Struct, frozen=True):
-    """The answer begins. At most once, first."""
+    """The response begins. At most once, first."""
 
     id: str | None
     model: str | None
@@ -244,7 +245,7 @@ class MediaDelta(Struct, frozen=True):
 class Citation(Struct, frozen=True):
     """A source of what was said: the text from `start` to before `end` rests on it.
 
-    Both count the characters of all text of the answer; None where the upstream does not say.
+    Both count the characters of all text of the response; None where the upstream does not say.
     """
 
     url: str
@@ -292,7 +293,7 @@ class Failed(Struct, frozen=True):
 
 
 class Ended(Struct, frozen=True):
-    """The upstream's terminator: the answer is complete. Without it the stream was cut."""
+    """The upstream's terminator: the response is complete. Without it the stream was cut."""
 
 
 Event = (

@@ -1,4 +1,4 @@
-"""Members of a client's JSON object, read by type; what nobody reads is left over.
+"""Members of a client's JSON object, read by type; unread members are left over.
 
 The protocols' readers have checked what they act on (`channels/dialects/*/body.py`); a translation
 reads more, and a wrong type found here is the client's error just the same.
@@ -110,7 +110,7 @@ class Members:
         return found
 
     def rest(self) -> dict[str, Any]:
-        """The members that nobody has read and that are not null."""
+        """The members that were not read and that are not null."""
         return {
             name: value
             for name, value in self._value.items()

@@ -1,4 +1,4 @@
-"""One attempt that is translated: the request over, and the answer back, whole or as a stream.
+"""One attempt that is translated: the request over, and the response back, whole or as a stream.
 
 Puts two codecs together, maps tool names back that the upstream's protocol made us change, and has
 an upstream's own words of failure redacted before a client sees them. No I/O; what the upstream
@@ -27,7 +27,7 @@ _TOO_DEEP = "something that is nested too deeply"
 
 
 def request_of(body: bytes) -> dict[str, Any]:
-    """A checked body as it is translated. Raises InvalidRequest for a number nobody can read."""
+    """A checked body as it is translated. Raises InvalidRequest for a number out of range."""
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
     except msgspec.ValidationError:  # an integer of more than 64 bits
@@ -102,7 +102,7 @@ class TranslatedCall:
         )
 
     def translate_response(self, body: bytes, *, id: str, created: int, model: str) -> bytes:
-        """A whole answer in the client's protocol. Raises UpstreamMalformed."""
+        """A whole response in the client's protocol. Raises UpstreamMalformed."""
         try:
             response = codec(self.translation.upstream).decode_response(body)
             if self.names:

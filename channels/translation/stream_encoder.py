@@ -29,7 +29,7 @@ from channels.usage import Usage
 
 
 class EventEncoder(ABC):
-    """Writes one answer's stream. Made for one attempt, used from one task.
+    """Writes one response's stream. Made for one attempt, used from one task.
 
     `_finished` and `_usage` are what was held back for the end; `_has_refusal`: the model declined
     in words of its own.
@@ -96,7 +96,7 @@ class EventEncoder(ABC):
     def _call_delta(self, event: CallDelta) -> bytes: ...
 
     def _citation(self, citation: Citation) -> bytes:
-        """Nothing, where the protocol has no place for a source."""
+        """Nothing, where the protocol has no member for a source."""
         return b""
 
     @abstractmethod

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-# standard: every place, in the order of the specification.
+# standard: every header and parameter, in the order of the specification.
 # models:   only `x-api-key` and `Authorization: Bearer` (spec: Authentication 3 and 4).
 # none:     the endpoint is public.
 AuthMode = Literal["standard", "models", "none"]

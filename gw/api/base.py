@@ -104,7 +104,7 @@ class ApiHandler(TornadoHandler):
     def admitted(self, admission: LimitLease) -> None:
         """Keep the right to be in flight until the request is released."""
         self._admission = admission
-        if self.request.client_gone:  # meanwhile; nobody says so a second time
+        if self.request.client_gone:  # meanwhile; it is reported once
             self.release()
         for name, value in admission.headers.items():
             self.set_header(name, value)  # an error clears them (spec: Errors, rule 2)
@@ -115,7 +115,7 @@ class ApiHandler(TornadoHandler):
         return self.request.headers.get_list(HEADER) if self.idempotent else []
 
     def named_model(self) -> str | None:
-        """The model of a refused call, as the client named it; None as far as nobody knows."""
+        """The model of a refused call, as the client named it; None where it is not known."""
         return self.model_name
 
     def body_received(self) -> None:
@@ -149,9 +149,9 @@ class ApiHandler(TornadoHandler):
         body = render(ErrorShape.CHAT if is_first else self.shape, error_response)
         self.set_header("Content-Length", len(body))
         self.write(body)
-        self.record_refusal(told)
+        self.record_refusal(error_response)
 
-    def record_refusal(self, told: GatewayError) -> None:
+    def record_refusal(self, error_response: GatewayError) -> None:
         """Have the row of a refused call written, where the call has none of its own."""
         if self.is_billed and not self.owns_row and self._principal is not None:
             self.owns_row = True

@@ -97,7 +97,7 @@ class Overload:
         self.waiting += 1
 
     def leave(self) -> None:
-        """It has its hold, or will not get one."""
+        """Note that a call has its hold, or will not get one."""
         self.waiting -= 1
         self._left += 1
 

@@ -37,7 +37,7 @@ class Keys(Protocol):
         """Raises KeyRefused, or StoreUnavailable. `touch=False` leaves the last use alone."""
 
     def try_authenticate(self, key_text: str, *, touch: bool = True) -> Principal | None:
-        """The same from memory; None for a key that is not known there, or is no good."""
+        """Authenticate from memory; None for a key that is not known there, or is no good."""
 
 
 class Money(Protocol):
@@ -58,10 +58,10 @@ class LimitLease(Protocol):
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """`x-ratelimit-*` of a successful answer; empty where no limit exists."""
+        """`x-ratelimit-*` of a successful response; empty where no limit exists."""
 
     def leave(self) -> None:
-        """Give the place back. Leaving twice is harmless."""
+        """Give the slot back. Leaving twice is harmless."""
 
 
 class AccountLimiter(Protocol):
@@ -75,7 +75,7 @@ class AccountLimiter(Protocol):
     def try_enter(
         self, account_id: str, *, rpm: int | None, concurrency: int | None
     ) -> LimitLease | None:
-        """The same, where nobody has to be asked; None where somebody has. Raises LimitExceeded."""
+        """`enter` where no other process is asked; None where one is. Raises LimitExceeded."""
 
 
 class WebConfig(Protocol):
@@ -126,7 +126,7 @@ class Services:
     config: WebConfig
     refusals: Callable[[RefusedCall], None]
     idempotency: IdempotencyGuard
-    # Masks what an upstream says before a client sees it, and the translations that are enabled.
+    # Redacts what an upstream says before a client sees it, and the translations that are enabled.
     redact: Callable[[str], str] = str
     translations: Callable[[], frozenset[str]] = frozenset
     in_flight: InFlight = field(default_factory=InFlight)
@@ -139,7 +139,7 @@ class Services:
 async def until_settled(services: Services, account_id: str) -> None:
     """Wait until every settlement and row of the account is written. Raises StoreUnavailable.
 
-    For whoever reads from the database what a client has seen happen.
+    For readers of the database who must see what a client has seen happen.
     """
     try:
         async with asyncio.timeout(SETTLE_SECONDS):

@@ -1,6 +1,6 @@
 """The response of a call that is refused in an overload, at a small part of a call's cost.
 
-Such a call has no handler: nobody is asked who it is, so it counts for no limit and has no row, and
+Such a call has no handler: it is not authenticated, so it counts for no limit and has no row, and
 is known by its metric alone. Its body is dropped. A short one is read to its end, so that the
 connection can be kept, because making a new one would cost more than the refusal.
 """

@@ -55,7 +55,7 @@ class SubmitHandler(ModelCallHandler):
 
 
 class JobWriter(HandlerWriter):
-    """Writes the answer of a submission, whose client may leave it alone."""
+    """Writes the response of a submission, whose client may leave it alone."""
 
     def __init__(self, handler: JobSubmitHandler) -> None:
         super().__init__(handler)

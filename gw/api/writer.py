@@ -14,7 +14,7 @@ from gw.calls.call import ClientGone
 
 
 class HandlerWriter:
-    """Writes one answer through its handler."""
+    """Writes one response through its handler."""
 
     def __init__(self, handler: ApiHandler) -> None:
         self._handler = handler
@@ -81,7 +81,7 @@ def _kept_up(sent: Future[None]) -> Future[None]:
             return
         if sent.cancelled() or sent.exception() is not None:
             kept_up.set_exception(ClientGone())
-            kept_up.exception()  # raised where it is awaited; nobody need do so
+            kept_up.exception()  # raised where it is awaited, which is optional
         else:
             kept_up.set_result(None)
 

@@ -46,7 +46,7 @@ class HoldAdmission:
         Raises GatewayError when it is not admitted, KeyTaken when the key is not free.
 
         `terms` stay with the hold, for the row that recovery may have to write. `cheaper` tells
-        what would cost less. A call that is cancelled before its answer from the
+        what would cost less. A call that is cancelled before its response from the
         ledger holds nothing and has its row.
         """
         if amount_nano_usd > MAX_NANO_USD:

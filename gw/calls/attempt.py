@@ -1,7 +1,7 @@
 """What the attempts of every kind of call share: the request goes out, errors are read.
 
 What comes back of an attempt is an answer or a refusal (4xx); everything that another channel may
-do better is raised as UpstreamError. Until an answer is there nothing has reached the client.
+do better is raised as UpstreamError. Until a response is there nothing has reached the client.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class BaseUpstream:
         return response
 
     async def _whole(self, response: UpstreamResponse, attempts: Attempts) -> bytes:
-        """The whole body of an answer. Raises UpstreamError."""
+        """The whole body of a response. Raises UpstreamError."""
         body = await response.read(self._answer_bytes_max)
         attempts.took_whole()
         return body

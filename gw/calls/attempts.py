@@ -1,4 +1,4 @@
-"""The attempts of one call: one channel after another until one answers, each of them measured.
+"""The attempts of one call: one channel after another until one responses, each of them measured.
 
 Everything that is tried on an upstream goes through `Attempts.first_result`, whatever the call is:
 what is sent and how the response is read is the `Upstream`'s (`chat_upstream.py`,
@@ -41,7 +41,7 @@ from metrics.logs import EventLog
 from metrics.prometheus import Metrics
 from metrics.tracing import AttemptSpan
 
-# How long an upstream may take to end its answer after the terminator before its connection is
+# How long an upstream may take to end its response after the terminator before its connection is
 # given up for reuse.
 CLOSE_SECONDS = 0.5
 
@@ -59,7 +59,7 @@ class Upstream(Protocol[C_contra, R_co]):
     async def attempt(
         self, call: C_contra, candidate: Candidate, channel: ChannelSpec, attempts: Attempts
     ) -> R_co:
-        """Send the call to one channel and read what comes of it: an answer, or a refusal (4xx).
+        """Send the call to one channel and read what comes of it: a response, or a refusal (4xx).
 
         Raises UpstreamError for what another channel may do better, and TimeoutError.
         """
@@ -99,7 +99,7 @@ class Attempts:
         self._clock = clock
         self._metrics = metrics
         self._failover: Failover | None = None
-        self._lease: Lease | None = None  # of the attempt that gave the answer
+        self._lease: Lease | None = None  # of the attempt that gave the response
         self._response: UpstreamResponse | None = None
         self._span: AttemptSpan | None = None
         self._channel_id = ""
@@ -111,7 +111,7 @@ class Attempts:
 
     @property
     def failed(self) -> Sequence[FailedAttempt]:
-        """Those that gave no answer."""
+        """Those that gave no response."""
         return () if self._failover is None else self._failover.failed
 
     async def first_result(
@@ -230,7 +230,7 @@ class Attempts:
         return retry == "next_channel"
 
     def _drop(self, outcome: str) -> float:
-        """The attempt gave no answer; its seconds."""
+        """The attempt gave no response; its seconds."""
         self.took_whole()
         return self._end(outcome, is_ok=False)
 

@@ -22,7 +22,7 @@ class Charged(Struct, frozen=True, kw_only=True):
     """The cost of a call, and what its row and its receipt say of it (`receipt.py`).
 
     `units` are those of the row's `unit_type`; 0 where the call is billed by tokens. `upstream` is
-    what the upstream said of its answer, unredacted.
+    what the upstream said of its response, unredacted.
     """
 
     cost_nano_usd: int
@@ -35,7 +35,7 @@ class Charged(Struct, frozen=True, kw_only=True):
 
 
 class Bill(Protocol):
-    """Reads the answer of one call and prices it."""
+    """Reads the response of one call and prices it."""
 
     @property
     def terms(self) -> Mapping[str, Any]:
@@ -52,4 +52,4 @@ class Bill(Protocol):
         """The cost. `first_byte_seconds` is None when nothing went out to the client."""
 
     def attributes(self, charged: Charged, *, first_byte_seconds: float | None) -> Attributes:
-        """What the span of a sampled call says of its answer."""
+        """What the span of a sampled call says of its response."""

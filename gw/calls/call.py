@@ -43,7 +43,7 @@ class ResponseWriter(Client, Protocol):
     def begin(
         self, content_type: str, headers: Mapping[str, str], *, http_status: int = 200
     ) -> None:
-        """An answer of this type follows. Nothing is sent yet."""
+        """A response of this type follows. Nothing is sent yet."""
 
     def write(self, block: bytes) -> Future[None] | None:
         """Send some events of a stream, headers first.
@@ -53,10 +53,10 @@ class ResponseWriter(Client, Protocol):
         """
 
     def finish(self, block: bytes) -> None:
-        """Send the last events, if any, and end the answer."""
+        """Send the last events, if any, and end the response."""
 
     def send(self, body: bytes) -> None:
-        """Send a whole answer."""
+        """Send a whole response."""
 
 
 class PaidCall(Protocol):

@@ -6,7 +6,7 @@
     answer                   no                    an estimate: input by the pre-charge rule,
                                                    output by the characters emitted
 
-Errors are never answers: a refused or failed call has delivered nothing, nor has an answer that
+Errors are never answers: a refused or failed call has delivered nothing, nor has a response that
 holds an error and not one character beside it.
 """
 
@@ -23,7 +23,7 @@ from channels.dialects.dialect import MeterReading
 from channels.usage import PartialUsage, Usage
 from gw.calls.estimate import tokens_of_bytes
 
-# No answer has this many tokens. An upstream that says so is not believed: one number must not
+# No response has this many tokens. An upstream that says so is not believed: one number must not
 # empty a wallet, nor overflow the ledger.
 PLAUSIBLE_TOKENS_MAX = 1_000_000_000
 
@@ -75,7 +75,7 @@ def _completed(
 def delivered(
     meter: MeterReading, *, input_estimate_tokens: int, price: TokenPrice
 ) -> Delivered | None:
-    """The same, in the form the heartbeat reports; None while nothing has been delivered."""
+    """The charge so far as the heartbeat reports it; None while nothing has been delivered."""
     so_far = charge(meter, input_estimate_tokens=input_estimate_tokens, price=price)
     if so_far is NOTHING:
         return None

@@ -1,6 +1,6 @@
-"""One attempt of a chat call: sent, and read far enough to know whether it is an answer.
+"""One attempt of a chat call: sent, and read far enough to know whether it is a response.
 
-That is a whole answer, or a stream whose first events are here.
+That is a whole response, or a stream whose first events are here.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class ChatUpstream(BaseUpstream):
     async def _read_whole(
         self, call: ChatCall, plan: UpstreamPlan, body: bytes
     ) -> CompleteResponse:
-        """Meter a whole answer, and translate it where that is due. Raises UpstreamError."""
+        """Meter a whole response, and translate it where that is due. Raises UpstreamError."""
         try:
             read, written = await self._metered(call, plan, body)
             _refuse_unusable(body, read.meter, plan)
@@ -124,7 +124,7 @@ class ChatUpstream(BaseUpstream):
     async def _metered(
         self, call: ChatCall, plan: UpstreamPlan, body: bytes
     ) -> tuple[Metered, bytes | None]:
-        """An answer as it was read, here or, where that would hold up the loop, elsewhere."""
+        """A response as it was read, here or, where that would hold up the loop, elsewhere."""
         protocol, translated = plan.dialect.protocol, plan.translated
         arguments: tuple[Any, ...] = (protocol, None, {}, {})
         if translated is None:
@@ -144,7 +144,7 @@ class ChatUpstream(BaseUpstream):
             ) from error
 
     def _names(self, call: ChatCall, meter: Meter) -> Any:
-        """What a translated answer is called, unless its stream still says it."""
+        """What a translated response is called, unless its stream still says it."""
         return {
             "id": meter.response_id or call.facts.call_id.hex,
             "created": int(self._clock.now()),
@@ -161,9 +161,9 @@ def _error_members(body: bytes, plan: UpstreamPlan) -> ErrorMembers:
 
 
 def _refuse_unusable(body: bytes, meter: Meter, plan: UpstreamPlan) -> None:
-    """A body that was read and is no answer. Raises UpstreamError, with the upstream's words.
+    """A body that was read and is no response. Raises UpstreamError, with the upstream's words.
 
-    That is an error where an answer was promised, in the dialect's form or in another: an answer
+    That is an error where a response was promised, in the dialect's form or in another: a response
     says something, or states what it took, or why it says nothing, or at least what it is called.
     """
     if meter.characters:
@@ -176,7 +176,7 @@ def _refuse_unusable(body: bytes, meter: Meter, plan: UpstreamPlan) -> None:
 
 
 def _unusable(body: bytes, plan: UpstreamPlan) -> UpstreamError:
-    """What a body is that is no answer: an error in whatever form, or anything else."""
+    """What a body is that is no response: an error in whatever form, or anything else."""
     value = read_loosely(body, mends=False) if len(body) <= ERROR_BYTES_MAX else None
     members = _error_members(body, plan) if isinstance(value, dict | list) else ErrorMembers()
     return UpstreamMalformed("no answer") if members.message is None else ErrorReported(members)

@@ -165,13 +165,14 @@ class Conversation:
             settlement.attempts.finish("failure", "cut")
             settlement.end(Ending("error", "upstream_error", _CUT))
             last.append(result.framing.broken(_CUT))
-        # Settled before the last bytes go out: whoever reads to the end finds the balance moved.
+        # Settled before the last bytes go out: a client that reads to the end finds the balance
+        # moved.
         settlement.first_byte()
         settlement.settle()
         await relay.finish()
 
     def _end_complete(self, settlement: Settlement[TokenBill], meter: Meter) -> None:
-        """The answer came to its end, but it may say that it is an error."""
+        """The response came to its end, but it may say that it is an error."""
         if meter.error_seen is not None:
             settlement.attempts.finish("failure", "error_event")
             settlement.end(Ending("error", "upstream_error", _ERROR_EVENT))

@@ -17,7 +17,7 @@ from channels.http.sse import SseEvent, SseSplitter
 from channels.offload.weight import values_in
 from channels.translation.session import TranslatedStream
 
-# A client that is sent nothing for so long is told that the answer is still coming.
+# A client that is sent nothing for so long is told that the response is still coming.
 SILENCE_SECONDS = 10.0
 # A long event is an image, or a long text. One of more values than these is nothing to translate:
 # that would hold up the loop, and nothing that a model says has so many.
@@ -39,10 +39,10 @@ class Framing(Protocol):
     def keeps_events(self) -> bool: ...
 
     def event(self, event: SseEvent) -> bytes:
-        """The bytes of one event; none where the form has no place for it."""
+        """The bytes of one event; none where the form cannot carry it."""
 
     def end(self) -> bytes:
-        """The bytes that end a complete answer."""
+        """The bytes that end a complete response."""
 
     def broken(self, message: str) -> bytes:
         """The bytes that end one that failed: none, but where the gateway closes its streams.
@@ -155,7 +155,7 @@ class TranslatedFraming:
         return self.event(event)
 
     def refuse_failure(self) -> None:
-        """Another channel is tried: what the upstream still says, its usage too, is nobody's."""
+        """Another channel is tried: what the upstream still says, its usage too, is dropped."""
         error = self._stream.failed or self._meter.error_seen
         if error is not None:
             raise ErrorReported(ErrorMembers(error.message))
@@ -179,7 +179,7 @@ class TranslatedFraming:
     def _filler(self) -> bytes:
         """What keeps the connection alive, where the upstream only says that it is still there.
 
-        Its own comments and pings, and thoughts that the client's protocol has no place for, say
+        Its own comments and pings, and thoughts that the client's protocol cannot carry, say
         nothing to the client; what stands between them cuts connections that are silent.
         """
         if self._monotonic() - self._spoke < SILENCE_SECONDS:
@@ -187,7 +187,7 @@ class TranslatedFraming:
         return self._stream.keep_alive
 
     def end(self) -> bytes:
-        """The client's end of a complete answer; once, and none after an error."""
+        """The client's end of a complete response; once, and none after an error."""
         if self._has_ended or self._stream.failed is not None:
             return b""
         self._has_ended = True

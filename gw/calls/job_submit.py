@@ -1,4 +1,4 @@
-"""One submission of a job: hold and job in one transaction, an upstream that takes it, the answer.
+"""One submission of a job: hold and job in one transaction, an upstream that takes it, a response.
 
 Whatever is made, and without HTTP. From the moment in which an upstream has taken it the job is
 polled and settled by any process (`actors/jobs`), and its call is over. A client that leaves stops
@@ -141,7 +141,7 @@ class JobSubmit:
         return ending_of_failure(failure, redactor)
 
     async def _hand_over(self, call: JobCall, settlement: Settlement[JobBill], made: Made) -> None:
-        """The job is its upstream's: the answer is kept, the hold waits for the job's end."""
+        """The job is its upstream's: the response is kept, the hold waits for the job's end."""
         candidate, reply = made.candidate, made.reply
         assert isinstance(reply, Accepted), reply
         redactor = self._redactor()

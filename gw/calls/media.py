@@ -1,4 +1,4 @@
-"""One media call as the use-case sees it: what a channel is sent, and who reads the answer.
+"""One media call as the use-case sees it: what a channel is sent, and who reads the response.
 
 The counterpart of `call.py` for endpoints that answer with one whole body and are billed by the
 piece. Nothing here knows Tornado.
@@ -21,14 +21,14 @@ from metrics.tracing import CallSpan
 
 
 class MediaBill(Bill, Protocol):
-    """Counts the pieces of an answer and prices them."""
+    """Counts the pieces of a response and prices them."""
 
     @property
     def hold_nano_usd(self) -> int:
         """What the call costs when it brings everything that was asked for."""
 
     def read(self, body: bytes, *, now: float) -> str | None:
-        """Count a whole answer of the upstream, which came at `now` (Unix seconds).
+        """Count a whole response of the upstream, which came at `now` (Unix seconds).
 
         Returns its message where it says that it failed all the same. Raises UpstreamMalformed.
         """
@@ -50,7 +50,7 @@ class MediaRequest(ClientRequest):
 class MediaCall:
     """A call that has passed every check except money and channels.
 
-    `content_type` is the answer's; None for the one that the upstream states. `cheaper` tells a
+    `content_type` is the response's; None for the one that the upstream states. `cheaper` tells a
     client that is refused for its balance what would cost less. `submission` is there when the
     request has an idempotency key.
     """

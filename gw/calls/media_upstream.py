@@ -1,4 +1,4 @@
-"""One attempt for a whole answer that is sold by the piece: sent, read to its end, and counted."""
+"""One attempt for a response that is sold by the piece: sent, read to its end, and counted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ERROR_BYTES_MAX = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class MediaResult:
-    """A whole answer, counted; `failed` is the upstream's message where it says that it failed."""
+    """A response, counted; `failed` is the upstream's message where it says that it failed."""
 
     http_status: int
     content_type: str

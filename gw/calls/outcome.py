@@ -31,7 +31,7 @@ from gw.errors.table import GatewayError
 
 # Of a header that is passed on from an upstream; a date has 29.
 HEADER_CHARACTERS_MAX = 64
-# Nobody is sent away for longer, however long the channels stay open: clients give up beyond it.
+# No client is sent away for longer, however long the channels stay open: clients give up beyond it.
 RETRY_AFTER_MAX_SECONDS = 60
 
 
@@ -78,7 +78,7 @@ def shown(status: RowStatus, error: GatewayError) -> Ending:
 def ending_of_failure(failure: FailoverExhausted, redactor: Redactor) -> Ending:
     """No channel answered: the last one tried decides; none tried means none was to be had.
 
-    It was unreachable where nothing of an answer came; what came and cannot be used is its error
+    It was unreachable where nothing of a response came; what came and cannot be used is its error
     (contract §7: A 2xx that cannot be used).
     """
     if not failure.failed:
@@ -116,7 +116,7 @@ def ending_of_refusal(refusal: UpstreamRefusal, redactor: Redactor) -> Ending:
 
 
 def ending_of_report(message: str, redactor: Redactor) -> Ending:
-    """An upstream's answer says that it failed: its words, as an error."""
+    """An upstream's response says that it failed: its words, as an error."""
     return shown("error", errors.from_upstream(502, redactor.text(message)))
 
 

@@ -23,7 +23,7 @@ EARLY_BYTES_MAX = 64 * 1024
 class StreamPipeline:
     """Whole events, as many as each read brought, as the client is to have them.
 
-    `rest` is what has come behind the terminator, where that is passed on; nobody reads it.
+    `rest` is what has come behind the terminator, where that is passed on; it is not decoded.
     """
 
     __slots__ = (
@@ -166,7 +166,8 @@ class StreamPipeline:
             self._has_begun = True
             return b"".join((*early, rest))
         if self._meter.finished and not self._has_begun:
-            # A translated answer may have nothing to say before its end, and is whole all the same.
+            # A translated response may have nothing to say before its end, and is whole all the
+            # same.
             self._has_begun = True
             return b"".join(early)
         return None

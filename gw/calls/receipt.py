@@ -16,7 +16,7 @@ without saying is left out, because every call has one:
     first_byte_ms  when the client was sent the first byte      integer
     translation    by which translation, and what was lost      header value or the path's name;
                                                                 `dropped`: [field, …]
-    upstream       what the upstream said of its answer         {status, id, model, finish, …}
+    upstream       what the upstream said of its response         {status, id, model, finish, …}
     basis          what the tokens rest on, unless "stated"     `charge.Basis`
     units          pieces by their price                        {standard, large, references}
     characters     counted where output was estimated           integer
@@ -76,9 +76,9 @@ class Receipt:
     def finished(
         self, charged: Charged, http_status: int | None, redactor: Redactor
     ) -> Mapping[str, Any]:
-        """The whole detail, with what is charged and what the upstream said of its answer.
+        """The whole detail, with what is charged and what the upstream said of its response.
 
-        `http_status` is that of the last attempt's answer, None where there was none.
+        `http_status` is that of the last attempt's response, None where there was none.
         """
         upstream_facts: dict[str, Any] = {"status": http_status, **charged.upstream}
         for name in ("error", "error_code"):

@@ -1,4 +1,4 @@
-"""What one attempt can bring back: an answer whole, an answer as a stream, a refusal, a failure.
+"""What one attempt can bring back: a response whole, a response as a stream, a refusal, a failure.
 
 Values only; how they come about is `chat_upstream.py` and
 `media_upstream.py`, what they mean for the call `outcome.py`.
@@ -19,7 +19,7 @@ from gw.calls.pipeline import StreamPipeline
 
 
 def is_success(status: int) -> bool:
-    """Whether an answer stands behind this status, or else an error (4xx, 5xx).
+    """Whether a response stands behind this status, or else an error (4xx, 5xx).
 
     Raises UnexpectedStatus where it is neither: a redirect is not followed, and nothing is no
     answer (contract §7: A 2xx that cannot be used).
@@ -32,7 +32,7 @@ def is_success(status: int) -> bool:
 
 
 class UpstreamRefusal(Struct, frozen=True):
-    """The upstream refused the request (4xx): an answer, to be passed on.
+    """The upstream refused the request (4xx): a response, to be passed on.
 
     `headers` are what the client is told of a translation. `is_rejected`: nothing was asked to be
     made yet, what it was to be made of was refused.
@@ -47,7 +47,7 @@ class UpstreamRefusal(Struct, frozen=True):
 
 
 class CompleteResponse(Struct, frozen=True):
-    """A complete answer, not streamed."""
+    """A complete response, not streamed."""
 
     body: bytes
     meter: Meter

@@ -5,13 +5,13 @@
     lost after the request was sent             next channel   next channel        unknown
     5xx                                         next channel   next channel        next channel
     504                                         next channel   next channel        unknown
-    an answer that cannot be used, or was cut   next channel   unknown             unknown
-    an answer that says it failed at the work   next channel   unknown             final
+    a response that cannot be used, or was cut   next channel   unknown             unknown
+    a response that says it failed at the work   next channel   unknown             final
     3xx, 204 or another status of no use        final          unknown             unknown
-    no answer in time                           final          final               unknown
+    no response in time                           final          final               unknown
 
 What comes of a chat call costs nothing until it is read, so it may be asked for again. What is sold
-by the piece is made once: after an answer that had begun and cannot be used, pieces may have been
+by the piece is made once: after a response that had begun and cannot be used, pieces may have been
 made that are to be paid for, and no other channel makes them again. What is submitted to be made
 (a film, a song, a voice, a script) is paid for once the upstream has taken it, whoever hears of it:
 wherever it may have, nothing is sent again.

@@ -32,7 +32,7 @@ from gw.errors.table import GatewayError
 from gw.idempotency.submission import Submission
 from metrics.prometheus import Metrics
 
-# How long an answer may wait for its own settlement when the database hangs.
+# How long a response may wait for its own settlement when the database hangs.
 DURABLE_SECONDS = 5.0
 
 _NOTHING = Charged(cost_nano_usd=0)
@@ -104,7 +104,7 @@ class Settlement(Generic[B]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        """Settle, whatever has happened. A client that has left is nobody's error."""
+        """Settle, whatever has happened. A client that has left is no error."""
         try:
             if error is not None:
                 self.end(self._ending_of(error))
@@ -135,7 +135,7 @@ class Settlement(Generic[B]):
             self.ending = ending
 
     def keep(self, response: KeptResponse) -> None:
-        """This is the whole answer, to be kept with the settlement if the call has a key."""
+        """This is the whole response, to be kept with the settlement if the call has a key."""
         self._kept = response
 
     def fail(self, ending: Ending) -> NoReturn:
@@ -167,7 +167,7 @@ class Settlement(Generic[B]):
     async def hand_over(
         self, accept: Callable[[ClaimEnd], Awaitable[bool]], answer: KeptResponse
     ) -> bool:
-        """End the call with this answer, and leave its hold to the job that it has begun.
+        """End the call with this response, and leave its hold to the job that it has begun.
 
         `accept` stores that the job's upstream has taken it, and what becomes of the call's
         idempotency key. False when the call has been settled by others, who took this process for
@@ -190,10 +190,10 @@ class Settlement(Generic[B]):
                 self._live.leave(self.call.facts.call_id)
 
     async def until_durable(self) -> None:
-        """Wait until a call with a key is settled: an answer is kept before anybody sees it.
+        """Wait until a call with a key is settled: a response is kept before anybody sees it.
 
-        And whoever is told of an error finds the key free, in every process. A ledger that cannot
-        be reached keeps nobody waiting for long; it is settled later.
+        And a client that is told of an error finds the key free, in every process. A ledger that
+        cannot be reached keeps no client waiting for long; it is settled later.
         """
         if self._submission is not None:
             try:

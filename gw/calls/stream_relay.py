@@ -1,6 +1,6 @@
 """A stream under way: what the upstream sends, as blocks of events to the client.
 
-Between the first event and the last no task wakes up: whoever reads the upstream hands a piece
+Between the first event and the last no task wakes up: the upstream's connection hands a piece
 over, and what becomes of it is written at once. Only a client that does not keep up is waited for,
 and meanwhile the upstream is not read. How the call ends is the conversation's.
 """
@@ -29,7 +29,7 @@ REST_SECONDS = 0.5
 class Relay(Sink):
     """Takes one stream from its first event on.
 
-    `last` is what is held back until the call is settled: the blocks from the answer's end on.
+    `last` is what is held back until the call is settled: the blocks from the response's end on.
     """
 
     __slots__ = (
@@ -37,10 +37,10 @@ class Relay(Sink):
         "_has_terminator",
         "_keeps_up",
         "_key",
-        "_redaction",
         "_meter",
         "_more",
         "_pipeline",
+        "_redaction",
         "_settlement",
         "_stream",
         "_timer",

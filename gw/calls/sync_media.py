@@ -1,7 +1,7 @@
 """One media call that is answered at once: hold, candidates, attempts, answer, settlement.
 
-The answer is the upstream's, byte for byte, and so are its errors (spec: Images; contract §7). The
-money on the way in and out is `billing.py`, what is counted and priced is the call's own bill.
+The response is the upstream's, byte for byte, and so are its errors (spec: Images; contract §7).
+The money on the way in and out is `billing.py`, what is counted and priced is the call's own bill.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class SyncMedia:
     async def _deliver(
         self, settlement: Settlement[MediaBill], result: MediaResult, writer: ResponseWriter
     ) -> None:
-        """Settled before the answer goes out: whoever reads it finds the balance moved."""
+        """Settle before the response goes out: a client that reads it finds the balance moved."""
         if result.failed is not None:
             # Its way of refusing this prompt, say: no sign that the channel is ill.
             settlement.attempts.finish("success", "error_event")
@@ -108,7 +108,7 @@ class SyncMedia:
         passed_body: ErrorBody | None,
         writer: ResponseWriter,
     ) -> None:
-        """An upstream's error goes to the client as it came: what names ours is masked already."""
+        """Pass an upstream's error on as it came: what names ours is redacted already."""
         if passed_body is None:
             settlement.fail(ending)
         settlement.end(ending)

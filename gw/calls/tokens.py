@@ -20,7 +20,7 @@ class TokenBill:
     """What the meter has read, priced; what it has not, estimated."""
 
     def __init__(self, *, price: TokenPrice, expected: Estimate, is_stream: bool) -> None:
-        self.meter: Meter | None = None  # of the attempt that gave the answer
+        self.meter: Meter | None = None  # of the attempt that gave the response
         self._price = price
         self._expected = expected
         self._is_stream = is_stream
@@ -70,7 +70,7 @@ class TokenBill:
         }
 
     def _stated(self, first_byte_seconds: float | None) -> Attributes:
-        """What the upstream said of its answer: only what is known."""
+        """What the upstream said of its response: only what is known."""
         meter = self.meter
         pairs: dict[str, AttributeValue | None] = {}
         if meter is not None:
@@ -96,7 +96,7 @@ class TokenBill:
         return detail
 
     def _upstream(self, charged: Charge) -> dict[str, Any]:
-        """What the upstream said of its answer; its usage where that is not what is charged."""
+        """What the upstream said of its response; its usage where that is not what is charged."""
         meter = self.meter
         if meter is None:
             return {}

@@ -1,6 +1,6 @@
 """What a configuration may say and is hardly meant: it is served, and said by `gw check-config`.
 
-Each function takes sections as read, free of faults, and cautions the places (contract §7: Short
+Each function takes sections as read, free of faults, and cautions the locations (contract §7: Short
 names).
 """
 
@@ -19,7 +19,7 @@ from gw.config.structures import Section
 
 
 def caution_wildcard_admin(top: Section) -> None:
-    """The admin listener asks nobody for a key."""
+    """The admin listener asks for no key."""
     address: ListenAddress = top.values["admin_listen"]
     if _is_wildcard(address.host):
         top.location("admin_listen").caution(
@@ -65,7 +65,7 @@ def _family_of(endpoint_type: str | None) -> Family | None:
 
 
 def caution_short_names(channels: Sequence[Section]) -> None:
-    """What is too short to be told from other text is not masked where an upstream repeats it."""
+    """What is too short to be told from other text is not redacted where an upstream repeats it."""
     for channel in channels:
         if len(channel.values["id"]) < CHANNEL_ID_CHARACTERS_MIN:
             channel.location("id").caution(
@@ -100,7 +100,7 @@ def caution_versions_twice(channels: Sequence[Section]) -> None:
             if dialect is None or values["paths"].get(protocol) is not None:
                 continue
             if dialect.address.path.startswith(f"/{last}/"):
-                channel.place("base_url").caution(
+                channel.location("base_url").caution(
                     f"requests go to {values['base_url']}{dialect.address.path}: each "
                     f"protocol's own path is appended, so leave /{last} out of the address"
                 )
@@ -111,7 +111,7 @@ def caution_unsent_keys(channels: Sequence[Section]) -> None:
     """A key that is configured and, by `auth`, sent nowhere."""
     for channel in channels:
         if channel.values["auth"] == NO_AUTH and channel.values["api_key"]:
-            channel.place("api_key").caution("not sent anywhere: auth is none")
+            channel.location("api_key").caution("not sent anywhere: auth is none")
 
 
 def _is_wildcard(host: str) -> bool:

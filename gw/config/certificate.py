@@ -1,7 +1,7 @@
 """The certificate of the public listener: what servers need of it, and every fault it may have.
 
-The files are read here and not with the configuration, because commands that serve nobody may not
-be allowed to read the key.
+The files are read here and not with the configuration, because commands that serve no client may
+not be allowed to read the key.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ _PIECE = re.compile(
 
 # Without quotes in the text: one would have to be followed over the end of a quoted scalar.
 _SUBSTITUTION = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*(:-[^{}\"'\n]*)?\}", re.ASCII)
-# Code points of a private plane: YAML takes them as ordinary letters, and nobody writes them.
+# Code points of a private plane: YAML takes them as ordinary letters, and files do not hold them.
 _SHIELD = {ord(mark): 0xF0000 + index for index, mark in enumerate("{}[],:#")}
 _UNSHIELD = {shield: mark for mark, shield in _SHIELD.items()}
 

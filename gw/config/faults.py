@@ -1,4 +1,4 @@
-"""What is wrong with a configuration: each fault with its place, all of them reported at once.
+"""What is wrong with a configuration: each fault with its location, all of them reported at once.
 
 A `FaultReport` gathers faults while a file is read, a `Location` is a position in that file which
 can be blamed. `render` is the table a person reads, `fault_records` the same for `--json`. What is
@@ -133,7 +133,7 @@ def caution_records(cautions: Sequence[Caution]) -> list[dict[str, str | int | N
 
 
 def fault_records(faults: Sequence[Fault]) -> list[dict[str, str | int | None]]:
-    """The same as plain dicts for JSON: file, path, found, allowed, hint, line, column."""
+    """The faults as plain dicts for JSON: file, path, found, allowed, hint, line, column."""
     return [asdict(fault) for fault in faults]
 
 

@@ -51,7 +51,7 @@ from gw.config.structures import Section, attempt, mapping
 from gw.config.yaml_source import parse
 from metrics.logs import LEVELS
 
-# Thousands of models fit; beyond it somebody named the wrong file.
+# Thousands of models fit; beyond it the wrong file was named.
 MAX_FILE_BYTES = 4 * 1024 * 1024
 LOG_LEVEL_VARIABLE = "GW_LOG_LEVEL"
 DEFAULT_LOG_LEVEL = "info"
@@ -141,7 +141,7 @@ def _check(top: Section) -> None:
 
 
 def _check_log_level(top: Section, environ: Mapping[str, str]) -> None:
-    """The environment speaks where the file does not."""
+    """The environment decides where the file is silent."""
     level = environ.get(LOG_LEVEL_VARIABLE)
     if level and top.get("log_level") is None and level not in LEVELS:
         top.location("log_level").blame(

@@ -68,7 +68,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Where a fault was reported already: whoever reads this stays silent."""
+    """A node whose fault was reported already: its readers report no other."""
 
     mark: Mark
 
@@ -105,7 +105,7 @@ _KIND_NAMES: Mapping[ScalarKind, str] = {
 
 
 def quoted(text: str) -> str:
-    """Quote a text for a fault: one line, printable, cut when long, credentials masked."""
+    """Quote a text for a fault: one line, printable, cut when long, credentials redacted."""
     return _shown(text, quoted=True)
 
 

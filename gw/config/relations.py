@@ -74,7 +74,9 @@ def check_model_names(models: Sequence[Section]) -> None:
     """No id or alias names two models; ids go first, so that an alias is blamed for a clash."""
     first: dict[str, Location] = {}
     ids = [
-        Located(model.values["id"], model.location("id")) for model in models if "id" in model.values
+        Located(model.values["id"], model.location("id"))
+        for model in models
+        if "id" in model.values
     ]
     aliases = [alias for model in models for alias in model.get("aliases", ())]
     for name in [*ids, *aliases]:

@@ -1,7 +1,7 @@
 """Readers of mappings and lists: walk them by a table of keys, blame each part that is refused.
 
 A part that is refused is left out and reading goes on, so that one run reports every fault. What
-is read keeps its place, for the checks that need more than one value (`relations.py`).
+is read keeps its location, for the checks that need more than one value (`relations.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Required:
-    """In place of a default: the key must be there."""
+    """Instead of a default: the key must be there."""
 
 
 REQUIRED = Required()
@@ -39,7 +39,7 @@ Schema = Mapping[str, Key]
 
 @dataclass(frozen=True, slots=True)
 class Located(Generic[T]):
-    """A value and the place it was read from."""
+    """A value and the location it was read from."""
 
     value: T
     at: Location
@@ -63,7 +63,7 @@ class Section:
 
 
 def attempt(read: Reader[T], node: Node, at: Location) -> list[T]:
-    """Read a value; blame its place when it is refused. Returns one value or none."""
+    """Read a value; blame its location when it is refused. Returns one value or none."""
     if isinstance(node, Unreadable):
         return []
     try:
@@ -165,7 +165,7 @@ def choices(options: Sequence[str], *, least: int = 0) -> Reader[tuple[str, ...]
 
 
 def placed(read: Reader[T]) -> Reader[Located[T]]:
-    """Keep the place along with the value."""
+    """Keep the location along with the value."""
     return lambda node, at: Located(read(node, at), at)
 
 

@@ -176,7 +176,7 @@ async def _pass_on(stream: asyncio.StreamReader) -> None:
 
 
 def _free_or_any(port: int) -> int:
-    """This port if nobody listens there, else 0 for any."""
+    """This port if it is free, else 0 for any."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

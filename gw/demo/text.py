@@ -46,7 +46,7 @@ CALLS = {
     ),
 }
 
-# The same for what takes seconds: the answer is an id, and the list below it has the file.
+# The same for what takes seconds: the response is an id, and the list below it has the file.
 MEDIA_CALLS = {
     "a film": (
         "/v1/videos/generations",

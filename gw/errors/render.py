@@ -20,7 +20,7 @@ def render(shape: ErrorShape, error: GatewayError) -> bytes:
 
 
 def dumps(value: Any) -> bytes:
-    """Write JSON the way every answer of the gateway is written: UTF-8, `/` as it is.
+    """Write JSON the way every response of the gateway is written: UTF-8, `/` as it is.
 
     Strings must be encodable; money must be strings already (a Decimal would become a float).
     """

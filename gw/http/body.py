@@ -13,8 +13,8 @@ from io import BytesIO
 
 from gw.errors.table import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, REQUEST_TOO_LARGE, GatewayError
 
-# A client that has been refused goes on sending: most libraries read the answer only when all of
-# the body is out, and closing under them turns the answer into a broken pipe. So the rest is read
+# A client that has been refused goes on sending: most libraries read the response only when all of
+# the body is out, and closing under them turns the response into a broken pipe. So the rest is read
 # and dropped, this many times the accepted size and this long (nginx, lingering_close: 30 s).
 LINGER_FACTOR = 2
 LINGER_SECONDS = 30.0
@@ -27,7 +27,7 @@ BODIES_BYTES = 512 * 1024 * 1024
 
 
 class BodyBudget:
-    """The large request bodies that a process holds, from their first bytes to their answers."""
+    """The large request bodies that a process holds, from their first bytes to their responses."""
 
     __slots__ = ("held_bytes", "limit_bytes")
 
@@ -109,7 +109,7 @@ class InboundBody:
         return first
 
     def forget(self) -> None:
-        """It is held by nobody any more. A second call does nothing."""
+        """Release the body's bytes from the budget. A second call does nothing."""
         self._buffer = None
         self._first = b""
         if self._taken_bytes:

@@ -3,17 +3,17 @@
 Strict where lenience would let this server and one before it disagree on where a request ends
 (request smuggling): the parser runs without any of its leniencies, and `framing.py` stands behind
 it for what it lets through. What comes behind a request waits unparsed (`unread.py`) until that one
-is answered and its answer is on its way; a body waits so until its handler takes it.
+is answered and its response is on its way; a body waits so until its handler takes it.
 
-A connection has one deadline, moved by what it waits for, and while it has unsent bytes of answers
-another one (`flow_control.py`):
+A connection has one deadline, moved by what it waits for, and while it has unsent bytes of
+responses another one (`flow_control.py`):
 
     what it waits for           until                       then
     a request                   IDLE_SECONDS                closed
       while the process drains  LAST_CALL_SECONDS           closed
     the rest of a head          HEAD_SECONDS                closed
     the rest of a body          BODY_SECONDS                cut
-    an answer                   the call's own time-out     –
+    a response                   the call's own time-out     –
     the client to take a part   UNREAD_SECONDS              cut
     the client to read its end  LINGER_SECONDS              closed, or as above
 
@@ -21,7 +21,7 @@ What it holds, whatever a client without a key does, is at most CONNECTION_BYTES
 
     unread bytes                READ_AHEAD_BYTES_MAX, and one read of READ_BYTES_MAX
     a head                      HEAD_BYTES_MAX in HEAD_LINES_MAX lines, each line four objects
-    unsent bytes                the transport's high-water mark (64 KB), and one answer
+    unsent bytes                the transport's high-water mark (64 KB), and one response
 
 A body is held by its handler only (`body.py`), and no handler takes one before it knows the key.
 """
@@ -98,8 +98,8 @@ class Connection(FlowControl):
         self._state = state
         self._parser = HttpRequestParser(self)
         self._unread = Unread()
-        self._request: Request | None = None  # from the end of its head to its answer's
-        self._is_parsing = False  # somebody further up the stack does
+        self._request: Request | None = None  # from the end of its head to its response's
+        self._is_parsing = False  # a handler further up the stack does
         self._is_turn_over = False  # the next request begins in the loop's next turn
         self._is_head = False
         self._is_timed = True  # the deadline is that of what is read
@@ -186,7 +186,7 @@ class Connection(FlowControl):
             self.resume()
 
     def _is_wanted(self) -> bool:
-        """Whether somebody takes what comes next."""
+        """Whether a request takes the bytes that come next."""
         request = self._request
         if request is not None:
             return request.is_ready and not request.is_complete
@@ -240,7 +240,7 @@ class Connection(FlowControl):
             return
         except HttpParserError as error:
             if self._request is not None and is_head:
-                self._begin()  # its head does not say where it ends, which has an answer of its own
+                self._begin()  # its head states no end: it has its own refusal
             self._fail(in_words(error.with_traceback(None)))
         if is_head:
             if self._is_head:
@@ -352,7 +352,7 @@ class Connection(FlowControl):
             self.arm(self._loop.time() + BODY_SECONDS)
 
     def response_sent(self, request: Request, last: bytes) -> None:
-        """The answer of the current request is complete but for its last bytes."""
+        """The response of the current request is complete but for its last bytes."""
         if self.is_closed:
             return
         if last:
@@ -403,7 +403,7 @@ class Connection(FlowControl):
         """The parser takes HTTP's methods only. What others mean here is the endpoint's to say:
 
         the request is read as one that has a body, and keeps its name. Until its start line is
-        whole nobody knows whether it is one, and its bytes are kept.
+        whole it is not known to be one, and its bytes are kept.
         """
         start = self._start + part
         method = method_of(start)

@@ -1,9 +1,9 @@
 """The requests in flight in this process, and how they are brought to an end on SIGTERM.
 
-Draining is: every answer ends its connection; listen no more, and serve once more whoever could not
-know (both the listener's business); refuse what is asked from then on, so that the number of those
-in flight can only fall; let them finish for so many seconds, then cut the rest and wait until each
-has settled. A request enters and leaves by itself (`request.py`); who calls is `gw/serve.py`.
+Draining is: every response ends its connection; listen no more, and serve once more whoever could
+not know (both the listener's business); refuse what is asked from then on, so that the number of
+those in flight can only fall; let them finish for so many seconds, then cut the rest and wait until
+each has settled. A request enters and leaves by itself (`request.py`); who calls is `gw/serve.py`.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class Cuttable(Protocol):
     """A request that can be told to end now."""
 
     def cut(self) -> None:
-        """End at once: what was delivered is settled, the client sees its answer end."""
+        """End at once: what was delivered is settled, the client sees its response end."""
 
 
 class InFlight:
-    """Every request between its headers and the end of its answer."""
+    """Every request between its headers and the end of its response."""
 
     def __init__(self) -> None:
         self._requests: set[Cuttable] = set()
@@ -67,7 +67,7 @@ class InFlight:
         self._is_draining = True
 
     def refuse_new(self) -> None:
-        """From now on whoever enters is refused: once there is nobody, there will be nobody."""
+        """Refuse calls from now on: once none is in flight, none will be."""
         self.begin_drain()
         self._is_refusing = True
 
@@ -83,7 +83,7 @@ class InFlight:
         return len(late)
 
     async def _emptied(self, seconds: float, clock: Clock) -> bool:
-        """Wait until there is none, whoever enters and leaves meanwhile; False after `seconds`."""
+        """Wait until no call is in flight, though calls come and go; False after `seconds`."""
         loop = asyncio.get_running_loop()
         late = asyncio.ensure_future(clock.sleep(seconds))
         try:

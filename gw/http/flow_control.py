@@ -2,7 +2,7 @@
 
 Writing waits for a client that reads slowly, and then nothing more is read from it; reading waits
 for a request that is not wanted yet. One deadline bounds whatever the connection waits for at the
-moment, another the patience with a client that takes nothing of what it was sent. What is read and
+moment, another the timeout of a client that takes nothing of what it was sent. What is read and
 written is `connection.py`.
 
 The timer is the connection's own and not one of `actors/deadlines.py`: its deadline changes in kind
@@ -51,7 +51,9 @@ class FlowControl(asyncio.BufferedProtocol):
     def __init__(
         self, loop: asyncio.AbstractEventLoop, ready: Future[None], seconds: float
     ) -> None:
-        """`ready` is done: what whoever need not wait is given. `seconds` is the first deadline."""
+        """`ready` is a done future, for callers that need not wait. `seconds` is the first
+        deadline.
+        """
         self.is_closed = False
         self.remote_ip = ""
         self._loop = loop
@@ -67,7 +69,7 @@ class FlowControl(asyncio.BufferedProtocol):
         self._timer: asyncio.TimerHandle | None = None
 
     def is_responding(self) -> bool:
-        """Whether somebody waits for an answer, or its end."""
+        """Whether a client waits for a response, or its end."""
         raise NotImplementedError
 
     # --- For its request ---
@@ -82,7 +84,7 @@ class FlowControl(asyncio.BufferedProtocol):
         raise NotImplementedError
 
     def drain(self) -> None:
-        """Keep it for a moment only where nobody waits for a response: the process ends."""
+        """Keep it for a moment only where no client waits for a response: the process ends."""
         raise NotImplementedError
 
     def response_sent(self, request: Any, last: bytes) -> None:
@@ -103,7 +105,7 @@ class FlowControl(asyncio.BufferedProtocol):
         drained, self._drained = self._drained, None
         if drained is not None and not drained.done():
             drained.set_exception(StreamClosedError(exc))
-            drained.exception()  # whoever waited has it; nobody need have
+            drained.exception()  # a waiting writer has it; none need wait
 
     def pause_writing(self) -> None:
         self._is_paused = True
@@ -129,7 +131,7 @@ class FlowControl(asyncio.BufferedProtocol):
         if self.is_closed:
             failed: Future[None] = self._loop.create_future()
             failed.set_exception(StreamClosedError())
-            failed.exception()  # raised where it is awaited; nobody need do so
+            failed.exception()  # raised where it is awaited, which is optional
             return failed
         if data:
             self._transport.write(data)

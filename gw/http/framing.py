@@ -41,7 +41,7 @@ def settle_expectation(version: str, headers: HTTPHeaders) -> None:
     """Spell `Expect` as Tornado looks for it, or a client in other letters waits in vain."""
     if headers.get("Expect", "").lower() == "100-continue":
         if version == "HTTP/1.0":
-            del headers["Expect"]  # it would take the 100 for its answer (RFC 9110, 10.1.1)
+            del headers["Expect"]  # it would take the 100 for its response (RFC 9110, 10.1.1)
         else:
             headers["Expect"] = "100-continue"
 

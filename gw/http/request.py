@@ -32,7 +32,7 @@ from metrics.redact import redact
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _BODYLESS = (204, 304)
 
-CLIENT_CLOSED_REQUEST = 499  # nginx's number for a client that left before its answer
+CLIENT_CLOSED_REQUEST = 499  # nginx's number for a client that left before its response
 
 
 class Request(TornadoRequest):

@@ -46,7 +46,7 @@ class Server:
         scheme = "http" if tls is None else "https"
         self._sockets, self.url = bind(address, scheme=scheme, shares_port=shares_port)
         self._servers: list[asyncio.Server] = []
-        self._handshakes: list[asyncio.Task[None]] = []  # of those that nobody had accepted
+        self._handshakes: list[asyncio.Task[None]] = []  # of those that were not accepted
         self._log = EventLog("gw.web")
 
     def __repr__(self) -> str:
@@ -88,7 +88,7 @@ class Server:
             self._log.debug("connection_not_made", error=repr(error))
 
     async def last_calls(self, seconds: float) -> None:
-        """Wait so long, or until nobody is connected."""
+        """Wait so long, or until no client is connected."""
         if self._tls_options:  # who is amid a handshake is not yet among the connections
             await asyncio.sleep(seconds)
         else:

@@ -74,9 +74,9 @@ def refuse_handshakes(listening: socket.socket) -> bool:
 async def stop_listening(
     sockets: Sequence[socket.socket], stop: Callable[[], None]
 ) -> list[socket.socket]:
-    """Close listening sockets; return connections that nobody has accepted, for the caller.
+    """Close listening sockets; return connections that were not accepted, for the caller.
 
-    `stop` ends whoever accepts on them, and may close them.
+    `stop` ends the accepting loop, and may close them.
     """
     kept = [sock.dup() for sock in sockets]  # with the last of them the queue would be gone
     try:

@@ -13,10 +13,10 @@ from gw.http.head import FieldNames
 # A kept connection that stays silent for so long is closed. Longer than common load balancers
 # keep theirs, so that they close first.
 IDLE_SECONDS = 75.0
-# A client may send its next request while nobody has told it yet that the process is about to end:
-# until so long after its last answer, or after the drain's beginning.
+# A client may send its next request while it has not been told yet that the process is about to
+# end: until so long after its last response, or after the drain's beginning.
 LAST_CALL_SECONDS = 1.0
-# Of the files that this process may open, for what is neither a client nor a channel's answer to
+# Of the files that this process may open, for what is neither a client nor a channel's response to
 # one: the database, the metrics' readers, …
 FILES_ELSEWHERE = 64
 # So much is read at a time. What it costs to parse is how long everybody else waits.
@@ -43,7 +43,7 @@ class ServerState:
         self.application = application
         self.names = FieldNames()
         self.buffer = memoryview(bytearray(READ_BYTES_MAX))  # what every connection reads into
-        self.ready: Future[None] = self.loop.create_future()  # done: for whoever need not wait
+        self.ready: Future[None] = self.loop.create_future()  # done: for callers that need not wait
         self.ready.set_result(None)
         self.is_draining = False  # who is silent is kept for a moment only
         self.connections: set[FlowControl] = set()
@@ -67,7 +67,7 @@ class ServerState:
             self._emptied.set_result(None)
 
     async def none_left(self, seconds: float) -> None:
-        """Wait until nobody is connected, at most so long."""
+        """Wait until no client is connected, at most so long."""
         if self.connections:
             self._emptied = self.loop.create_future()
             await asyncio.wait((self._emptied,), timeout=seconds)

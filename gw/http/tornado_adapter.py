@@ -28,7 +28,7 @@ from gw.errors.table import GatewayError
 
 # Our own names of headers are few; those that clients and upstreams choose could be any number.
 _NAMES_KEPT = 512
-# The version that may come without `Host`, and what is taken in its place.
+# The version that may come without `Host`, and what is taken instead.
 _OLD_VERSION, _OLD_HOST = "HTTP/1.0", "127.0.0.1"
 # Clients name the same few hosts; of others the oldest is forgotten.
 _HOSTS_KEPT = 256
@@ -115,7 +115,7 @@ class TornadoRequest(HTTPServerRequest):
         self.query_arguments = self.arguments = _arguments(query) if query else {}
 
     def forget_body(self) -> None:
-        """Let go of the body: nobody needs it any more."""
+        """Let go of the body: it is not needed any more."""
         raise NotImplementedError
 
     def respond(

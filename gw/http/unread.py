@@ -63,7 +63,7 @@ class Unread:
         return part
 
     def take_lines(self, size: int) -> bytes:
-        """The same, but nothing behind the next empty line."""
+        """The next `size` bytes as `take`, but nothing behind the next empty line."""
         if self._tail:
             joined = self._tail + self._data[self._at : self._at + 3]
             found = joined.find(_EMPTY_LINE)

@@ -4,7 +4,7 @@
     none, or expired                the use-case runs; what becomes of the key is `submission.py`
     a request under way             409 idempotency_in_flight, whatever is asked now
     another request, answered       409 idempotency_key_reuse
-    the same, answered              the answer again, `Idempotency-Replayed: true`
+    the same, answered              the response again, `Idempotency-Replayed: true`
     the same, answer not kept       409 idempotency_response_not_cached
 
 The use-case claims the key with its hold and ends the claim with its settlement, each in the
@@ -32,12 +32,12 @@ REPLAYED = "Idempotency-Replayed"
 
 
 class ReplayWriter(Protocol):
-    """Where a kept answer is written to."""
+    """Where a kept response is written to."""
 
     def begin(
         self, content_type: str, headers: Mapping[str, str], *, http_status: int = 200
     ) -> None:
-        """An answer of this type follows."""
+        """A response of this type follows."""
 
     def send(self, body: bytes) -> None:
         """Send the whole of it."""
@@ -88,7 +88,7 @@ class IdempotencyGuard:
         use_case: Callable[[], Awaitable[None]],
         writer: ReplayWriter,
     ) -> None:
-        """Run a use-case that claims the submission's key, or answer in its place.
+        """Run a use-case that claims the submission's key, or replay its response.
 
         Raises GatewayError while nothing has been sent.
         """
@@ -113,7 +113,7 @@ class IdempotencyGuard:
         raise GatewayError(IDEMPOTENCY_IN_FLIGHT, _IN_FLIGHT, param=HEADER)
 
     def _replay(self, kept: StoredResponse, writer: ReplayWriter) -> None:
-        """The answer as it was, trace included: that leads to the call that was billed."""
+        """The response as it was, trace included: that leads to the call that was billed."""
         headers = dict(kept.response.headers)
         content_type = headers.pop("Content-Type")
         writer.begin(

@@ -17,13 +17,13 @@ from actors.wallet.claims import Claim, KeptResponse
 SQL = load("gw.idempotency", "idempotency.sql")
 
 FORGET_SECONDS = 60.0
-# One statement stands between two heartbeats, and an answer may be a megabyte.
+# One statement stands between two heartbeats, and a response may be a megabyte.
 FORGET_KEYS_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
-    """An answer, and the call that it was given to."""
+    """A response, and the call that it was given to."""
 
     call_id: UUID
     response: KeptResponse
@@ -36,7 +36,7 @@ class IdempotencyStore:
         self._database = database
 
     async def find(self, account_id: str, claim: Claim) -> StoredResponse | None:
-        """The answer kept for this request; None when there is none, or no longer."""
+        """The response kept for this request; None when there is none, or no longer."""
         row = await in_time(
             self._database.fetch_one(SQL["answer"], (account_id, claim.key, claim.fingerprint))
         )

@@ -73,7 +73,7 @@ def fingerprint(*, method: str, path: str, body: bytes) -> bytes:
 
 
 def fingerprint_of(body: bytes, method: str, path: str) -> tuple[bytes, None]:
-    """The same as a job on a large body (`channels/offload/jobs.py`)."""
+    """The fingerprint as a job on a large body (`channels/offload/jobs.py`)."""
     return fingerprint(method=method, path=path, body=body), None
 
 

@@ -68,7 +68,7 @@ class _Entry:
         self.believe(fresh_until)
 
     def believe(self, until: float) -> None:
-        """It has been vouched for."""
+        """Count the entry as verified until then."""
         self.fresh_until = until
         self.usable_until = until + GRACE_SECONDS
 
@@ -199,7 +199,7 @@ class KeyCache:
         return entry.found
 
     async def _find(self, key_hash: bytes, key_text: str) -> FoundKey:
-        """Ask the database, together with whoever else asks for the same key meanwhile."""
+        """Ask the database, together with other requests for the same key."""
         if not is_key_text(key_text):
             raise KeyRefused("malformed")
         is_hit = self._unknown.get(key_hash, 0.0) > self._clock.monotonic()

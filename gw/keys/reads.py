@@ -1,7 +1,7 @@
 """Reads that many share: what is asked for while a read is under way goes into the next, as one.
 
-Each asker gets the answer to its own question, and nobody is told old news. Knows nothing of keys;
-the cache that uses it is `cache.py`.
+Each asker gets the response to its own question, and no asker gets stale news. Knows nothing of
+keys; the cache that uses it is `cache.py`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ChangeLog:
 
     def __init__(self) -> None:
         self.changes: set[str] = set()
-        self.has_gap = False  # something changed, and nobody knows what
+        self.has_gap = False  # something changed, and it is not known what
 
 
 # Answers by name. An exception is raised to its askers; what is left out is read once more.
@@ -69,14 +69,14 @@ class SharedReads(Generic[Q, T]):
         return f"<SharedReads {len(self._under_way)} under way {len(self._next)} waiting>"
 
     def note(self, change: str | None) -> None:
-        """Tell the read under way of a change; None: nobody knows what did change."""
+        """Tell the read under way of a change; None: what changed is unknown."""
         if change is None:
             self._heard.has_gap = True
         elif self._under_way:
             self._heard.changes.add(change)
 
     async def ask(self, name: bytes, text: Q) -> T:
-        """Return the answer to the question of this name, whoever asked it first.
+        """Return the response to the question of this name, shared with those who asked it before.
 
         Raises what the read said of it. An asker that is cancelled leaves the read to the others.
         """
@@ -91,7 +91,7 @@ class SharedReads(Generic[Q, T]):
         return await reply
 
     async def _work(self) -> None:
-        """Read until nobody waits."""
+        """Read until no asker waits."""
         try:
             while self._next:
                 names = list(islice(self._next, READ_MAX))

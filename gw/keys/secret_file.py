@@ -1,4 +1,4 @@
-"""The file of a secret that nobody configured: made once under the data folder, mode 0600.
+"""The file of a secret that was not configured: made once under the data folder, mode 0600.
 
 Any number of processes may ask at the same moment; all get the same secret. What it is used for is
 `secret.py`.

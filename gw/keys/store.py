@@ -1,7 +1,7 @@
 """The table of keys as functions: find, insert, list, change, revoke. The SQL is `keys.sql`.
 
 Key texts do not come here, only what `secret.py` made of them; making a key is `issue.py`. A
-running gateway hears of each change through the database's push, whoever writes.
+running gateway hears of each change through the database's push, whichever process writes.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class KeyChanges(TypedDict, total=False):
 async def find(store: Store, hashes: Mapping[bytes, bytes]) -> dict[bytes, Reading]:
     """Find the keys of some texts in one statement; what is no key is left out.
 
-    A text is known by its keyed hash, which stands for it in the answer, and its plain one. An
+    A text is known by its keyed hash, which stands for it in the response, and its plain one. An
     ordinary key goes before an imported hash of the same text.
     """
     params = {"lookup": _bytea_array(hashes), "legacy": _bytea_array(hashes.values())}

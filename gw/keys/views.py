@@ -1,4 +1,4 @@
-"""The audit of views: whoever is shown the text of a stored key is written down first.
+"""The audit of views: a showing of a stored key's text is written down first.
 
 Spec: Authentication 8. The text that `gw key create` prints once is no view; every later one is.
 """

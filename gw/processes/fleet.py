@@ -18,7 +18,7 @@ SETTLED_SECONDS = 60.0
 
 
 class Fleet:
-    """The workers of one gateway, by their places 0 … N-1; `text` is their configuration."""
+    """The workers of one gateway, by their indexes 0 … N-1; `text` is their configuration."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Fleet:
 
     @property
     def workers(self) -> Sequence[Worker | None]:
-        """Who stands at each place; None while it is being replaced."""
+        """The worker at each index; None while it is being replaced."""
         return self._workers
 
     async def start(self) -> None:
@@ -85,7 +85,7 @@ class Fleet:
 
     async def stop(self) -> list[int]:
         """Let all drain at the same time; return their exit codes when the last has ended."""
-        # First those who would stand another one in the place of a worker that ends.
+        # First those who would replace a worker that ends.
         for keeper in self._keepers:
             keeper.cancel()
         await asyncio.gather(*self._keepers, return_exceptions=True)
@@ -111,7 +111,7 @@ class Fleet:
         self._workers[index] = worker
 
     async def _keep(self, index: int) -> None:
-        """Stand another one in the place of a worker that has ended, for as long as we run."""
+        """Replace a worker that has ended, for as long as we run."""
         failures = 0
         while True:
             worker = self._workers[index]

@@ -103,7 +103,7 @@ class Parent:
         """Reload the workers one after the other, unless the file has a fault (contract §1)."""
         async with self._reloading:
             try:
-                # In a thread: a large file takes seconds, and the workers wait for answers.
+                # In a thread: a large file takes seconds, and the workers wait for responses.
                 text, config = await asyncio.to_thread(accepted_file, self._config.source)
             except ConfigFaults as faults:
                 self._metrics.config.refused()
@@ -158,7 +158,7 @@ class Parent:
         )
         named = [(str(index), page) for index, (_, page) in enumerate(pages) if page]
         named.append((PARENT, self._metrics.render_config(accept)))
-        # In a thread: the workers wait for answers of this loop.
+        # In a thread: the workers wait for responses of this loop.
         return await asyncio.to_thread(joined, self._metrics.render(accept), named, accept=accept)
 
     async def _why_not_ready(self) -> str | None:

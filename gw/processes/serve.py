@@ -55,7 +55,7 @@ async def run_worker(
     async def listen_to_parent(gateway: Gateway) -> None:
         reader = asyncio.StreamReader(limit=LINE_BYTES_MAX)
         loop = asyncio.get_running_loop()
-        # For the parent alone: whoever signals the whole group means the same, and not twice.
+        # For the parent alone: a sender that signals the whole group means the same, and not twice.
         loop.add_signal_handler(signal.SIGHUP, lambda: None)
         transport, _ = await loop.connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), sys.stdin

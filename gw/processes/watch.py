@@ -1,10 +1,10 @@
 """Kills workers that hang: each owes its parent a sign of life from its own loop (`worker.py`).
 
 A worker that is stopped, or whose loop does not turn, keeps its share of the port, and the kernel
-goes on giving it connections that nobody answers. Its silence is only believed by a parent that was
-awake to hear it: one that was itself paused, or busy, counts from when it woke. And its silence
-alone is nobody's death: it is killed, and replaced, and its calls are settled, when the kernel says
-that it has ended.
+goes on giving it connections that are never answered. Its silence is only believed by a parent that
+was awake to hear it: one that was itself paused, or busy, counts from when it woke. And its silence
+alone is no death: it is killed, and replaced, and its calls are settled, when the kernel says that
+it has ended.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class Worker:
         """Wait for its end; return its exit code."""
         code = await self.process.wait()
         if self._reading is not None:
-            await asyncio.wait([self._reading])  # which goes on when whoever waits is cancelled
+            await asyncio.wait([self._reading])  # which goes on when the waiting task is cancelled
         return code
 
     def _post(self, text: str) -> None:

@@ -81,7 +81,7 @@ class Access:
         self._write_rules(OPEN)
 
     def close(self, superuser_url: str) -> None:
-        """Make the role, give it the database and everything in it, and let nobody else in."""
+        """Make the role, give it the database and everything in it, and lock all others out."""
         if not self._password_file.exists():
             self._make_password()
         connection = psycopg2.connect(superuser_url)

@@ -87,7 +87,7 @@ class Cluster:
         return self.is_running and not self._access.is_closed
 
     def start(self) -> bool:
-        """Make the cluster unless it exists, start the server unless it runs, wait for its answer.
+        """Make the cluster unless it exists, start the server unless it runs, wait for its reply.
 
         Returns whether it had to be started. Raises EmbeddedFault.
         """
@@ -129,7 +129,7 @@ class Cluster:
         raise EmbeddedFault(f"PostgreSQL (process {postmaster.pid}) cannot be stopped")
 
     def _close(self, deadline: float) -> None:
-        """Make the gateway's role; return when nobody else is let in any more."""
+        """Make the gateway's role; return when all others are locked out."""
         superuser_url = self.url
         try:
             self._access.close(superuser_url)

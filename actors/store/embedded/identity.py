@@ -144,7 +144,7 @@ def choose(data: Path, *, home: Path, reached: Iterable[Path]) -> Identity:
 
 
 def _owner_of(home: Path) -> Identity:
-    """The owner of a folder; in root's place a user id that nothing else has."""
+    """The owner of a folder; instead of root's a user id that nothing else has."""
     status = home.stat()
     if status.st_uid != ROOT and _has_name(status.st_uid):
         return Identity(uid=status.st_uid, gid=status.st_gid, is_switched=True)

@@ -41,7 +41,7 @@ class Postmaster:
         """Remove what a killed server left, or PostgreSQL could take another process for it.
 
         Returns whether there was something. Call it only when `read` has found no server and
-        nobody else can start one.
+        no other process can start one.
         """
         try:
             (data / PID_FILE).unlink()

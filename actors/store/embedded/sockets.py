@@ -76,6 +76,6 @@ def _remembered(record: Path, identity: Identity) -> Path | None:
         status = folder.lstat()
     except OSError:
         return None
-    # Anyone may have made a folder of this name in a shared place after ours was cleaned away.
+    # Anyone may have made a folder of this name in a shared folder after ours was cleaned away.
     is_private = status.st_uid == identity.uid and status.st_mode & 0o7777077 == 0o40000
     return folder if is_private else None

@@ -20,7 +20,7 @@ POLL_SECONDS = 0.02
 
 
 class Users:
-    """One process's place among the users of the server in `data_dir`."""
+    """One process's registration among the users of the server in `data_dir`."""
 
     def __init__(self, data_dir: Path, *, timeout_seconds: float = 90.0) -> None:
         self._busy_file = data_dir / "postgres.lock"
@@ -49,7 +49,7 @@ class Users:
             os.close(descriptor)
 
     def join(self) -> bool:
-        """Take a place; return whether others have one. Call it inside `alone`."""
+        """Register; return whether others have one. Call it inside `alone`."""
         if self._descriptor is None:
             self._descriptor = _opened(self._users_file)
         is_only_one = _locked(self._descriptor, fcntl.LOCK_EX)
@@ -58,7 +58,7 @@ class Users:
         return not is_only_one
 
     def leave(self) -> bool:
-        """Give the place up, inside `alone`; return whether nobody is left."""
+        """Unregister, inside `alone`; return whether no user is left."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is None:
             return False

@@ -1,6 +1,6 @@
 """The members of a chat-completions answer that are read, as types.
 
-One shape serves a stream's chunk and a whole answer, and one reading both the meter and a
+One shape serves a stream's chunk and a whole response, and one reading both the meter and a
 translation. The ordinary chunk is read through the types, which is fast; one that is not as
 documented is read loosely. What a chunk means is the part of `meter.py` and `stream_decoder.py`.
 """
@@ -79,12 +79,12 @@ class LooseMessage(Message, gc=False):
     counted: int = 0
 
     def characters(self) -> int:
-        """See `Message`; never decoded from an answer, but counted as the message was read."""
+        """See `Message`; never decoded from a response, but counted as the message was read."""
         return self.counted
 
 
 class Choice(Struct, gc=False):
-    """One of the answers asked for; the first may come without its index."""
+    """One of the responses asked for; the first may come without its index."""
 
     index: int | None = None
     delta: Message | None = None
@@ -100,7 +100,7 @@ class GroqMember(Struct, gc=False):
 
 
 class Chunk(Struct, gc=False):
-    """A stream's event, or a whole answer."""
+    """A stream's event, or a whole response."""
 
     choices: list[Choice] | None = None
     usage: msgspec.Raw = NOTHING
@@ -130,7 +130,7 @@ def read_chunk(data: bytes) -> Chunk | None:
 
 
 def read_whole(body: bytes) -> Chunk | None:
-    """The same for a whole answer, whose end must be there."""
+    """Read a whole response, whose end must be there; None where it is no object."""
     try:
         return decode_chunk(body)
     except UNREADABLE:
@@ -143,13 +143,13 @@ def is_terminator(data: bytes) -> bool:
 
 
 def groq_member(value: Mapping[str, Any]) -> GroqMember | None:
-    """Groq's own member of an answer that is read loosely."""
+    """Groq's own member of a response that is read loosely."""
     own = value.get("x_groq")
     return GroqMember(raw_of(own.get("usage"))) if isinstance(own, dict) else None
 
 
 def _read_loosely(data: bytes, *, mends: bool) -> Chunk | None:
-    """What can be read of an answer that is not as documented.
+    """What can be read of a response that is not as documented.
 
     An id that is a number, a lone surrogate in the text, content in parts: what was delivered still
     counts, and is still said.

@@ -52,7 +52,7 @@ _KNOWN = frozenset(
 class MessagesDecoder:
     """Reads one message after the other; `left_over` are members and parts we do not hold.
 
-    `empty` are the places of the messages that say nothing.
+    `empty` are the paths of the messages that say nothing.
     """
 
     system: list[Text] = field(default_factory=list)
@@ -125,7 +125,7 @@ class MessagesDecoder:
         self._add(Turn("assistant", tuple(parts), _string(message, "name")), path)
 
     def _read_call(self, call: Mapping[str, Any]) -> list[ToolCall]:
-        """The call; none where a client sends back what its upstream put in the place of one."""
+        """The call; none where a client sends back what its upstream put instead of one."""
         function = call.get("function")
         if not isinstance(function, Mapping):
             function = self._custom(call)

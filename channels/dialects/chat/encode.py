@@ -84,7 +84,7 @@ def _write_count_and_top_k(request: Request, body: dict[str, Any], report: LossR
             body["top_k"] = request.top_k
         return
     if request.count is not None and request.count > 1:
-        report.drop(spelled(request.origin, "count"))  # one answer is all we translate
+        report.drop(spelled(request.origin, "count"))  # one response is all we translate
     if request.top_k is not None:
         report.drop(spelled(request.origin, "top_k"))
 

@@ -129,7 +129,7 @@ class MessageWriter:
         if self._origin is ORIGIN:
             members.update(members_of(thinking))
         elif thinking:
-            # The documented protocol has no place for it.
+            # The documented protocol has no member for it.
             self._report.drop(spelled(self._origin, "thinking"))
         for part in turn.parts:
             if isinstance(part, Media | ToolResult):

@@ -11,7 +11,7 @@ _READ: dict[str, FinishReason] = {
     "function_call": "tool_calls",
     "content_filter": "refusal",
 }
-# With these an answer may come without a message.
+# With these a response may come without a message.
 WITHHELD = tuple(reason for reason, found in _READ.items() if found == "refusal")
 _WRITTEN: dict[FinishReason, str] = {
     "stop": "stop",
@@ -37,7 +37,7 @@ def read_finish(reason: str, *, has_calls: bool) -> FinishReason:
 
 
 def write_finish(reason: FinishReason | None, *, has_calls: bool) -> str:
-    """The protocol's word; an answer that states no reason has simply ended."""
+    """The protocol's word; a response that states no reason has simply ended."""
     if reason is None or reason == "stop":
         return "tool_calls" if has_calls else "stop"
     return _WRITTEN[reason]

@@ -23,7 +23,7 @@ from channels.usage import Usage
 
 
 class ChatMeter(ResponseMeter[Chunk, Chunk]):
-    """Follows one answer. `finished`: the terminator was seen, or the answer came whole."""
+    """Follows one response. `finished`: the terminator was seen, or the response came whole."""
 
     __slots__ = ("_stated",)
 
@@ -53,7 +53,7 @@ class ChatMeter(ResponseMeter[Chunk, Chunk]):
         return self._take(read)
 
     def body(self, body: bytes) -> None:
-        """Read a whole answer. Raises UpstreamMalformed when it is not a JSON object."""
+        """Read a whole response. Raises UpstreamMalformed when it is not a JSON object."""
         chunk = read_whole(body)
         if chunk is None:
             raise UpstreamMalformed("not a JSON object")

@@ -30,7 +30,7 @@ from channels.usage import Usage
 
 
 def decode_response(body: bytes) -> Response:
-    """Read a whole answer. Raises UpstreamMalformed when there is no choice in it."""
+    """Read a whole response. Raises UpstreamMalformed when there is no choice in it."""
     value = read_json(body)
     choices = value.get("choices") if isinstance(value, dict) else None
     choice = choices[0] if isinstance(choices, list) and choices else None
@@ -101,7 +101,7 @@ def _calls(message: Mapping[str, Any], response_id: str) -> list[ToolCall]:
 
 
 def encode_response(response: Response, *, id: str, created: int, model: str) -> bytes:
-    """Write a whole answer under this id, at this Unix second."""
+    """Write a whole response under this id, at this Unix second."""
     parts = response.parts
     calls = [_call(part) for part in parts if isinstance(part, ToolCall)]
     content = "".join(text_of_part(part) for part in parts)

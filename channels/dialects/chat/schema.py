@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from channels.dialects.validate import MODEL_CHARACTERS_MAX
 
-# The type of a tool is repeated in answers, too.
+# The type of a tool is repeated in responses, too.
 TOOL_TYPE_CHARACTERS_MAX = 64
 # The largest integer that every JSON reader agrees on.
 INTEGER_MAX = 2**53 - 1
@@ -99,13 +99,13 @@ class ToolChoice(Struct, gc=False):
 
 
 class StreamOptions(Struct, gc=False):
-    """What a stream carries besides the answer."""
+    """What a stream carries besides the response."""
 
     include_usage: bool | None = None
 
 
 class ResponseFormat(Struct, gc=False):
-    """The form the answer is forced into."""
+    """The form the response is forced into."""
 
     type: str
 

@@ -35,7 +35,7 @@ KEEP_ALIVE = b": keep-alive\n\n"
 
 
 class StreamEncoder(EventEncoder):
-    """Writes one answer's stream. Made for one attempt, used from one task."""
+    """Writes one response's stream. Made for one attempt, used from one task."""
 
     __slots__ = (
         "_arguments",
@@ -126,7 +126,7 @@ class StreamEncoder(EventEncoder):
         return self._chunk(dumps(members)) if members else b""
 
     def _annotation(self, event: Citation) -> dict[str, Any]:
-        """A source as whole answers have it, which streams have in a delta."""
+        """A source as whole responses have it, which streams have in a delta."""
         cited: dict[str, Any] = {"url": event.url, "title": event.title}
         # Images are part of the content here, and of no text where they come from.
         if (start := event.start) is not None:
@@ -136,7 +136,7 @@ class StreamEncoder(EventEncoder):
         return {"type": "url_citation", "url_citation": cited}
 
     def _media_before(self, offset: int) -> int:
-        """Characters of the media that stand before a place in the text."""
+        """Characters of the media that stand before an offset in the text."""
         found = bisect_left(self._media_offsets, (offset, 0))
         return (
             self._media_offsets[found][1]

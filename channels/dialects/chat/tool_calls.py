@@ -2,7 +2,7 @@
 
 The protocol numbers the calls of a choice; id and name come once, arguments in pieces. Upstreams
 differ: no number, the same number for every call, id and name in every piece, a name after the
-first arguments, no id at all. Some send an empty call with every answer, which is none.
+first arguments, no id at all. Some send an empty call with every response, which is none.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def is_placeholder(name: str, arguments: str) -> bool:
 
 
 class ToolCallReader:
-    """Gives the events of the calls of one answer. `seed` makes the ids that are missing."""
+    """Gives the events of the calls of one response. `seed` makes the ids that are missing."""
 
     __slots__ = ("_by_id", "_by_number", "_calls", "_is_closed", "_number_max", "count", "seed")
 

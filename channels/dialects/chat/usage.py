@@ -39,7 +39,7 @@ _USAGE = msgspec.json.Decoder(_Usage)
 
 
 class UsageReader:
-    """The usage of one answer so far: some upstreams state a running count in every chunk."""
+    """The usage of one response so far: some upstreams state a running count in every chunk."""
 
     __slots__ = ("_is_own", "usage")
 

@@ -1,6 +1,6 @@
-"""The members of a gemini answer that are read, as types.
+"""The members of a gemini response that are read, as types.
 
-One shape serves a stream's chunk and a whole answer, and one reading both the meter and a
+One shape serves a stream's chunk and a whole response, and one reading both the meter and a
 translation. The ordinary chunk is read through the types, which is fast; one that is not as
 documented is read loosely, part by part. What a chunk means is the part of `meter.py` and
 `stream_decoder.py`.
@@ -77,7 +77,7 @@ class Content(Struct, gc=False):
 
 
 class Candidate(Struct, rename="camel", gc=False):
-    """One of the answers asked for."""
+    """One of the responses asked for."""
 
     content: Content | None = None
     finish_reason: str | None = None
@@ -131,7 +131,7 @@ class UsageMetadata(Struct, rename="camel", gc=False):
 
 
 class Chunk(Struct, rename="camel", gc=False):
-    """A stream's event, or a whole answer."""
+    """A stream's event, or a whole response."""
 
     candidates: list[Candidate] | None = None
     usage_metadata: UsageMetadata | None = None

@@ -13,7 +13,7 @@ from typing import Any
 from channels.dialects.gemini.names import camel_keys
 from channels.errors import InvalidRequest
 
-# Deeper schemas than this are nobody's data model.
+# No data model needs a deeper schema than this.
 _DEPTH_MAX = 64
 
 _COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
@@ -27,7 +27,7 @@ _WORDS = {"type", "nullable", "format", "example", "propertyOrdering"}
 def read_schema(schema: Mapping[str, Any], path: str, *, closes: bool = False) -> dict[str, Any]:
     """The JSON schema. Raises InvalidRequest naming `path` for one that is too deep.
 
-    `closes`: objects have no members but those listed, as the protocol enforces it for answers.
+    `closes`: objects have no members but those listed, as the protocol enforces it for responses.
     """
     read: dict[str, Any] = _Reader(path, closes=closes).read(schema, depth=0)
     return read

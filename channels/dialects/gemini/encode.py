@@ -108,7 +108,7 @@ def _tool(tool: Tool, request: Request, report: LossReport, room: CopyRoom) -> d
 
 
 def _write_modalities(request: Request, body: dict[str, Any]) -> Collection[str]:
-    """What the answer may be made of: chat clients ask image models for images this way."""
+    """What the response may be made of: chat clients ask image models for images this way."""
     name = request.origin.modalities
     wanted = None if name is None else request.extras.get(name)
     if name is None or not isinstance(wanted, list) or "image" not in wanted:

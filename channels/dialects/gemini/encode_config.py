@@ -1,4 +1,4 @@
-"""Write `generationConfig`: the maximum, sampling, the answer's form, and how much to think.
+"""Write `generationConfig`: the maximum, sampling, the response's form, and how much to think.
 
 Words for how much to think go out as levels, numbers as budgets; the two exclude each other here.
 Models of the generations before 3 take budgets only: for them a word becomes the number that the
@@ -63,7 +63,7 @@ def write_config(
         if origin is ORIGIN:
             config["candidateCount"] = request.count
         elif request.count > 1:
-            report.drop(spelled(origin, "count"))  # one answer is all we translate
+            report.drop(spelled(origin, "count"))  # one response is all we translate
     _write_stop(request, config, report)
     if request.format is not None:
         _write_format(request.format, request, config, report)

@@ -48,7 +48,7 @@ def read_finish(
 
 
 def read_block(reason: str, message: str | None) -> tuple[FinishReason, str | None]:
-    """The same for a prompt that was refused; there is no answer then."""
+    """Read the finish of a prompt that was refused; there is no response then."""
     return "refusal", message or _explanation(reason)
 
 

@@ -109,7 +109,7 @@ def write_media(media: Media, *, guesses_type: bool) -> dict[str, Any]:
 def _host_of(address: str) -> str | None:
     try:
         return urlsplit(address).hostname
-    except ValueError:  # whoever fetches it will say what is wrong with it
+    except ValueError:  # the upstream that fetches it will say what is wrong with it
         return None
 
 

@@ -1,4 +1,4 @@
-"""Read a gemini answer as it passes: usage, characters, how it ended.
+"""Read a gemini response as it passes: usage, characters, how it ended.
 
 The bytes themselves are the caller's; nothing here changes or delays them. A chunk that cannot be
 read is passed on and counted in `malformed_events`: it must not end a stream.
@@ -22,7 +22,7 @@ from channels.usage import PartialUsage, Usage
 
 
 class GeminiMeter(ResponseMeter[Chunk, Sequence[Chunk]]):
-    """Follows one answer. `finished`: it would be complete if it ended here, or it came whole."""
+    """Follows one response. `finished`: it would be complete if it ended here, or it came whole."""
 
     __slots__ = ("_has_ended", "_stated", "_unended")
 
@@ -55,7 +55,7 @@ class GeminiMeter(ResponseMeter[Chunk, Sequence[Chunk]]):
         return True
 
     def body(self, body: bytes) -> None:
-        """Read a whole answer. Raises UpstreamMalformed when it is not a JSON object."""
+        """Read a whole response. Raises UpstreamMalformed when it is not a JSON object."""
         chunks = read_chunks(body)
         if not chunks:
             raise UpstreamMalformed("not a JSON object")
@@ -102,7 +102,7 @@ class GeminiMeter(ResponseMeter[Chunk, Sequence[Chunk]]):
 def ends(data: bytes) -> bool:
     """Whether an event that lacks its blank line counts all the same, at the end of the stream.
 
-    There is no terminator that could stand alone; a chunk that is whole and says why the answer
+    There is no terminator that could stand alone; a chunk that is whole and says why the response
     stopped, or states its usage only, is taken for the last.
     """
     return any(

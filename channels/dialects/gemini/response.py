@@ -1,6 +1,6 @@
-"""Whole gemini answers, both ways.
+"""Whole gemini responses, both ways.
 
-A whole answer has the shape of a stream's chunk, and is read as a stream of one: so both say the
+A whole response has the shape of a stream's chunk, and is read as a stream of one: so both say the
 same. Of several candidates the first is read: more are never asked for in a translation.
 """
 
@@ -42,7 +42,7 @@ from channels.usage import Usage
 
 
 def decode_response(body: bytes) -> Response:
-    """Read a whole answer. Raises UpstreamMalformed when nothing is answered in it."""
+    """Read a whole response. Raises UpstreamMalformed when nothing is answered in it."""
     decoder = StreamDecoder()
     events = decoder.take(read_chunks(body))
     failed = next((event for event in events if isinstance(event, Failed)), None)
@@ -56,7 +56,7 @@ def decode_response(body: bytes) -> Response:
 
 
 def folded(events: Iterable[Event]) -> Response | None:
-    """The answer that a stream's events make up; None where it never began."""
+    """The response that a stream's events make up; None where it never began."""
     began: Began | None = None
     finished: Finished | None = None
     usage: Usage | None = None
@@ -128,7 +128,7 @@ def _extend(parts: list[_Gathered], event: Event) -> None:
 
 
 def encode_response(response: Response, *, id: str, created: int, model: str) -> bytes:
-    """Write a whole answer under this id; the protocol does not say when it was made."""
+    """Write a whole response under this id; the protocol does not say when it was made."""
     has_refusal = any(isinstance(part, Refusal) for part in response.parts)
     reason, message = write_finish(response.finish, response.explanation, has_refusal=has_refusal)
     candidate: dict[str, Any] = {}

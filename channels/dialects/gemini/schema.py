@@ -70,7 +70,7 @@ class Instruction(Struct, gc=False):
 
 
 class GenerationConfig(Struct, rename="camel", gc=False):
-    """How the answer is made. The maximum is read in both spellings."""
+    """How the response is made. The maximum is read in both spellings."""
 
     max_output_tokens: _Count | None = None
     max_output_tokens_spelled: _Count | None = field(name="max_output_tokens", default=None)
@@ -135,7 +135,7 @@ class LenientContent(Struct, gc=False):
 
 
 class LenientConfig(Struct, rename="camel", gc=False):
-    """How the answer is made, as far as it is counted or bounded."""
+    """How the response is made, as far as it is counted or bounded."""
 
     max_output_tokens: _Count | None = None
     max_output_tokens_spelled: _Count | None = field(name="max_output_tokens", default=None)

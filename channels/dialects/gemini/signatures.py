@@ -35,7 +35,7 @@ _REDACTED = "redacted:"
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a `thoughtSignature` holds: a signature, or data that stand in place of a thought."""
+    """What a `thoughtSignature` holds: a signature, or data instead of a thought."""
 
     value: str
     signer: Protocol

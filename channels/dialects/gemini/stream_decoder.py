@@ -108,7 +108,7 @@ class StreamDecoder:
                 self._last_stated = chunk.usage_metadata
                 self._emit_usage(events)
         for candidate in chunk.candidates or ():
-            if not candidate.index:  # one answer is all we translate
+            if not candidate.index:  # one response is all we translate
                 self._take_candidate(candidate, events)
         feedback = chunk.prompt_feedback
         if feedback is not None and feedback.block_reason not in (None, *_NO_BLOCK):

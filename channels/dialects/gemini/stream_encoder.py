@@ -55,9 +55,9 @@ class _Waiting:
 
 
 class StreamEncoder(EventEncoder):
-    """Writes one answer's stream. Made for one attempt, used from one task.
+    """Writes one response's stream. Made for one attempt, used from one task.
 
-    The protocol always states usage and never when an answer was made: `include_usage` and
+    The protocol always states usage and never when a response was made: `include_usage` and
     `created` change nothing.
     """
 

@@ -1,4 +1,4 @@
-"""Function calls of a gemini answer, whole or in pieces, as canonical events.
+"""Function calls of a gemini response, whole or in pieces, as canonical events.
 
 A call comes whole in one part as a rule. Asked to, some upstreams send a name first and then values
 by their paths (`$.items[0].name`), a text's in pieces; a part that promises no more ends the call.
@@ -59,7 +59,7 @@ class _Open:
 
 
 class ToolCallReader:
-    """Gives the events of the calls of one answer. `seed` makes the ids that are missing."""
+    """Gives the events of the calls of one response. `seed` makes the ids that are missing."""
 
     __slots__ = ("_open", "count", "seed")
 
@@ -178,7 +178,7 @@ def _steps(path: str) -> list[Any]:
 
 
 def _has_member(holder: Any, step: Any) -> bool:
-    """Whether a step leads somewhere; a place is made for what is to stand there."""
+    """Whether a step leads somewhere; a container is made for what is to stand there."""
     if isinstance(holder, dict) and isinstance(step, str):
         holder.setdefault(step, None)
         return True

@@ -11,7 +11,7 @@ from channels.usage import PartialUsage, Usage
 
 
 class UsageReader:
-    """The usage of one answer so far: running counts, of which each replaces the one before.
+    """The usage of one response so far: running counts, of which each replaces the one before.
 
     Counts become a usage only when they are asked for, as every chunk of a stream has some.
     """
@@ -38,7 +38,7 @@ class UsageReader:
     def usage(self, *, is_empty: bool) -> Usage | None:
         """The usage stated last; None while none was stated whole.
 
-        Counts that tell the input only are whole where the answer is complete and empty, as zeros
+        Counts that tell the input only are whole where the response is complete and empty, as zeros
         may be left out on the wire; where text has passed they are not.
         """
         if self._stated is not None:

@@ -1,4 +1,4 @@
-"""Write parts of a request or an answer as they stand on the gemini wire.
+"""Write parts of a request or a response as they stand on the gemini wire.
 
 For what came in this protocol, or goes to a client of it: nothing is lost, foreign signatures go in
 their envelope. What an upstream makes of another protocol's parts is `encode_turns.py`'s part.
@@ -17,7 +17,7 @@ from channels.json.text import arguments_object
 from channels.translation.model import Media, Part, Refusal, Text, Thinking, ToolCall, ToolResult
 
 _Written = dict[str, Any]
-# Parts in whose place the provider has something that no other knows.
+# Parts instead of which the provider has something that no other knows.
 _OWN = frozenset(("executableCode", "codeExecutionResult", "inlineData", "fileData"))
 _RESOLUTIONS = {"low": "MEDIA_RESOLUTION_LOW", "high": "MEDIA_RESOLUTION_HIGH"}
 
@@ -62,7 +62,7 @@ class GeminiWriter:
 
 
 def write_part(part: Part) -> _Written:
-    """A part of an answer, or one of a request that needs to know no other."""
+    """A part of a response, or one of a request that needs to know no other."""
     if isinstance(part, Text):
         return restored({"text": part.text}, part.extras)
     if isinstance(part, ToolCall):

@@ -52,7 +52,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImagesResponse:
-    """What an answer holds; `error` is the upstream's message where it says that it failed."""
+    """What a response holds; `error` is the upstream's message where it says that it failed."""
 
     images: Sequence[Image]
     model: str | None
@@ -60,7 +60,7 @@ class ImagesResponse:
 
 
 def parse_response(body: bytes) -> ImagesResponse:
-    """Count an answer. Raises UpstreamMalformed for what is not of the images shape.
+    """Count a response. Raises UpstreamMalformed for what is not of the images shape.
 
     The pictures in it are stepped over (`channels/json/outline.py`), and not looked at.
     """

@@ -36,7 +36,7 @@ class PendingBlock:
 
 
 class BlockQueue:
-    """Writes the blocks of one answer, numbered from 0."""
+    """Writes the blocks of one response, numbered from 0."""
 
     __slots__ = ("_head", "_index", "_queue")
 

@@ -1,4 +1,4 @@
-"""The messages codec: requests, whole answers and streams, to the canonical model and back.
+"""The messages codec: requests, whole responses and streams, to the canonical model and back.
 
 Facts of the dialect itself, such as what a valid request is, are `channels/dialects/messages`.
 """

@@ -143,7 +143,7 @@ def _read_stop(members: Members) -> tuple[str, ...]:
 def _read_output(
     members: Members, left_over: dict[str, Any]
 ) -> tuple[Effort | None, Format | None]:
-    """Effort and format, which stand together; the format has an older place too."""
+    """Effort and format, which stand together; the format has an older member too."""
     config = members.object("output_config")
     older = members.object("output_format")
     effort = None

@@ -1,7 +1,7 @@
 """The members of a messages answer that are read, as types.
 
-`Event` is one event of a stream, `Message` a whole answer, which `message_start` begins. One shape
-and one reading serve both the meter and a translation. The ordinary event is read through the
+`Event` is one event of a stream, `Message` a whole response, which `message_start` begins. One
+shape and one reading serve both the meter and a translation. The ordinary event is read through the
 types, which is fast; one that is not as documented is read loosely. What an event means is the part
 of `meter.py` and `stream_decoder.py`.
 """
@@ -42,7 +42,7 @@ class Event(Struct, gc=False):
 
 
 class Message(Struct, gc=False):
-    """A whole answer, or what is known of it at its start."""
+    """A whole response, or what is known of it at its start."""
 
     id: str | None = None
     model: str | None = None
@@ -79,7 +79,7 @@ def read_event(data: bytes) -> Event | None:
 
 
 def read_message(data: bytes | msgspec.Raw) -> Message | None:
-    """A whole answer, or what a `message_start` holds of it; as `read_event`."""
+    """A whole response, or what a `message_start` holds of it; as `read_event`."""
     try:
         return _MESSAGE.decode(data)
     except UNREADABLE:
@@ -111,7 +111,7 @@ def block_characters(block: msgspec.Raw) -> int:
 
 
 def content_characters(content: msgspec.Raw) -> int:
-    """Characters of all blocks of a whole answer."""
+    """Characters of all blocks of a whole response."""
     try:
         blocks = _BLOCKS.decode(content)
     except (msgspec.DecodeError, RecursionError):

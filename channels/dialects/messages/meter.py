@@ -33,7 +33,7 @@ _END = "message_stop"
 
 
 class MessagesMeter(ResponseMeter[Event, Event]):
-    """Follows one answer. `finished`: `message_stop` was seen, or the answer came whole."""
+    """Follows one response. `finished`: `message_stop` was seen, or the response came whole."""
 
     __slots__ = ("_stated",)
 
@@ -62,7 +62,7 @@ class MessagesMeter(ResponseMeter[Event, Event]):
         return True
 
     def body(self, body: bytes) -> None:
-        """Read a whole answer. Raises UpstreamMalformed when it is not a JSON object."""
+        """Read a whole response. Raises UpstreamMalformed when it is not a JSON object."""
         message = read_message(body)
         if message is None:
             raise UpstreamMalformed("not a JSON object")

@@ -1,6 +1,6 @@
 """Whole messages answers, both ways.
 
-Blocks of the provider's own tools are passed over: what the model said around them is the answer.
+Blocks of the provider's own tools are passed over: what the model said around them is the response.
 Streams are `stream_decoder.py` and `stream_encoder.py`, and must say the same.
 """
 
@@ -24,7 +24,7 @@ from channels.translation.sealed_signature import sealed
 
 
 def decode_response(body: bytes) -> Response:
-    """Read a whole answer. Raises UpstreamMalformed when it has no content."""
+    """Read a whole response. Raises UpstreamMalformed when it has no content."""
     value = read_json(body)
     content = value.get("content") if isinstance(value, dict) else None
     if content is None and isinstance(value, dict) and value.get("stop_reason") == "refusal":
@@ -60,7 +60,7 @@ def _parts(content: list[Any]) -> tuple[Part, ...]:
 
 
 def encode_response(response: Response, *, id: str, created: int, model: str) -> bytes:
-    """Write a whole answer under this id; the protocol does not say when it was made."""
+    """Write a whole response under this id; the protocol does not say when it was made."""
     blocks = [block for part in response.parts if (block := _block(part)) is not None]
     message: dict[str, Any] = {
         "id": id,
@@ -92,7 +92,7 @@ def _block(part: Part) -> dict[str, Any] | None:
         }
     if isinstance(part, Thinking):
         return thinking_block(part)
-    # The protocol's answers hold no media.
+    # The protocol's responses hold no media.
     return {"type": "text", "text": markdown(part)} if isinstance(part, Media) else None
 
 

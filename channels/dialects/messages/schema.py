@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from channels.dialects.validate import MODEL_CHARACTERS_MAX
 
-# The type of a tool is repeated in answers, too.
+# The type of a tool is repeated in responses, too.
 TOOL_TYPE_CHARACTERS_MAX = 64
 # The largest integer that every JSON reader agrees on.
 INTEGER_MAX = 2**53 - 1

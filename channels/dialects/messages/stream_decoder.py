@@ -96,7 +96,7 @@ class StreamDecoder:
         return []
 
     def _take_usage(self, stated: msgspec.Raw, events: list[Event]) -> None:
-        """Tell the usage that an event states, before the answer's end."""
+        """Tell the usage that an event states, before the response's end."""
         if self._stated.take(stated, is_start=False) and (usage := self._stated.displayed):
             events.insert(len(events) - self._ended, UsageStated(usage))
 
@@ -122,7 +122,7 @@ class StreamDecoder:
     def _start(self, raw: msgspec.Raw) -> list[Event]:
         message = read_message(raw) or Message()
         self._stated.take(message.usage, is_start=True)
-        # A second start belongs to an answer begun anew: its blocks are others.
+        # A second start belongs to a response begun anew: its blocks are others.
         events = self._close()
         if not self._began:
             self._began = True

@@ -35,7 +35,7 @@ KEEP_ALIVE = b'event: ping\ndata: {"type":"ping"}\n\n'
 
 
 class StreamEncoder(EventEncoder):
-    """Writes one answer's stream. Made for one attempt, used from one task.
+    """Writes one response's stream. Made for one attempt, used from one task.
 
     The protocol always states usage, so `include_usage` changes nothing, nor does `created`.
     """

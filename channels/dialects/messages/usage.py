@@ -37,7 +37,7 @@ _USAGE = msgspec.json.Decoder(_Usage)
 
 
 class UsageReader:
-    """The usage of one answer so far. Each count replaces the one before.
+    """The usage of one response so far. Each count replaces the one before.
 
     `_fresh` is the input beside what was read from a cache and written to one; None is what was
     not stated yet.
@@ -62,7 +62,7 @@ class UsageReader:
 
     @property
     def displayed(self) -> Usage | None:
-        """What a client is shown: also the output of an answer that never states its input."""
+        """What a client is shown: also the output of a response that never states its input."""
         return None if self._output is None else self._made(self._output)
 
     @property

@@ -1,9 +1,9 @@
 """The members of a responses answer that are read, as types.
 
-`Event` is one event of a stream, `Response` a whole answer, which some events carry. One shape and
-one reading serve both the meter and a translation. The ordinary event is read through the types,
-which is fast; one that is not as documented is read loosely. What an event means is the part of
-`meter.py` and `stream_decoder.py`.
+`Event` is one event of a stream, `Response` a whole response, which some events carry. One shape
+and one reading serve both the meter and a translation. The ordinary event is read through the
+types, which is fast; one that is not as documented is read loosely. What an event means is the part
+of `meter.py` and `stream_decoder.py`.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class Event(Struct, gc=False):
 
 
 class Details(Struct, gc=False):
-    """Why an answer is not complete."""
+    """Why a response is not complete."""
 
     reason: str | None = None
 
 
 class Response(Struct, gc=False):
-    """A whole answer, or what is known of it so far."""
+    """A whole response, or what is known of it so far."""
 
     id: str | None = None
     model: str | None = None
@@ -75,7 +75,7 @@ _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _TEXTS = ("delta", "item_id", "text", "refusal", "arguments", "code", "message")
 _INDICES = ("output_index", "content_index", "summary_index")
 _VALUES = ("annotation", "part", "item", "response", "error")
-# Events that end a stream; each carries the whole answer.
+# Events that end a stream; each carries the whole response.
 ENDS = frozenset(("response.completed", "response.incomplete", "response.failed"))
 # Some upstreams close this protocol as they would chat-completions.
 _FOREIGN_TERMINATOR = b"[DONE]"
@@ -96,7 +96,7 @@ def read_event(data: bytes) -> Event | None:
 
 
 def read_response(data: bytes | msgspec.Raw) -> Response | None:
-    """An answer's members, loosely where need be; None when it is no JSON object."""
+    """A response's members, loosely where need be; None when it is no JSON object."""
     try:
         return _RESPONSE.decode(data)
     except UNREADABLE:
@@ -136,7 +136,7 @@ def item_characters(item: msgspec.Raw) -> int:
 
 
 def output_characters(output: msgspec.Raw) -> int:
-    """Characters of all items of a whole answer."""
+    """Characters of all items of a whole response."""
     try:
         items = _ITEMS.decode(output)
     except (msgspec.DecodeError, RecursionError):

@@ -60,7 +60,7 @@ class _Call:
 
 
 class ItemReader:
-    """What the items of one answer have told so far. `seed` makes the ids that are missing."""
+    """What the items of one response have told so far. `seed` makes the ids that are missing."""
 
     __slots__ = ("_calls", "_characters", "_parts", "_thoughts", "_whole", "seed")
 

@@ -4,8 +4,8 @@ The bytes themselves are the caller's; nothing here changes or delays them. An e
 read is passed on and counted in `malformed_events`: it must not end a stream.
 
 What an item says comes several times: in deltas, in the `done` events of its parts, in the item
-when it is done, and once more in the whole answer at the end. Deltas are counted as they pass; the
-item and the answer only add what no delta has told, as some upstreams send whole items.
+when it is done, and once more in the whole response at the end. Deltas are counted as they pass;
+the item and the response only add what no delta has told, as some upstreams send whole items.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _SOUND = frozenset(("response.audio.delta", "response.output_audio.delta"))
 
 
 class ResponsesMeter(ResponseMeter[Event, Event]):
-    """Follows one answer. `finished`: its last event was seen, or it came whole.
+    """Follows one response. `finished`: its last event was seen, or it came whole.
 
-    `finish_reason` is the status of the answer, or why it is not complete.
+    `finish_reason` is the status of the response, or why it is not complete.
     """
 
     __slots__ = ("_counted", "_stated")
@@ -44,7 +44,7 @@ class ResponsesMeter(ResponseMeter[Event, Event]):
 
     def __init__(self) -> None:
         super().__init__()
-        # Characters told of each item that is not done, by its place in the output.
+        # Characters counted of each item that is not done, by its index in the output.
         self._counted: dict[int | None, int] = {}
         self._stated = UsageReader()
 
@@ -63,7 +63,7 @@ class ResponsesMeter(ResponseMeter[Event, Event]):
         return True
 
     def body(self, body: bytes) -> None:
-        """Read a whole answer. Raises UpstreamMalformed when it is not a JSON object."""
+        """Read a whole response. Raises UpstreamMalformed when it is not a JSON object."""
         response = read_response(body)
         if response is None:
             raise UpstreamMalformed("not a JSON object")

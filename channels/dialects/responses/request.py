@@ -103,7 +103,7 @@ def without_body(request: ResponsesRequest) -> ResponsesRequest:
 
 
 def _refuse_stored(read: ResponsesBody | LenientBody) -> None:
-    """Refuse what needs an answer to be kept: nothing is stored here (spec: Responses protocol).
+    """Refuse what needs a response to be kept: nothing is stored here (spec: Responses protocol).
 
     Nor may it be at the upstream, whose account is shared: one tenant could name another's.
     """

@@ -1,8 +1,8 @@
 """Read a responses stream into canonical events.
 
 What an item says comes several times: in deltas, when a part of it is done, when the item is done,
-and in the whole answer at the end. It is told when it first comes, once. Items have their place in
-the output; their ids are not to be relied on, as some upstreams change them from event to event.
+and in the whole response at the end. It is told when it first comes, once. Items have their index
+in the output; their ids are not to be relied on, as some upstreams change them from event to event.
 What an item becomes is `items.py`; nothing an upstream sends raises.
 """
 
@@ -30,7 +30,7 @@ from channels.translation.model import (
 class StreamDecoder:
     """Reads one stream. Made for one attempt, used from one task.
 
-    An `error` event is kept until the answer is said to have failed, or until the upstream ends
+    An `error` event is kept until the response is said to have failed, or until the upstream ends
     the stream: what belongs to the failure, such as its usage, comes in between.
     """
 
@@ -109,7 +109,7 @@ class StreamDecoder:
         return [Began(response.id or None, response.model or None)]
 
     def _end(self, read: WireEvent) -> list[Event]:
-        """The whole answer repeats all items, images too; they are read only if none was told."""
+        """The whole response repeats all items, images too; they are read only if none was told."""
         self._ended = True
         response = read_response(read.response) or Response()
         events: list[Event] = []
@@ -137,7 +137,7 @@ class StreamDecoder:
 
 
 def _item_key(read: WireEvent) -> ItemKey:
-    """Where an item stands: its index, or what there is in place of one."""
+    """The key of an item: its index, or what there is instead of one."""
     if read.output_index is not None:
         return read.output_index
     stated = read.item_id or object_of(read.item).get("id")

@@ -34,7 +34,7 @@ _USAGE = msgspec.json.Decoder(_Usage)
 
 
 class UsageReader:
-    """The usage of one answer so far: what is stated last counts."""
+    """The usage of one response so far: what is stated last counts."""
 
     __slots__ = ("usage",)
 
@@ -45,7 +45,7 @@ class UsageReader:
         return f"<UsageReader {self.usage}>"
 
     def take(self, response: Response) -> bool:
-        """Take what an answer states. False where its counts cannot be read."""
+        """Take what a response states. False where its counts cannot be read."""
         if not is_stated(response.usage):
             return True
         usage = read_usage(response.usage)

@@ -33,7 +33,7 @@ class BalanceHandler(_FundsHandler):
 
 
 class SubscriptionHandler(_FundsHandler):
-    """The same as the limits of a subscription."""
+    """The balance as the limits of a subscription."""
 
     route = "billing_subscription"
 

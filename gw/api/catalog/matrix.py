@@ -21,7 +21,7 @@ from gw.calls.tools import is_run_for
 class MatrixCell:
     """How one client protocol reaches one model; no passthrough and no header: not at all, a 503.
 
-    `headers` are the values of `X-Protocol-Translation` that an answer may carry, of the channels
+    `headers` are the values of `X-Protocol-Translation` that a response may carry, of the channels
     tried first. `tools` are the built-in tools that may be used there.
     """
 

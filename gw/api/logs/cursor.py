@@ -34,7 +34,7 @@ class BadCursor(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class PagePosition:
-    """A row's place among all: by its instant, then by its id."""
+    """A row's position among all: by its instant, then by its id."""
 
     created_at: datetime
     id: int

@@ -1,4 +1,5 @@
-"""What the three endpoints of the call log share: their rate, told on every answer, and no agents.
+"""What the three endpoints of the call log share: their rate, told on every response, and no
+agents.
 
 Free at any balance and outside the account's limits (contract §5); a use of the key like any other.
 A request counts as soon as its key is good, whatever becomes of it.
@@ -23,7 +24,7 @@ REQUESTS_PER_MINUTE = 60
 class LogRate(Check):
     """429 when the key has asked the call log too often (spec: Limits, Log API rate).
 
-    The count may be other processes' too: whoever keeps it is always asked.
+    The count may be other processes' too: its keeper is always asked.
     """
 
     def try_now(self, checked: Checked) -> bool:

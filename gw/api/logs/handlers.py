@@ -64,7 +64,7 @@ class LogListHandler(LogsHandler):
 
 
 class SummaryHandler(LogsHandler):
-    """What the calls of a window add up to; the same answer for the rest of the minute."""
+    """What the calls of a window add up to; the same response for the rest of the minute."""
 
     route = "logs_summary"
 

@@ -50,7 +50,7 @@ def read_list_query(
     order = cast(Order | None, parameters.choice("order", ORDERS))
     include = parameters.choices("include", INCLUDES) or ("attempts",)
     filters = read_filters(parameters)
-    # Whoever has a reference seldom knows how old its row is (contract §7: `ref`).
+    # A client with a reference seldom knows how old its row is (contract §7: `ref`).
     of_any_age = "all" if filters.ref is not None else DEFAULT_PERIOD
     window = read_window(parameters, now, default_period=of_any_age)
     after: PagePosition | None = None

@@ -1,7 +1,7 @@
 """The detail view of a row (spec: Call log detail): what a client is told of its own call.
 
 Three lists of name and text: the request's parameters, what the upstream said, and the receipt.
-Channels have no names here, only their places in the order considered; whatever an upstream said
+Channels have no names here, only their positions in the order considered; whatever an upstream said
 is redacted once more, because a row may be older than the channels of today.
 """
 
@@ -147,7 +147,7 @@ def _stated(record: CallRecord, upstream: Mapping[str, Any]) -> Mapping[str, int
 
 
 def _route(record: CallRecord, redact: Callable[[str], str]) -> dict[str, str]:
-    """The channels by their places in the order, and every attempt."""
+    """The channels by their positions in the order, and every attempt."""
     detail = record.detail
     order = detail.get("order")
     if order is None:

@@ -28,7 +28,7 @@ def quoted(text: str) -> str:
 
 
 class Parameters:
-    """The query of one request. Parameters nobody asks for are ignored. All methods raise 400."""
+    """The query of one request. Unknown parameters are ignored. All methods raise 400."""
 
     def __init__(self, query: Mapping[str, Sequence[bytes]]) -> None:
         self._query = query

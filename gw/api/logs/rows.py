@@ -60,7 +60,7 @@ class InFlightJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendering:
-    """How rows are shown: costs in credits, messages masked once more."""
+    """How rows are shown: costs in credits, messages redacted once more."""
 
     credits_per_usd: Decimal
     redact: Callable[[str], str]

@@ -23,7 +23,7 @@ from gw.api.logs.window_parts import cover
 SQL = load("gw.api.logs", "summary.sql")
 WINDOW_MAX = timedelta(days=365)
 # Refused calls are rows under whatever name the client made up. The models that cost most are shown
-# first, and an answer has an end.
+# first, and a response has an end.
 MODELS_MAX = 1000
 
 
@@ -90,7 +90,7 @@ async def read_sums(
 def show_summary(
     query: SummaryQuery, sums: Mapping[str, Sequence[Sums]], credits_per_usd: Decimal
 ) -> dict[str, Any]:
-    """The answer's body; days ascend, models begin with the one that cost most."""
+    """The response's body; days ascend, models begin with the one that cost most."""
     by_status = {one.name: one.requests for one in sums["status"]}
     total = Sums(
         "total",

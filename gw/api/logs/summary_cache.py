@@ -1,6 +1,6 @@
 """Answers that hold for the rest of their minute (spec: Limits, 60-second result cache).
 
-A minute of the wall clock is a bucket: whoever asks for the same within it gets the same bytes, in
+A minute of the wall clock is a bucket: requests for the same within it get the same bytes, in
 every case within 60 seconds of their making. Many who ask at once share one reading; a reading that
 fails is told to those who waited for it and forgotten. The processes of one `gw serve` share their
 answers through the parent; while that does not answer each has its own.
@@ -17,12 +17,12 @@ from actors.clock import Clock
 from actors.parent.link import ParentLink, ParentUnavailable
 
 BUCKET_SECONDS = 60
-# An answer has some kilobytes; beyond this the oldest of the minute are made anew when asked for.
+# A response has some kilobytes; beyond this the oldest of the minute are made anew when asked for.
 ENTRIES_MAX = 500
 
 
 class SummaryCache:
-    """The answers of the present minute, made or being made."""
+    """The responses of the present minute, made or being made."""
 
     def __init__(self, clock: Clock, *, shared: ParentLink | None = None) -> None:
         self._clock = clock
@@ -36,7 +36,7 @@ class SummaryCache:
     async def get(
         self, question: Hashable, compute: Callable[[], Coroutine[Any, Any, bytes]]
     ) -> bytes:
-        """The answer to a question; made by `compute`, whose error is raised, when there is none.
+        """The response to a question; made by `compute`, whose error is raised, when there is none.
 
         Questions are the same when their `repr` is. A caller that is cancelled leaves the making
         to the others.

@@ -12,14 +12,14 @@ Scope = Literal["key", "account"]
 
 @dataclass(frozen=True, slots=True)
 class Visibility:
-    """The rows of one account, or of one key of it. Nobody sees another account's."""
+    """The rows of one account, or of one key of it; never another account's."""
 
     scope: Scope
     account_id: str
     key_id: str | None  # None: every key of the account
 
     def narrowed(self, key_id: str) -> Visibility:
-        """The same scope, of one key only."""
+        """The scope narrowed to one key."""
         return replace(self, key_id=key_id)
 
 

@@ -34,7 +34,7 @@ def test_nothing_else_changes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "masked"),
+    ("said", "redacted"),
     [
         (f"no key {KEY}!", "no key [redacted]!"),
         (f"x{KEY}y", "x[redacted]y"),
@@ -164,4 +164,4 @@ def test_every_secret_of_a_channel_is_masked_in_its_stream() -> None:
     assert mask.without_key(block) == b"a [redacted] [redacted] [redacted]"
     assert b"secret" not in ExactRedaction(
         secrets_of([make_channel("one", field_secrets=secrets)], is_response=True)
-    ).masked(block)
+    ).redacted(block)
