@@ -1,16 +1,18 @@
-"""How many polls a process may begin: as many as are due, few while calls are waiting.
+"""How many polls a process may begin: as many as are due, few while its calls need it.
 
-Polls have time and calls have none. What tells that a process is busy is what delays its calls too:
-its loop comes late to what is due. Pure: delays and instants come as arguments.
+Polls have time and calls have none. A process is busy when what is due waits for its loop, or when
+its loop's thread is at work for a good part of the time: polls alone never come to that. Pure: what
+was measured comes as arguments, in seconds.
 """
 
 from __future__ import annotations
 
-# Later than this, by a quick average, the loop is busy.
-LATE_SECONDS = 0.004
-# Of one delay in the average.
-WEIGHT = 0.2
-# A process whose loop is busy begins no more polls than these: some hundredths of what it can do.
+# Later than this, by a quick average, the loop is busy; so it is when it works for this share.
+LATE_SECONDS = 0.003
+WORKING_SHARE = 0.2
+# Of one measurement in the averages, of which there are some tens a second.
+WEIGHT = 0.1
+# A process that is busy begins no more polls than these: some hundredths of what it can do.
 BUSY_POLLS_PER_SECOND = 100.0
 # What it may begin at once after it has begun none for a while.
 BUSY_POLLS_MAX = 25.0
@@ -19,24 +21,32 @@ BUSY_POLLS_MAX = 25.0
 class Pace:
     """Grants polls to one poller."""
 
-    __slots__ = ("_granted_at", "_late_seconds", "_left")
+    __slots__ = ("_granted_at", "_late", "_left", "_measured_at", "_share", "_worked")
 
     def __init__(self) -> None:
-        self._late_seconds = 0.0
+        self._late = 0.0
+        self._share = 0.0
+        self._worked = 0.0  # CPU time of the thread at that moment
+        self._measured_at: float | None = None
         self._left = BUSY_POLLS_MAX
         self._granted_at: float | None = None
 
     def __repr__(self) -> str:
-        return f"<Pace {'busy' if self.is_busy else 'free'} {self._late_seconds:.4f} s late>"
+        state = "busy" if self.is_busy else "free"
+        return f"<Pace {state} {self._late:.4f} s late, at work {self._share:.0%}>"
 
     @property
     def is_busy(self) -> bool:
-        """Does work wait for the loop?"""
-        return self._late_seconds > LATE_SECONDS
+        """Do calls need this process?"""
+        return self._late > LATE_SECONDS or self._share > WORKING_SHARE
 
-    def came_late(self, seconds: float) -> None:
-        """Something that was due has waited so long for the loop."""
-        self._late_seconds += WEIGHT * (seconds - self._late_seconds)
+    def measured(self, *, late: float, worked: float, now: float) -> None:
+        """What was due has waited so long for the loop; its thread has worked so long in all."""
+        self._late += WEIGHT * (late - self._late)
+        if self._measured_at is not None and now > self._measured_at:
+            share = (worked - self._worked) / (now - self._measured_at)
+            self._share += WEIGHT * (share - self._share)
+        self._worked, self._measured_at = worked, now
 
     def grant(self, wanted: int, now: float) -> int:
         """How many of these polls may be begun at `now` (monotonic seconds)."""

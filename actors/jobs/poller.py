@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, ClassVar, Protocol
 
 from actors.actor import Actor
@@ -90,8 +91,9 @@ class Poller(Actor[Booked]):
         clock: Clock,
         metrics: Metrics,
         tick_seconds: float = TICK_SECONDS,
+        cpu_seconds: Callable[[], float] = time.thread_time,
     ) -> None:
-        """`name` is the process's, in leases."""
+        """`name` is the process's, in leases; `cpu_seconds` tells what its thread has worked."""
         super().__init__(clock=clock, metrics=metrics)
         self.log = EventLog("actors.jobs")
         self._leases = (f"{name}/{number}" for number in itertools.count(1))
@@ -103,6 +105,7 @@ class Poller(Actor[Booked]):
         self._lease_seconds = lease_seconds
         self._chance = chance
         self._tick_seconds = tick_seconds
+        self._cpu_seconds = cpu_seconds
         self._pace = Pace()
         self._wake = asyncio.Event()
         self._under_way: set[asyncio.Task[None]] = set()  # polls and endings
@@ -151,7 +154,8 @@ class Poller(Actor[Booked]):
         """Wait for the next round; what comes late says how busy the loop is."""
         due = self.clock.monotonic() + GATHER_SECONDS
         await self.clock.sleep(GATHER_SECONDS)
-        self._pace.came_late(self.clock.monotonic() - due)
+        now = self.clock.monotonic()
+        self._pace.measured(late=now - due, worked=self._cpu_seconds(), now=now)
         try:
             async with asyncio.timeout(self._tick_seconds):
                 await self._wake.wait()

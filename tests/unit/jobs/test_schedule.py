@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.jobs.pace import BUSY_POLLS_MAX, BUSY_POLLS_PER_SECOND, LATE_SECONDS, Pace
+from actors.jobs.pace import (
+    BUSY_POLLS_MAX,
+    BUSY_POLLS_PER_SECOND,
+    LATE_SECONDS,
+    WORKING_SHARE,
+    Pace,
+)
 from actors.jobs.schedule import Schedule
 
 SCHEDULE = Schedule(first_seconds=2.0, factor=1.5, max_seconds=15.0)
@@ -42,19 +48,24 @@ def test_any_schedule_gives_a_pause_within_its_bounds(
     assert least * 0.799 <= pause <= most * 1.201
 
 
-def test_free_process_begins_what_is_due_and_a_busy_one_a_few() -> None:
+@pytest.mark.parametrize(("late", "share"), [(10 * LATE_SECONDS, 0.0), (0.0, 2 * WORKING_SHARE)])
+def test_free_process_begins_what_is_due_and_a_busy_one_a_few(late: float, share: float) -> None:
     pace = Pace()
     assert pace.grant(1000, now=0.0) == 1000
-    for _ in range(30):
-        pace.came_late(10 * LATE_SECONDS)
+    now = worked = 0.0
+    for _ in range(100):
+        now, worked = now + 0.02, worked + 0.02 * share
+        pace.measured(late=late, worked=worked, now=now)
     assert pace.is_busy
-    begun, now = 0, 0.0
-    while now < 10.0:
+    begun, since = 0, now
+    pace.grant(0, now)
+    while now < since + 10.0:
         granted = pace.grant(1000, now)
         pace.began(granted)
         begun += granted
         now += 0.05
     assert begun == pytest.approx(10 * BUSY_POLLS_PER_SECOND + BUSY_POLLS_MAX, rel=0.05)
-    for _ in range(30):
-        pace.came_late(0.0)
+    for _ in range(100):
+        now += 0.02
+        pace.measured(late=0.0, worked=worked, now=now)
     assert pace.grant(1000, now) == 1000

@@ -1,0 +1,1 @@
+"""What open jobs cost: python -m loadtests.jobs; see `__main__.py`."""
