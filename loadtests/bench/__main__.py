@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import zip_longest
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -29,44 +28,31 @@ from loadtests.bench.window import VoidWindow
 
 FILES = 65_536
 TABLE = Path("loadtests/table.md")
-EPILOG = """\
-COMMAND is started as it is, with {upstream_url}, {upstream_host}, {upstream_port} and {port} filled
-in, and must then take POST /v1/chat/completions on URL, forwarding it to the upstream. Example:
-
-  ops/bench --only plain stream \\
-      --against "python proxy.py {port} {upstream_port}" http://127.0.0.1:18099 --name other
-"""
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line; leaves with status 2 when it is wrong.
 
-    `only` are then the pieces of work to do, in the order of the table; `others` the other servers,
-    each with its name, or where it listens for want of one.
+    `only` are then the pieces of work to do, in the order of the table; `against` the other
+    servers, each with the name of where it listens.
     """
     parser = argparse.ArgumentParser(
         prog="ops/bench",
         description="Measure what a call costs, beside a bare proxy and any other server.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="COMMAND is started with {upstream_url}, {upstream_host}, {upstream_port} and {port}"
+        " filled in, and must then take POST /v1/chat/completions on URL, forwarding it there.",
         allow_abbrev=False,
     )
     add = parser.add_argument
     stays = f"the table ({TABLE}, with --quick none); what else it holds already stays in it"
-    add("--only", nargs="+", choices=[*WORKLOADS], metavar="WORK", help="these pieces of work")
-    add("--list", action="store_true", help="name the pieces of work and leave")
+    add("--only", nargs="+", choices=[*WORKLOADS], metavar="WORK", help=", ".join(WORKLOADS))
     add("--quick", action="store_true", help="short and small: whether it works, not how fast")
-    add("--windows", type=_count, help="for each figure (7)")
-    add("--seconds", type=float, help="of a window (1)")
+    add("--windows", type=int, choices=range(1, 1000), metavar="COUNT", help="for a figure (7)")
     add("--write", type=Path, metavar="FILE.md", help=stays)
     add("--against", nargs=2, action="append", default=[], metavar=("COMMAND", "URL"),
         help="another server in the same run")  # fmt: skip
-    add("--name", action="append", default=[], help="of the server of the same place in --against")
-    add("--processes", type=_count, default=2, help="of the work `processes` (2)")
     add("--soak", type=float, default=0.0, metavar="MINUTES", help="add the work `soak`")
     options = parser.parse_args(arguments)
-    if len(options.name) > len(options.against):
-        parser.error("there are more --name than --against")
     if "soak" in (options.only or ()) and not options.soak:
         parser.error("soak needs --soak MINUTES")
     for _, url in options.against:
@@ -76,43 +62,30 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         options.write = TABLE
     wanted = {*(options.only or WORKLOADS), "soak"} - (set() if options.soak else {"soak"})
     options.only = [name for name in WORKLOADS if name in wanted]
-    options.others = [
-        Against(name or urlsplit(url).netloc, command, url)
-        for (command, url), name in zip_longest(options.against, options.name)
-    ]
+    options.against = [Against(urlsplit(url).netloc, text, url) for text, url in options.against]
     return options
 
 
 def main(arguments: Sequence[str]) -> int:
     """Measure, print and write the table; return the exit code."""
     options = parse(arguments)
-    signal.signal(signal.SIGTERM, _end)
-    if options.list:
-        for name, (about, _) in WORKLOADS.items():
-            print(f"{name:18} {about}")
-        return 0
+    # End like any other way out, so that nothing that was started stays.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     placement, machine, files = place(available_cores()), description(), allow_files(FILES)
     scale = QUICK if options.quick else FULL
-    seconds, windows = options.seconds or scale.seconds, options.windows or scale.windows
-    scale = replace(scale, seconds=seconds, windows=windows).within(files)
+    scale = replace(scale, windows=options.windows or scale.windows).within(files)
     is_first = not options.quick and go_first([os.getpid()])
+    lines = (
+        *machine,
+        f"a process may open {files:,} files",
+        placement.describe(),
+        "the run goes before other work" if is_first else "no priority over other work",
+    )
+    record = begin(options.write, lines, is_full=not options.quick)
     with rig(placement) as surroundings:
         bench = Bench(
-            placement=placement,
-            scale=scale,
-            rig=surroundings,
-            others=options.others,
-            processes=options.processes,
-            soak_minutes=options.soak,
-            is_first=is_first,
+            placement, scale, surroundings, options.against, options.soak, is_first=is_first
         )
-        lines = (
-            *machine,
-            f"a process may open {files:,} files",
-            placement.describe(),
-            "the run goes before other work" if is_first else "no priority over other work",
-        )
-        record = begin(options.write, lines, is_full=not options.quick)
         command = shlex.join(["ops/bench", *arguments])
         return _measure(bench, record, options.only, options.write, command)
 
@@ -127,9 +100,9 @@ def _measure(
         verified = bench.verified
         date = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
         measured = Measured(date=date, command=command)
-        print(f"{name}: {WORKLOADS[name][0]}", file=sys.stderr, flush=True)
+        print(name, file=sys.stderr, flush=True)
         try:
-            section = measured.section = WORKLOADS[name][1](bench, name)
+            section = measured.section = WORKLOADS[name](bench, name)
             has_problem |= not others.issuperset(section.all_void())
         except (VerifyFailed, VoidWindow) as failed:
             measured.fault, has_problem = f"{type(failed).__name__}: {failed}", True
@@ -140,18 +113,6 @@ def _measure(
             keep(record, path, text)
     print(text)
     return 1 if has_problem else 0
-
-
-def _count(text: str) -> int:
-    count = int(text)
-    if count < 1:
-        raise argparse.ArgumentTypeError("must be 1 or more")
-    return count
-
-
-def _end(number: int, frame: object) -> None:
-    """End like any other way out, so that nothing that was started stays."""
-    sys.exit(128 + number)
 
 
 if __name__ == "__main__":

@@ -28,21 +28,17 @@ async def make_keys(config_path: Path, count: int) -> list[str]:
     hasher, sealer = KeyHasher(secret), KeySealer(secret)
     embedded = EmbeddedPostgres(config.data_dir)
     dsn = await embedded.start()
+    turns = asyncio.Semaphore(AT_ONCE)
     try:
         async with Database(dsn, size=AT_ONCE) as database:
 
             async def make(number: int) -> str:
-                account = await store.create(
-                    database, f"bench {number}", credit_nano_usd=CREDIT_NANO_USD
-                )
-                wish = KeyWish(account_id=account.id, name="bench")
-                issued = await issue_key(database, wish, hasher=hasher, sealer=sealer)
-                return issued.text
+                async with turns:
+                    name = f"bench {number}"
+                    account = await store.create(database, name, credit_nano_usd=CREDIT_NANO_USD)
+                    wish = KeyWish(account_id=account.id, name="bench")
+                    return (await issue_key(database, wish, hasher=hasher, sealer=sealer)).text
 
-            keys: list[str] = []
-            for first in range(0, count, AT_ONCE):
-                some = range(first, min(count, first + AT_ONCE))
-                keys += await asyncio.gather(*map(make, some))
-            return keys
+            return await asyncio.gather(*map(make, range(count)))
     finally:
         await embedded.stop()

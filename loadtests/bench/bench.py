@@ -9,15 +9,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from statistics import median
+from typing import Any
 
 from loadtests.bench.canned import model_name
 from loadtests.bench.figures import Row, Window
-from loadtests.bench.load import Ask, Plan
-from loadtests.bench.machine import go_first, pin, tree, tree_resident_mb
+from loadtests.bench.load import Ask, Subject
+from loadtests.bench.machine import go_first, of_tree, pin, resident_mb, tree
 from loadtests.bench.placement import Placement
 from loadtests.bench.requests import CHANNELS, MESSAGES, chat_body, models, requests
 from loadtests.bench.rig import (
-    GATEWAY,
     Against,
     Rig,
     Target,
@@ -26,7 +26,7 @@ from loadtests.bench.rig import (
     other_server,
     reference,
 )
-from loadtests.bench.window import Subject, VoidWindow, measure, measure_pass
+from loadtests.bench.window import VoidWindow, measure, measure_pass
 
 FILES_BESIDE_STREAMS = 200
 RATE_WINDOWS = 3  # when only the rate is asked
@@ -70,29 +70,18 @@ class Bench:
     scale: Scale
     rig: Rig
     others: Sequence[Against] = ()
-    processes: int = 2
     soak_minutes: float = 0.0
-    plain_rate: float | None = None  # calls a second of the gateway, saturated
     verified: int = 0
     is_first: bool = False  # before other work of the machine
 
     @contextmanager
-    def gateway(
-        self, *asks: Ask, accounts: int = 1, processes: int = 1, name: str = GATEWAY
-    ) -> Iterator[Target]:
+    def gateway(self, *asks: Ask, **options: Any) -> Iterator[Target]:
         """A gateway that knows what is asked for; its ledger is verified at the end.
 
-        Raises VerifyFailed.
+        `options` are those of `rig.gateway`. Raises VerifyFailed.
         """
-        with gateway(
-            self.rig.upstream.url,
-            channels=CHANNELS,
-            models=models(sorted({ask.shape for ask in asks})),
-            accounts=accounts,
-            processes=processes,
-            placement=self.placement,
-            name=name,
-        ) as target:
+        options |= {"channels": CHANNELS, "models": models(sorted({ask.shape for ask in asks}))}
+        with gateway(self.rig.upstream.url, placement=self.placement, **options) as target:
             yield target
         self.verified += 1
 
@@ -114,43 +103,37 @@ class Bench:
         model = (f"{MESSAGES}-" if ask.is_translated else "") + model_name(*ask.shape)
         body = chat_body(model, is_stream=bool(ask.events), image_bytes=ask.image_bytes)
         asked = requests(target.host, keys or target.keys[:1], body)
-        return Subject(
-            name=name or target.name,
-            target=target,
-            plan=Plan(target.host, target.port, asked, ask),
-            idle_mb=tree_resident_mb(target.pid),
-            seconds=ask.window_seconds or self.scale.seconds,
-        )
+        idle_mb = of_tree(resident_mb, target.pid)
+        seconds = ask.window_seconds or self.scale.seconds
+        return Subject(name or target.name, target, asked, ask, idle_mb, seconds)
 
     def compare(self, subjects: Sequence[Subject]) -> list[Row]:
         """Windows of the subjects by turns."""
         rows = [Row(subject.name) for subject in subjects]
-        turns = max(-(-self.scale.windows // subject.plan.ask.in_a_row) for subject in subjects)
+        in_a_row = subjects[0].ask.in_a_row  # of one piece of work they are alike
+        turns = -(-self.scale.windows // in_a_row)
         for turn in range(turns):
             for subject, row in zip(subjects, rows, strict=True):
                 _say(f"turn {turn + 1} of {turns}, {subject.name}")
                 # Each turn goes on with the keys where the last one may have stopped.
-                plan = subject.plan
-                plan = replace(plan, skipped=turn * len(plan.requests) // self.scale.windows)
-                try:
-                    row.windows += self._undisturbed(replace(subject, plan=plan))
-                except VoidWindow as void:
-                    _say(f"void: {void}")
-                    row.windows += [None] * subject.plan.ask.in_a_row
-                    row.voids += [str(void)] * subject.plan.ask.in_a_row
+                skipped = turn * len(subject.requests) // self.scale.windows
+                self._add(row, replace(subject, skipped=skipped))
                 time.sleep(PAUSE_SECONDS)
         return rows
 
-    def _undisturbed(self, subject: Subject) -> list[Window]:
-        """The windows of the opening of which other guests of the host took the least.
-
-        Raises VoidWindow.
-        """
-        attempts = [self.measure(subject)]
-        while _stolen(attempts[-1]) > STOLEN_MAX and len(attempts) < ATTEMPTS_MAX:
-            _say(f"{_stolen(attempts[-1]):.1%} of the cores were taken: once more")
-            attempts.append(self.measure(subject))
-        return min(attempts, key=_stolen)
+    def _add(self, row: Row, subject: Subject) -> None:
+        """The windows of the opening of which other guests of the host took the least."""
+        try:
+            attempts = [self.measure(subject)]
+            while _stolen(attempts[-1]) > STOLEN_MAX and len(attempts) < ATTEMPTS_MAX:
+                _say(f"{_stolen(attempts[-1]):.1%} of the cores were taken: once more")
+                attempts.append(self.measure(subject))
+            best: list[Window] = min(attempts, key=_stolen)
+            row.windows += best
+        except VoidWindow as void:
+            _say(f"void: {void}")
+            row.windows += [None] * subject.ask.in_a_row
+            row.voids += [str(void)] * subject.ask.in_a_row
 
     def measure(self, subject: Subject) -> list[Window]:
         """The windows of one opening, with the priority of the run. Raises VoidWindow.
@@ -163,18 +146,13 @@ class Bench:
         return measure(subject, self.rig, warm_seconds=self.scale.warm_seconds)
 
     def half_rate(self, target: Target, ask: Ask) -> float:
-        """Half of the calls a second of a gateway that has as many as it can take.
-
-        Measured once in a run. Raises VoidWindow.
-        """
-        if self.plain_rate is None:
-            subject = self.subject(target, ask)
-            self.plain_rate = median(self.measure(subject)[0]["rate"] for _ in range(RATE_WINDOWS))
-        return self.plain_rate / 2
+        """Half of the calls a second of a gateway that has all it can take. Raises VoidWindow."""
+        subject = self.subject(target, ask)
+        return median(self.measure(subject)[0]["rate"] for _ in range(RATE_WINDOWS)) / 2
 
     def once(self, subject: Subject, calls: int) -> Window:
         """So many calls, from the first to the last. Raises VoidWindow."""
-        return measure_pass(replace(subject, plan=replace(subject.plan, calls=calls)), self.rig)
+        return measure_pass(replace(subject, calls=calls), self.rig)
 
     def warm(self, targets: Sequence[Target], *asks: Ask) -> None:
         """Let every server do each of these once by each connection, so that it is at home in it.
@@ -189,7 +167,7 @@ class Bench:
         """One call by each key of a subject, as a row: what a key costs that is new."""
         name = f"{subject.name}, the first call of each"
         try:
-            return Row(name, [self.once(subject, len(subject.plan.requests))])
+            return Row(name, [self.once(subject, len(subject.requests))])
         except VoidWindow as void:
             return Row(name, [None], [str(void)])
 

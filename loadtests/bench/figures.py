@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -66,21 +65,20 @@ def ratio(row: Row | None, base: Row | None, column: str) -> float | None:
     The median of the ratios of the windows of the same turn: what drifts from turn to turn on a
     machine with other work is in both of them.
     """
-    return _paired(row, base, column, operator.truediv)
+    ratios = [mine / its for mine, its in _paired(row, base, column) if its]
+    return median(ratios) if ratios else None
 
 
 def added(row: Row | None, floor: Row | None, column: str) -> float | None:
     """By how much a server's figure exceeds that of the rig alone, turn by turn as in `ratio`."""
-    return _paired(row, floor, column, operator.sub)
+    more = [mine - its for mine, its in _paired(row, floor, column)]
+    return median(more) if more else None
 
 
-def _paired(
-    row: Row | None, base: Row | None, column: str, compare: Callable[[float, float], float]
-) -> float | None:
-    compared = [
-        compare(mine[column], its[column])
-        for mine, its in zip(row.windows if row else (), base.windows if base else (), strict=False)
+def _paired(row: Row | None, base: Row | None, column: str) -> list[tuple[float, float]]:
+    turns = zip(row.windows if row else (), base.windows if base else (), strict=False)
+    return [
+        (mine[column], its[column])
+        for mine, its in turns
         if mine is not None and its is not None and column in mine and column in its
-        if its[column] or compare is not operator.truediv
     ]
-    return median(compared) if compared else None

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from loadtests.bench.canned import FIRST_EVENTS
 from loadtests.bench.client import Connection, Tally
+from loadtests.bench.rig import Target
 
 OPENING_AT_ONCE = 128
 # The loop's clock counts milliseconds: a timer of less turns it without a rest.
@@ -52,32 +53,34 @@ class Ask:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Where to ask what; the requests go round."""
+class Subject:
+    """A server with what is asked of it; the requests go round."""
 
-    host: str
-    port: int
+    name: str
+    target: Target
     requests: tuple[bytes, ...]
     ask: Ask
+    idle_mb: float = 0.0
+    seconds: float = 1.0  # of a window
     skipped: int = 0  # requests of the round that others have made
     calls: int | None = None  # after so many nothing more is asked
 
 
 @dataclass
 class Load:
-    """The connections of a plan, and what they see: before the windows, in each, and after."""
+    """The connections to a subject, and what they see: before the windows, in each, and after."""
 
-    plan: Plan
+    subject: Subject
     tallies: list[Tally] = field(default_factory=lambda: [Tally()])
 
     def __post_init__(self) -> None:
-        asked = self.plan.requests
-        first = self.plan.skipped % len(asked)
+        asked = self.subject.requests
+        first = self.subject.skipped % len(asked)
         self.requests = itertools.cycle(asked[first:] + asked[:first])
-        self._left = self.plan.calls
+        self._left = self.subject.calls
         self._connections: list[Connection] = []
         self._on_idle: Callable[[Connection], None] = (
-            self._ask_again if self.plan.ask.rate is None else self.idle
+            self._ask_again if self.subject.ask.rate is None else self.idle
         )
         self._idle: deque[Connection] = deque()
         self._due: deque[float] = deque()  # requests that wait for a connection, and since when
@@ -91,10 +94,10 @@ class Load:
 
     async def open(self) -> None:
         """Open all, evenly; each asks at once unless requests arrive. Raises OSError."""
-        step = self.plan.ask.opening_seconds / self.plan.ask.connections
+        step = self.subject.ask.opening_seconds / self.subject.ask.connections
         begun = time.perf_counter()
         opening = set[asyncio.Task[None]]()
-        for number in range(self.plan.ask.connections):
+        for number in range(self.subject.ask.connections):
             wait = begun + number * step - time.perf_counter()
             if wait >= TICK_SECONDS:
                 await asyncio.sleep(wait)
@@ -104,8 +107,8 @@ class Load:
                 for task in opened:
                     task.result()
         await asyncio.gather(*opening)
-        if self.plan.ask.rate is not None:
-            self._arrive(self.plan.ask.rate, time.perf_counter())
+        if self.subject.ask.rate is not None:
+            self._arrive(self.subject.ask.rate, time.perf_counter())
 
     def next_window(self) -> None:
         """Count into another tally from now on."""
@@ -114,7 +117,7 @@ class Load:
     async def close(self) -> None:
         """Let every answer under way arrive. Raises TimeoutError."""
         self._stop_arrivals()
-        if self.plan.calls is None:
+        if self.subject.calls is None:
             for connection in self._connections:
                 connection.close()
         closed = [connection.closed for connection in self._connections]
@@ -143,11 +146,11 @@ class Load:
             self._idle.append(connection)
 
     async def _connect(self) -> None:
-        plan, events = self.plan, self.plan.ask.events_due
+        target, events = self.subject.target, self.subject.ask.events_due
         _, connection = await asyncio.get_running_loop().create_connection(
             lambda: Connection(lambda: self.tallies[-1], self._on_idle, events=events),
-            plan.host,
-            plan.port,
+            target.host,
+            target.port,
         )
         self._connections.append(connection)
         self._on_idle(connection)

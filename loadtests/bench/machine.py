@@ -40,21 +40,12 @@ def resident_mb(pid: int) -> float:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE / 1e6
 
 
-def tree_cpu_seconds(pid: int) -> float:
-    """CPU time of a process and its living descendants."""
-    return _sum(cpu_seconds, tree(pid))
-
-
-def tree_resident_mb(pid: int) -> float:
-    """Resident memory of a process and its living descendants in MB."""
-    return _sum(resident_mb, tree(pid))
-
-
-def _sum(read: Callable[[int], float], pids: Iterable[int]) -> float:
+def of_tree(read: Callable[[int], float], pid: int) -> float:
+    """The sum of `cpu_seconds` or `resident_mb` of a process and its living descendants."""
     total = 0.0
-    for pid in pids:
+    for one in tree(pid):
         try:
-            total += read(pid)
+            total += read(one)
         except FileNotFoundError:  # it has ended meanwhile: its parent has its time
             continue
     return total
@@ -91,14 +82,12 @@ def pin(pid: int, cores: Iterable[int]) -> None:
 
 def allow_files(wanted: int) -> int:
     """Let this process and those it starts open so many files; return how many they may."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard == resource.RLIM_INFINITY or hard >= wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
-    else:
+    for most in (wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[1]):
         try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, wanted))
-        except (ValueError, OSError):  # only a privileged process may go above
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        except (ValueError, OSError):  # only a privileged process may go above its hard limit
+            continue
+        break
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 

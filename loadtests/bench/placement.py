@@ -31,10 +31,9 @@ class Placement:
 
     def describe(self) -> str:
         """One sentence for the table."""
-        text = (
-            f"server under test on {_named(self.server)}, PostgreSQL on {_named(self.database)}, "
-            f"upstream on {_named(self.upstream)}, load on {_named(self.load)}"
-        )
+        roles = ("server under test", self.server), ("PostgreSQL", self.database)
+        every = *roles, ("upstream", self.upstream), ("load", self.load)
+        text = ", ".join(f"{role} on {_named(cores)}" for role, cores in every)
         if not self.is_disjoint:
             return text + "; they compete, so rates and latencies are not to be compared"
         if len(self.rig) < 3:
@@ -48,14 +47,14 @@ def place(available: Sequence[int], *, server: int = 1) -> Placement:
     Where there are too few, PostgreSQL, upstream and load share what is left, or everything.
     """
     everything = sorted(available)
-    own, rest = frozenset(everything[:server]), everything[server:] or everything
-    database, upstream, load = (frozenset({core}) for core in (rest * 3)[:3])
-    if len(rest) < 3:  # of two that are left the load has one
-        database = upstream = frozenset(rest[:-1] or rest)
-        load = frozenset(rest[-1:])
-    if len(rest) < 3 and own & {*rest}:
-        database = upstream = load = frozenset(rest)
-    return Placement(own, database, upstream, load)
+    own, rest = everything[:server], everything[server:]
+    if len(rest) >= 3:
+        parts = [[core] for core in rest[:3]]
+    elif rest:  # of two that are left the load has one
+        parts = [rest[:-1] or rest, rest[:-1] or rest, rest[-1:]]
+    else:
+        parts = [everything] * 3
+    return Placement(*map(frozenset, (own, *parts)))
 
 
 @cache

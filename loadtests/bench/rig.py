@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import json
 import shlex
-import signal
 import socket
 import subprocess
 import sys
@@ -86,39 +85,33 @@ class VerifyFailed(Exception):
 @contextmanager
 def started(arguments: Sequence[str], cores: Cores) -> Iterator[tuple[int, Mapping[str, str]]]:
     """A Python module on these cores, to its end; yields its pid and the words it is ready with."""
-    command = [sys.executable, "-m", *arguments]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    pin(process.pid, cores)
-    lines = process.stderr
-    assert lines is not None
-    deadline = time.monotonic() + READY_SECONDS
-    for line in lines:
-        if line.startswith("ready ") or time.monotonic() > deadline:
-            break
-        sys.stderr.write(line)
-    else:
-        line = ""
-    if not line.startswith("ready "):
-        process.kill()
-        raise SystemExit(f"{' '.join(arguments)} did not become ready")
-    # A pipe that nobody reads would stop the process once it is full.
-    reader = threading.Thread(target=sys.stderr.writelines, args=(lines,), daemon=True)
-    reader.start()
-    try:
-        yield process.pid, dict(word.split("=", 1) for word in line.split() if "=" in word)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(timeout=STOP_SECONDS)
-        reader.join()
-        lines.close()
+    with _process([sys.executable, "-m", *arguments], cores, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        deadline = time.monotonic() + READY_SECONDS
+        ready = ""
+        while not ready.startswith("ready "):
+            sys.stderr.write(ready)
+            ready = process.stderr.readline()
+            if not ready or time.monotonic() > deadline:
+                raise SystemExit(f"{' '.join(arguments)} did not become ready")
+        # A pipe that nobody reads would stop the process once it is full.
+        reader = threading.Thread(target=sys.stderr.writelines, args=(process.stderr,), daemon=True)
+        reader.start()
+        yield process.pid, dict(word.split("=", 1) for word in ready.split() if "=" in word)
+    reader.join()
 
 
 @contextmanager
-def simulator() -> Iterator[str]:
-    """The upstream that is about being right; yields its address."""
-    cores = place(available_cores()).rig
-    with started(["loadtests.simulator", "--port", "0"], cores) as (_, words):
-        yield words["listen"]
+def _process(
+    command: Sequence[str], cores: Cores, stderr: int | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(command, stderr=stderr, text=True)
+    try:
+        pin(process.pid, cores)
+        yield process
+    finally:
+        process.terminate()
+        process.wait(timeout=STOP_SECONDS)
 
 
 @contextmanager
@@ -150,16 +143,15 @@ def gateway(
         config = folder / "gw.yaml"
         settings = _settings(folder, upstream_url, channels, models)
         config.write_text(json.dumps(settings), encoding="utf-8")  # JSON is YAML
-        arguments = ["gw", "serve", "--config", str(config)]
-        if processes > 1:
-            arguments += ["--processes", str(processes)]
-        with started(arguments, where.server) as (pid, words):
+        several = ["--processes", str(processes)] if processes > 1 else []
+        serve = ["gw", "serve", "--config", str(config), *several]
+        with started(serve, where.server) as (pid, words):
             (pid_file,) = (folder / "var").rglob("postmaster.pid")
             database = int(pid_file.read_text().split("\n", 1)[0])
             for one in tree(database):
                 pin(one, where.database)
             keys = asyncio.run(make_keys(config, accounts))
-            workers = children(pid) if processes > 1 else ()
+            workers = children(pid) if several else ()
             at = _host_and_port(words["listen"])
             yield Target(name, *at, pid, keys, database, words["admin"], workers)
         verify(config)
@@ -168,31 +160,25 @@ def gateway(
 def _settings(
     folder: Path, upstream_url: str, channels: Mapping[str, str], models: Sequence[Model]
 ) -> dict[str, Any]:
+    channel: dict[str, Any] = {"base_url": upstream_url, "max_concurrency": MAX_CONCURRENCY}
+    channel |= {"health": {"failures": 100}}
+    model: dict[str, Any] = {"max_output_tokens": 1000}
+    model |= {"price": {"input": "1", "output": "10", "cached_input": "0.1"}}
     return {
         "listen": "127.0.0.1:0",
         "admin_listen": "127.0.0.1:0",
         "data_dir": str(folder / "var"),
         "channels": [
-            {
-                "id": name,
-                "base_url": upstream_url,
-                "api_key": name,
-                "protocols": [protocol],
-                "max_concurrency": MAX_CONCURRENCY,
-                "health": {"failures": 100},
-            }
+            {"id": name, "api_key": name, "protocols": [protocol], **channel}
             for name, protocol in channels.items()
         ],
         "models": [
             {
-                "id": model.id,
-                "channels": [
-                    {"id": one, "as": model.name_there or model.id} for one in model.channels
-                ],
-                "max_output_tokens": 1000,
-                "price": {"input": "1", "output": "10", "cached_input": "0.1"},
+                "id": one.id,
+                "channels": [{"id": each, "as": one.name_there or one.id} for each in one.channels],
+                **model,
             }
-            for model in models or [Model("sim-model", list(channels))]
+            for one in models or [Model("sim-model", list(channels))]
         ],
     }
 
@@ -201,24 +187,15 @@ def _settings(
 def other_server(against: Against, upstream: Target, placement: Placement) -> Iterator[Target]:
     """Any server that takes chat-completions; its command is told where the upstream is."""
     host, port = _host_and_port(against.url)
-    command = against.command.format(
-        upstream_url=upstream.url,
-        upstream_host=upstream.host,
-        upstream_port=upstream.port,
-        port=port,
-    )
-    process = subprocess.Popen(shlex.split(command))
-    try:
-        pin(process.pid, placement.server)
+    there = {"upstream_host": upstream.host, "upstream_port": upstream.port}
+    command = against.command.format(upstream_url=upstream.url, port=port, **there)
+    with _process(shlex.split(command), placement.server) as process:
         deadline = time.monotonic() + READY_SECONDS
         while not _is_listening(host, port):
             if process.poll() is not None or time.monotonic() > deadline:
                 raise SystemExit(f"{against.name} does not listen on {against.url}")
             time.sleep(0.05)
         yield Target(against.name, host, port, process.pid, ["bench"])
-    finally:
-        process.terminate()
-        process.wait(timeout=STOP_SECONDS)
 
 
 def reference() -> Against:

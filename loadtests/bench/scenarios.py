@@ -9,11 +9,11 @@ from statistics import linear_regression
 
 from loadtests.bench.bench import Bench
 from loadtests.bench.figures import Row, Section
-from loadtests.bench.load import Ask
-from loadtests.bench.machine import tree_resident_mb
+from loadtests.bench.load import Ask, Subject
+from loadtests.bench.machine import of_tree, resident_mb
 from loadtests.bench.placement import available_cores, place
 from loadtests.bench.rig import GATEWAY
-from loadtests.bench.window import Subject, watch
+from loadtests.bench.window import watch
 
 Workload = Callable[[Bench, str], Section]
 
@@ -39,6 +39,7 @@ BURST = (
 # Each kind of work of the burst once, by a few.
 WARM_BURST = (PLAIN, replace(WARM, pause_ms=20), Ask(connections=4, image_bytes=750_000))
 ABOVE_IDLE_MAX = 1.10
+PROCESS_COUNT = 2
 WATCH_SECONDS, SOAK_WATCH_SECONDS = 1.0, 5.0
 SETTLING_SHARE = 0.2  # of a soak, that does not count
 
@@ -65,10 +66,7 @@ def by_server(title: str, ask: Ask, columns: Sequence[str] = CALL) -> Workload:
     def run(bench: Bench, name: str) -> Section:
         with bench.servers(ask) as targets:
             rows = bench.compare([bench.subject(target, ask) for target in targets])
-        section = Section(name, title, columns, rows)
-        if ask == PLAIN and (row := section.row(GATEWAY)) is not None:
-            bench.plain_rate = row.get("rate")
-        return section
+        return Section(name, title, columns, rows)
 
     return run
 
@@ -138,7 +136,7 @@ def accounts(bench: Bench, name: str) -> Section:
 
 def processes(bench: Bench, name: str) -> Section:
     """A gateway of one process and one of several, with cores of their own where there are some."""
-    count = bench.processes
+    count = PROCESS_COUNT
     ask = Ask(connections=PLAIN.connections * count)
     with bench.placed(place(available_cores(), server=count)) as wide:
         with (
@@ -158,17 +156,17 @@ def burst(bench: Bench, name: str) -> Section:
     scale = bench.scale
     voids: list[str] = []
     with bench.gateway(PLAIN, *BURST) as target:
-        start_mb = tree_resident_mb(target.pid)
+        start_mb = of_tree(resident_mb, target.pid)
         bench.warm([target], *WARM_BURST)
         time.sleep(scale.settle_seconds)
-        idle_mb = peak_mb = tree_resident_mb(target.pid)
+        idle_mb = peak_mb = of_tree(resident_mb, target.pid)
         for ask in BURST:
             points, wrong = watch(bench.subject(target, ask), scale.burst_seconds / len(BURST), 0.2)
             peak_mb = max([peak_mb, *(mb for _, mb in points)])
             voids += [wrong] if wrong else []
         ended = time.perf_counter()
         while True:
-            after_mb, seconds = tree_resident_mb(target.pid), time.perf_counter() - ended
+            after_mb, seconds = of_tree(resident_mb, target.pid), time.perf_counter() - ended
             if after_mb <= idle_mb * ABOVE_IDLE_MAX or seconds > scale.recover_seconds:
                 break
             time.sleep(WATCH_SECONDS)
@@ -193,38 +191,28 @@ def soak(bench: Bench, name: str) -> Section:
     return Section(name, "Memory at half load", SOAK, [row], [note])
 
 
-# name: what `--list` says of it, and how it is done
-WORKLOADS: Mapping[str, tuple[str, Workload]] = {
-    "plain": ("A plain call, small body.", by_server("Plain call, 64 connections", PLAIN)),
-    "stream": (
-        "Streams back to back.",
-        by_server("40-event stream back to back, 16 connections", STREAM),
+WORKLOADS: Mapping[str, Workload] = {
+    "plain": by_server("Plain call, 64 connections", PLAIN),
+    "stream": by_server("40-event stream back to back, 16 connections", STREAM),
+    "paced500": paced(0, FAST),
+    "paced2000": paced(1, SLOW),
+    "open10000": paced(2, OPEN),
+    "body": by_server("1 MB body, 4 connections", BODY, BODY_COLUMNS),
+    "translated": by_ask(
+        "Translated plain call (chat → messages)",
+        {"native": PLAIN, "translated": replace(PLAIN, is_translated=True)},
     ),
-    "paced500": ("Streams paced at 20 ms.", paced(0, FAST)),
-    "paced2000": ("More streams, paced more slowly.", paced(1, SLOW)),
-    "open10000": ("Many open streams, paced slowly.", paced(2, OPEN)),
-    "body": (
-        "A body of 1 MB, a picture.",
-        by_server("1 MB body, 4 connections", BODY, BODY_COLUMNS),
+    "translated-stream": by_ask(
+        "Translated 40-event stream (chat → messages)",
+        {"native": STREAM, "translated": replace(STREAM, is_translated=True)},
     ),
-    "translated": (
-        "Chat-completions said in messages, plain, beside the native call.",
-        by_ask("Translated plain call (chat → messages)",
-               {"native": PLAIN, "translated": replace(PLAIN, is_translated=True)}),
+    "half": half,
+    "accounts": accounts,
+    "database": by_ask(
+        "Plain call at rising load",
+        {f"{count} connections": Ask(connections=count) for count in (16, 64, 256)},
     ),
-    "translated-stream": (
-        "The same, streaming.",
-        by_ask("Translated 40-event stream (chat → messages)",
-               {"native": STREAM, "translated": replace(STREAM, is_translated=True)}),
-    ),
-    "half": ("Latency at half of saturation.", half),
-    "accounts": ("One hot account beside many.", accounts),
-    "database": (
-        "What PostgreSQL takes for a call as load rises.",
-        by_ask("Plain call at rising load",
-               {f"{count} connections": Ask(connections=count) for count in (16, 64, 256)}),
-    ),
-    "burst": ("Memory after a burst: back within a tenth of idle, and when.", burst),
-    "processes": ("One process beside several.", processes),
-    "soak": ("Memory over a long run at half load.", soak),
-}  # fmt: skip
+    "burst": burst,
+    "processes": processes,
+    "soak": soak,
+}

@@ -7,7 +7,7 @@ from statistics import median
 
 from loadtests.bench.figures import Row, Section, ratio
 from loadtests.bench.record import Measured, Record
-from loadtests.bench.rig import REFERENCE, RIG
+from loadtests.bench.rig import REFERENCE
 from loadtests.bench.targets import BARE_PLAIN_MS, TARGETS, Sections, slowness
 
 NOTHING = "–"
@@ -48,20 +48,9 @@ COLUMNS: dict[str, tuple[str, float, int]] = {
     "mb_per_hour": ("MB/hour", 1, 1),
 }
 RATIO = "ratio"
-EXPLANATIONS = f"""\
-Figures are medians of the windows that count, with the lowest and the highest in brackets. CPU is
-the operating system's count for the whole process tree, PostgreSQL apart.
-
-`× {REFERENCE}` compares CPU with the project's own bare proxy (`loadtests/bench/reference`: the
-same stack without keys, money, log or limits), in windows by turns. Wherever two servers are
-compared, here and beside the targets, it is the median of what comes out turn by turn, because the
-machine's own speed drifts by more than what is to be seen; it is not the quotient of the medians.
-
-`{RIG}` is the load generator straight at the upstream: what of a latency is not the server's.
-Its CPU column is the upstream's. Where the rig's cores are busy above {RIG_BUSY_MAX:.0%}, the rig
-is what limits the calls a second; CPU still says what a call costs.
-
-What each piece of work does, and how its columns are counted, is said in `loadtests/README.md`.
+EXPLANATIONS = """\
+Figures are medians of the windows that count, with the lowest and the highest in brackets. What
+each piece of work does, and how its columns are counted, is said in `loadtests/README.md`.
 """
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from loadtests.bench.figures import Row, Section, added, ratio
+from loadtests.bench.figures import Section, added, ratio
 from loadtests.bench.rig import GATEWAY, REFERENCE, RIG
 
 # CPU of the bare proxy's plain call on the machine for which targets in milliseconds were set.
@@ -59,12 +59,7 @@ def above_rig(column: str) -> Measured:
 
 def second_to_first(column: str) -> Measured:
     """The figure of the second row as a multiple of the first one's."""
-
-    def measured(section: Section) -> float | None:
-        first, second = [*section.rows[:2], None, None][:2]
-        return ratio(second, first, column)
-
-    return measured
+    return lambda section: ratio(section.rows[1], section.rows[0], column)
 
 
 def furthest(column: str) -> Measured:
@@ -84,7 +79,7 @@ def furthest(column: str) -> Measured:
 
 def dropped(section: Section) -> float | None:
     """Windows of the gateway in which a stream was dropped."""
-    row: Row | None = section.row(GATEWAY)
+    row = section.row(GATEWAY)
     return None if row is None else float(len(row.voids))
 
 

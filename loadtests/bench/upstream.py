@@ -16,7 +16,7 @@ from typing import cast
 import httptools
 import uvloop
 
-from loadtests.bench.canned import Answer, answer_to
+from loadtests.bench.canned import answer_to
 
 BACKLOG = 8192
 NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}"
@@ -29,27 +29,24 @@ class Wheel:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._slots: dict[int, list[Stream]] = {}
+        self._slots: dict[int, list[Connection]] = {}
         self._at = 0
         self._is_turning = False
         self._begun = 0
 
-    def first_pause_ms(self, pause_ms: int) -> int:
-        """A part of a pause, another one for each stream.
+    def begin(self, stream: Connection) -> None:
+        """Let a stream go on after a part of its pause, another one for each stream.
 
         Else streams that a server has begun in one turn of its loop would stay in step, and those
         they hold up fall in with them: no upstream's tokens come so.
         """
         self._begun += 1
-        return 1 + self._begun * _STRIDE % pause_ms
-
-    def add(self, stream: Stream, after_ms: int) -> None:
-        """Let a stream go on after so many milliseconds."""
         now = int(self._loop.time() * 1000)
         if not self._is_turning:
             self._is_turning = True
             self._at = now + 1
             self._loop.call_later(0.001, self._turn)
+        after_ms = 1 + self._begun * _STRIDE % stream.pause_ms
         self._slots.setdefault(max(now + after_ms, self._at), []).append(stream)
 
     def _turn(self) -> None:
@@ -66,30 +63,6 @@ class Wheel:
             self._loop.call_later(0.001, self._turn)
 
 
-class Stream:
-    """An answer on its way."""
-
-    __slots__ = ("_connection", "_number", "_pieces", "pause_ms")
-
-    def __init__(self, connection: Connection, answer: Answer) -> None:
-        self._connection = connection
-        self._pieces = answer.pieces
-        self._number = 0
-        self.pause_ms = answer.pause_ms
-
-    def put(self) -> bool:
-        """Write the next piece. Returns whether there are more."""
-        connection = self._connection
-        if connection.stream is not self:  # the connection is gone
-            return False
-        connection.transport.write(self._pieces[self._number])
-        self._number += 1
-        if self._number < len(self._pieces):
-            return True
-        connection.stream = None
-        return False
-
-
 class Connection(asyncio.Protocol):
     """One connection: a request, its answer, the next request."""
 
@@ -101,25 +74,17 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._path = b""
         self._body: list[bytes] = []
-        self._is_paused = False
-        self.stream: Stream | None = None
+        self._left: list[bytes] = []  # pieces of the answer, the next one last
+        self.pause_ms = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
 
     def connection_lost(self, error: Exception | None) -> None:
-        self.stream = None
+        self._left = []
 
     def data_received(self, data: bytes) -> None:
         self._parser.feed_data(data)
-
-    def pause_writing(self) -> None:
-        self._is_paused = True
-
-    def resume_writing(self) -> None:
-        self._is_paused = False
-        if self.stream is not None and not self.stream.pause_ms:
-            self._hurry(self.stream)
 
     def on_url(self, path: bytes) -> None:
         self._path += path
@@ -130,20 +95,23 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         answer = answer_to(self._path, b"".join(self._body))
         self._path, self._body = b"", []
-        if answer is None or len(answer.pieces) == 1:
-            self.transport.write(NOT_FOUND if answer is None else answer.pieces[0])
+        if answer is None:
+            self.transport.write(NOT_FOUND)
             return
-        stream = self.stream = Stream(self, answer)
-        stream.put()
-        if stream.pause_ms:
-            self._wheel.add(stream, self._wheel.first_pause_ms(stream.pause_ms))
-        else:
-            self._loop.call_soon(self._hurry, stream)
+        self._left, self.pause_ms = [*reversed(answer.pieces)], answer.pause_ms
+        if self.put():
+            self._wheel.begin(self) if self.pause_ms else self._loop.call_soon(self._hurry)
 
-    def _hurry(self, stream: Stream) -> None:
+    def put(self) -> bool:
+        """Write the next piece of the answer, if any is left. Returns whether there are more."""
+        if self._left:
+            self.transport.write(self._left.pop())
+        return bool(self._left)
+
+    def _hurry(self) -> None:
         """Write one event in each turn of the loop, as an upstream does that has them ready."""
-        if not self._is_paused and self.stream is stream and stream.put():
-            self._loop.call_soon(self._hurry, stream)
+        if self.put():
+            self._loop.call_soon(self._hurry)
 
 
 async def _serve() -> None:

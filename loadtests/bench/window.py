@@ -8,16 +8,17 @@ import os
 import sys
 import time
 import urllib.request
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import uvloop
 from prometheus_client.parser import text_string_to_metric_families
 
 from loadtests.bench.client import Tally
 from loadtests.bench.figures import Window, percentile
-from loadtests.bench.load import Load, Plan
-from loadtests.bench.machine import cpu_seconds, stolen_seconds, tree_cpu_seconds, tree_resident_mb
+from loadtests.bench.load import Load, Subject
+from loadtests.bench.machine import cpu_seconds, of_tree, resident_mb, stolen_seconds
 from loadtests.bench.rig import Rig, Target
 
 SETTLING_SECONDS = 0.5  # after the last answer of a pass: its settlements and log rows
@@ -35,42 +36,29 @@ MEANS: Mapping[str, tuple[str, float]] = {
 Metrics = dict[str | float, float]
 
 
-@dataclass(frozen=True)
-class Subject:
-    """A server with what is asked of it."""
-
-    name: str
-    target: Target
-    plan: Plan
-    idle_mb: float = 0.0
-    seconds: float = 1.0  # of a window
-
-
-@dataclass(frozen=True)
-class Spent:
+class Spent(NamedTuple):
     """CPU in seconds, so far or in a window; `processes` are those of the server, one by one.
 
-    `stolen` is what other guests of the host took of all cores.
+    `stolen` is what other guests of the host took of all cores; `at` is when it was read: beside a
+    busy load that takes a moment.
     """
 
     server: float
     database: float
     rig: float
-    processes: tuple[float, ...] = ()
+    processes: Sequence[float] = ()
     stolen: float = 0.0
-    at: float = 0.0  # when it was read: beside a busy load that takes a moment
+    at: float = 0.0
 
     def since(self, earlier: Spent, seconds: float | None = None) -> Spent:
         """What was spent between the two; in so many seconds at the pace of the time between."""
         scale = 1.0 if seconds is None else seconds / (self.at - earlier.at)
+        pairs = zip(self.processes, earlier.processes, strict=False)
         return Spent(
             (self.server - earlier.server) * scale,
             (self.database - earlier.database) * scale,
             (self.rig - earlier.rig) * scale,
-            tuple(
-                (late - early) * scale
-                for late, early in zip(self.processes, earlier.processes, strict=False)
-            ),
+            [(late - early) * scale for late, early in pairs],
             (self.stolen - earlier.stolen) * scale,
         )
 
@@ -81,43 +69,42 @@ class VoidWindow(Exception):
 
 def measure(subject: Subject, rig: Rig, *, warm_seconds: float) -> list[Window]:
     """Figures by column of each window of one opening. Raises VoidWindow."""
-    target, seconds, connections = subject.target, subject.seconds, subject.plan.ask.connections
+    target, seconds, connections = subject.target, subject.seconds, subject.ask.connections
     spent: list[Spent] = []
-    resident_mb, openings, inside = 0.0, 0.0, Window()
+    peak_mb, openings, inside = 0.0, 0.0, Window()
 
     async def windows(load: Load) -> None:
-        nonlocal resident_mb, openings, inside
+        nonlocal peak_mb, openings, inside
         openings = connections / (time.perf_counter() - began)
         await asyncio.sleep(warm_seconds)
         before = await asyncio.to_thread(read_metrics, subject)
         begin = time.perf_counter()
-        for number in range(subject.plan.ask.in_a_row + 1):
+        for number in range(subject.ask.in_a_row + 1):
             await asyncio.sleep(begin + seconds * number - time.perf_counter())
             load.next_window()
             spent.append(await asyncio.to_thread(_spent, target, rig))
-            if subject.plan.ask.pause_ms:
-                memory_mb = await asyncio.to_thread(tree_resident_mb, target.pid)
-                resident_mb = max(resident_mb, memory_mb)
+            if subject.ask.pause_ms:
+                peak_mb = max(peak_mb, await asyncio.to_thread(of_tree, resident_mb, target.pid))
         inside = between(before, await asyncio.to_thread(read_metrics, subject))
 
     began = time.perf_counter()
-    load, made = _run(subject.plan, windows), []
+    load, made = _run(subject, windows), []
     opening, *tallies, _ = load.tallies
     for number, tally in enumerate(tallies):
         own = spent[number + 1].since(spent[number], seconds)
         figures = from_tally(subject, tally, seconds, own, rig.cores) | inside
-        if subject.plan.ask.pause_ms:
-            figures["kb_stream"] = (resident_mb - subject.idle_mb) * 1000 / connections
-        if subject.plan.ask.is_opening_told:
+        if subject.ask.pause_ms:
+            figures["kb_stream"] = (peak_mb - subject.idle_mb) * 1000 / connections
+        if subject.ask.is_opening_told:
             figures |= _percentiles("first", opening.first) | {"openings": openings}
         made.append(figures)
     return made
 
 
 def measure_pass(subject: Subject, rig: Rig) -> Window:
-    """Figures of a plan that ends by itself, from its first call to its last. Raises VoidWindow."""
+    """Figures of calls that come to an end, from its first call to its last. Raises VoidWindow."""
     before, began = _spent(subject.target, rig), time.perf_counter()
-    (tally,) = _run(subject.plan).tallies
+    (tally,) = _run(subject).tallies
     seconds = time.perf_counter() - began
     time.sleep(SETTLING_SECONDS)
     own = _spent(subject.target, rig).since(before)
@@ -129,16 +116,18 @@ def watch(subject: Subject, seconds: float, every: float) -> tuple[list[tuple[fl
     points: list[tuple[float, float]] = []
 
     async def watching(load: Load) -> None:
-        begin = time.perf_counter()
-        while (at := time.perf_counter() - begin) < seconds:
-            points.append((at, await asyncio.to_thread(tree_resident_mb, subject.target.pid)))
+        begin, at = time.perf_counter(), 0.0
+        while at < seconds:
+            memory_mb = await asyncio.to_thread(of_tree, resident_mb, subject.target.pid)
+            points.append((at, memory_mb))
             await asyncio.sleep(min(every, seconds - at))
+            at = time.perf_counter() - begin
 
     try:
-        _run(subject.plan, watching)
+        _run(subject, watching)
     except VoidWindow as void:
         return points, str(void)
-    return [*points, (seconds, tree_resident_mb(subject.target.pid))], ""
+    return [*points, (seconds, of_tree(resident_mb, subject.target.pid))], ""
 
 
 def from_tally(
@@ -162,37 +151,34 @@ def from_tally(
     figures |= _percentiles("first", tally.first) | _percentiles("gap", tally.gaps)
     if tally.events:
         figures["event_us"] = spent.server / tally.events * 1e6
-    if subject.plan.ask.pause_ms:
-        due = subject.plan.ask.connections * seconds * 1000 / subject.plan.ask.pause_ms
+    if subject.ask.pause_ms:
+        due = subject.ask.connections * seconds * 1000 / subject.ask.pause_ms
         figures["served"] = tally.events / due
     return figures
 
 
-def read_metrics(subject: Subject) -> Metrics | None:
-    """What the gateway says of itself, None where it is not asked. Raises OSError."""
+def read_metrics(subject: Subject) -> Metrics:
+    """What the gateway says of itself, nothing where it is not asked. Raises OSError."""
     url = subject.target.admin_url
-    if not subject.plan.ask.wants_inside or url is None:
-        return None
+    if not subject.ask.wants_inside or url is None:
+        return {}
     with urllib.request.urlopen(f"{url}/metrics", timeout=METRICS_SECONDS) as page:
         return parse_metrics(page.read().decode())
 
 
 def parse_metrics(page: str) -> Metrics:
     """Read a page of metrics; what differs in labels alone is added up."""
-    found: Metrics = {}
+    found: Metrics = defaultdict(float)
     for family in text_string_to_metric_families(page):
         for sample in family.samples:
-            key = float(sample.labels["le"]) if sample.name == LAG else sample.name
-            found[key] = found.get(key, 0.0) + sample.value
+            found[float(sample.labels["le"]) if sample.name == LAG else sample.name] += sample.value
     return found
 
 
-def between(before: Metrics | None, after: Metrics | None) -> Window:
+def between(before: Metrics, after: Metrics) -> Window:
     """Columns of what happened between two readings; none when there was no reading."""
-    if before is None or after is None:
-        return {}
     grown = {name: value - before.get(name, 0.0) for name, value in after.items()}
-    made, below = {"lag_ms": 0.0}, 0.0
+    made, below = {"lag_ms": 0.0} if after else {}, 0.0
     # The bound of the highest bucket that something was added to, 0 when nothing was.
     for bound in sorted(key for key in grown if isinstance(key, float)):
         if grown[bound] > below:
@@ -211,11 +197,11 @@ def _percentiles(name: str, seconds: Sequence[float]) -> Window:
     return {prefix + column: percentile(seconds, share) * 1000 for column, share in shares.items()}
 
 
-def _run(plan: Plan, meanwhile: Callable[[Load], Awaitable[None]] | None = None) -> Load:
+def _run(subject: Subject, meanwhile: Callable[[Load], Awaitable[None]] | None = None) -> Load:
     """A load to its end. Raises VoidWindow when anything failed, or nothing came."""
 
     async def run() -> Load:
-        load = Load(plan)
+        load = Load(subject)
         try:
             await load.open()
             if meanwhile is not None:
@@ -245,10 +231,10 @@ def _run(plan: Plan, meanwhile: Callable[[Load], Awaitable[None]] | None = None)
 def _spent(target: Target, rig: Rig) -> Spent:
     """CPU so far of the server, of its database, of upstream and load."""
     return Spent(
-        server=tree_cpu_seconds(target.pid),
-        database=tree_cpu_seconds(target.database_pid) if target.database_pid else 0.0,
-        rig=cpu_seconds(os.getpid()) + cpu_seconds(rig.upstream.pid),
-        processes=tuple(map(cpu_seconds, target.workers)),
-        stolen=stolen_seconds(),
-        at=time.perf_counter(),
+        of_tree(cpu_seconds, target.pid),
+        of_tree(cpu_seconds, target.database_pid) if target.database_pid else 0.0,
+        cpu_seconds(os.getpid()) + cpu_seconds(rig.upstream.pid),
+        [*map(cpu_seconds, target.workers)],
+        stolen_seconds(),
+        time.perf_counter(),
     )

@@ -25,7 +25,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from loadtests.bench.placement import available_cores, place
-from loadtests.bench.rig import VerifyFailed, gateway, simulator, verify
+from loadtests.bench.rig import VerifyFailed, gateway, started, verify
 from loadtests.locust.shapes import SHAPES
 
 USERS = "loadtests.locust.users"  # a locustfile, found by its name and never imported here
@@ -93,10 +93,11 @@ def _target(options: argparse.Namespace) -> Iterator[_Target]:
         else:
             print("gw ledger verify: not run, for want of --config")
         return
+    cores = place(available_cores()).rig
     with (
         tempfile.NamedTemporaryFile("w", prefix="gw-keys-") as keys,
-        simulator() as upstream_url,
-        gateway(upstream_url, channels=CHANNELS, accounts=options.accounts) as own,
+        started(["loadtests.simulator", "--port", "0"], cores) as (_, upstream),
+        gateway(upstream["listen"], channels=CHANNELS, accounts=options.accounts) as own,
     ):
         keys.write("\n".join(own.keys))
         keys.flush()

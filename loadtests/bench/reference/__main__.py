@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import signal
+import sys
 import time
+from contextlib import suppress
 
 import ujson
 import uvloop
@@ -81,12 +82,9 @@ class Completions(web.RequestHandler):
 
     async def post(self) -> None:
         self._task = asyncio.current_task()
-        try:
+        with suppress(StreamClosedError, asyncio.CancelledError):  # the client has left
             await self._counted()
-        except (StreamClosedError, asyncio.CancelledError):
-            return  # the client has left
-        finally:
-            self._task = None
+        self._task = None
 
     async def _counted(self) -> None:
         rooms, began = self._rooms, time.perf_counter()
@@ -124,20 +122,16 @@ class Completions(web.RequestHandler):
             upstream.leave()
 
 
-def _log_nothing(handler: web.RequestHandler) -> None:
-    """An access log would be the largest part of it."""
-
-
-async def _serve(options: argparse.Namespace) -> None:
+async def _serve(port: int, upstream_host: str, upstream_port: int) -> None:
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    rooms = Rooms(options.upstream_host, options.upstream_port)
+    rooms = Rooms(upstream_host, upstream_port)
     routes = [(PATH, Completions, {"rooms": rooms})]
-    application = web.Application(routes, log_function=_log_nothing)
-    await loop.create_server(lambda: Front(application), "127.0.0.1", options.port, backlog=BACKLOG)
-    gc.collect()
+    # An access log would be the largest part of it.
+    application = web.Application(routes, log_function=lambda handler: None)
+    await loop.create_server(lambda: Front(application), "127.0.0.1", port, backlog=BACKLOG)
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
     await stopped.wait()
@@ -145,12 +139,9 @@ async def _serve(options: argparse.Namespace) -> None:
 
 def main() -> None:
     """Serve until told to end."""
-    parser = argparse.ArgumentParser(prog="python -m loadtests.bench.reference")
-    parser.add_argument("port", type=int)
-    parser.add_argument("upstream_host")
-    parser.add_argument("upstream_port", type=int)
+    port, upstream_host, upstream_port = sys.argv[1:]
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(parser.parse_args()))
+        runner.run(_serve(int(port), upstream_host, int(upstream_port)))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from typing import cast
 
 import httptools
 
-READ_AHEAD_BYTES = 64 * 1024
+JOINED_BYTES_MAX = 64 * 1024
 
 
 class UpstreamGone(Exception):
@@ -25,8 +25,6 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._waiter: asyncio.Future[None] | None = None
         self._pieces: list[bytes] = []
-        self._size = 0
-        self._is_held = False
         self._has_head = False
         self._is_whole = True
         self._is_lost = False
@@ -43,9 +41,6 @@ class Connection(asyncio.Protocol):
             self._parser.feed_data(data)
         except httptools.HttpParserError:
             self.transport.abort()
-        if self._size > READ_AHEAD_BYTES and not self._is_held:
-            self._is_held = True
-            self.transport.pause_reading()
         self._wake()
 
     def on_headers_complete(self) -> None:
@@ -53,7 +48,6 @@ class Connection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         self._pieces.append(body)
-        self._size += len(body)
 
     def on_message_complete(self) -> None:
         self._is_whole = True
@@ -62,9 +56,8 @@ class Connection(asyncio.Protocol):
         """Send a request; returns when the head of the answer is there. Raises UpstreamGone."""
         self._parser = httptools.HttpResponseParser(self)
         self._has_head = self._is_whole = False
-        self.transport.write(head + body if len(body) < READ_AHEAD_BYTES else head)
-        if len(body) >= READ_AHEAD_BYTES:
-            self.transport.write(body)
+        for data in (head + body,) if len(body) < JOINED_BYTES_MAX else (head, body):
+            self.transport.write(data)
         while not self._has_head:
             await self._more()
 
@@ -76,10 +69,6 @@ class Connection(asyncio.Protocol):
             await self._more()
         data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces = []
-        self._size = 0
-        if self._is_held:
-            self._is_held = False
-            self.transport.resume_reading()
         return data
 
     def leave(self) -> None:
@@ -88,11 +77,6 @@ class Connection(asyncio.Protocol):
             self._pool.idle.append(self)
         else:
             self.transport.abort()
-
-    @property
-    def is_usable(self) -> bool:
-        """Whether it may carry another request."""
-        return not self._is_lost and not self.transport.is_closing()
 
     async def _more(self) -> None:
         if self._is_lost:
@@ -118,7 +102,7 @@ class Pool:
         """An idle connection, or a new one. Raises OSError."""
         while self.idle:
             connection = self.idle.pop()
-            if connection.is_usable:
+            if not connection.transport.is_closing():
                 return connection
         loop = asyncio.get_running_loop()
         _, made = await loop.create_connection(lambda: Connection(self), self._host, self._port)

@@ -64,7 +64,7 @@ def test_what_the_gateway_says_is_of_what_came_between() -> None:
     assert between(before, after) == {"lag_ms": 0.0, "hold_ms": pytest.approx(2)}
     slow = parse_metrics(later.replace("} 12.0", "} 13.0"))
     assert between(before, slow)["lag_ms"] == 5.0
-    assert between(None, after) == {}
+    assert between({}, {}) == {}
     two = parse_metrics(PAGE.replace("{le", '{process="1",le') + PAGE)
     assert two[0.005] == 24.0
 

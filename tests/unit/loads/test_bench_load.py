@@ -10,8 +10,9 @@ import pytest
 
 from loadtests.bench.canned import answer_to, model_name
 from loadtests.bench.client import Connection, Tally
-from loadtests.bench.load import Ask, Load, Plan
+from loadtests.bench.load import Ask, Load, Subject
 from loadtests.bench.requests import chat_body, requests
+from loadtests.bench.rig import Target
 from loadtests.bench.upstream import Connection as Upstream
 from loadtests.bench.upstream import Wheel
 
@@ -83,12 +84,13 @@ async def test_what_is_no_whole_good_answer_is_a_failure() -> None:
     assert (wire.is_closed, tally.faults.total()) == (True, 2)
 
 
-async def answered(plan: Plan) -> Tally:
-    """What is seen of a plan that ends by itself, of a real upstream on the loopback."""
+async def answered(subject: Subject) -> Tally:
+    """What is seen of calls that come to an end, of a real upstream on the loopback."""
     loop = asyncio.get_running_loop()
     wheel = Wheel(loop)
     server = await loop.create_server(lambda: Upstream(wheel), "127.0.0.1", 0)
-    load = Load(replace(plan, port=server.sockets[0].getsockname()[1]))
+    there = replace(subject.target, port=server.sockets[0].getsockname()[1])
+    load = Load(replace(subject, target=there))
     try:
         await load.open()
         await load.close()
@@ -98,26 +100,27 @@ async def answered(plan: Plan) -> Tally:
         server.close()
 
 
-def plan(*keys: str, calls: int | None = None, events: int = 0, skipped: int = 0) -> Plan:
-    asked = requests("host", keys, chat_body("bench-9x1", is_stream=bool(events)))
-    return Plan("127.0.0.1", 0, asked, Ask(3, events=events), skipped=skipped, calls=calls)
+def asked(*keys: str, calls: int | None = None, events: int = 0, skipped: int = 0) -> Subject:
+    made = requests("host", keys, chat_body("bench-9x1", is_stream=bool(events)))
+    target = Target("gateway", "127.0.0.1", 0, 1, keys)
+    return Subject("a", target, made, Ask(3, events=events), skipped=skipped, calls=calls)
 
 
-async def test_a_plan_with_an_end_asks_so_often_and_no_more() -> None:
-    tally = await answered(plan("a", "b", calls=7))
+async def test_what_has_an_end_asks_so_often_and_no_more() -> None:
+    tally = await answered(asked("a", "b", calls=7))
     assert (tally.answers, tally.faults, len(tally.first)) == (7, {}, 7)
-    tally = await answered(plan("a", calls=2, events=9))
+    tally = await answered(asked("a", calls=2, events=9))
     assert (tally.answers, tally.faults, tally.events) == (2, {}, 20)
 
 
 def test_a_turn_goes_on_in_the_round_where_it_is_told() -> None:
-    one = plan("a", "b", "c", skipped=4)
+    one = asked("a", "b", "c", skipped=4)
     load = Load(one)
     assert [next(load.requests) for _ in range(4)] == [*one.requests[1:], *one.requests[:2]]
 
 
 def test_what_fails_outside_of_the_windows_is_known_too() -> None:
-    load = Load(plan("a"))
+    load = Load(asked("a"))
     load.tallies[-1].faults["late"] += 2
     load.next_window()
     load.next_window()
@@ -128,7 +131,7 @@ def test_what_fails_outside_of_the_windows_is_known_too() -> None:
 async def test_arrivals_wait_for_a_free_connection_in_their_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    load, sent = Load(plan("a")), list[float]()
+    load, sent = Load(asked("a")), list[float]()
     one, _ = connected(Tally())
     monkeypatch.setattr(one, "ask", lambda _, at: sent.append(at))
     load.arrive(1.0)

@@ -12,16 +12,16 @@ from loadtests.bench import bench as module
 from loadtests.bench.__main__ import TABLE, parse
 from loadtests.bench.bench import FULL, Bench
 from loadtests.bench.figures import Row, Section, Window
-from loadtests.bench.load import Ask, Plan
+from loadtests.bench.load import Ask, Subject
 from loadtests.bench.placement import place
 from loadtests.bench.record import Measured, Record, begin, keep
 from loadtests.bench.rig import Rig, Target
 from loadtests.bench.scenarios import WORKLOADS
-from loadtests.bench.window import Subject, VoidWindow
+from loadtests.bench.window import VoidWindow
 
 ORDER = ("plain", "stream", "body")
 UPSTREAM = Target("rig alone", "127.0.0.1", 1, 1, ["key"])
-SUBJECT = Subject("gateway", UPSTREAM, Plan("127.0.0.1", 1, (b"",), Ask(connections=1)))
+SUBJECT = Subject("gateway", UPSTREAM, (b"",), Ask(connections=1))
 SERVERS = ("--against", "serve {port}", "http://127.0.0.1:81", "--against", "b", "http://[::1]:82")
 
 
@@ -32,14 +32,13 @@ def test_a_command_line_says_what_is_done_and_where_it_is_written() -> None:
     quick = ["--quick"]
     assert (parse([]).write, parse(quick).write) == (TABLE, None)
     assert parse([*quick, "--write", "mine.md"]).write.name == "mine.md"
-    one, two = parse([*SERVERS, "--name", "first"]).others
-    assert (one.name, one.command, two.name) == ("first", "serve {port}", "[::1]:82")
+    one, two = parse([*SERVERS]).against
+    assert (one.name, one.command, two.name) == ("127.0.0.1:81", "serve {port}", "[::1]:82")
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        "--name nobody",
         "--only soak",
         "--only nothing",
         "--windows 0",

@@ -11,23 +11,16 @@ from typing import Any
 
 import pytest
 
-from loadtests.bench.canned import Answer
 from loadtests.bench.client import Tally
-from loadtests.bench.load import Ask, Plan
-from loadtests.bench.machine import (
-    cpu_seconds,
-    stolen_seconds,
-    tree,
-    tree_cpu_seconds,
-    tree_resident_mb,
-)
+from loadtests.bench.load import Ask, Subject
+from loadtests.bench.machine import cpu_seconds, of_tree, resident_mb, stolen_seconds, tree
+from loadtests.bench.requests import chat_body
 from loadtests.bench.rig import Target
-from loadtests.bench.upstream import Stream, Wheel
-from loadtests.bench.window import Spent, Subject, from_tally
+from loadtests.bench.upstream import Connection, Wheel
+from loadtests.bench.window import Spent, from_tally
 
 SERVER = Target("gateway", "127.0.0.1", 1, 1, ["key"])
-PLAN = Plan("127.0.0.1", 1, (b"",), Ask(10, pause_ms=20))
-SUBJECT = Subject("a", SERVER, PLAN)
+SUBJECT = Subject("a", SERVER, (b"",), Ask(10, pause_ms=20))
 
 
 def test_cpu_is_shared_among_the_answers() -> None:
@@ -79,8 +72,9 @@ def test_cpu_and_memory_are_those_of_the_whole_tree() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         try:
             assert child.pid in tree(os.getpid())
-            assert tree_cpu_seconds(os.getpid()) >= before
-            assert tree_resident_mb(os.getpid()) > tree_resident_mb(child.pid) > 0
+            assert of_tree(cpu_seconds, os.getpid()) >= before
+            whole, part = (of_tree(resident_mb, pid) for pid in (os.getpid(), child.pid))
+            assert whole > part > 0
         finally:
             child.kill()
 
@@ -105,33 +99,31 @@ class Loop:
             call()
 
 
-class Line:
-    """A connection that remembers when it was written to."""
+class Wire:
+    """A transport that remembers when it was written to."""
 
     def __init__(self, loop: Loop) -> None:
-        self.stream: Stream | None = None
         self.written: list[tuple[int, bytes]] = []
         self._loop = loop
-        self.transport = self
 
     def write(self, data: bytes) -> None:
         self.written.append((self._loop.now_ms, data))
 
 
-def test_the_wheel_paces_streams_and_catches_up_after_a_late_turn() -> None:
+async def test_the_wheel_paces_streams_and_catches_up_after_a_late_turn() -> None:
     loop: Any = Loop()
     wheel = Wheel(loop)
-    line: Any = Line(loop)
-    gone: Any = Line(loop)
-    for one in (line, gone):
-        one.stream = Stream(one, Answer((b"a", b"b", b"c"), 10))
-        wheel.add(one.stream, 10)
-    loop.turn(1009)
-    gone.stream = None
-    loop.turn(1010)
-    assert line.written == [(1010, b"a")]
-    loop.turn(1035)  # both that were due in between
-    assert line.written[1:] == [(1035, b"b"), (1035, b"c")]
-    assert line.stream is None
-    assert gone.written == []
+    wires: list[Any] = [Wire(loop), Wire(loop)]
+    asked = b"POST /v1/messages HTTP/1.1\r\nContent-Length: %d\r\n\r\n%b"
+    body = chat_body("bench-7x10", is_stream=True)
+    streams = [Connection(wheel), Connection(wheel)]
+    for stream, wire in zip(streams, wires, strict=True):
+        stream.connection_made(wire)
+        stream.data_received(asked % (len(body), body))
+    streams[1].connection_lost(None)
+    for at_ms in (*range(1001, 1021), 1055, 1090):  # late at the end
+        loop.turn(at_ms)
+    times = [at_ms for at_ms, _ in wires[0].written]
+    assert times == [1000, 1010, 1020, 1055, 1055, 1055, 1090]
+    assert len(wires[1].written) == 1  # nothing more after it was gone
     assert loop.due == []  # nothing left to turn for
