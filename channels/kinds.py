@@ -19,7 +19,8 @@ class Kind:
     """One kind. `base_url` is empty where each account has its own.
 
     `variables` are the names under which its key is found in the environment, the usual one first;
-    none where it needs no key. `models_path` lists its models, to whoever holds a key, free of
+    none where it needs no key. `url_variable` is the one that holds its address, where each account
+    has its own. `models_path` lists its models, to whoever holds a key, free of
     charge; it is appended to `base_url` unless `paths` has it whole. `quirks` are differences on
     the wire that an operator should know.
     """
@@ -35,6 +36,7 @@ class Kind:
     wire: Mapping[str, str] = field(default_factory=dict)
     max_tokens_param: str | None = None
     variables: tuple[str, ...] = ()
+    url_variable: str = ""
     models_path: str = "/v1/models"
     read_on: str = READ_ON
     quirks: str = ""
@@ -62,6 +64,7 @@ _ROWS = (
         auth="api-key",
         max_tokens_param="max_completion_tokens",
         variables=("AZURE_OPENAI_API_KEY",),
+        url_variable="AZURE_OPENAI_ENDPOINT",
         models_path=f"{_OPENAI_PREFIX}/models",
         quirks="base_url is https://RESOURCE.openai.azure.com; models are names of deployments",
     ),
@@ -73,6 +76,8 @@ _ROWS = (
         auth="api-key",
         query=(("api-version", "2024-10-21"),),
         max_tokens_param="max_completion_tokens",
+        variables=("AZURE_API_KEY",),
+        url_variable="AZURE_API_BASE",
         models_path="/openai/models",
         quirks="the older API: the deployment is in the path, api-version must be there",
     ),
@@ -261,6 +266,8 @@ _ROWS = (
             *("voices", "transcripts", "avatars", "clips"),
         ),
         tools=("web_search", "image_generation"),
+        variables=("GATEWAY_API_KEY",),
+        url_variable="GATEWAY_URL",
         quirks="another of these gateways; its models name themselves as they do there",
     ),
 )

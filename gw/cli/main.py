@@ -21,6 +21,7 @@ from gw.cli.output import Result, print_result
 # wait for the server.
 NOUNS = {
     "demo": "gw.cli.demo",
+    "init": "gw.cli.init",
     "serve": "gw.cli.serve",
     "check-config": "gw.cli.check_config",
     "matrix": "gw.cli.matrix",

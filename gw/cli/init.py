@@ -1,0 +1,81 @@
+"""`gw init`: a first `gw.yaml` out of the keys in the environment (contract §1).
+
+Asks nothing and calls nobody; what is written is `gw/config/starter.py`.
+"""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from channels.kinds import KINDS, Kind
+from gw.cli.arguments import add_command
+from gw.cli.failures import CommandRefused
+from gw.cli.output import Result, table
+from gw.config.find import DEFAULT_NAME
+from gw.config.starter import kinds_found, missing, starter
+
+if TYPE_CHECKING:
+    from gw.cli.arguments import Subparsers
+
+COLUMNS = ("channel", "kind", "unset")
+
+
+def add(nouns: Subparsers) -> None:
+    """Add the command to the command line."""
+    text = "write a first gw.yaml from the keys in the environment"
+    parser = add_command(nouns, "init", text, init)
+    parser.add_argument(
+        "--provider",
+        action="append",
+        default=[],
+        choices=tuple(KINDS),
+        metavar="NAME",
+        help=f"a channel of this kind, its key set or not; any of {', '.join(KINDS)}",
+    )
+    parser.add_argument("--force", action="store_true", help="replace a file that is there")
+
+
+def init(options: Namespace) -> Result:
+    path = Path.cwd() / getattr(options, "config", DEFAULT_NAME)
+    kinds = _kinds(options.provider)
+    if not kinds:
+        variables = ", ".join(kind.variables[0] for kind in KINDS.values() if kind.variables)
+        raise CommandRefused(
+            f"no key in the environment: set one of {variables}, or name a provider with "
+            "--provider NAME",
+            "no_provider",
+        )
+    _write(path, starter(kinds, os.environ), is_forced=options.force)
+    channels = [
+        {"channel": kind.name, "kind": kind.name, "unset": missing(kind, os.environ)}
+        for kind in kinds
+    ]
+    # A file of another name has to be named to the next commands, too.
+    named = "" if path == Path.cwd() / DEFAULT_NAME else f" --config {path}"
+    following = [f"gw check-config{named}", f"gw serve{named}"]
+    text = [f"wrote {path}", "", table(channels, COLUMNS), "", "next:", *following]
+    record = {"file": str(path), "channels": channels, "next": following}
+    return Result(record, "\n".join(text))
+
+
+def _kinds(named: Sequence[str]) -> list[Kind]:
+    """Those named, and those there is a key for, each once."""
+    found = [*(KINDS[name] for name in named), *kinds_found(os.environ)]
+    return list({kind.name: kind for kind in found}.values())
+
+
+def _write(path: Path, text: str, *, is_forced: bool) -> None:
+    """Write the file whole; one that is there stays unless it `is_forced`."""
+    try:
+        with path.open("w" if is_forced else "x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise CommandRefused(
+            f"{path} is there and stays as it is: --force replaces it", "file_exists"
+        ) from None
+    except OSError as error:
+        raise CommandRefused(f"{path} cannot be written: {error.strerror}", "no_file") from None

@@ -1,0 +1,65 @@
+"""A first configuration: a channel for each provider there is a key for, with words for the rest.
+
+Keys never stand in it: they are read from the environment whenever the file is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from channels.kinds import KINDS, Kind
+
+_HEAD = """\
+# Written by `gw init`; every key of a configuration is in ops/examples/gw.yaml.
+# ${NAME} is taken from the environment when the gateway starts or reloads (SIGHUP).
+
+listen: 127.0.0.1:8080        # where clients come
+admin_listen: 127.0.0.1:9090  # metrics and probes, never to be public
+data_dir: ./var               # the embedded PostgreSQL and what else is kept
+secret: ${GW_SECRET:-}        # encrypts stored keys; empty: made once under data_dir
+
+channels:
+"""
+
+_MODELS = """
+# What clients ask for. A chat model needs both prices, in USD per million tokens: they are on the
+# provider's page of prices. Two channels of a model stand in for each other.
+models: []
+#  - id: {example}
+#    channels: [{channel}]                   # or [{{id: {channel}, as: its-name-over-there}}]
+#    price: {{input: "…", output: "…"}}
+"""
+
+
+def kinds_found(environ: Mapping[str, str]) -> list[Kind]:
+    """The kinds for which the environment has all that a channel needs, in the order of the table.
+
+    A kind without a key is never found: it has to be named.
+    """
+    return [kind for kind in KINDS.values() if kind.variables and not missing(kind, environ)]
+
+
+def missing(kind: Kind, environ: Mapping[str, str]) -> list[str]:
+    """The variables a kind needs that are not set; of those that say the same thing, the first."""
+    needed = [kind.variables, (kind.url_variable,)] if kind.url_variable else [kind.variables]
+    return [names[0] for names in needed if names and not any(environ.get(name) for name in names)]
+
+
+def starter(kinds: Sequence[Kind], environ: Mapping[str, str]) -> str:
+    """The file for these kinds, of which there is at least one."""
+    channels = "".join(_channel(kind, environ) for kind in kinds)
+    return _HEAD + channels + _MODELS.format(example="name-of-a-model", channel=kinds[0].name)
+
+
+def _channel(kind: Kind, environ: Mapping[str, str]) -> str:
+    """A channel whose kind says the rest, and in a comment what that is."""
+    lines = [f"  - id: {kind.name}", f"    kind: {kind.name}"]
+    if kind.url_variable:
+        lines.append(f"    base_url: ${{{kind.url_variable}}}")
+    if kind.variables:
+        names = [name for name in kind.variables if environ.get(name)]
+        lines.append(f"    api_key: ${{{(names or kind.variables)[0]}}}")
+    lines.append(f"    # speaks {', '.join(kind.protocols)}; {kind.source}")
+    if kind.quirks:
+        lines.append(f"    # {kind.quirks}")
+    return "\n".join([*lines, ""])
