@@ -20,7 +20,7 @@ from channels.registry import ChannelSpec
 # Below this a configured key is a placeholder, and would be found inside ordinary words.
 KEY_CHARACTERS_MIN = 6
 REDACTED_KEY = "[redacted]"
-_KEY_MASK = REDACTED_KEY.encode()
+_REDACTED_KEY = REDACTED_KEY.encode()
 REDACTED_HOST = "[host]"
 # So much is looked at in one go, and for so long until others have a turn.
 WINDOW_BYTES = 64 * 1024
@@ -186,7 +186,7 @@ class StreamRedaction(Struct, frozen=True):
         """A block without any of the secrets."""
         assert self.key is not None
         for secret in (self.key, *self.more):
-            block = block.replace(secret, _KEY_MASK)
+            block = block.replace(secret, _REDACTED_KEY)
         return block
 
 

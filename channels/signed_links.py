@@ -54,10 +54,10 @@ def lasts_until(urls: Sequence[str], *, now: float, usual_seconds: float) -> flo
 
 
 def _end(url: str, now: float, usual_seconds: float) -> float:
-    told = expires_at(url)
-    if told is None or not now < told <= now + LASTS_SECONDS_MAX:
+    stated = expires_at(url)
+    if stated is None or not now < stated <= now + LASTS_SECONDS_MAX:
         return now + usual_seconds
-    return told
+    return stated
 
 
 def _signed(at: str) -> float:

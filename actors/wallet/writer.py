@@ -230,9 +230,9 @@ class LedgerWriter(Actor[Message]):
                 if not envelope.resolve(granted):  # the client left while the hold was being made
                     self.take_back(hold, granted)
 
-    def take_back(self, message: Message, answer: object) -> None:
+    def take_back(self, message: Message, reply: object) -> None:
         """Void a hold that was granted and whose asker has left."""
-        if isinstance(message, Hold) and isinstance(answer, Granted):
+        if isinstance(message, Hold) and isinstance(reply, Granted):
             self.tell(_void_of(message))
 
     def _report(self, work: list[Work]) -> None:
@@ -262,11 +262,11 @@ class LedgerWriter(Actor[Message]):
     def _give_up_holds(self, work: list[Work]) -> None:
         """Tell holds that have waited too long; a hold already sent may stand, so it is voided."""
         limit = self.clock.monotonic() - self._timeout_seconds
-        for place, envelope in enumerate(work):
+        for index, envelope in enumerate(work):
             message = envelope.message
             if isinstance(message, Hold) and (envelope.put_at <= limit or _is_given_up(envelope)):
                 envelope.fail(LedgerUnavailable())
-                work[place] = Envelope(_void_of(message), envelope.put_at, None)
+                work[index] = Envelope(_void_of(message), envelope.put_at, None)
             elif isinstance(message, Barrier) and envelope.put_at <= limit:
                 envelope.fail(LedgerUnavailable())
         for envelope in self.mailbox:

@@ -36,7 +36,7 @@ class BaseUpstream:
         self._wire = wire
         self._redactor = redactor
         self._clock = clock
-        self._answer_bytes_max = response_bytes_max
+        self._response_bytes_max = response_bytes_max
 
     async def _open(self, request: UpstreamRequest, attempts: Attempts) -> UpstreamResponse:
         """Send a request; its response is here as far as its head. Raises UpstreamError."""
@@ -46,7 +46,7 @@ class BaseUpstream:
 
     async def _whole(self, response: UpstreamResponse, attempts: Attempts) -> bytes:
         """The whole body of a response. Raises UpstreamError."""
-        body = await response.read(self._answer_bytes_max)
+        body = await response.read(self._response_bytes_max)
         attempts.took_whole()
         return body
 

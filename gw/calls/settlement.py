@@ -165,7 +165,7 @@ class Settlement(Generic[B]):
             self._live.leave(self.call.facts.call_id)
 
     async def hand_over(
-        self, accept: Callable[[ClaimEnd], Awaitable[bool]], answer: KeptResponse
+        self, accept: Callable[[ClaimEnd], Awaitable[bool]], response: KeptResponse
     ) -> bool:
         """End the call with this response, and leave its hold to the job that it has begun.
 
@@ -175,7 +175,7 @@ class Settlement(Generic[B]):
         """
         # Whether that was stored only the database knows, should this be cancelled: recovery looks.
         self._is_settled = True
-        self._kept = answer
+        self._kept = response
         try:
             self.attempts.finish("success", "ok")
             is_accepted = await accept(self._claim_end(SUCCESS, _NOTHING))

@@ -150,13 +150,13 @@ def _fields(what: str, fault_of: NameCheck) -> Reader[Fields]:
         pairs: dict[str, tuple[str, str]] = {}
         secrets: set[str] = set()
         for name, entry in node.entries.items():
-            place = at.key(name, entry.mark)
+            location = at.key(name, entry.mark)
             if fault := fault_of(name):
-                place.blame(found=quoted(name), allowed=fault)
+                location.blame(found=quoted(name), allowed=fault)
             elif name.lower() in pairs:
-                place.blame(found=f"{quoted(name)} again", allowed="each name once")
+                location.blame(found=f"{quoted(name)} again", allowed="each name once")
             else:
-                for value in attempt(_sent(read_value), entry.value, place):
+                for value in attempt(_sent(read_value), entry.value, location):
                     pairs[name.lower()] = (name, value)
                     if isinstance(entry.value, Scalar):
                         secrets.update(entry.value.taken)

@@ -33,15 +33,15 @@ def dumps(value: Any) -> bytes:
 def _body(shape: ErrorShape, error: GatewayError, message: str) -> dict[str, Any]:
     kind = error.kind
     if shape is ErrorShape.MESSAGES:
-        told: dict[str, Any] = {"type": kind.messages_type, "message": message}
+        shown: dict[str, Any] = {"type": kind.messages_type, "message": message}
         if error.details is not None:
-            told["details"] = error.details
-        return {"type": "error", "error": told}
+            shown["details"] = error.details
+        return {"type": "error", "error": shown}
     if shape is ErrorShape.GEMINI:
-        told = {"code": error.http_status, "message": message, "status": kind.gemini_status}
+        shown = {"code": error.http_status, "message": message, "status": kind.gemini_status}
         if error.details is not None:
-            told["details"] = error.details
-        return {"error": told}
+            shown["details"] = error.details
+        return {"error": shown}
     body: dict[str, Any] = {"message": message, "type": kind.chat_type, "code": kind.code}
     if shape is ErrorShape.IMAGES:
         body["param"] = error.param

@@ -56,7 +56,7 @@ class IdempotencyGuard:
 
     def __init__(self, *, kept: StoredResponses, response_bytes_max: int, metrics: Metrics) -> None:
         self._kept = kept
-        self._answer_bytes_max = response_bytes_max
+        self._response_bytes_max = response_bytes_max
         self._metrics = metrics
 
     def submission(
@@ -71,7 +71,7 @@ class IdempotencyGuard:
             return None
         claim = Claim(key=key, fingerprint=asked())
         return Submission(
-            account_id=account_id, claim=claim, response_bytes_max=self._answer_bytes_max
+            account_id=account_id, claim=claim, response_bytes_max=self._response_bytes_max
         )
 
     async def is_known(self, values: Sequence[str], *, account_id: str) -> bool:

@@ -205,9 +205,9 @@ def _signed(text: str, signature: Signature) -> Thinking:
     return Thinking(text, signature=signature.value, signer=signature.signer)
 
 
-def _rest(place: str, value: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
+def _rest(path: str, value: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
     return {
-        f"{place}.{name}": held
+        f"{path}.{name}": held
         for name, held in value.items()
         if name not in known and held is not None
     }

@@ -96,9 +96,9 @@ def restored(written: _Written, extras: Mapping[str, Any]) -> _Written:
     if not extras:
         return written
     for name, value in extras.items():
-        place, dot, last = name.partition(".")
-        if dot and isinstance(written.get(place), dict):
-            written[place][last] = value
+        parent, dot, last = name.partition(".")
+        if dot and isinstance(written.get(parent), dict):
+            written[parent][last] = value
         else:
             written[name] = value
     if not _OWN.isdisjoint(extras):
