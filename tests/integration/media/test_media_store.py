@@ -12,7 +12,7 @@ import pytest
 
 from actors.media_store.copies import Copy
 from actors.media_store.fetch import Location
-from actors.media_store.folder import Folder
+from actors.media_store.folder import Folder, FolderWriting
 from actors.media_store.room import Busy
 from loadtests.simulator.server import Simulator
 from tests.integration.media.copying import film_bytes, film_link, storing
@@ -299,3 +299,27 @@ async def test_a_copier_that_dies_ends_no_other_copy(
         await store.round()
         assert (await store.state(bad))[0] == "waiting"
         assert await store.read(good) == film_bytes(SIZE)
+
+
+async def test_an_upstream_is_read_no_faster_than_the_folder_takes_it(
+    database_url: str, data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size, may_write = 64 * MIB, asyncio.Event()
+    write = FolderWriting.write
+
+    async def slow(self: FolderWriting, piece: bytes) -> None:
+        await may_write.wait()
+        await write(self, piece)
+
+    monkeypatch.setattr(FolderWriting, "write", slow)
+    async with (
+        Simulator() as simulator,
+        storing(database_url, Folder(data_dir), channel_url=simulator.base_url) as store,
+    ):
+        (copy_id,) = await store.find(film_link(simulator, size))
+        await store.media.round()
+        await simulator.wait(held_back=1)
+        assert simulator.stats.bytes_sent < size // 2  # what the system keeps of it on the way
+        may_write.set()
+        await store.media.finished()
+        assert (await store.kept(copy_id)).size == size
