@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
@@ -95,7 +95,13 @@ def sources_of(made: Made) -> list[Source]:
     """The files of a task, in a fixed order; `results.py` puts the links back by it."""
     result = made.result
     if isinstance(result, VideoResult):
-        return [Source(position=0, url=result.url, content_type="video/mp4")]
+        film = Source(position=0, url=result.url, content_type="video/mp4")
+        others = enumerate(result.output_files or (), 1)
+        return [film] + [
+            Source(position=position, url=url, content_type="video/mp4")
+            for position, file in others
+            if position < FILES_MAX and (url := link_in(file)) is not None
+        ]
     if isinstance(result, SpeechResult):
         return [Source(position=0, url=result.url, content_type="audio/mpeg")]
     if isinstance(result, MusicResult):
@@ -105,6 +111,12 @@ def sources_of(made: Made) -> list[Source]:
         ]
         return [source for source in found if source.url is not None]
     return []
+
+
+def link_in(file: Any) -> str | None:
+    """The link of an entry of `output_files`, which is what an upstream made of it."""
+    url = file.get("url") if isinstance(file, dict) else None
+    return url if isinstance(url, str) else None
 
 
 def _songs(result: MusicResult) -> Iterator[tuple[int, str | None, str]]:

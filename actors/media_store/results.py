@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -20,12 +21,20 @@ def with_own_links(result: TaskResult, kept: Mapping[int, Kept], link: Link) -> 
     links = {position: link(copy) for position, copy in kept.items()}
     if isinstance(result, MusicResult):
         return _songs(result, links)
-    if 0 not in links:
-        return result
-    url, expires_at = links[0]
-    if isinstance(result, VideoResult | SpeechResult):
+    if isinstance(result, VideoResult) and result.output_files:
+        result = replace(result, output_files=_files(result.output_files, links))
+    if 0 in links and isinstance(result, VideoResult | SpeechResult):
+        url, expires_at = links[0]
         return replace(result, url=url, expires_at=expires_at)
     return result
+
+
+def _files(files: list[Any], links: Mapping[int, tuple[str, float]]) -> list[Any]:
+    """The entries of `output_files`, each with its own link."""
+    return [
+        {**file, "url": links[position][0]} if position in links else file
+        for position, file in enumerate(files, 1)
+    ]
 
 
 def _songs(result: MusicResult, links: Mapping[int, tuple[str, float]]) -> MusicResult:

@@ -70,6 +70,21 @@ def test_a_film_and_a_recording_lead_to_their_copies() -> None:
     assert with_own_links(avatar, {0: kept(0)}, link) is avatar
 
 
+def test_the_files_of_each_language_have_links_of_their_own() -> None:
+    files = [{"language": "en", "url": "a"}, "odd", {"language": "de", "url": "b"}, {"url": 5}]
+    result = VideoResult(url="theirs", output_files=files)
+    made = Made(job_id="j", kind="video", channel_id="c", upstream_id="u", wire="w", result=result)
+    assert [(one.position, one.url) for one in sources_of(made)] == [
+        (0, "theirs"),
+        (1, "a"),
+        (3, "b"),
+    ]
+    told = with_own_links(result, {3: kept(3)}, link)
+    assert isinstance(told, VideoResult)
+    ours = {"language": "de", "url": "ours/vid_1-3.mp4"}
+    assert (told.url, told.output_files) == ("theirs", [*files[:2], ours, files[3]])
+
+
 def test_songs_lead_to_their_copies_and_last_as_long_as_the_first_of_them() -> None:
     tracks = (
         Track(title="a", audio_url="one", image_url="one.png"),
