@@ -21,7 +21,7 @@ class Kind:
     `variables` are the names under which its key is found in the environment, the usual one first;
     none where it needs no key. `url_variable` is the one that holds its address, where each account
     has its own. `models_path` lists its models, to whoever holds a key, free of
-    charge; it is appended to `base_url` unless `paths` has it whole. `quirks` are differences on
+    charge; it is appended to `base_url`. `quirks` are differences on
     the wire that an operator should know.
     """
 

@@ -45,7 +45,7 @@ class Address:
 
     `path` may have MODEL in it; `action` and `stream_action` follow it, on every host. `key` makes
     the header that takes the channel's key. `own` are headers of the dialect, each with its value
-    for a request whose client has none to send.
+    for a request whose client has none to send. `models_path` lists the upstream's models.
     """
 
     path: str
@@ -54,6 +54,7 @@ class Address:
     key: KeyHeader = bearer
     own: Pairs = ()
     accept: str = "application/json, text/event-stream"
+    models_path: str = "/v1/models"
 
     def request(
         self,

@@ -1,38 +1,106 @@
 """`gw check-config`: read the configuration and say every fault at once (contract §1, §2).
 
-Nothing is made, and nothing opened but the certificate. The faults and their wording are
+Nothing is made, and nothing opened but the certificate; with `--probe` each channel is asked for
+its list of models, which costs nothing, and exit code 1 says that one did not take its key. The
+faults and their wording are
 `gw/config/faults.py`. What is allowed and hardly meant is told, too, and the exit code stays 0.
 """
 
 from __future__ import annotations
 
+import asyncio
 from argparse import Namespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from channels.http.client import HttpWire
+from channels.probe import probe
+from channels.redact import Redactor
+from channels.registry import ChannelSpec, Registry
 from gw.cli.arguments import add_command
 from gw.cli.context import read_config
-from gw.cli.output import Result, sheet
+from gw.cli.output import Result, sheet, table
 from gw.config.certificate import server_context
+from gw.config.config import Config
 from gw.config.faults import caution_records
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers
 
 
+EXIT_OK, EXIT_NOT_TAKEN = 0, 1
+# Of one channel, from the connection to the last byte; and how many are asked at once.
+PROBE_SECONDS = 20.0
+PROBES_MAX = 8
+
+
 def add(nouns: Subparsers) -> None:
     """Add the command to the command line."""
     text = "read the configuration; exit 2 and every fault with its place when there is one"
-    add_command(nouns, "check-config", text, check_config)
+    parser = add_command(nouns, "check-config", text, check_config)
+    parser.add_argument(
+        "--probe", action="store_true", help="ask each channel for its list of models, too"
+    )
 
 
 def check_config(options: Namespace) -> Result:
     config = read_config(options)
     server_context(config)
-    record = {
+    record: dict[str, Any] = {
         "ok": True,
         "file": str(config.source),
         "channels": len(config.registry.channels),
         "models": len(config.registry.models),
     }
-    text = [sheet(record), *(f"warning: {caution}" for caution in config.cautions)]
-    return Result(record | {"warnings": caution_records(config.cautions)}, "\n".join(text))
+    shown = sheet(record)
+    record["warnings"] = caution_records(config.cautions)
+    text = [shown, *(f"warning: {caution}" for caution in config.cautions)]
+    if not options.probe:
+        return Result(record, "\n".join(text))
+    probes = asyncio.run(_probed(config))
+    record["probes"] = probes
+    record["ok"] = is_good = all(one["ok"] for one in probes)
+    exit_code = EXIT_OK if is_good else EXIT_NOT_TAKEN
+    return Result(record, "\n".join([*text, "", _shown(probes)]), exit_code)
+
+
+async def _probed(config: Config) -> list[dict[str, Any]]:
+    """What each channel answered, in the file's order; so many are asked at once."""
+    registry = config.registry
+    redactor = Redactor(registry.channels.values())
+    wire = HttpWire(connect_seconds=config.timeouts.connect)
+    turns = asyncio.Semaphore(PROBES_MAX)
+
+    async def ask(channel: ChannelSpec) -> dict[str, Any]:
+        async with turns:
+            found = await probe(channel, wire, redactor, timeout_seconds=PROBE_SECONDS)
+        listed = set(found.models or ())
+        missing = [name for name in _asked_for(registry, channel.id) if name not in listed]
+        return {
+            "channel": channel.id,
+            "ok": found.is_good,
+            "status": found.status,
+            "said": found.said,
+            "models": None if found.models is None else len(found.models),
+            "not_listed": missing if found.models is not None else [],
+        }
+
+    try:
+        return list(await asyncio.gather(*map(ask, registry.channels.values())))
+    finally:
+        await wire.close()
+
+
+def _asked_for(registry: Registry, channel_id: str) -> list[str]:
+    """The names under which models are asked for on a channel."""
+    return [
+        bound.upstream_model or model.id
+        for model in registry.models.values()
+        for bound in model.bindings
+        if bound.channel_id == channel_id
+    ]
+
+
+def _shown(probes: list[dict[str, Any]]) -> str:
+    if not probes:
+        return "no channel to probe"
+    return table(probes, ("channel", "ok", "status", "said", "not_listed"))

@@ -19,6 +19,7 @@ DIALECT = ChatDialect(
         action=":generateContent",
         stream_action=":streamGenerateContent?alt=sse",
         key=KEY_HEADERS["x-goog-api-key"],
+        models_path="/v1beta/models",
     ),
     read_request=read_request,
     upstream_body=upstream_body,

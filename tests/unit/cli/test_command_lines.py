@@ -76,7 +76,10 @@ def test_common_options_stand_anywhere(arguments: tuple[str, ...]) -> None:
         (["ledger", "verify", "--costs"], {"costs": True}),
         (["ledger", "repair"], {"apply": False, "by": None}),
         (["ledger", "repair", "--apply", "--by", " Ann "], {"apply": True, "by": "Ann"}),
-        (["check-config"], {}),
+        (["check-config"], {"probe": False}),
+        (["check-config", "--probe"], {"probe": True}),
+        (["init"], {"provider": [], "force": False}),
+        (["init", "--provider", "groq", "--force"], {"provider": ["groq"], "force": True}),
         (["matrix"], {"markdown": False}),
         (["matrix", "--markdown"], {"markdown": True}),
         (

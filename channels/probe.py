@@ -1,0 +1,108 @@
+"""One cheap request to a channel that shows whether address and key are good: its list of models.
+
+It costs nothing with any provider that has one. What else answers says at least that something
+is there; what it says is the operator's to read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from channels.credentials import bearer, credentials_of
+from channels.dialects.address import Address
+from channels.dialects.error_body import error_members
+from channels.dialects.table import DIALECTS
+from channels.errors import UpstreamError
+from channels.http.interfaces import UpstreamRequest, Wire
+from channels.kinds import KINDS
+from channels.redact import Redactor
+from channels.registry import ChannelSpec
+
+# The longest list known, with a description of each model, takes about a megabyte.
+LIST_BYTES_MAX = 8 * 1024 * 1024
+_BEARER = Address(path="", key=bearer)
+
+
+class Probe(Struct, frozen=True):
+    """What came back. `status` is None where nothing did; `models` where it is no list of them.
+
+    `said` is the upstream's message or what went wrong, without keys and hosts of any channel.
+    """
+
+    status: int | None
+    said: str
+    models: tuple[str, ...] | None = None
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the key was taken."""
+        return self.status is not None and 200 <= self.status < 300
+
+
+async def probe(
+    channel: ChannelSpec, wire: Wire, redactor: Redactor, *, timeout_seconds: float
+) -> Probe:
+    """Ask for the list of models. Never raises for what the upstream does."""
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            response = await wire.open(models_request(channel))
+            try:
+                body = await response.read(LIST_BYTES_MAX)
+            finally:
+                response.close()
+    except TimeoutError:
+        return Probe(None, f"no answer in {timeout_seconds:g} seconds")
+    except UpstreamError as error:
+        return Probe(None, redactor.text(f"{error} {error.detail}"))
+    models = _models(body) if 200 <= response.status < 300 else None
+    said = _said(response.status, error_members(body).message, models)
+    return Probe(response.status, redactor.text(said), models)
+
+
+def models_request(channel: ChannelSpec) -> UpstreamRequest:
+    """The request, in the way of the first protocol that the channel speaks."""
+    spoken = (one.address for protocol, one in DIALECTS.items() if protocol in channel.protocols)
+    address = next(spoken, _BEARER)
+    kind = KINDS.get(channel.kind)
+    path = kind.models_path if kind is not None else address.models_path
+    credentials = credentials_of(channel, address.key)
+    headers = (
+        *credentials.key_headers,
+        *credentials.others(address.own),
+        ("Accept", "application/json"),
+        *credentials.fixed,
+    )
+    return UpstreamRequest("GET", credentials.url(channel.base_url + path), headers, b"")
+
+
+def _said(status: int, message: str | None, models: tuple[str, ...] | None) -> str:
+    if models is not None:
+        return f"{len(models)} models"
+    if status in (404, 405):
+        return "something answers there, and has no list of models; the key was not tried"
+    return message or "nothing that says why"
+
+
+def _models(body: bytes) -> tuple[str, ...] | None:
+    """The names in a list: `data` with `id`, or `models` with `name`."""
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    for members, name in (("data", "id"), ("models", "name")):
+        if isinstance(listed := value.get(members), list):
+            return tuple(_names(listed, name))
+    return None
+
+
+def _names(listed: list[Any], name: str) -> Iterable[str]:
+    for one in listed:
+        if isinstance(one, dict) and isinstance(found := one.get(name), str):
+            yield found.removeprefix("models/")
