@@ -35,6 +35,8 @@ from gw.media.reading import (
 MATERIALS_MAX = 10
 NEWS_SECONDS_LEAST, NEWS_SECONDS_MOST = 5, 300
 
+# What upstreams call the scenes of templates (spec: Avatars, `clip-templates`), in this order.
+TEMPLATE_SCENES = ("virtualman", "realMan", "oralMixCutting", "newsMixCutting")
 # The model of each scene.
 SCENES: Mapping[str, ClipScene] = {
     "clip-realman": "realman",
