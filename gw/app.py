@@ -13,6 +13,9 @@ from tornado.web import RequestHandler
 from actors.media_store.worker import MediaStore
 from channels.dialects.responses import dialect as responses
 from gw.api.application import GatewayApplication
+from gw.api.audio.speech import SpeechHandler, SpeechTaskHandler
+from gw.api.audio.voices import VoicesHandler
+from gw.api.avatars.handlers import AvatarHandler, AvatarsHandler, PresetAvatarsHandler
 from gw.api.balance.handlers import BalanceHandler, SubscriptionHandler, UsageHandler
 from gw.api.catalog.catalog import PublicCatalog
 from gw.api.catalog.handlers import ModelsHandler, PublicCatalogHandler
@@ -20,6 +23,7 @@ from gw.api.chat.completions import ChatCompletionsHandler
 from gw.api.chat.gemini import GeminiHandler
 from gw.api.chat.handler import endpoint
 from gw.api.chat.messages import MessagesHandler
+from gw.api.clips.handlers import TemplateHandler, TemplatesHandler
 from gw.api.embeddings.handlers import EmbeddingsHandler
 from gw.api.images.handlers import ImagesHandler
 from gw.api.logs.detail import LogDetailHandler
@@ -27,7 +31,9 @@ from gw.api.logs.handlers import LogListHandler, SummaryHandler
 from gw.api.logs.services import LogServices
 from gw.api.media_files import MediaFileHandler
 from gw.api.media_services import MediaServices
+from gw.api.music.handlers import MusicHandler, MusicTaskHandler
 from gw.api.services import Services
+from gw.api.transcripts.handlers import TranscriptHandler
 from gw.calls.conversation import Conversation
 
 Route = tuple[str, type[RequestHandler]] | tuple[str, type[RequestHandler], dict[str, Any]]
@@ -57,6 +63,21 @@ def routes() -> list[Route]:
         (rf"{_BILLING}/usage", UsageHandler),
         # Images
         (r"/v1/images/generations", ImagesHandler),
+        # Avatars and templates of smart edit
+        (r"/v1/videos/avatars", AvatarsHandler),
+        (r"/v1/videos/avatars/presets", PresetAvatarsHandler),
+        (r"/v1/videos/avatars/([^/]+)", AvatarHandler),
+        (r"/v1/videos/clip-templates", TemplatesHandler),
+        (r"/v1/videos/clip-templates/([^/]+)", TemplateHandler),
+        # Music
+        (r"/v1/music/generations", MusicHandler),
+        (r"/v1/music/generations/([^/]+)", MusicTaskHandler),
+        # Speech and voices
+        (r"/v1/audio/speech", SpeechHandler),
+        (r"/v1/audio/speech/([^/]+)", SpeechTaskHandler),
+        (r"/v1/audio/voices", VoicesHandler),
+        # Transcript extraction
+        (r"/v1/transcripts/extract", TranscriptHandler),
         # Copies of what tasks have made
         (r"/v1/media/([^/]+)", MediaFileHandler),
         # Call logs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from actors.catalogs.catalogs import Catalogs
 from actors.clock import Clock
 from actors.directory import ChannelDirectory
 from actors.jobs.jobs import Links
@@ -12,11 +13,14 @@ from gw.calls.billing import Billing
 from gw.calls.exchange_upstream import ExchangeUpstream
 from gw.calls.job_submit import JobSubmit
 from gw.calls.media_upstream import MediaUpstream
+from gw.calls.speech_upstream import SpeechUpstream
 from gw.calls.sync_media import SyncMedia
 from gw.calls.unattended import Unattended
+from gw.calls.whole_submit import WholeCall, WholeSubmit
 from gw.http.drain import InFlight
 from gw.jobs import make_jobs, make_upstreams
 from gw.live_config import LiveConfig
+from gw.voices.store import Voices
 from metrics.prometheus import Metrics
 
 # Ten pictures of some twenty megabytes each; the upstream writes them in base64.
@@ -70,6 +74,37 @@ def make_media_services(
         redactor=current.redactor,
         total_seconds=config.timeouts.image_total,
     )
+
+    def unknown(call: WholeCall, channel_id: str) -> None:
+        jobs.submit_unknown(call.facts, channel_id, task_id=call.upstream_key)
+
+    def whole(upstream: ExchangeUpstream, seconds: float) -> WholeSubmit:
+        return WholeSubmit(
+            billing=billing,
+            channels=channels,
+            upstream=upstream,
+            unknown=unknown,
+            redactor=current.redactor,
+            total_seconds=seconds,
+        )
+
+    timeouts = config.timeouts
     return MediaServices(
-        images=images, jobs=jobs, video_submit=submits(config.timeouts.video_submit)
+        images=images,
+        jobs=jobs,
+        video_submit=submits(timeouts.video_submit),
+        speech_submit=submits(timeouts.speech),
+        upstreams=upstreams,
+        speech=whole(SpeechUpstream(wire=wire, clock=clock), timeouts.speech),
+        voice=whole(exchanges, timeouts.voice),
+        transcript=whole(exchanges, timeouts.transcript),
+        unattended=unattended,
+        voices=Voices(database),
+        catalogs=Catalogs(
+            wire=wire,
+            channels=lambda: current.registry().channels,
+            fresh_seconds=config.tasks.catalog_seconds,
+            clock=clock,
+        ),
+        redactor=current.redactor,
     )

@@ -356,6 +356,7 @@ class Gateway:
             clock=self._clock,
             metrics=self.metrics,
         )
+        self._stack.push_async_callback(media.catalogs.close)
         application = make_application(
             Services(
                 keys=self._keys,

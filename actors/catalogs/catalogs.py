@@ -107,7 +107,8 @@ class Catalogs:
                 channel, "template", lambda d: d.template(template_id), template_id
             )
             if isinstance(reply, Found):
-                return reply.value
+                found: TemplateDetail = reply.value
+                return found
             if reply is not None and not (isinstance(reply, Refused) and reply.status == 404):
                 trouble = trouble or reply
         if trouble is not None:
@@ -175,8 +176,8 @@ class Catalogs:
     ) -> CatalogReply[Any]:
         """Ask a channel. Never raises, but when it is cancelled."""
 
-        async def sent(request: MediaRequest, answer_bytes_max: int) -> MediaResponse:
-            return await send(self._wire, channel, request, answer_bytes_max, now=self._clock.now)
+        async def sent(request: MediaRequest, response_bytes_max: int) -> MediaResponse:
+            return await send(self._wire, channel, request, response_bytes_max, now=self._clock.now)
 
         try:
             async with asyncio.timeout(LIST_SECONDS):

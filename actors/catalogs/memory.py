@@ -78,7 +78,7 @@ class ReplyMemory:
             task = asyncio.create_task(self._ask(question, ask), name="catalog")
             self._asking[question.key] = task
             task.add_done_callback(lambda _: self._asking.pop(question.key, None))
-        return await asyncio.shield(task)  # type: ignore[no-any-return]
+        return await asyncio.shield(task)
 
     async def close(self) -> None:
         """Ask nobody any more."""

@@ -136,10 +136,16 @@ class Jobs:
             self.submit_unknown(facts, acceptance.channel_id)
         return is_accepted
 
-    def submit_unknown(self, facts: CallFacts, channel_id: str) -> None:
-        """Nobody knows whether this channel took the job: say so, for whoever pays the upstream."""
+    def submit_unknown(
+        self, facts: CallFacts, channel_id: str, *, task_id: str | None = None
+    ) -> None:
+        """Nobody knows whether this channel took the job: say so, for whoever pays the upstream.
+
+        `task_id` is the id of what is no job: a voice, a script.
+        """
+        told = _of(facts) if task_id is None else {**_of(facts), "task_id": task_id}
         self._metrics.tasks.submit_unknown(channel_id)
-        self._log.warning("task_submit_unknown", **_of(facts), channel=channel_id)
+        self._log.warning("task_submit_unknown", **told, channel=channel_id)
 
     # What clients see of them
 

@@ -49,7 +49,7 @@ def settlement(
     detail: dict[str, Any] = {**open_job.detail, "price": job.price}
     if end.state == "succeeded":
         charged = quantity
-        detail["units"] = {_COUNTED[price.priced_by]: price.count(quantity)}
+        detail["units"] = price.units(quantity)
         if job.kind == "video":
             detail["milliseconds"] = quantity
     result = None if end.result is None else _with_expiry(end.result, now)
@@ -70,14 +70,6 @@ def settlement(
     )
     kept = None if result is None else msgspec.to_builtins(result)
     return outcome, JobEnd(state=end.state, by=by, result=kept)
-
-
-_COUNTED = {
-    "per_second": "milliseconds",
-    "per_character": "characters",
-    "per_generation": "generations",
-    "per_call": "calls",
-}
 
 
 def _units(job: Job, charged: int) -> int:

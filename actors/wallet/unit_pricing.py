@@ -23,6 +23,13 @@ COUNTED_PER_UNIT: Mapping[PricedBy, int] = {
     "per_generation": 1,
     "per_call": 1,
 }
+# What is counted, by the word of a receipt.
+COUNTED: Mapping[PricedBy, str] = {
+    "per_second": "milliseconds",
+    "per_character": "characters",
+    "per_generation": "generations",
+    "per_call": "calls",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +148,10 @@ class MediaPrice:
         """What is paid for of so many milliseconds or characters, which may be one whole."""
         counts = self.priced_by in ("per_second", "per_character")
         return quantity if counts else min(quantity, 1)
+
+    def units(self, quantity: int) -> Mapping[str, int]:
+        """The same in the words of a receipt (`receipt.py`)."""
+        return {COUNTED[self.priced_by]: self.count(quantity)}
 
     def cost_nano_usd(self, quantity: int) -> int:
         """Price so many milliseconds or characters; none cost nothing."""

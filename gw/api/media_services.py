@@ -5,17 +5,36 @@ Made by `gw/media_services.py`; an endpoint finds it in the application's settin
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from actors.catalogs.catalogs import Catalogs
+from actors.jobs.exchange import JobUpstreams
 from actors.jobs.jobs import Jobs
+from channels.redact import Redactor
 from gw.calls.job_submit import JobSubmit
 from gw.calls.sync_media import SyncMedia
+from gw.calls.unattended import Unattended
+from gw.calls.whole_submit import WholeSubmit
+from gw.voices.store import Voices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MediaServices:
-    """Everything of media calls that their endpoints need."""
+    """Everything of media calls that their endpoints need.
+
+    What is made while the client waits: `speech`, `voice`, `transcript`.
+    """
 
     images: SyncMedia
     jobs: Jobs
     video_submit: JobSubmit
+    speech_submit: JobSubmit
+    upstreams: JobUpstreams  # where what was made is deleted
+    speech: WholeSubmit
+    voice: WholeSubmit
+    transcript: WholeSubmit
+    unattended: Unattended
+    voices: Voices
+    catalogs: Catalogs
+    redactor: Callable[[], Redactor]

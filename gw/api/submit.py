@@ -79,14 +79,20 @@ class JobSubmitHandler(SubmitHandler):
 
     async def submit(self, call: JobCall, job_submit: JobSubmit) -> None:
         """Submit the job, or replay. Raises GatewayError while nothing has been sent."""
+        await self.unattended(call.submission, lambda writer: job_submit.run(call, writer))
+
+    async def unattended(
+        self, submission: Submission | None, use_case: Callable[[JobWriter], Awaitable[None]]
+    ) -> None:
+        """Run a use-case that its client cannot stop, or replay. Raises as `submit` does."""
         writer = JobWriter(self)
 
         async def run(_: ResponseWriter) -> None:
-            await job_submit.run(call, writer)
+            await use_case(writer)
 
         self._is_submitting = True
         try:
-            await self.guarded(call.submission, run)
+            await self.guarded(submission, run)
         finally:
             if not self._is_left_alone:
                 self._end_submitting()

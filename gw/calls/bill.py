@@ -21,8 +21,9 @@ NO_TOKENS = Usage(input_tokens=0, output_tokens=0)
 class Charged(Struct, frozen=True, kw_only=True):
     """The cost of a call, and what its row and its receipt say of it (`receipt.py`).
 
-    `units` are those of the row's `unit_type`; 0 where the call is billed by tokens. `upstream` is
-    what the upstream said of its response, unredacted.
+    `units` are those of the row's `unit_type`; 0 where the call is billed by tokens. `task_id` is
+    the id of what the call made, if that has one. `upstream` is what the upstream said of its
+    response, unredacted.
     """
 
     cost_nano_usd: int
@@ -30,6 +31,7 @@ class Charged(Struct, frozen=True, kw_only=True):
     units: int = 0
     result_urls: Sequence[str] = ()
     result_expires_at: float | None = None  # Unix seconds
+    task_id: str | None = None
     detail: Mapping[str, Any] = msgspec.field(default_factory=dict)
     upstream: Mapping[str, Any] = msgspec.field(default_factory=dict)
 

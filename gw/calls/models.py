@@ -30,6 +30,12 @@ def resolve_model(registry: Registry, model_id: str, principal: Principal) -> Mo
     return model
 
 
+def first_of(registry: Registry, endpoint_type: str) -> str:
+    """The first model of a type in the file, for requests that name none; empty: there is none."""
+    models = registry.models.values()
+    return next((m.id for m in models if m.endpoint_type == endpoint_type), "")
+
+
 def require_served(model: ModelSpec, protocol: str) -> None:
     """Raise GatewayError for a model that is for another endpoint.
 

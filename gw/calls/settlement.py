@@ -238,6 +238,7 @@ class Settlement(Generic[B]):
             output_tokens=usage.output_tokens,
             cached_tokens=usage.cached_tokens,
             units=charged.units,
+            task_id=charged.task_id,
             result_urls=charged.result_urls,
             result_expires_at=charged.result_expires_at,
             attempts=[attempt_row(attempt, self._redactor) for attempt in self.attempts.failed],

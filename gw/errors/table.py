@@ -183,6 +183,14 @@ _UPSTREAM_GEMINI = {
 }
 
 
+def as_http_status(error: GatewayError) -> GatewayError:
+    """The same where an unknown model is 404 and one that is not allowed 403 (spec: Errors 6)."""
+    status = {MODEL_NOT_FOUND: 404, MODEL_NOT_ALLOWED: 403}.get(error.kind)
+    if status is None:
+        return error
+    return GatewayError(error.kind, error.message, param=error.param, http_status=status)
+
+
 def invalid_request(invalid: InvalidRequest) -> GatewayError:
     """Make the client's error of what a protocol's reader refused."""
     return GatewayError(

@@ -12,6 +12,7 @@ from channels.media.model import ID_CHARACTERS_MAX
 from channels.media.replies import Canvas, Template, TemplateDetail
 from gw.api.base import ApiHandler
 from gw.api.catalogs import unavailable
+from gw.api.media_services import MediaServices
 from gw.errors.render import dumps
 from gw.errors.table import INVALID_REQUEST, MODEL_NOT_ALLOWED, NOT_FOUND, GatewayError
 from gw.media.clips import TEMPLATE_SCENES
@@ -26,7 +27,7 @@ class TemplatesApi(ApiHandler):
     @property
     def catalogs(self) -> Catalogs:
         """What upstreams list."""
-        return cast(Catalogs, self.settings["catalogs"])
+        return cast(MediaServices, self.settings["media"]).catalogs
 
     def require_clips(self) -> None:
         """Raise GatewayError for a key whose allowlist names no clip model."""

@@ -1,0 +1,125 @@
+"""`POST /v1/audio/speech`: a text is spoken (contract §6; contract for media §5, Speech)."""
+
+from __future__ import annotations
+
+import asyncio
+
+from msgspec.structs import replace
+
+from actors.jobs.jobs import new_job_id
+from channels.families import SPEECH
+from channels.media.replies import Done, SpeechAudio
+from channels.media.requests import SpeechRequest
+from gw.api.audio.tasks import SHOWN, shown
+from gw.api.base import ApiHandler
+from gw.api.media_submit import MediaSubmitHandler, media_of
+from gw.api.references import Reference, own_voice
+from gw.api.task_lists import found, query_of, states_of
+from gw.calls.exchange_upstream import Made
+from gw.calls.job import JobCall
+from gw.calls.unit_bill import UnitBill
+from gw.calls.whole_submit import Delivery, WholeCall
+from gw.errors.render import dumps
+from gw.idempotency.submission import Submission
+from gw.media import read_speech
+from gw.media.lists import SPEECH as SPEECH_LIST
+
+
+class SpeechHandler(MediaSubmitHandler):
+    """Recordings, sold by the character, at once or as tasks; the list of tasks is free."""
+
+    route = "audio_speech"
+    protocol = SPEECH.protocol
+    output = "speech"
+
+    async def on_get(self) -> None:
+        query = query_of(self, SPEECH_LIST)
+        jobs = await self.media.jobs.list(
+            self.principal.account_id,
+            "speech",
+            states=states_of(query.states, SHOWN),
+            limit=query.limit,
+            before=query.before,
+        )
+        self.write(dumps({"data": [shown(job) for job in jobs]}))
+
+    async def on_post(self) -> None:
+        submission = await self.submission()
+        request = self.read_media(
+            lambda: read_speech(self.request.body), model=lambda read: read.model
+        )
+        voice = await own_voice(
+            request.voice, self.media.voices, account_id=self.principal.account_id
+        )
+        voice = voice or Reference(request.voice)
+        request = replace(request, voice=voice.upstream_id)
+        if request.is_async:
+            await self.submit(self._job_call(request, voice, submission), self.media.speech_submit)
+        else:
+            call = self._whole_call(request, voice, submission)
+            await self.guarded(submission, lambda writer: self.media.speech.run(call, writer))
+
+    def _job_call(
+        self, request: SpeechRequest, voice: Reference, submission: Submission | None
+    ) -> JobCall:
+        price, characters = self.price(), len(request.input)
+        return self.job_call(
+            request,
+            job_id=new_job_id("speech"),
+            job=self.media.jobs.new_job("speech", price=price, quantity=characters),
+            hold_nano_usd=price.cost_nano_usd(characters),
+            cheaper=_CHEAPER,
+            status="pending",
+            span=_SPAN,
+            submission=submission,
+            pins=voice.pins,
+        )
+
+    def _whole_call(
+        self, request: SpeechRequest, voice: Reference, submission: Submission | None
+    ) -> WholeCall:
+        return WholeCall(
+            facts=self.facts(),
+            model=self.model,
+            cap_nano_usd=self.principal.spend_cap_nano_usd,
+            bill=UnitBill(self.price(), len(request.input)),
+            cheaper=_CHEAPER,
+            request=request,
+            upstream_key=self.call_id.hex,
+            deliver=_delivered,
+            span=self.span(_SPAN),
+            started=self.services.clock.monotonic(),
+            pins=voice.pins,
+            submission=submission,
+            detail=self._detail,
+        )
+
+
+class SpeechTaskHandler(ApiHandler):
+    """One task."""
+
+    route = "speech_task"
+    limited = True
+
+    async def on_get(self, task_id: str) -> None:
+        jobs = media_of(self).jobs
+        job = await jobs.read(self.principal.account_id, "speech", task_id)
+        self.write(dumps(shown(found(job))))
+
+
+_CHEAPER = "or send a shorter text."
+_SPAN = "gw.audio.speech"
+
+
+async def _delivered(made: Made) -> Delivery:
+    """The recording; digits become bytes a piece at a time, so that nothing else waits for it."""
+    assert isinstance(made.reply, Done), made
+    audio = made.reply.result
+    assert isinstance(audio, SpeechAudio), audio
+    if not audio.is_hex:
+        return Delivery(audio.content_type, audio.data)
+    pieces: list[bytes] = []
+    for piece in audio.pieces():
+        pieces.append(piece)
+        await asyncio.sleep(0)
+    return Delivery(audio.content_type, b"".join(pieces))

@@ -1,0 +1,93 @@
+"""`/v1/audio/voices`: a voice is cloned from a recording; those that there are (contract §6)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from actors.catalogs.catalogs import CatalogUnavailable
+from channels.families import VOICES
+from channels.media.replies import Done, VoiceResult
+from channels.media.requests import VoiceRequest
+from gw.api.catalogs import unavailable
+from gw.api.media_submit import MediaSubmitHandler
+from gw.calls.exchange_upstream import Made
+from gw.calls.unit_bill import UnitBill
+from gw.calls.whole_submit import Delivery, WholeCall
+from gw.errors.render import dumps
+from gw.media import read_voice
+from gw.voices.store import Voice, new_voice_id
+
+JSON = "application/json"
+
+
+class VoicesHandler(MediaSubmitHandler):
+    """Voices: one is made for its price, the list is free."""
+
+    route = "audio_voices"
+    protocol = VOICES.protocol
+    output = "voice"
+
+    async def on_get(self) -> None:
+        """Presets, then the account's own, newest first."""
+        try:
+            offers = await self.media.catalogs.preset_voices()
+        except CatalogUnavailable as failure:
+            raise unavailable(failure, self.services.redact) from failure
+        own = await self.media.voices.of_account(self.principal.account_id)
+        presets = [{**msgspec.to_builtins(offer.item), "kind": "preset"} for offer in offers]
+        cloned = [
+            {"id": voice.id, "name": voice.name, "language": None, "preview_url": None}
+            | {"kind": "cloned"}
+            for voice in own
+        ]
+        shown = [{name: one[name] for name in _SHOWN} for one in (*presets, *cloned)]
+        self.write(dumps({"voices": shown}))
+
+    async def on_post(self) -> None:
+        """What an upstream was asked for goes on when the client leaves: it finds it listed."""
+        media = self.media
+        submission = await self.submission()
+        request = self.read_media(
+            lambda: read_voice(self.request.body), model=lambda read: read.model
+        )
+        call = self._call(request, new_voice_id(), submission)
+        await self.unattended(
+            submission,
+            lambda writer: media.voice.run_unattended(call, writer, media.unattended),
+        )
+
+    def _call(self, request: VoiceRequest, voice_id: str, submission: Any) -> WholeCall:
+        return WholeCall(
+            facts=self.facts(),
+            model=self.model,
+            cap_nano_usd=self.principal.spend_cap_nano_usd,
+            bill=UnitBill(self.price(), 1, task_id=voice_id),
+            cheaper="or use a preset voice.",
+            request=request,
+            upstream_key=voice_id,
+            deliver=lambda made: self._delivered(made, voice_id, request.name),
+            span=self.span("gw.audio.voice"),
+            started=self.services.clock.monotonic(),
+            submission=submission,
+            detail=self._detail,
+        )
+
+    async def _delivered(self, made: Made, voice_id: str, name: str) -> Delivery:
+        """The voice, kept for its account before it is paid for."""
+        assert isinstance(made.reply, Done), made
+        result = made.reply.result
+        assert isinstance(result, VoiceResult), result
+        now = self.services.clock.now()
+        await self.media.voices.add(
+            Voice(voice_id, name, made.candidate.channel_id, result.upstream_id),
+            account_id=self.principal.account_id,
+            call_id=self.call_id,
+            created_at=now,
+        )
+        shown = {"id": voice_id, "name": name, "kind": "cloned", "status": "ready"}
+        return Delivery(JSON, dumps({**shown, "created_at": int(now)}))
+
+
+_SHOWN = ("id", "name", "kind", "language", "preview_url")

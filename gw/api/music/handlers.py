@@ -1,0 +1,84 @@
+"""`/v1/music/generations`: songs are asked for, polled and listed (spec: Music)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from actors.jobs.job import Job, State
+from actors.jobs.jobs import new_job_id
+from channels.families import MUSIC_GENERATIONS
+from channels.media.replies import MusicResult
+from gw.api.base import ApiHandler
+from gw.api.media_submit import MediaSubmitHandler, media_of
+from gw.api.task_lists import error_of, found, query_of, states_of
+from gw.errors.render import dumps
+from gw.media import read_music
+from gw.media.lists import MUSIC
+
+# Until it ends a task is `processing`, whatever its upstream says.
+SHOWN: Mapping[State, str] = MappingProxyType({"queued": "processing", "running": "processing"})
+
+
+class MusicHandler(MediaSubmitHandler):
+    """Songs: a task is begun for its price, the list is free."""
+
+    route = "music"
+    protocol = MUSIC_GENERATIONS.protocol
+    output = "music"
+
+    async def on_get(self) -> None:
+        query = query_of(self, MUSIC)
+        jobs = await self.media.jobs.list(
+            self.principal.account_id,
+            "music",
+            states=states_of(query.states, SHOWN),
+            limit=query.limit,
+            before=query.before,
+        )
+        self.write(dumps({"data": [shown(job) for job in jobs]}))
+
+    async def on_post(self) -> None:
+        submission = await self.submission()
+        request = self.read_media(
+            lambda: read_music(self.request.body), model=lambda read: read.model
+        )
+        price = self.price()
+        call = self.job_call(
+            request,
+            job_id=new_job_id("music"),
+            job=self.media.jobs.new_job("music", price=price, quantity=1),
+            hold_nano_usd=price.cost_nano_usd(1),
+            cheaper="or ask for less.",
+            status="queued",
+            span="gw.music.generate",
+            submission=submission,
+        )
+        await self.submit(call, self.media.video_submit)
+
+
+class MusicTaskHandler(ApiHandler):
+    """One task."""
+
+    route = "music_task"
+    limited = True
+
+    async def on_get(self, task_id: str) -> None:
+        job = await media_of(self).jobs.read(self.principal.account_id, "music", task_id)
+        self.write(dumps(shown(found(job))))
+
+
+def shown(job: Job) -> dict[str, Any]:
+    """A task as clients see it; what a track lacks is null."""
+    told: dict[str, Any] = {
+        "id": job.id,
+        "status": SHOWN.get(job.state, job.state),
+        "model": job.model,
+        "created_at": int(job.submitted_at),
+    }
+    if isinstance(job.result, MusicResult):
+        told["tracks"] = msgspec.to_builtins(job.result.tracks)
+    return told | error_of(job)

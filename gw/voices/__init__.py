@@ -1,0 +1,1 @@
+"""Voices that accounts have cloned: which channel knows each, and by which id."""

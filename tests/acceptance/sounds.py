@@ -1,0 +1,121 @@
+"""The channels and models that the tests of speech, voices, scripts, music and avatars share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tests.support.client import Client, Reply
+from tests.support.house import House, channel, model
+from tests.support.tenants import Tenant
+from tests.support.waiting import until
+
+SPEECH, VOICES = "/v1/audio/speech", "/v1/audio/voices"
+TRANSCRIPTS = "/v1/transcripts/extract"
+MUSIC, AVATARS = "/v1/music/generations", "/v1/videos/avatars"
+TEMPLATES = "/v1/videos/clip-templates"
+
+CHARACTER = 30_000  # nano-USD
+VOICE = 500_000_000
+SCRIPT = 20_000_000
+SONG = 120_000_000
+AVATAR = 200_000_000
+RECORDING = "https://media.example/speaker.mp3"
+PORTRAIT = "https://media.example/face.png"
+
+_ALL = ["speech", "voices", "transcripts", "music", "avatars", "clips"]
+SETTINGS: dict[str, Any] = {
+    "channels": [
+        *(
+            channel(name, priority=place, protocols=_ALL)
+            for place, name in enumerate(("one", "two", "three"), start=1)
+        ),
+        channel("hex", protocols=["speech"], wire={"speech": "minimax"}),
+        channel("quiet", protocols=["speech", "transcripts", "voices"]),
+    ],
+    "models": [
+        model("sim-model", "one"),
+        model(
+            "tts", "one", "two", endpoint_type="audio_speech", price={"per_character": "0.00003"}
+        ),
+        model("tts-hex", "hex", endpoint_type="audio_speech", price={"per_character": "0.00003"}),
+        model(
+            "tts-quiet", "quiet", endpoint_type="audio_speech", price={"per_character": "0.00003"}
+        ),
+        model("clone", "one", "two", endpoint_type="audio_voices", price={"per_call": "0.5"}),
+        model(
+            "script",
+            {"id": "one", "as": "vendor-script"},
+            "two",
+            endpoint_type="transcripts_extract",
+            price={"per_call": "0.02"},
+        ),
+        model(
+            "script-quiet", "quiet", endpoint_type="transcripts_extract", price={"per_call": "0.02"}
+        ),
+        model(
+            "song",
+            "one",
+            "two",
+            endpoint_type="music_generations",
+            price={"per_generation": "0.12"},
+        ),
+        model("avatar-create", "one", endpoint_type="videos_avatars", price={"per_call": "0.2"}),
+        model("clip-news", "one", endpoint_type="videos_generations", price={"per_second": "0.1"}),
+    ],
+    "timeouts": {"speech": 3, "transcript": 3, "voice": 3},
+    "tasks": {"poll_first": 0.2, "poll_max": 0.5, "catalog_seconds": 1},
+    "idempotency_max_kb": 64,
+}
+
+
+def post(client: Client, path: str, headers: Mapping[str, str] | None = None, **body: Any) -> Reply:
+    """One request."""
+    return client.send("POST", path, body, headers=headers)
+
+
+def speak(client: Client, headers: Mapping[str, str] | None = None, **more: Any) -> Reply:
+    """One recording."""
+    said = {"model": "tts", "input": "Hello there", "voice": "preset-warm", **more}
+    return post(client, SPEECH, headers, **said)
+
+
+def clone(client: Client, headers: Mapping[str, str] | None = None, **more: Any) -> Reply:
+    """One cloned voice."""
+    said = {"model": "clone", "name": "Me", "audio_url": RECORDING, **more}
+    return post(client, VOICES, headers, **said)
+
+
+def extract(client: Client, headers: Mapping[str, str] | None = None, **more: Any) -> Reply:
+    """One script."""
+    return post(client, TRANSCRIPTS, headers, url="https://video.example/1", **more)
+
+
+def compose(client: Client, headers: Mapping[str, str] | None = None, **more: Any) -> Reply:
+    """One task of music."""
+    return post(client, MUSIC, headers, **{"model": "song", "prompt": "a boat", **more})
+
+
+def register(client: Client, headers: Mapping[str, str] | None = None, **more: Any) -> Reply:
+    """One avatar."""
+    return post(client, AVATARS, headers, **{"name": "Anna", "source_url": PORTRAIT, **more})
+
+
+def ended(client: Client, path: str, task_id: str, *open_words: str) -> Any:
+    """What a task has become, once it has none of these words any more."""
+    shown: list[Any] = []
+
+    def is_over() -> bool:
+        reply = client.get(f"{path}/{task_id}")
+        assert reply.status == 200, reply
+        shown.append(reply.json)
+        return reply.json["status"] not in open_words
+
+    until(is_over, what=f"the end of {task_id}")
+    return shown[-1]
+
+
+def spent_nano_usd(h: House, tenant: Tenant, granted: int = 10**9) -> int:
+    """What an account has paid, once no hold is open."""
+    until(lambda: h.held_nano_usd(tenant) == 0, what="every hold released")
+    return granted - h.balance_nano_usd(tenant)
