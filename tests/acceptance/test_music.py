@@ -27,7 +27,7 @@ def test_songs_are_made_paid_for_and_play(h: House, tenant: Tenant) -> None:
     assert h.held_nano_usd(tenant) == SONG
     polled = tenant.client.get(f"{MUSIC}/{task_id}").json
     assert (polled["status"], list(polled)) == ("processing", list(begun.json))
-    sent = [one for one in h.upstream.requests() if one["method"] == "POST"][0]
+    sent = next(one for one in h.upstream.requests() if one["method"] == "POST")
     assert '"lyrics"' in sent["body"]
     assert '"prompt"' not in sent["body"]
     done = ended(tenant.client, MUSIC, task_id, "processing")
