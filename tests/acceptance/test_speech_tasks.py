@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.request import urlopen
 
 import av
@@ -13,7 +14,7 @@ from tests.support.tenants import Tenant
 
 SETTINGS = sounds.SETTINGS
 BAD = "invalid_request_error"
-ASYNC = {"async": True}
+ASYNC: dict[str, Any] = {"async": True}
 
 
 def test_recording_is_made_paid_for_and_plays(h: House, tenant: Tenant) -> None:

@@ -69,7 +69,7 @@ async def _delivered(made: Made, transcript_id: str, redactor: Callable[[], Reda
     assert isinstance(script, TranscriptResult), script
     told = msgspec.to_builtins(script)
     shown = {"id": transcript_id} | {name: told[name] for name in _SHOWN}
-    return Delivery(JSON, await redactor().responses.masked_whole(dumps(shown)))
+    return Delivery(JSON, await redactor().responses.redact_whole(dumps(shown)))
 
 
 _SHOWN = ("text", "title", "language", "duration_sec", "segments")
