@@ -2,8 +2,9 @@
 
 The database itself pushes a change, in the transaction that makes it (triggers of the schema). A
 command that must not return before the change is in force everywhere, such as the one that revokes
-a key, asks afterwards: pushes arrive in the order of their commits, so whoever answers the question
-has heard the change before it (contract §1: refused by the next request, in every process).
+a key, asks afterwards: pushes arrive in the order of their commits, so the process that replies to
+the question has heard the change before it (contract §1: refused by the next request, in every
+process).
 
 By the same order a process knows how much it has heard: it says something itself every second, and
 when that comes back, so has every change committed before it was said.
@@ -34,7 +35,7 @@ TIMEOUT_SECONDS = 30.0
 
 
 class ChangeFeed:
-    """Hands changes on as they come in, and answers whoever asks whether they have.
+    """Hands changes on as they come in, and replies to processes that ask whether they have.
 
     `on_heard` gets a moment of the monotonic clock: whatever was committed before has been heard.
     """

@@ -1,8 +1,8 @@
 """Keeps the months of the call log: the next ones made ahead of time, old ones dropped.
 
 Every process does it, and the database sees to it that they do not get in each other's way. What a
-round could not do, because somebody reads the whole log just then, the next one does; no call ever
-waits for it (see the functions in `actors/store/migrations`).
+round could not do, because a reader has the whole log open just then, the next one does; no call
+ever waits for it (see the functions in `actors/store/migrations`).
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ more money under its id (`identity.py`). Its calls end as `interrupted` at what 
 to have delivered, and are corrected, row and cost, should their true settlements come after all.
 Going through the ledger like any settlement, two processes that recover the same calls do no harm.
 
-A job that such a process was submitting has failed with its call: nobody knows whether the upstream
-took it. What a job has taken over (`wallet/jobs.py`) is no process's any more, and none of this
-concerns it.
+A job that such a process was submitting has failed with its call: it is not known whether the
+upstream took it. What a job has taken over (`wallet/jobs.py`) is no process's any more, and none of
+this concerns it.
 """
 
 from __future__ import annotations

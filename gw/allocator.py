@@ -3,7 +3,7 @@
 A body of a megabyte passes through several buffers of its size. Left alone, glibc takes each from
 the system and returns it: the system clears its pages every time, which costs as much as reading
 what is in them. What is freed between pages that are still used stays with the process in any case,
-until somebody asks for it. Other C libraries are left as they are.
+until it is asked for. Other C libraries are left as they are.
 """
 
 from __future__ import annotations

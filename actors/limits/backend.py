@@ -18,7 +18,7 @@ class BackendUnavailable(Exception):
 
 
 class Backend(Protocol):
-    """Answers batches of words in their order. Every method raises BackendUnavailable."""
+    """Executes batches of commands in their order. Every method raises BackendUnavailable."""
 
     name: str  # in log lines: "redis", "parent"
     leases_expire: bool  # unless they are said again and again

@@ -1,7 +1,7 @@
 """The status of a name's limits after one request, whichever judge computed it.
 
 The two judges, `sliding_window.py` in this process and `enter.lua` in Redis, follow the same rules
-and answer with the same figures.
+and give the same figures.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Answers that hold for the rest of their minute in every worker, kept by the parent.
+"""Summaries that hold for the rest of their minute in every worker, kept by the parent.
 
 The first one that is stored is everybody's. Only one minute is kept: the latest that any worker has
 named. Sans I/O.

@@ -43,8 +43,8 @@ class _Aiopg(aiopg.Connection):
     async def _poll(self, waiter: asyncio.Future[None], timeout: float) -> None:
         """Wait for the server; give the connection up when cancelled or too late.
 
-        aiopg turns the server's own "statement timeout" into a CancelledError, which nobody could
-        tell from a real cancellation. Here it stays psycopg2's QueryCanceledError.
+        aiopg turns the server's own "statement timeout" into a CancelledError, which no caller
+        could tell from a real cancellation. Here it stays psycopg2's QueryCanceledError.
         """
         self._ready(self._weakref)
         self._timeouts.begin(waiter)

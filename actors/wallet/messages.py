@@ -1,6 +1,6 @@
-"""What is said to a wallet and what it answers: frozen values, no behaviour.
+"""The messages to a wallet and its replies: frozen values, no behaviour.
 
-Commands are imperative (`Hold`, `Settle`), answers are facts (`Granted`, `Refused`).
+Commands are imperative (`Hold`, `Settle`), replies are facts (`Granted`, `Refused`).
 """
 
 from __future__ import annotations

@@ -61,9 +61,10 @@ GATHER_PER_MESSAGE = 75e-6  # seconds
 GATHER_MAX_SECONDS = 0.003
 # A settlement or a row is not awaited: it goes with the next hold, by itself after so long.
 COMPANY_SECONDS = 0.002
-# Answers to be kept under idempotency keys make a batch heavy: past this, the next takes the rest.
+# Responses to be kept under idempotency keys make a batch heavy: past this, the next takes the
+# rest.
 RESPONSE_BYTES_MAX = 2 * 1024 * 1024
-# What nobody waits for is owed and is taken above this too; who asks is counted by `Wallets`.
+# Messages that are not awaited are owed and taken above this too; who asks is counted by `Wallets`.
 CAPACITY = DEFAULT_CAPACITY
 BACKOFF_FIRST_SECONDS = 0.05
 BACKOFF_MAX_SECONDS = 1.0

@@ -22,7 +22,7 @@ from channels.http.tcp_unacked import has_unacknowledged
 
 # Reading stops when more of a response waits to be taken; one read brings up to four times this.
 WAITING_BYTES_MAX = 64 * 1024
-# Of a whole head, interim answers included; common servers allow 8 to 32 KiB.
+# Of a whole head, interim responses included; common servers allow 8 to 32 KiB.
 HEAD_BYTES_MAX = 32 * 1024
 # Of what brings nothing of the body, in a row: trailers, or what stands behind a chunk's size.
 BARE_BYTES_MAX = 64 * 1024

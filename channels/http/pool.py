@@ -38,7 +38,7 @@ class OriginPool:
         """An idle connection, if there is one that still seems good.
 
         One on which anything has come while it was idle is not: be it the end of the stream, or an
-        answer that nobody has asked for, which the next request would get for its own.
+        response to no request, which the next request would get for its own.
         """
         while (connection := self._idle.end_latest()) is not None:
             if connection.is_usable:

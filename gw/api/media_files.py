@@ -24,7 +24,7 @@ _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 
 
 class MediaFileHandler(ApiHandler):
-    """It needs no key: the signature says that we made the link."""
+    """Serves without a key: the signature says that we made the link."""
 
     route = "media_file"
     auth = "none"

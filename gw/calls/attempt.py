@@ -1,6 +1,6 @@
 """What the attempts of every kind of call share: the request goes out, errors are read.
 
-What comes back of an attempt is an answer or a refusal (4xx); everything that another channel may
+What comes back of an attempt is a response or a refusal (4xx); everything that another channel may
 do better is raised as UpstreamError. Until a response is there nothing has reached the client.
 """
 

@@ -6,8 +6,8 @@
     answer                   no                    an estimate: input by the pre-charge rule,
                                                    output by the characters emitted
 
-Errors are never answers: a refused or failed call has delivered nothing, nor has a response that
-holds an error and not one character beside it.
+Errors are never delivered responses: a refused or failed call has delivered nothing, nor has a
+response that holds an error and not one character beside it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One chat call, in order: estimate, hold, candidates, attempts, answer, settlement.
+"""One chat call, in order: estimate, hold, candidates, attempts, response, settlement.
 
 The heart of the gateway, and the same for every chat protocol. The money on the way in and out is
 `billing.py`; a call of another kind than chat is `sync_media.py`.

@@ -99,7 +99,7 @@ def ending_of_failure(failure: FailoverExhausted, redactor: Redactor) -> Ending:
 
 
 def ending_of_unknown(failure: FailoverExhausted, redactor: Redactor) -> Ending:
-    """Whether the last channel took what was submitted nobody knows (contract for media §2)."""
+    """It is unknown whether the last channel took what was submitted (contract for media §2)."""
     error = failure.failed[-1].error
     if isinstance(error, UpstreamCut):
         return shown("interrupted", GatewayError(errors.UPSTREAM_UNREACHABLE, str(error)))

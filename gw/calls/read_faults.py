@@ -1,4 +1,4 @@
-"""The last guard before an upstream's bytes: a fault of ours in reading them is told.
+"""The last guard before an upstream's bytes: a fault of ours in reading them is logged.
 
 Every reader of responses takes any bytes there are. Should one not, then the response is what
 cannot be used, another channel may do better, and the log says where to look.

@@ -1,4 +1,4 @@
-"""One media call that is answered at once: hold, candidates, attempts, answer, settlement.
+"""One media call that is answered at once: hold, candidates, attempts, response, settlement.
 
 The response is the upstream's, byte for byte, and so are its errors (spec: Images; contract §7).
 The money on the way in and out is `billing.py`, what is counted and priced is the call's own bill.

@@ -38,7 +38,7 @@ def _written(node: Node, name: str) -> str | None:
 
 
 def _filled(schema: Schema, kind: Kind | None, *, is_keyless: bool) -> Schema:
-    """The same table, with the defaults of a kind."""
+    """Return the table with the defaults of a kind."""
     filled = dict(schema)
     if is_keyless:
         filled["api_key"] = Key(schema["api_key"].read, "")

@@ -152,8 +152,8 @@ class Leftover:
         self._dropped_bytes = 0
         declared = declared_bytes(headers) or 0
         is_open_ended = "Transfer-Encoding" in headers
-        # A client that waits for "100 Continue" sends nothing once it has a final answer, and must
-        # not get the 100 after it.
+        # A client that waits for "100 Continue" sends nothing once it has a final response, and
+        # must not get the 100 after it.
         self.is_held_back = headers.get("Expect", "").strip().lower() == "100-continue"
         self.is_expected = is_open_ended or declared > 0
         self.keeps_connection = not (

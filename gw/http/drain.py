@@ -43,7 +43,7 @@ class InFlight:
 
     @property
     def is_draining(self) -> bool:
-        """True from the first moment of a drain; answers close, `/readyz` says so."""
+        """True from the first moment of a drain; responses close, `/readyz` says so."""
         return self._is_draining
 
     @property
@@ -63,7 +63,7 @@ class InFlight:
             self._idle.set_result(None)
 
     def begin_drain(self) -> None:
-        """Say that this process is about to end: answers ask their clients to reconnect."""
+        """Say that this process is about to end: responses ask their clients to reconnect."""
         self._is_draining = True
 
     def refuse_new(self) -> None:

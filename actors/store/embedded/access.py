@@ -31,7 +31,7 @@ DATABASE = "postgres"
 
 PASSWORD_FILE = "postgres.password"
 PASSWORD_BYTES = 32
-# Repeated hashing protects what could be guessed. Nobody guesses 256 random bits, and each new
+# Repeated hashing protects what could be guessed. 256 random bits cannot be guessed, and each new
 # connection would pay for it, with the event loop.
 ITERATIONS = 1
 SALT_BYTES = 16

@@ -1,9 +1,9 @@
-"""Answers that hold for the rest of their minute (spec: Limits, 60-second result cache).
+"""Summaries that hold for the rest of their minute (spec: Limits, 60-second result cache).
 
 A minute of the wall clock is a bucket: requests for the same within it get the same bytes, in
 every case within 60 seconds of their making. Many who ask at once share one reading; a reading that
 fails is told to those who waited for it and forgotten. The processes of one `gw serve` share their
-answers through the parent; while that does not answer each has its own.
+summaries through the parent; while that is silent each has its own.
 """
 
 from __future__ import annotations
