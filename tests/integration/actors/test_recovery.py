@@ -311,6 +311,7 @@ async def test_leaked_hold_of_our_own_is_settled_and_said(
         mine.lives(living, 5)
         await age_holds(database, 59.0)
         await mine.recovery.sweep()
+        await mine.wallets.settled(ACCOUNT)
         assert await open_holds(database) == 2
         await age_holds(database, 61.0)
         await mine.recovery.sweep()

@@ -43,33 +43,6 @@ async def test_neighbour_whose_pid_is_gone_is_dead_at_once(expect_log: ExpectLog
     assert store.faults() == []
 
 
-async def test_pid_means_nothing_on_another_boot_or_another_host() -> None:
-    store = make_store()
-    await die_with_a_call(store, 1, pid=4711, boot_id="another")
-    async with process(store, gone_pids=frozenset({4711})) as judge:
-        await judge.heartbeat.beat()
-        assert await judge.recovery.sweep() == 0
-        store.processes["proc_dead"] = ("elsewhere", "boot", 4711, 5, store.clock.monotonic())
-        assert await judge.recovery.sweep() == 0
-        assert len(store.holds) == 1
-
-
-async def test_stranger_is_dead_after_ten_seconds_of_silence_that_were_not_ours(
-    expect_log: ExpectLog,
-) -> None:
-    expect_log("calls_recovered")
-
-    store = make_store()
-    await die_with_a_call(store, host="elsewhere")
-    async with process(store) as judge:
-        assert await judge.recovery.sweep() == 0  # a heartbeat; the last one, it turns out
-        await judge.beat_for(10)
-        assert await judge.recovery.sweep() == 0
-        await judge.beat_for(1)
-        assert await judge.recovery.sweep() == 1
-    assert store.faults() == []
-
-
 async def test_judge_that_has_just_come_buries_nobody() -> None:
     store = make_store()
     await die_with_a_call(store, host="elsewhere")
@@ -78,17 +51,6 @@ async def test_judge_that_has_just_come_buries_nobody() -> None:
         for _ in range(10):
             assert await judge.recovery.sweep() == 0
             await judge.beat_for(1)
-
-
-async def test_living_neighbour_is_never_dead_for_its_silence() -> None:
-    store = make_store()
-    async with process(store) as judge, process(store, "proc_still", pid=2) as still:
-        await still.hold(1)
-        for _ in range(60):
-            await judge.beat_for(60)
-            assert await judge.recovery.sweep() == 0
-        assert len(store.holds) == 1
-        assert store.buried == set()
 
 
 async def test_pid_that_was_given_to_another_process_is_no_sign_of_life(
@@ -190,33 +152,6 @@ async def test_calls_that_live_here_are_not_recovered_here(expect_log: ExpectLog
     assert store.faults() == []
 
 
-async def test_nobody_is_buried_after_an_outage(expect_log: ExpectLog) -> None:
-    expect_log("heartbeat_missed")
-
-    store = make_store()
-    async with process(store) as judge, process(store, "proc_other", host="h") as other:
-        for p in (judge, other):
-            await p.heartbeat.beat()
-        for _ in range(20):
-            store.clock.advance(1.0)
-            await judge.heartbeat.beat()
-            await other.heartbeat.beat()
-        await other.hold(1)
-        store.is_away = True
-        await judge.beat_for(60)
-        await other.heartbeat.beat()
-        store.is_away = False
-        await judge.heartbeat.beat()  # ours comes back first
-        assert await judge.recovery.sweep() == 0
-        await other.heartbeat.beat()
-        for _ in range(20):
-            store.clock.advance(1.0)
-            await judge.heartbeat.beat()
-            await other.heartbeat.beat()
-            assert await judge.recovery.sweep() == 0
-        assert len(store.holds) == 1
-
-
 async def test_nobody_is_buried_when_the_database_was_only_frozen() -> None:
     """Every statement succeeds in the end, so nobody has missed a beat by its own account."""
 
@@ -240,42 +175,6 @@ async def test_nobody_is_buried_when_the_database_was_only_frozen() -> None:
         assert len(store.holds) == 1
 
 
-async def test_hold_whose_process_left_no_row_is_settled_when_it_is_old(
-    expect_log: ExpectLog,
-) -> None:
-    expect_log("calls_recovered")
-
-    store = make_store()
-    async with process(store) as judge, process(store, "proc_unknown") as unknown:
-        await judge.heartbeat.beat()
-        await judge.beat_for(20)
-        await unknown.hold(1)
-        del store.processes["proc_unknown"]
-        assert await judge.recovery.sweep() == 0  # it may be about to say that it lives
-        await judge.beat_for(11)
-        assert await judge.recovery.sweep() == 1
-    assert store.rows[UUID(int=1)]["cost"] == 0
-    assert store.faults() == []
-
-
-async def test_two_judges_settle_a_call_once(expect_log: ExpectLog) -> None:
-    expect_log("calls_recovered")
-    expect_log("settled_already", required=False)
-
-    store = make_store()
-    gone = frozenset({4711})
-    await die_with_a_call(store, pid=4711)
-    async with (
-        process(store, "proc_b", gone_pids=gone) as b,
-        process(store, "proc_c", gone_pids=gone) as c,
-    ):
-        for p in (b, c):
-            await p.heartbeat.beat()
-        await asyncio.gather(b.recovery.sweep(), c.recovery.sweep())
-    assert store.balances[ACCOUNT] == 10_000 - 30
-    assert store.faults() == []
-
-
 async def test_call_that_cannot_be_settled_does_not_hold_up_the_sweep(
     expect_log: ExpectLog,
 ) -> None:
@@ -297,25 +196,6 @@ async def test_call_that_cannot_be_settled_does_not_hold_up_the_sweep(
         assert "proc_dead" in store.processes  # and is tried again by the next one
         store.apply = healthy  # type: ignore[method-assign]
         assert await judge.recovery.sweep() == 1
-    assert store.faults() == []
-
-
-async def test_leaked_hold_of_our_own_is_settled_loudly(expect_log: ExpectLog) -> None:
-    expect_log("hold_leaked")
-
-    store = make_store()
-    async with process(store) as p:
-        await p.heartbeat.beat()
-        leaked, living = await p.hold(1), await p.hold(2)
-        p.live.enter(living.call_id, lambda: None)
-        await p.beat_for(60)
-        await p.recovery.sweep()
-        assert len(store.holds) == 2  # not yet
-        await p.beat_for(1)
-        await p.recovery.sweep()
-        await p.wallets.settled(ACCOUNT)
-        assert set(store.holds) == {living.call_id}
-        assert store.rows[leaked.call_id]["status"] == "interrupted"
     assert store.faults() == []
 
 

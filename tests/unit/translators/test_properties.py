@@ -35,7 +35,7 @@ from tests.unit.translators.wire import (
 PROTOCOLS: list[Protocol] = ["chat", "messages", "native"]
 # Bytes that only the end of a stream has.
 ENDS = (b"[DONE]", b"message_stop", b"finishReason", b'finish_reason":"', b'stop_reason":"')
-slow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+slow = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def again(protocol: Protocol, request: Request, **options: Any) -> Request:

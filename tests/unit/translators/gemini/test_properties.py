@@ -21,7 +21,7 @@ from tests.unit.translators.wire import (
     said_or_refused,
 )
 
-slow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+slow = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 OTHERS: list[Protocol] = ["chat", "messages"]
 
 

@@ -16,7 +16,7 @@ from tests.unit.translators.request_strategies import chat_requests
 from tests.unit.translators.responses.pieces import CREATED, call, completed, done, event, message
 from tests.unit.translators.wire import data_of, decoded, events_from, folded, sse, translated
 
-slow = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+slow = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 SEARCH = {"type": "web_search"}
 words = st.text(min_size=1, max_size=20)
 
