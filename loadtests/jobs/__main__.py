@@ -32,7 +32,7 @@ from actors.store.embedded import EmbeddedPostgres
 from actors.store.queries import load
 from loadtests.bench.accounts import make_keys
 from loadtests.bench.canned import FIRST_EVENTS, model_name
-from loadtests.bench.machine import cpu_seconds, tree_cpu_seconds
+from loadtests.bench.machine import cpu_seconds, of_tree
 from loadtests.bench.placement import available_cores, place
 from loadtests.bench.requests import chat_body, requests
 from loadtests.bench.rig import light_upstream, started
@@ -96,7 +96,7 @@ class Bench:
             self.calls,
             polls,
             cpu_seconds(self.gateway_pid),
-            tree_cpu_seconds(self.database_pid),
+            of_tree(cpu_seconds, self.database_pid),
         )
 
     def _polls(self) -> float:
