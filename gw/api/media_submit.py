@@ -53,11 +53,16 @@ class MediaSubmitHandler(JobSubmitHandler):
 
     output: ClassVar[str] = ""  # what is made, in the words of a span
 
+    async def submission(self) -> Submission | None:
+        """See `SubmitHandler`; a heavy body is told from others before anything reads it."""
+        self.is_light()
+        return await super().submission()
+
     def read_media(self, reading: Callable[[], S], *, model: Callable[[S], str]) -> S:
         """Read the request, its model and whether the key may use it. Raises GatewayError."""
 
         def read() -> ReadSubmission[S]:
-            if not self.is_light():  # none that means something has a hundredth of these
+            if self.is_heavy:  # none that means something has a hundredth of these
                 raise InvalidRequest(f"The body has more than {READ_VALUES_MAX} values.")
             request = reading()
             return ReadSubmission(request, model(request))

@@ -31,9 +31,9 @@ def resolve_model(registry: Registry, model_id: str, principal: Principal) -> Mo
 
 
 def first_of(registry: Registry, endpoint_type: str) -> str:
-    """The first model of a type in the file, for requests that name none; empty: there is none."""
+    """The first model of a type that can be called, for requests that name none; empty: none is."""
     models = registry.models.values()
-    return next((m.id for m in models if m.endpoint_type == endpoint_type), "")
+    return next((m.id for m in models if m.endpoint_type == endpoint_type and m.callable), "")
 
 
 def require_served(model: ModelSpec, protocol: str) -> None:
