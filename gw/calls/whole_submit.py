@@ -142,17 +142,17 @@ class WholeSubmit:
         attempts, redactor = settlement.attempts, self._redactor()
         limit = self._limits.begin()
         try:
-            answer = await attempts.first_result(
+            made = await attempts.first_result(
                 self._upstream, call, Failover(order, self._channels), limit
             )
         except FailoverExhausted as failure:
             settlement.fail(self._ending_of(call, failure, redactor))
         finally:
             limit.end()
-        if isinstance(answer, UpstreamRefusal):
-            attempts.finish("success", f"status_{answer.status // 100}xx")
-            settlement.fail(ending_of_refusal(answer, redactor))
-        return answer
+        if isinstance(made, UpstreamRefusal):
+            attempts.finish("success", f"status_{made.status // 100}xx")
+            settlement.fail(ending_of_refusal(made, redactor))
+        return made
 
     def _ending_of(self, call: WholeCall, failure: FailoverExhausted, redactor: Redactor) -> Ending:
         if failure.failed and self._upstream.retry(failure.failed[-1].error) == "unknown":
