@@ -90,6 +90,10 @@ class WebConfig(Protocol):
         """How long to wait for an upstream."""
 
     @property
+    def tls(self) -> object | None:
+        """What the listener shows its clients; None: it speaks plain HTTP."""
+
+    @property
     def messages_versions(self) -> tuple[str, ...]:
         """The versions of the messages protocol that are accepted (contract §5)."""
 

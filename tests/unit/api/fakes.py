@@ -171,6 +171,7 @@ TIMEOUTS = Timeouts(
 class FakeConfig:
     max_body_bytes: int = MAX_BODY_BYTES
     messages_versions: tuple[str, ...] = ("2023-06-01",)
+    tls: object | None = None
     timeouts: Timeouts = TIMEOUTS
 
 
