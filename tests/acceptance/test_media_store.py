@@ -1,0 +1,57 @@
+"""What was made outlives its upstream's link: the gateway copies it, and gives links of its own."""
+
+from __future__ import annotations
+
+import io
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import av
+
+from tests.support.house import channel, house, model
+from tests.support.waiting import PATIENCE_SECONDS, until
+
+SONGS = "/v1/music/generations"
+SPEECH = "/v1/audio/speech"
+SETTINGS: dict[str, Any] = {
+    "channels": [channel("one", protocols=["music", "speech"])],
+    "models": [
+        model("song", "one", endpoint_type="music_generations", price={"per_generation": "0.12"}),
+        model("tts", "one", endpoint_type="audio_speech", price={"per_character": "0.00003"}),
+    ],
+    "tasks": {"poll_first": 0.1, "poll_max": 0.2},
+    "media_store": {"kind": "local"},
+}
+
+
+def test_songs_and_speech_are_there_when_their_upstream_is_not(
+    database_url: str, data_dir: Path
+) -> None:
+    with house(database_url, data_dir, **SETTINGS) as built:
+        built.upstream.fault(task_seconds=0.5, link_seconds=3600)
+        spoken = {"model": "tts", "input": "Good morning.", "voice": "anna", "async": True}
+        tasks = [
+            (path, built.client.send("POST", path, body).json["id"])
+            for path, body in ((SONGS, {"model": "song", "prompt": "rain"}), (SPEECH, spoken))
+        ]
+
+        def links() -> list[str]:
+            shown = [built.client.get(f"{path}/{task}").json for path, task in tasks]
+            audio = [
+                made.get("audio_url", "") for one in shown for made in one.get("tracks", [one])
+            ]
+            return audio if all("/v1/media/" in link for link in audio) else []
+
+        found = until(links, what="the copies")
+        assert len(found) == 3
+        assert all(link.startswith(built.gateway.url) for link in found)
+        (listed,) = built.client.get(SONGS).json["data"]
+        assert [track["audio_url"] for track in listed["tracks"]] == found[:2]
+        assert "/v1/media/" in listed["tracks"][0]["image_url"]
+        built.simulator.close()
+        for link in found:
+            with urllib.request.urlopen(link, timeout=PATIENCE_SECONDS) as answer:
+                data = answer.read()
+            with av.open(io.BytesIO(data)) as file:
+                assert file.streams.audio
