@@ -24,6 +24,7 @@ LABEL_MAX = 200
 # What the column holds; a limit that large is none anyway.
 COUNT_MAX = 2**31 - 1
 
+_USER_NAME = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 _RFC3339 = re.compile(
     r"(?P<date>\d{4}-\d\d-\d\d)[Tt ](?P<time>\d\d:\d\d:\d\d)(?P<fraction>\.\d+)?"
     r"(?:[Zz]|(?P<sign>[+-])(?P<hours>\d\d):(?P<minutes>\d\d))",
@@ -93,6 +94,15 @@ def label(text: str) -> str:
     if len(name) > LABEL_MAX or not name.isprintable():
         raise argparse.ArgumentTypeError(f"a name is at most {LABEL_MAX} printable characters")
     return name
+
+
+def user_name(text: str) -> str:
+    """Read the name of a user of an account."""
+    if not _USER_NAME.fullmatch(text):
+        raise argparse.ArgumentTypeError(
+            f"{text!a} is not a name of a user: 1 to 64 of A-Z a-z 0-9 . _ @ -"
+        )
+    return text
 
 
 def identifier(text: str) -> str:

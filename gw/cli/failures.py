@@ -21,6 +21,9 @@ from gw.keys.issue import NotRevealable
 from gw.keys.secret import WrongSecret
 from gw.keys.secret_file import SecretFault
 from gw.keys.store import HashIsTaken, KeyIsRevoked, UnknownKey
+from gw.knowledge.bases import UnknownBase
+from gw.knowledge.exporting import ExportRefused
+from gw.knowledge.faults import FolderFaults
 
 EXIT_REFUSED = 1
 EXIT_USAGE = 2
@@ -64,6 +67,10 @@ def explain(error: Exception) -> CommandFailure | None:
         return CommandFailure(
             str(error), "invalid_configuration", EXIT_USAGE, text=str(error), more=more
         )
+    if isinstance(error, FolderFaults):
+        faults = [{"file": one.file, "line": one.line, "text": one.text} for one in error.faults]
+        text = str(error)
+        return CommandFailure(text, "invalid_pages", EXIT_USAGE, text=text, more={"faults": faults})
     if isinstance(error, CommandRefused):
         return CommandFailure(str(error), error.code)
     for kind, (code, wording) in _WORDINGS.items():
@@ -90,6 +97,8 @@ _WORDINGS: Mapping[type[Exception], tuple[str, str]] = {
         "key_not_revealable",
         "the key {} is stored as a hash only and cannot be revealed",
     ),
+    UnknownBase: ("kb_not_found", "the account has no knowledge base {}"),
+    ExportRefused: ("export_refused", "{}"),
     WrongSecret: ("wrong_secret", "{}"),
     SecretFault: ("secret_unavailable", "{}"),
     EmbeddedFault: ("embedded_database", "{}"),

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from channels.registry import Registry
-from gw.cli.arguments import identifier, instant, label, or_none, usd_or_more
+from gw.cli.arguments import identifier, instant, label, or_none, usd_or_more, user_name
 from gw.cli.failures import CommandRefused, UsageFault
 from gw.config.spelling import closest
 from gw.keys.issue import KeyWish
-from gw.keys.principal import KEY_KINDS
+from gw.keys.principal import KEY_KINDS, OWNER
 from gw.keys.store import KeyChanges, KeyRecord
 
 if TYPE_CHECKING:
@@ -30,6 +30,9 @@ def add_create_options(parser: Parser) -> None:
     parser.add_argument("--account", metavar="ID", type=identifier, required=True)
     parser.add_argument("--name", metavar="NAME", type=label, required=True)
     parser.add_argument("--kind", choices=KEY_KINDS, default=DEFAULT_KIND)
+    parser.add_argument(
+        "--user", metavar="NAME", type=user_name, default=OWNER, help="of the account; for good"
+    )
     parser.add_argument(
         "--agent", metavar="ID", type=identifier, help="which agent a key of kind agent speaks for"
     )
@@ -84,6 +87,7 @@ def read_wish(options: Namespace, registry: Registry) -> KeyWish:
         expires_at=options.expires,
         account_logs=options.account_logs,
         spend_cap_nano_usd=options.spend_cap_usd,
+        user=options.user,
     )
 
 

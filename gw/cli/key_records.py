@@ -61,6 +61,7 @@ def key_record(key: KeyRecord) -> dict[str, Any]:
         "name": key.name,
         "kind": key.kind,
         "agent_id": key.agent_id,
+        "user": key.user,
         "prefix": key.prefix,
         "status": status(key, datetime.now(UTC)),
         "enabled": key.enabled,

@@ -30,6 +30,7 @@ NOUNS = {
     "ledger": "gw.cli.ledger",
     "receipt": "gw.cli.receipt",
     "tasks": "gw.cli.tasks",
+    "kb": "gw.cli.kb",
 }
 DISTRIBUTION = "model-gateway"
 

@@ -20,6 +20,8 @@ from gw.config.faults import Caution
 Precharge = Literal["messages", "whole_body"]
 PRECHARGES: tuple[Precharge, ...] = get_args(Precharge)
 
+KB_STORE_KINDS = ("local",)
+
 
 @dataclass(frozen=True, slots=True)
 class ListenAddress:
@@ -86,6 +88,16 @@ class MediaStoreSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class KbStore:
+    """Where source documents of knowledge bases are kept: a folder below `data_dir`."""
+
+    kind: str  # one of KB_STORE_KINDS
+    path: str
+    link_seconds: int  # how long a link to one is good
+    max_source_mb: int
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """One whole configuration, free of faults, paths absolute, units as named."""
 
@@ -111,7 +123,13 @@ class Config:
     timeouts: Timeouts
     tasks: Tasks
     media_store: MediaStoreSpec
+    kb_store: KbStore
     registry: Registry
     log_level: str  # a key of metrics.logs.LEVELS
     source: Path  # the file this was read from
     cautions: tuple[Caution, ...] = ()  # what is allowed and hardly meant
+
+    @property
+    def kb_folder(self) -> Path:
+        """The folder of source documents."""
+        return self.data_dir / self.kb_store.path

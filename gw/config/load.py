@@ -31,7 +31,7 @@ from gw.config.cautions import (
     caution_versions_twice,
     caution_wildcard_admin,
 )
-from gw.config.config import Certificate, Config, MediaStoreSpec, Tasks, Timeouts
+from gw.config.config import Certificate, Config, KbStore, MediaStoreSpec, Tasks, Timeouts
 from gw.config.faults import FaultReport, Location, Mark
 from gw.config.nodes import Unreadable, quoted
 from gw.config.relations import (
@@ -175,6 +175,7 @@ def _config(values: Mapping[str, Any], source: Path) -> Config:
         timeouts=Timeouts(**values["timeouts"].values),
         tasks=Tasks(**values["tasks"].values),
         media_store=_media_store(values["media_store"].values),
+        kb_store=KbStore(**values["kb_store"].values),
         registry=Registry.of(
             channels=[_channel(channel.values) for channel in values["channels"]],
             models=[_model(model.values) for model in values["models"]],

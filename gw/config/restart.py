@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from types import MappingProxyType
 
-from gw.config.config import Config, Tasks, Timeouts
+from gw.config.config import Config, KbStore, Tasks, Timeouts
 
 # What a reload does put in force, or what says nothing.
 APPLIED = frozenset(
@@ -44,7 +44,7 @@ def needing_restart(running: Config, wanted: Config) -> list[str]:
             keys.append("tls")
         if field.name in APPLIED or before == after:
             continue
-        if isinstance(before, Tasks | Timeouts):
+        if isinstance(before, KbStore | Tasks | Timeouts):
             keys += [
                 f"{field.name}.{one.name}"
                 for one in fields(before)

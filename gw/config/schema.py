@@ -24,7 +24,7 @@ from channels.registry import (
 from channels.translation.paths import SETTINGS
 from gw.config import upstream
 from gw.config.addresses import base_url, engine_url, listen_address, public_url
-from gw.config.config import PRECHARGES, ListenAddress
+from gw.config.config import KB_STORE_KINDS, PRECHARGES, ListenAddress
 from gw.config.faults import Location
 from gw.config.kinds import channel
 from gw.config.nodes import Node, Scalar
@@ -89,6 +89,13 @@ TIMEOUTS: Schema = {
     "speech": Key(seconds(), 60.0),
     "voice": Key(seconds(), 60.0),
     "task_poll": Key(seconds(), 10.0),
+}
+
+KB_STORE: Schema = {
+    "kind": Key(choice(KB_STORE_KINDS), "local"),
+    "path": Key(folder(), "kb"),
+    "link_seconds": Key(whole(1, 3600), 3600),
+    "max_source_mb": Key(whole(1, 1024), 64),
 }
 
 TASKS: Schema = {
@@ -233,6 +240,7 @@ TOP: Schema = {
     "timeouts": section(TIMEOUTS),
     "tasks": section(TASKS),
     "media_store": section(MEDIA_STORE),
+    "kb_store": section(KB_STORE),
     "channels": Key(listing(channel(CHANNEL), "a list of channels"), ()),
     "models": Key(listing(mapping(MODEL), "a list of models"), ()),
 }

@@ -13,6 +13,7 @@ from datetime import datetime
 
 from gw.keys import store
 from gw.keys.key_text import PREFIX, new_key_text, shown_prefix
+from gw.keys.principal import OWNER
 from gw.keys.secret import KeyHasher, KeySealer
 from gw.keys.store import NewKey, Store
 from gw.keys.views import Viewer, note_view
@@ -34,6 +35,7 @@ class KeyWish:
     expires_at: datetime | None = None
     account_logs: bool = False
     spend_cap_nano_usd: int | None = None
+    user: str = OWNER
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,4 +125,5 @@ def _row(
         expires_at=wish.expires_at,
         account_logs=wish.account_logs,
         spend_cap_nano_usd=wish.spend_cap_nano_usd,
+        user_name=wish.user,
     )

@@ -5,16 +5,16 @@ SELECT * FROM find_keys(%(lookup)s::bytea[], %(legacy)s::bytea[])
 -- insert --
 -- A new key, found by its keyed hash or, when imported, by its plain one.
 INSERT INTO keys (id, account_id, name, kind, agent_id, prefix, lookup_hash, legacy_hash, sealed,
-                  allowed_models, expires_at, account_logs, spend_cap_nano_usd)
+                  allowed_models, expires_at, account_logs, spend_cap_nano_usd, user_name)
 VALUES (%(id)s, %(account_id)s, %(name)s, %(kind)s, %(agent_id)s, %(prefix)s, %(lookup_hash)s,
         %(legacy_hash)s, %(sealed)s, %(allowed_models)s::text[], %(expires_at)s, %(account_logs)s,
-        %(spend_cap_nano_usd)s)
+        %(spend_cap_nano_usd)s, %(user_name)s)
 
 -- show --
 -- One key as its owner may see it.
 SELECT k.id, k.account_id, k.name, k.kind, k.agent_id, k.prefix, k.sealed IS NOT NULL,
        k.allowed_models, k.expires_at, k.enabled, k.revoked_at, k.account_logs,
-       k.spend_cap_nano_usd, s.spent_nano_usd, k.last_used_at, k.created_at
+       k.spend_cap_nano_usd, s.spent_nano_usd, k.last_used_at, k.created_at, k.user_name
 FROM keys k JOIN key_spend s ON s.key_id = k.id
 WHERE k.id = %s
 
@@ -22,7 +22,7 @@ WHERE k.id = %s
 -- All keys of an account as their owner may see them, oldest first.
 SELECT k.id, k.account_id, k.name, k.kind, k.agent_id, k.prefix, k.sealed IS NOT NULL,
        k.allowed_models, k.expires_at, k.enabled, k.revoked_at, k.account_logs,
-       k.spend_cap_nano_usd, s.spent_nano_usd, k.last_used_at, k.created_at
+       k.spend_cap_nano_usd, s.spent_nano_usd, k.last_used_at, k.created_at, k.user_name
 FROM keys k JOIN key_spend s ON s.key_id = k.id
 WHERE k.account_id = %s ORDER BY k.created_at, k.id
 

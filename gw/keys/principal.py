@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 KEY_KINDS = ("console", "employee", "compute", "agent")
+# The user of keys that name none: the account's own.
+OWNER = "owner"
 
 RefusalReason = Literal[
     "malformed", "unknown", "revoked", "disabled", "expired", "account_inactive"
@@ -54,3 +56,4 @@ class Principal:
     spend_cap_nano_usd: int | None
     rpm_limit: int | None
     concurrency_limit: int | None
+    user: str = OWNER  # of the account; fixed for the life of the key

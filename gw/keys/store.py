@@ -75,6 +75,7 @@ class NewKey:
     expires_at: datetime | None
     account_logs: bool
     spend_cap_nano_usd: int | None
+    user_name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,7 @@ class KeyRecord:
     spent_nano_usd: int
     last_used_at: datetime | None
     created_at: datetime
+    user: str
 
 
 class KeyChanges(TypedDict, total=False):
@@ -203,7 +205,8 @@ def _bytea_array(values: Iterable[bytes]) -> str:
 
 def _found(row: Sequence[Any]) -> FoundKey:
     key_id, account_id, name, prefix, kind, agent_id, allowed, expires_at = row[:8]
-    account_logs, cap, rpm, concurrency, is_revoked, is_enabled, is_account_enabled = row[8:]
+    account_logs, cap, rpm, concurrency, user = row[8:13]
+    is_revoked, is_enabled, is_account_enabled = row[13:]
     principal = Principal(
         key_id=key_id,
         account_id=account_id,
@@ -217,6 +220,7 @@ def _found(row: Sequence[Any]) -> FoundKey:
         spend_cap_nano_usd=cap,
         rpm_limit=rpm,
         concurrency_limit=concurrency,
+        user=user,
     )
     refusal: RefusalReason | None = None
     if is_revoked:

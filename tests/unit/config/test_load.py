@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from channels.registry import Binding, HealthSpec, PriceSpec, VideoSpec
-from gw.config.config import ListenAddress, Tasks, Timeouts
+from gw.config.config import KbStore, ListenAddress, Tasks, Timeouts
 from gw.config.faults import ConfigFaults, Fault
 from gw.config.load import MAX_FILE_BYTES, load
 from gw.config.schema import PRICE_KEYS
@@ -66,6 +66,10 @@ def test_empty_file_is_a_configuration_with_the_contracts_defaults(text: str) ->
         deadline=86_400.0,
         catalog_seconds=600.0,
     )
+    assert config.kb_store == KbStore(
+        kind="local", path="kb", link_seconds=3600, max_source_mb=64
+    )
+    assert config.kb_folder == SOURCE.parent / "var" / "kb"
     assert config.registry.channels == {}
     assert config.registry.models == {}
     assert config.source == SOURCE

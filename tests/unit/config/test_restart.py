@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gw.config.config import Certificate, Config, ListenAddress, Tasks, Timeouts
+from gw.config.config import Certificate, Config, KbStore, ListenAddress, Tasks, Timeouts
 from gw.config.restart import APPLIED, needing_restart
 from gw.config.schema import TOP
 from tests.unit.config.reading import SOURCE, model, read
@@ -36,7 +36,7 @@ OTHERS: dict[str, tuple[str, Any]] = {
 
 def test_every_key_is_applied_or_told() -> None:
     """Whoever adds a key decides which."""
-    parts = {"tasks", "timeouts"}
+    parts = {"kb_store", "tasks", "timeouts"}
     assert {field.name for field in fields(Config)} == APPLIED | OTHERS.keys() | parts
 
 
@@ -51,6 +51,7 @@ def test_key_that_waits_is_named_as_the_file_names_it(name: str) -> None:
     ("part", "name"),
     [
         *(("timeouts", field.name) for field in fields(Timeouts)),
+        *(("kb_store", field.name) for field in fields(KbStore)),
         *(("tasks", field.name) for field in fields(Tasks)),
     ],
 )

@@ -1,0 +1,243 @@
+"""`gw kb`: knowledge bases, imported from folders of Markdown, granted, exported, removed."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from argparse import Namespace
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gw.accounts import store as accounts
+from gw.cli.arguments import add_command, add_noun, identifier, label, user_name
+from gw.cli.context import Context, with_database
+from gw.cli.failures import CommandRefused, UsageFault
+from gw.cli.output import Answer, rfc3339, sheet, table
+from gw.keys.principal import OWNER
+from gw.knowledge import bases
+from gw.knowledge.bases import PERSONAL, BaseRecord
+from gw.knowledge.exporting import export_base
+from gw.knowledge.folder import read_folder
+from gw.knowledge.importing import Imported, Target, import_folder, remove_base, remove_page
+from gw.knowledge.sources import Sources
+from metrics.logs import EventLog
+
+if TYPE_CHECKING:
+    from gw.cli.arguments import Parser, Subparsers
+
+_KB_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+COLUMNS = ("kb_id", "user", "name", "pages", "sources", "restricted", "granted_to", "updated_at")
+_LOG = EventLog("gw.kb")
+
+
+def kb_id(text: str) -> str:
+    """Read the id of a named base."""
+    if not _KB_ID.fullmatch(text) or text == PERSONAL:
+        raise argparse.ArgumentTypeError(
+            f"{text!a} is not an id of a base: 1 to 64 of a-z 0-9 . _ -, first a letter or digit,"
+            f" and not {PERSONAL}"
+        )
+    return text
+
+
+def add(nouns: Subparsers) -> None:
+    """Add the noun to the command line."""
+    verbs = add_noun(nouns, "kb", "import, grant, export and remove knowledge bases")
+
+    text = "make a base what a folder of Markdown says, all or nothing"
+    into = with_database(import_base, check=check_import)
+    import_ = _base(add_command(verbs, "import", text, into))
+    import_.add_argument("--name", metavar="TEXT", type=label, help="what the base is called")
+    import_.add_argument(
+        "--restricted",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="only users it is granted to may read it (default: as it is)",
+    )
+    import_.add_argument("--keep", action="store_true", help="keep pages that have no file")
+    import_.add_argument("folder", metavar="DIR", type=Path)
+
+    list_parser = add_command(verbs, "list", "list the bases of an account", with_database(list_))
+    _account(list_parser)
+    text = "show a base, and its links that lead nowhere"
+    _base(add_command(verbs, "show", text, with_database(show, check=check_base)))
+
+    text = "write the pages and sources of a base into a new or empty folder"
+    export_ = _base(add_command(verbs, "export", text, with_database(export, check=check_base)))
+    export_.add_argument("folder", metavar="DIR", type=Path)
+
+    text = "remove a base, or one page of it"
+    remove_ = _base(add_command(verbs, "remove", text, with_database(remove, check=check_base)))
+    remove_.add_argument("--page", metavar="PAGE", help="the id of a page")
+
+    for name, text, run in (
+        ("grant", "let others read a base", grant),
+        ("revoke", "take a grant back", revoke),
+    ):
+        parser = add_command(verbs, name, text, with_database(run))
+        _account(parser)
+        parser.add_argument("--kb", metavar="KB", type=kb_id, required=True)
+        parser.set_defaults(user=None)
+        whom = parser.add_mutually_exclusive_group(required=True)
+        whom.add_argument("--to-user", metavar="NAME", type=user_name, help="of this account")
+        whom.add_argument("--to-account", metavar="ID", type=identifier, help="all users of it")
+
+
+def check_base(options: Namespace) -> None:
+    """Raise UsageFault for options that do not go together."""
+    if options.kb is not None and options.user is not None:
+        raise UsageFault("--user names a personal base, which has no --kb")
+    if options.kb is None and getattr(options, "restricted", None) is not None:
+        raise UsageFault("--restricted goes with --kb: a personal base is its user's alone")
+
+
+def check_import(options: Namespace) -> None:
+    """Raise UsageFault for options that do not go together, or no folder."""
+    check_base(options)
+    if not options.folder.is_dir():
+        raise UsageFault(f"{options.folder} is not a folder")
+
+
+async def import_base(context: Context, options: Namespace) -> Answer:
+    config = context.config.kb_store
+    folder = read_folder(options.folder, source_mb_max=config.max_source_mb)
+    target = _target(options)
+    done = await import_folder(
+        context.database, target, folder, _sources(context), keep=options.keep
+    )
+    _LOG.info(
+        "kb.imported",
+        account=target.account_id,
+        kb=target.kb_id,
+        pages=done.pages,
+        added=done.added,
+        changed=done.changed,
+        removed=done.removed,
+    )
+    record = _imported(target, done)
+    lines = [sheet({name: value for name, value in record.items() if name != "warnings"})]
+    return Answer(record, "\n".join([*lines, *(f"warning: {text}" for text in done.warnings)]))
+
+
+async def list_(context: Context, options: Namespace) -> Answer:
+    await accounts.show(context.database, options.account)
+    found = await bases.list_all(context.database, options.account)
+    records = [base_record(base) for base in found]
+    return Answer({"kbs": records}, table(records, COLUMNS))
+
+
+async def show(context: Context, options: Namespace) -> Answer:
+    base = await _find(context, options)
+    lost = await bases.unresolved(context.database, base)
+    record = base_record(base)
+    unresolved = [{"id": page, "target": target} for page, target in lost]
+    lines = [sheet(record), *(f"{page}: [[{target}]] leads nowhere" for page, target in lost)]
+    return Answer({**record, "unresolved": unresolved}, "\n".join(lines))
+
+
+async def export(context: Context, options: Namespace) -> Answer:
+    base = await _find(context, options)
+    pages = await export_base(context.database, base, _sources(context), options.folder)
+    record = {"kb_id": base.kb_id, "user": base.user, "pages": pages, "folder": str(options.folder)}
+    return Answer(record, sheet(record))
+
+
+async def remove(context: Context, options: Namespace) -> Answer:
+    target = _target(options)
+    record: dict[str, Any] = {"kb_id": target.kb_id, "user": target.user, "removed": True}
+    if options.page is None:
+        await remove_base(context.database, target, _sources(context))
+    elif await remove_page(context.database, target, options.page, _sources(context)):
+        record["page"] = options.page
+    else:
+        raise CommandRefused(f"the base has no page {options.page}", "page_not_found")
+    _LOG.info("kb.removed", account=target.account_id, kb=target.kb_id)
+    return Answer(record, sheet(record))
+
+
+async def grant(context: Context, options: Namespace) -> Answer:
+    base = await _find(context, options)
+    if options.to_account == options.account:
+        raise CommandRefused("an account's own users need no grant to it", "own_account")
+    whom = {"user": options.to_user, "account": options.to_account}
+    await bases.grant(context.database, base, **whom)
+    _LOG.info("kb.granted", account=options.account, kb=base.kb_id)
+    return await _shown(context, options)
+
+
+async def revoke(context: Context, options: Namespace) -> Answer:
+    base = await _find(context, options)
+    whom = {"user": options.to_user, "account": options.to_account}
+    if not await bases.revoke(context.database, base, **whom):
+        raise CommandRefused("there is no such grant", "grant_not_found")
+    return await _shown(context, options)
+
+
+def base_record(base: BaseRecord) -> dict[str, Any]:
+    """A base as `--json` shows it."""
+    return {
+        "kb_id": base.kb_id,
+        "user": base.user,
+        "name": base.name,
+        "pages": base.pages,
+        "sources": base.sources,
+        "restricted": base.is_restricted,
+        "granted_to": [
+            *(f"user {name}" for name in base.granted_to_users),
+            *(f"account {name}" for name in base.granted_to_accounts),
+        ],
+        "updated_at": rfc3339(base.updated_at),
+    }
+
+
+def _imported(target: Target, done: Imported) -> Mapping[str, Any]:
+    return {
+        "account_id": target.account_id,
+        "kb_id": target.kb_id,
+        "user": target.user,
+        "pages": done.pages,
+        "added": done.added,
+        "changed": done.changed,
+        "unchanged": done.unchanged,
+        "removed": done.removed,
+        "sources": done.sources,
+        "warnings": done.warnings,
+    }
+
+
+async def _shown(context: Context, options: Namespace) -> Answer:
+    record = base_record(await _find(context, options))
+    return Answer(record, sheet(record))
+
+
+async def _find(context: Context, options: Namespace) -> BaseRecord:
+    target = _target(options)
+    await accounts.show(context.database, target.account_id)
+    return await bases.find(context.database, target.account_id, target.kb_id, target.user)
+
+
+def _target(options: Namespace) -> Target:
+    name, is_restricted = getattr(options, "name", None), getattr(options, "restricted", None)
+    if options.kb is not None:
+        return Target(
+            account_id=options.account, kb_id=options.kb, name=name, is_restricted=is_restricted
+        )
+    return Target(account_id=options.account, user=options.user or OWNER, name=name)
+
+
+def _sources(context: Context) -> Sources:
+    return Sources(context.config.kb_folder)
+
+
+def _account(parser: Parser) -> None:
+    parser.add_argument("--account", metavar="ID", type=identifier, required=True)
+
+
+def _base(parser: Parser) -> Parser:
+    _account(parser)
+    parser.add_argument("--kb", metavar="KB", type=kb_id, help="a named base")
+    parser.add_argument(
+        "--user", metavar="NAME", type=user_name, help=f"whose personal base (default: {OWNER})"
+    )
+    return parser

@@ -1,0 +1,133 @@
+"""Which bases a user may read, and how an operator finds, grants and removes them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from actors.store.database import ConstraintViolated, Database
+from actors.store.queries import load
+from actors.store.session import Session
+from actors.wallet.ledger import UnknownAccount
+
+SQL = load("gw.knowledge", "knowledge.sql")
+PERSONAL = "default"
+GRANTEE_MISSING = "kb_grants_to_account"
+
+
+class Store(Protocol):
+    """What is asked of the database: the pool, or a transaction."""
+
+    async def fetch_all(self, sql: str, params: Any = ()) -> list[tuple[Any, ...]]: ...
+    async def fetch_one(self, sql: str, params: Any = ()) -> tuple[Any, ...] | None: ...
+    async def execute(self, sql: str, params: Any = ()) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A base as one user reads it; `no` is 0 for a personal base that nothing was imported into."""
+
+    no: int
+    kb_id: str
+    name: str
+    pages: int
+
+
+@dataclass(frozen=True, slots=True)
+class BaseRecord:
+    """A base as its operator sees it; `user` is None for a named one."""
+
+    no: int
+    kb_id: str
+    user: str | None
+    name: str
+    pages: int
+    is_restricted: bool
+    updated_at: datetime | None
+    sources: int = 0
+    granted_to_users: Sequence[str] = ()
+    granted_to_accounts: Sequence[str] = ()
+
+
+class UnknownBase(Exception):
+    """An account has no such base."""
+
+
+@asynccontextmanager
+async def reading(database: Database) -> AsyncIterator[Session]:
+    """One state of all bases for the statements of a request."""
+    async with database.transaction() as session:
+        await session.execute(SQL["begin_reading"])
+        yield session
+
+
+async def readable_bases(store: Store, *, account_id: str, user: str) -> list[Base]:
+    """Every base that the user may read: the personal one, the account's, the granted ones."""
+    params = {"account": account_id, "user": user, "kb": None}
+    found = [Base(*row) for row in await store.fetch_all(SQL["readable"], params)]
+    if not found or found[0].kb_id != PERSONAL:
+        found.insert(0, _nothing_yet())
+    return found
+
+
+async def readable_base(store: Store, kb_id: str, *, account_id: str, user: str) -> Base | None:
+    """The base of this id; None whether it is absent or not for this user."""
+    params = {"account": account_id, "user": user, "kb": kb_id}
+    row = await store.fetch_one(SQL["readable"], params)
+    if row is None:
+        return _nothing_yet() if kb_id == PERSONAL else None
+    return Base(*row)
+
+
+async def find(store: Store, account_id: str, kb_id: str, user: str | None) -> BaseRecord:
+    """A base of an account. Raises UnknownBase; a personal one is always there."""
+    params = {"account": account_id, "kb": kb_id, "user": user}
+    row = await store.fetch_one(SQL["find_base"], params)
+    if row is None:
+        if user is None:
+            raise UnknownBase(kb_id)
+        return BaseRecord(0, kb_id, user, kb_id, 0, False, None)
+    return (await _detailed(store, [row]))[0]
+
+
+async def list_all(store: Store, account_id: str) -> list[BaseRecord]:
+    """Every base of an account that something was imported into."""
+    return await _detailed(store, await store.fetch_all(SQL["list_bases"], (account_id,)))
+
+
+async def unresolved(store: Store, base: BaseRecord) -> list[tuple[str, str]]:
+    """Page and target of each link that leads nowhere."""
+    return [(row[0], row[1]) for row in await store.fetch_all(SQL["unresolved"], (base.no,))]
+
+
+async def grant(store: Store, base: BaseRecord, *, user: str | None, account: str | None) -> None:
+    """Let a user of its account, or all users of another account, read a base.
+
+    Raises UnknownAccount.
+    """
+    params = {"base": base.no, "user": user, "account": account}
+    try:
+        await store.execute(SQL["grant"], params)
+    except ConstraintViolated as error:
+        if error.constraint_name == GRANTEE_MISSING:
+            raise UnknownAccount(account) from error
+        raise
+
+
+async def revoke(store: Store, base: BaseRecord, *, user: str | None, account: str | None) -> bool:
+    """Take a grant back; False when there was none."""
+    params = {"base": base.no, "user": user, "account": account}
+    return bool(await store.execute(SQL["revoke"], params))
+
+
+async def _detailed(store: Store, rows: Sequence[tuple[Any, ...]]) -> list[BaseRecord]:
+    nos = [row[0] for row in rows]
+    found = {row[0]: row[1:] for row in await store.fetch_all(SQL["base_details"], (nos,))}
+    return [BaseRecord(*row, *found[row[0]]) for row in rows]
+
+
+def _nothing_yet() -> Base:
+    return Base(0, PERSONAL, PERSONAL, 0)

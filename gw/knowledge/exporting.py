@@ -1,0 +1,44 @@
+"""A base back into a folder, from which it can be imported again to the same."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+from typing import Any
+
+from gw.knowledge.bases import SQL, BaseRecord, Store
+from gw.knowledge.sources import Sources
+
+
+class ExportRefused(Exception):
+    """The folder is not empty, or the base does not fit into one."""
+
+
+async def export_base(store: Store, base: BaseRecord, sources: Sources, folder: Path) -> int:
+    """Write the files of a base; return how many pages. Raises ExportRefused, OSError."""
+    rows = await store.fetch_all(SQL["exported"], (base.no,))
+    await asyncio.to_thread(_write, rows, sources, folder)
+    return len(rows)
+
+
+def _write(rows: list[tuple[Any, ...]], sources: Sources, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise ExportRefused(f"{folder} is not empty")
+    for path, text, _, _ in rows:
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("x", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+    # Later than the pages, because a source may be one of them, byte by byte as it was.
+    found: dict[str, str] = {}
+    for _, _, path, name in rows:
+        if path is None or found.get(path) == name:
+            continue
+        if path in found:
+            raise ExportRefused(f"two sources of different contents stood at {path}")
+        found[path] = name
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(sources.path(name), target)

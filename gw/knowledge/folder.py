@@ -1,0 +1,170 @@
+"""A folder of pages on the disk: every file read, every fault found, before anything is stored.
+
+Names that begin with a dot are left out. Nothing outside the folder is read, whatever links say.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from gw.knowledge.faults import Fault, FolderFaults
+from gw.knowledge.front_matter import SourceEntry
+from gw.knowledge.pages import PAGE_BYTES_MAX, SUFFIX, Page, parse_page
+
+FILENAME_BYTES_MAX = 255
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A source document of a page: where it stands in the folder, and what it holds."""
+
+    entry: SourceEntry
+    path: str  # relative to the folder, with slashes
+    filename: str
+    file: Path
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Pages by their ids, the sources of those that have one, and what is odd."""
+
+    pages: dict[str, Page]
+    sources: dict[str, Source]
+    warnings: list[Fault]
+
+
+def read_folder(root: Path, *, source_mb_max: int) -> Folder:
+    """Read every page below `root`. Raises FolderFaults with all that is wrong."""
+    faults: list[Fault] = []
+    warnings: list[Fault] = []
+    pages: dict[str, Page] = {}
+    sources: dict[str, Source] = {}
+    top = root.resolve()
+    hashes: dict[Path, str] = {}
+    for path in _files(root, faults):
+        page = _page(top, path, faults, warnings)
+        if page is None:
+            continue
+        if page.id in pages:
+            other = pages[page.id].path
+            faults.append(Fault(path, 1, f"the page {page.id} is there twice: {other} and {path}"))
+            continue
+        pages[page.id] = page
+        if page.source is not None:
+            source = _source(top, page, page.source, source_mb_max, hashes, faults)
+            if source is not None:
+                sources[page.id] = source
+    if not pages and not faults:
+        faults.append(Fault(".", 1, f"the folder has no pages (files that end in {SUFFIX})"))
+    if faults:
+        raise FolderFaults(faults)
+    return Folder(pages, sources, warnings + alias_warnings(pages))
+
+
+def alias_warnings(pages: dict[str, Page]) -> list[Fault]:
+    """Aliases that two pages have: the smaller id gets them."""
+    owner: dict[str, str] = {}
+    warnings = []
+    for page_id in sorted(pages):
+        for alias in pages[page_id].aliases:
+            first = owner.setdefault(alias.casefold(), page_id)
+            if first != page_id:
+                text = f"the alias {alias} is also one of {first}, which it leads to"
+                warnings.append(Fault(pages[page_id].path, 1, text))
+    return warnings
+
+
+def _files(root: Path, faults: list[Fault]) -> Iterator[str]:
+    """The paths of pages, relative to `root`, in order."""
+
+    def fail(error: OSError) -> None:
+        where = Path(error.filename or root)
+        name = "." if where == root else where.relative_to(root).as_posix()
+        faults.append(Fault(name, 1, f"cannot be read: {error.strerror}"))
+
+    for folder, folders, files in os.walk(root, onerror=fail):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            if name.endswith(SUFFIX) and not name.startswith("."):
+                yield (Path(folder) / name).relative_to(root).as_posix()
+
+
+def _page(top: Path, path: str, faults: list[Fault], warnings: list[Fault]) -> Page | None:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        faults.append(Fault(ascii(path), 1, "the file's name is not UTF-8"))
+        return None
+    try:
+        file = _inside(top, path)
+        if isinstance(file, str):
+            faults.append(Fault(path, 1, file))
+            return None
+        with file.open("rb") as opened:
+            content = opened.read(PAGE_BYTES_MAX + 1)
+    except OSError as error:
+        faults.append(Fault(path, 1, f"cannot be read: {error.strerror}"))
+        return None
+    return parse_page(path, content, faults, warnings)
+
+
+def _source(
+    top: Path,
+    page: Page,
+    entry: SourceEntry,
+    mb_max: int,
+    hashes: dict[Path, str],
+    faults: list[Fault],
+) -> Source | None:
+    def blame(text: str) -> None:
+        faults.append(Fault(page.path, entry.line, text))
+
+    parent = PurePosixPath(page.path).parent.as_posix()
+    path = os.path.normpath(os.path.join(parent, entry.path))
+    filename = entry.filename or PurePosixPath(path).name
+    if fault := filename_fault(filename):
+        blame(fault)
+        return None
+    try:
+        file = _inside(top, path)
+        if isinstance(file, str):
+            blame(f"the source {entry.path} {file}")
+            return None
+        if file.stat().st_size > mb_max * MIB:
+            blame(f"the source {entry.path} is larger than {mb_max} MB (kb_store.max_source_mb)")
+            return None
+        if file not in hashes:
+            with file.open("rb") as opened:
+                hashes[file] = hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError as error:
+        blame(f"the source {entry.path} cannot be read: {error.strerror}")
+        return None
+    return Source(entry, path, filename, file, hashes[file])
+
+
+def filename_fault(name: str) -> str:
+    """Say why a source cannot have this name; empty where it can."""
+    if name in ("", ".", "..") or "/" in name or not name.isprintable():
+        return f"{name!a} is no name for a file"
+    if len(name.encode("utf-8", "surrogatepass")) > FILENAME_BYTES_MAX:
+        return f"a source's name has at most {FILENAME_BYTES_MAX} bytes"
+    return ""
+
+
+def _inside(top: Path, path: str) -> Path | str:
+    """The real file behind a path of the folder, or why it may not be read. Raises OSError."""
+    if path.startswith(("/", "../")) or path in ("..", "."):
+        return "lies outside of the folder"
+    file = (top / path).resolve(strict=True)
+    if not file.is_relative_to(top):
+        return "lies outside of the folder"
+    if not stat.S_ISREG(file.stat().st_mode):
+        return "is no file"
+    return file

@@ -1,0 +1,226 @@
+-- begin_reading --
+-- One state of the bases for all statements of a request; plans that do not depend on how many rows there are.
+SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL enable_seqscan = off; SET LOCAL jit = off
+
+-- lock_account --
+-- One change of an account's bases at a time: its sources are files, which no transaction takes back.
+SELECT pg_advisory_xact_lock(hashtextextended('gw kb ' || %s, 0))
+
+-- readable --
+-- The bases that a user of an account may read, as they are named to that user.
+SELECT no, kb_id, name, pages FROM (
+    SELECT no, 0 AS place, kb_id, name, pages FROM kb_bases
+    WHERE account_id = %(account)s AND kb_id = 'default' AND user_name = %(user)s
+    UNION ALL
+    SELECT b.no, 1, b.kb_id, b.name, b.pages FROM kb_bases b
+    WHERE b.account_id = %(account)s AND b.user_name IS NULL
+      AND (NOT b.is_restricted
+           OR EXISTS (SELECT FROM kb_grants g WHERE g.base_no = b.no AND g.to_user = %(user)s))
+    UNION ALL
+    SELECT b.no, 2, b.account_id || ':' || b.kb_id, b.name, b.pages
+    FROM kb_grants g JOIN kb_bases b ON b.no = g.base_no
+    WHERE g.to_account = %(account)s AND b.account_id <> %(account)s
+) AS readable
+WHERE %(kb)s::text IS NULL OR kb_id = %(kb)s
+ORDER BY place, kb_id COLLATE "C"
+
+-- find_base --
+-- A base of an account, by its user or its name.
+SELECT no, kb_id, user_name, name, pages, is_restricted, updated_at FROM kb_bases
+WHERE account_id = %(account)s AND kb_id = %(kb)s AND user_name IS NOT DISTINCT FROM %(user)s
+
+-- list_bases --
+-- All bases of an account.
+SELECT no, kb_id, user_name, name, pages, is_restricted, updated_at FROM kb_bases
+WHERE account_id = %s ORDER BY user_name IS NULL, kb_id, user_name
+
+-- base_details --
+-- To whom bases are granted, and how many sources they have.
+SELECT b.no, (SELECT count(DISTINCT r2_key) FROM kb_pages p WHERE p.base_no = b.no),
+       ARRAY(SELECT g.to_user FROM kb_grants g WHERE g.base_no = b.no AND g.to_user IS NOT NULL ORDER BY 1),
+       ARRAY(SELECT g.to_account FROM kb_grants g WHERE g.base_no = b.no AND g.to_account IS NOT NULL ORDER BY 1)
+FROM kb_bases b WHERE b.no = ANY (%s)
+
+-- insert_base --
+-- A new base without pages.
+INSERT INTO kb_bases (account_id, kb_id, user_name, name, is_restricted)
+VALUES (%(account)s, %(kb)s, %(user)s, %(name)s, %(restricted)s) RETURNING no
+
+-- set_base --
+-- What is said of a base itself, where it is said.
+UPDATE kb_bases SET name = coalesce(%(name)s, name), is_restricted = coalesce(%(restricted)s, is_restricted),
+    updated_at = now()
+WHERE no = %(base)s AND (name <> coalesce(%(name)s, name) OR is_restricted <> coalesce(%(restricted)s, is_restricted))
+
+-- count_pages --
+-- A base whose pages have changed.
+UPDATE kb_bases SET pages = (SELECT count(*) FROM kb_pages WHERE base_no = %(base)s), updated_at = now()
+WHERE no = %(base)s
+
+-- remove_base --
+-- A base with all that is in it.
+DELETE FROM kb_bases WHERE no = %s
+
+-- stored_pages --
+-- What of each page tells whether it has changed.
+SELECT id, no, digest FROM kb_pages WHERE base_no = %s
+
+-- remove_pages --
+-- Pages with their names, links and terms.
+DELETE FROM kb_pages WHERE no = ANY (%s)
+
+-- insert_pages --
+-- New pages, from one JSON text.
+INSERT INTO kb_pages (base_no, id, path, digest, head, body, title, summary, tags, aliases, confidence, needs_review,
+                      r2_key, source_path, filename, locator, compiled_at, model)
+SELECT %(base)s, id, path, decode(digest, 'hex'), head, body, title, summary, tags, aliases, confidence, needs_review,
+       r2_key, source_path, filename, locator, compiled_at, model
+FROM json_to_recordset(%(rows)s::json) AS x(id text, path text, digest text, head text, body text, title text,
+    summary text, tags text[], aliases text[], confidence text, needs_review boolean, r2_key text, source_path text,
+    filename text, locator text, compiled_at text, model text)
+RETURNING id, no
+
+-- insert_names --
+-- What new pages are called.
+INSERT INTO kb_names (base_no, page_no, kind, name)
+SELECT %(base)s, page_no, kind, name FROM json_to_recordset(%(rows)s::json) AS x(page_no bigint, kind text, name text)
+
+-- insert_links --
+-- The links of new pages.
+INSERT INTO kb_links (base_no, page_no, n, target, folded)
+SELECT %(base)s, page_no, n, target, folded
+FROM json_to_recordset(%(rows)s::json) AS x(page_no bigint, n integer, target text, folded text)
+
+-- insert_terms --
+-- The terms of new pages.
+INSERT INTO kb_terms (page_no, field, part, starts, ends, terms)
+SELECT page_no, field, part, starts, ends, terms::tsvector
+FROM json_to_recordset(%(rows)s::json)
+    AS x(page_no bigint, field smallint, part integer, starts integer, ends integer, terms text)
+
+-- resolve_links --
+-- Where the links of a base lead now: exact ids first, then aliases, of several pages to the smallest id.
+UPDATE kb_links l SET to_no = found.no
+FROM (
+    SELECT k.page_no, k.n, coalesce(
+        (SELECT p.no FROM kb_pages p WHERE p.base_no = k.base_no AND p.id = normalize(k.target, NFC)),
+        (SELECT p.no FROM kb_names m JOIN kb_pages p ON p.no = m.page_no
+         WHERE m.base_no = k.base_no AND m.kind = 'alias' AND md5(m.name) = md5(k.folded) AND m.name = k.folded
+         ORDER BY p.id LIMIT 1)) AS no
+    FROM kb_links k WHERE k.base_no = %s
+) AS found
+WHERE l.page_no = found.page_no AND l.n = found.n AND l.to_no IS DISTINCT FROM found.no
+
+-- tidy_terms --
+-- Put what was added into the index itself, so that the next search need not look through a list of it.
+SELECT gin_clean_pending_list('kb_terms_by_term')
+
+-- used_sources --
+-- The sources that pages of an account name.
+SELECT DISTINCT p.r2_key FROM kb_pages p JOIN kb_bases b ON b.no = p.base_no
+WHERE b.account_id = %s AND p.r2_key IS NOT NULL
+
+-- exported --
+-- The files of a base.
+SELECT path, head || body, source_path, r2_key FROM kb_pages WHERE base_no = %s ORDER BY path
+
+-- unresolved --
+-- Links of a base that lead nowhere.
+SELECT p.id, l.target FROM kb_links l JOIN kb_pages p ON p.no = l.page_no
+WHERE l.base_no = %s AND l.to_no IS NULL ORDER BY p.id, l.n
+
+-- grant --
+-- Let a user, or an account, read a base; a second time it changes nothing.
+INSERT INTO kb_grants (base_no, to_user, to_account) VALUES (%(base)s, %(user)s, %(account)s) ON CONFLICT DO NOTHING
+
+-- revoke --
+-- The end of a grant.
+DELETE FROM kb_grants
+WHERE base_no = %(base)s AND to_user IS NOT DISTINCT FROM %(user)s AND to_account IS NOT DISTINCT FROM %(account)s
+
+-- resolve --
+-- The pages that some names mean, in their order: exact ids first, then aliases.
+SELECT coalesce(
+    (SELECT p.no FROM kb_pages p WHERE p.base_no = %(base)s AND p.id = w.name),
+    (SELECT p.no FROM kb_names m JOIN kb_pages p ON p.no = m.page_no
+     WHERE m.base_no = %(base)s AND m.kind = 'alias' AND md5(m.name) = md5(w.folded) AND m.name = w.folded
+     ORDER BY p.id LIMIT 1))
+FROM unnest(%(names)s::text[], %(folded)s::text[]) WITH ORDINALITY AS w(name, folded, n) ORDER BY w.n
+
+-- pages --
+-- Pages with all that a reader sees of them, their bodies cut.
+SELECT p.no, p.id, p.title, p.summary, p.tags, p.aliases,
+       ARRAY(SELECT l.target FROM kb_links l WHERE l.page_no = p.no ORDER BY l.n),
+       left(p.body, %(characters)s), char_length(p.body) > %(characters)s, p.confidence, p.needs_review,
+       p.r2_key, p.filename, p.locator, p.compiled_at, p.model,
+       (SELECT coalesce(json_agg(json_build_array(coalesce(t.id, l.target), t.no IS NOT NULL, t.title) ORDER BY l.n), '[]')
+        FROM kb_links l LEFT JOIN kb_pages t ON t.no = l.to_no WHERE l.page_no = p.no)
+FROM kb_pages p WHERE p.no = ANY (%(nos)s)
+
+-- tags --
+-- The tags of a base by how many pages have them.
+SELECT tag, count(*) FROM kb_pages p CROSS JOIN LATERAL unnest(p.tags) AS tag
+WHERE p.base_no = %s GROUP BY tag ORDER BY count(*) DESC, tag COLLATE "C"
+
+-- tagged --
+-- The pages of a base that have a tag.
+SELECT id, title, summary, tags FROM kb_pages WHERE base_no = %(base)s AND tags @> ARRAY[%(tag)s::text] ORDER BY id
+
+-- backlinks --
+-- The pages that link to a page.
+SELECT id, title, summary FROM kb_pages
+WHERE no IN (SELECT l.page_no FROM kb_links l WHERE l.to_no = %(page)s) AND no <> %(page)s ORDER BY id
+
+-- rank --
+-- The pages that have every term of a search, or any of them where none has, best first; and how many there are.
+-- A row of `asked` is a term in a base; each is looked up in the index by itself, so that what a search costs is the
+-- number of rows its terms are in. The first `near` pages are ordered again by how near their terms stand.
+WITH asked AS MATERIALIZED (
+    SELECT t.q::tsquery AS q, t.n
+    FROM unnest(%(queries)s::text[], %(numbers)s::integer[]) AS t(q, n)
+), hit AS MATERIALIZED (
+    SELECT s.page_no, a.n, min(s.field) AS field, sum(s.weight) AS weight
+    FROM asked a CROSS JOIN LATERAL (
+        SELECT t.page_no, t.field, (%(weights)s::float8[])[t.field + 1] * ts_rank('{1,1,1,1}', t.terms, a.q, 16) AS weight
+        FROM kb_terms t WHERE t.terms @@ a.q OFFSET 0
+    ) s GROUP BY s.page_no, a.n
+), rarity AS (
+    SELECT n, ln(1 + %(pages)s::float8 / count(*)) AS weight FROM hit GROUP BY n
+), page AS MATERIALIZED (
+    SELECT h.page_no, count(*) AS found, min(h.field) AS field, sum(h.weight * r.weight) AS weight
+    FROM hit h JOIN rarity r USING (n) GROUP BY h.page_no
+), kept AS MATERIALIZED (
+    SELECT page.*, e.page_no IS NOT NULL AS is_equal, p.id, p.base_no
+    FROM page JOIN kb_pages p ON p.no = page.page_no
+    LEFT JOIN (SELECT DISTINCT page_no FROM kb_names
+               WHERE base_no = ANY (%(bases)s) AND kind = 'equal' AND md5(name) = md5(%(name)s) AND name = %(name)s) e
+        ON e.page_no = page.page_no
+    WHERE page.found >= %(need)s
+), first AS (
+    SELECT *, row_number() OVER (ORDER BY found DESC, is_equal DESC, field, weight DESC, id, base_no) AS place
+    FROM kept ORDER BY place LIMIT greatest(%(near)s, %(offset)s + %(limit)s)
+), again AS (
+    SELECT f.*, f.weight + CASE WHEN f.place > %(near)s THEN 0 ELSE coalesce((
+        SELECT max(ts_rank_cd('{1,1,1,1}', t.terms, b.q::tsquery, 4))
+        FROM unnest(%(bases)s::bigint[], %(near_queries)s::text[]) AS b(no, q), kb_terms t
+        WHERE b.no = f.base_no AND t.page_no = f.page_no AND t.terms @@ b.q::tsquery), 0) END AS full_weight
+    FROM first f
+), shown AS (
+    SELECT page_no, base_no, found, is_equal, field, full_weight AS weight,
+           row_number() OVER (ORDER BY place > %(near)s, found DESC, is_equal DESC, field, full_weight DESC, id, base_no) AS place
+    FROM again ORDER BY place OFFSET %(offset)s LIMIT %(limit)s
+)
+SELECT t.total, s.page_no, s.base_no, s.found, s.is_equal, s.field, s.weight
+FROM (SELECT count(*) AS total FROM kept) t LEFT JOIN shown s ON true ORDER BY s.place
+
+-- hits --
+-- What is shown of pages that were found, with the part of each body that a search fits best.
+SELECT p.no, p.id, p.title, p.summary, p.tags, p.confidence, p.needs_review, coalesce(b.starts, 0),
+       coalesce(substr(p.body, b.starts + 1, least(b.ends - b.starts, %(characters)s)), ''),
+       left(p.body, %(beginning)s)
+FROM kb_pages p JOIN unnest(%(bases)s::bigint[], %(any_queries)s::text[]) AS a(no, q) ON a.no = p.base_no
+LEFT JOIN LATERAL (
+    SELECT t.starts, t.ends FROM kb_terms t WHERE t.page_no = p.no AND t.field = 4
+    ORDER BY ts_rank('{1,1,1,1}', t.terms, a.q::tsquery) DESC, t.part LIMIT 1
+) b ON true
+WHERE p.no = ANY (%(nos)s)

@@ -1,0 +1,93 @@
+"""Source documents as files below one folder, and the signed links that they are fetched by.
+
+Whoever has a link needs no key until it expires: the signature says that the gateway made it, and
+the same secret signs it in every process.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+import shutil
+from collections.abc import Collection
+from pathlib import Path
+from urllib.parse import quote
+
+LINKS = "/api/v1/ext/wiki/sources"
+ROOT = "kb"
+# A time has no more digits; a longer text is not worth reading as one.
+EXPIRES_DIGITS_MAX = 12
+
+
+def r2_key(account_id: str, sha256: str, filename: str) -> str:
+    """The name of a source: the same file of the same account under the same name has the same."""
+    return f"{ROOT}/{account_id}/{sha256}/{filename}"
+
+
+class Sources:
+    """The files below `folder`, by their names."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __repr__(self) -> str:
+        return f"<Sources {self._folder}>"
+
+    def path(self, name: str) -> Path:
+        """Where a source stands; it may be gone."""
+        return self._folder / name
+
+    def put(self, name: str, file: Path, sha256: str) -> None:
+        """Store a file under a name that says its hash, unless it is there. Raises OSError."""
+        path = self.path(name)
+        if path.exists():
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.parent / f".{sha256[:16]}.{secrets.token_hex(4)}"
+        try:
+            with file.open("rb") as source, draft.open("xb") as target:
+                shutil.copyfileobj(source, target)
+                target.flush()
+                os.fsync(target.fileno())
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def keep_only(self, account_id: str, names: Collection[str]) -> None:
+        """Delete every other file of an account. Raises OSError."""
+        top = self._folder / ROOT / account_id
+        for folder, _, files in os.walk(top, topdown=False):
+            for file in files:
+                path = Path(folder) / file
+                if path.relative_to(self._folder).as_posix() not in names:
+                    path.unlink(missing_ok=True)
+            if not os.listdir(folder):
+                os.rmdir(folder)
+
+
+class SourceLinks:
+    """Makes links and tells its own from others, under a key of 32 bytes."""
+
+    def __init__(self, key: bytes, *, public_url: str) -> None:
+        self._key = key
+        self._public_url = public_url
+
+    def __repr__(self) -> str:
+        return f"<SourceLinks {self._public_url}>"
+
+    def link(self, name: str, *, base_url: str, expires_at: int) -> str:
+        """The link to a source until that instant (Unix seconds)."""
+        signature = self._signature(name, str(expires_at))
+        query = f"expires={expires_at}&signature={signature}"
+        return f"{self._public_url or base_url}{LINKS}/{quote(name)}?{query}"
+
+    def is_genuine(self, name: str, expires: str, signature: str) -> bool:
+        """Whether a link of these was made here; it may have expired."""
+        expected = self._signature(name, expires).encode()
+        is_time = expires.isascii() and expires.isdigit() and len(expires) <= EXPIRES_DIGITS_MAX
+        return is_time and hmac.compare_digest(expected, signature.encode("utf-8", "replace"))
+
+    def _signature(self, name: str, expires: str) -> str:
+        said = f"{name}\n{expires}".encode("utf-8", "replace")
+        return hmac.digest(self._key, said, "sha256").hex()
