@@ -13,7 +13,7 @@ from gw.accounts import store as accounts
 from gw.cli.arguments import add_command, add_noun, identifier, label, user_name
 from gw.cli.context import Context, with_database
 from gw.cli.failures import CommandRefused, UsageFault
-from gw.cli.output import Answer, rfc3339, sheet, table
+from gw.cli.output import Result, rfc3339, sheet, table
 from gw.keys.principal import OWNER
 from gw.knowledge import bases
 from gw.knowledge.bases import PERSONAL, BaseRecord
@@ -99,7 +99,7 @@ def check_import(options: Namespace) -> None:
         raise UsageFault(f"{options.folder} is not a folder")
 
 
-async def import_base(context: Context, options: Namespace) -> Answer:
+async def import_base(context: Context, options: Namespace) -> Result:
     config = context.config.kb_store
     folder = read_folder(options.folder, source_mb_max=config.max_source_mb)
     target = _target(options)
@@ -117,33 +117,33 @@ async def import_base(context: Context, options: Namespace) -> Answer:
     )
     record = _imported(target, done)
     lines = [sheet({name: value for name, value in record.items() if name != "warnings"})]
-    return Answer(record, "\n".join([*lines, *(f"warning: {text}" for text in done.warnings)]))
+    return Result(record, "\n".join([*lines, *(f"warning: {text}" for text in done.warnings)]))
 
 
-async def list_(context: Context, options: Namespace) -> Answer:
+async def list_(context: Context, options: Namespace) -> Result:
     await accounts.show(context.database, options.account)
     found = await bases.list_all(context.database, options.account)
     records = [base_record(base) for base in found]
-    return Answer({"kbs": records}, table(records, COLUMNS))
+    return Result({"kbs": records}, table(records, COLUMNS))
 
 
-async def show(context: Context, options: Namespace) -> Answer:
+async def show(context: Context, options: Namespace) -> Result:
     base = await _find(context, options)
     lost = await bases.unresolved(context.database, base)
     record = base_record(base)
     unresolved = [{"id": page, "target": target} for page, target in lost]
     lines = [sheet(record), *(f"{page}: [[{target}]] leads nowhere" for page, target in lost)]
-    return Answer({**record, "unresolved": unresolved}, "\n".join(lines))
+    return Result({**record, "unresolved": unresolved}, "\n".join(lines))
 
 
-async def export(context: Context, options: Namespace) -> Answer:
+async def export(context: Context, options: Namespace) -> Result:
     base = await _find(context, options)
     pages = await export_base(context.database, base, _sources(context), options.folder)
     record = {"kb_id": base.kb_id, "user": base.user, "pages": pages, "folder": str(options.folder)}
-    return Answer(record, sheet(record))
+    return Result(record, sheet(record))
 
 
-async def remove(context: Context, options: Namespace) -> Answer:
+async def remove(context: Context, options: Namespace) -> Result:
     target = _target(options)
     record: dict[str, Any] = {"kb_id": target.kb_id, "user": target.user, "removed": True}
     if options.page is None:
@@ -153,10 +153,10 @@ async def remove(context: Context, options: Namespace) -> Answer:
     else:
         raise CommandRefused(f"the base has no page {options.page}", "page_not_found")
     _LOG.info("kb.removed", account=target.account_id, kb=target.kb_id)
-    return Answer(record, sheet(record))
+    return Result(record, sheet(record))
 
 
-async def grant(context: Context, options: Namespace) -> Answer:
+async def grant(context: Context, options: Namespace) -> Result:
     base = await _find(context, options)
     if options.to_account == options.account:
         raise CommandRefused("an account's own users need no grant to it", "own_account")
@@ -166,7 +166,7 @@ async def grant(context: Context, options: Namespace) -> Answer:
     return await _shown(context, options)
 
 
-async def revoke(context: Context, options: Namespace) -> Answer:
+async def revoke(context: Context, options: Namespace) -> Result:
     base = await _find(context, options)
     whom = {"user": options.to_user, "account": options.to_account}
     if not await bases.revoke(context.database, base, **whom):
@@ -206,9 +206,9 @@ def _imported(target: Target, done: Imported) -> Mapping[str, Any]:
     }
 
 
-async def _shown(context: Context, options: Namespace) -> Answer:
+async def _shown(context: Context, options: Namespace) -> Result:
     record = base_record(await _find(context, options))
-    return Answer(record, sheet(record))
+    return Result(record, sheet(record))
 
 
 async def _find(context: Context, options: Namespace) -> BaseRecord:

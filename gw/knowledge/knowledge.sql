@@ -217,7 +217,7 @@ FROM (SELECT count(*) AS total FROM kept) t LEFT JOIN shown s ON true ORDER BY s
 -- What is shown of pages that were found, with the part of each body that a search fits best.
 SELECT p.no, p.id, p.title, p.summary, p.tags, p.confidence, p.needs_review, coalesce(b.starts, 0),
        coalesce(substr(p.body, b.starts + 1, least(b.ends - b.starts, %(characters)s)), ''),
-       left(p.body, %(beginning)s)
+       left(p.body, %(beginning)s), char_length(rtrim(p.body))
 FROM kb_pages p JOIN unnest(%(bases)s::bigint[], %(any_queries)s::text[]) AS a(no, q) ON a.no = p.base_no
 LEFT JOIN LATERAL (
     SELECT t.starts, t.ends FROM kb_terms t WHERE t.page_no = p.no AND t.field = 4

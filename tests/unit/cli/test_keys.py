@@ -43,6 +43,7 @@ KEY = KeyRecord(
     spent_nano_usd=12,
     last_used_at=None,
     created_at=NOW,
+    user="owner",
 )
 
 
@@ -139,6 +140,7 @@ def test_key_is_shown_with_everything_but_its_text() -> None:
         "name": "n",
         "kind": "console",
         "agent_id": None,
+        "user": "owner",
         "prefix": "sk-platform-01234567",
         "status": "active",
         "enabled": True,

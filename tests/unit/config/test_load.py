@@ -66,9 +66,7 @@ def test_empty_file_is_a_configuration_with_the_contracts_defaults(text: str) ->
         deadline=86_400.0,
         catalog_seconds=600.0,
     )
-    assert config.kb_store == KbStore(
-        kind="local", path="kb", link_seconds=3600, max_source_mb=64
-    )
+    assert config.kb_store == KbStore(kind="local", path="kb", link_seconds=3600, max_source_mb=64)
     assert config.kb_folder == SOURCE.parent / "var" / "kb"
     assert config.registry.channels == {}
     assert config.registry.models == {}
