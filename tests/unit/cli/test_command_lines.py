@@ -105,7 +105,7 @@ def test_new_key_is_unrestricted_unless_it_is_said() -> None:
         "expires": None,
         "spend_cap_usd": None,
         "account_logs": False,
-            "user": "owner",
+        "user": "owner",
     }
     assert parsed(*CREATE) == plain
     assert parsed("key", "import-hash", *CREATE[2:], "--hash", HASH) == {
