@@ -67,8 +67,8 @@ async def _delivered(made: Made, transcript_id: str, redactor: Callable[[], Reda
     assert isinstance(made.reply, Done), made
     script = made.reply.result
     assert isinstance(script, TranscriptResult), script
-    told = msgspec.to_builtins(script)
-    shown = {"id": transcript_id} | {name: told[name] for name in _SHOWN}
+    members = msgspec.to_builtins(script)
+    shown = {"id": transcript_id} | {name: members[name] for name in _SHOWN}
     return Delivery(JSON, await redactor().responses.redact_whole(dumps(shown)))
 
 

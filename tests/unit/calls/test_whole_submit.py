@@ -1,0 +1,195 @@
+"""What is made while the client waits: asked for, delivered, paid for, or none of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+import pytest
+
+from actors.store.errors import StoreUnavailable
+from actors.wallet.unit_pricing import MediaPrice
+from channels.errors import UpstreamCut, UpstreamLost, UpstreamUnreachable
+from channels.media.replies import Done, SpeechAudio
+from channels.media.requests import SpeechRequest
+from channels.registry import HealthSpec, PriceSpec
+from gw.calls.billing import Billing
+from gw.calls.exchange_upstream import ExchangeUpstream, Made
+from gw.calls.speech_upstream import SpeechUpstream
+from gw.calls.unattended import Unattended
+from gw.calls.unit_bill import UnitBill
+from gw.calls.whole_submit import Delivery, WholeCall, WholeSubmit
+from gw.http.drain import InFlight
+from metrics.spans import UNSAMPLED
+from tests.support.aio import eventually
+from tests.support.logs import LogWatch
+from tests.support.specs import make_channel, make_model
+from tests.unit.calls.fake_wire import FOR_EVER, Head, Script, answer
+from tests.unit.calls.submitting import SubmittingWriter
+from tests.unit.calls.world import ACCOUNT, Told, World, world
+from tests.unit.images.stage import submission
+
+Deliver = Callable[[Made], Awaitable[Delivery]]
+TEXT = "Hello 👋"
+COST = len(TEXT) * 30_000
+SOUND = answer(b"ID3 sound", content_type="audio/mpeg")
+
+
+async def delivered(made: Made) -> Delivery:
+    """The recording as it is."""
+    assert isinstance(made.reply, Done)
+    audio = made.reply.result
+    assert isinstance(audio, SpeechAudio)
+    return Delivery(audio.content_type, audio.data)
+
+
+async def not_stored(made: Made) -> Delivery:
+    raise StoreUnavailable("away")
+
+
+@dataclass
+class Stage:
+    """The world, what is submitted in it, and whose outcome nobody knows."""
+
+    world: World
+    submits: WholeSubmit
+    unknown: list[str] = field(default_factory=list)
+
+    def prepare(self, *, key: str | None = None, deliver: Deliver = delivered) -> WholeCall:
+        w = self.world
+        call = WholeCall(
+            facts=w.facts("speech"),
+            model=w.model,
+            cap_nano_usd=None,
+            bill=UnitBill(MediaPrice.of(w.model), len(TEXT), task_id="trs_1"),
+            cheaper="or less.",
+            request=SpeechRequest(model="m", input=TEXT, voice="v"),
+            upstream_key="trs_1",
+            deliver=deliver,
+            span=UNSAMPLED,
+            started=w.clock.monotonic(),
+            submission=None if key is None else submission(key),
+        )
+        w.calls.append(call)
+        return call
+
+    async def run(self, call: WholeCall, writer: SubmittingWriter) -> Told:
+        writer.task = asyncio.ensure_future(self.submits.run(call, writer))
+        return await self.world.end(call, writer)
+
+    @property
+    def spent(self) -> int:
+        return 10**9 - self.world.ledger.balances[ACCOUNT]
+
+
+@asynccontextmanager
+async def stage(
+    upstream: type[ExchangeUpstream] = SpeechUpstream, **scripts: Sequence[Script]
+) -> AsyncIterator[Stage]:
+    channels = [
+        make_channel(
+            name, priority=place, protocols=frozenset({"speech"}), health=HealthSpec(failures=3)
+        )
+        for place, name in enumerate(scripts, start=1)
+    ]
+    model = make_model(
+        *scripts,
+        endpoint_type="audio_speech",
+        price=PriceSpec(per_character=Decimal("0.00003")),
+    )
+    async with world(scripts, channels=channels, model=model) as w:
+        unknown: list[str] = []
+        submits = WholeSubmit(
+            billing=Billing(
+                wallets=w.wallets,
+                live=w.live,
+                redactor=lambda: w.redactor,
+                clock=w.clock,
+                metrics=w.metrics,
+            ),
+            channels=w.channels,
+            upstream=upstream(wire=w.wire, clock=w.clock),
+            unknown=lambda call, channel_id: unknown.append(f"{call.upstream_key} {channel_id}"),
+            redactor=lambda: w.redactor,
+            total_seconds=5.0,
+        )
+        yield Stage(w, submits, unknown)
+
+
+async def test_what_was_made_is_settled_before_it_goes_out() -> None:
+    async with stage(a=[SOUND]) as s:
+        told = await s.run(s.prepare(key="k"), SubmittingWriter())
+        assert (told.error, told.writer.sent) == (None, b"ID3 sound")
+        assert (told.status, told.cost, s.spent) == (("success", None), COST, COST)
+        assert told.row is not None
+        assert (told.row["unit_count"], told.row["task_id"]) == (len(TEXT), "trs_1")
+        assert [row.state for row in s.world.ledger.claims.rows.values()] == ["stored"]
+        (asked,) = s.world.wire.requests
+        assert ("Idempotency-Key", "trs_1") in asked.headers
+
+
+async def test_what_cannot_be_kept_is_not_paid_for() -> None:
+    async with stage(a=[SOUND]) as s:
+        call, writer = s.prepare(key="k", deliver=not_stored), SubmittingWriter()
+        with pytest.raises(StoreUnavailable):
+            await s.run(call, writer)
+        await s.world.settled()
+        assert s.spent == 0
+        assert s.world.ledger.rows[call.facts.call_id]["status"] == "error"
+        assert not s.world.ledger.claims.rows
+
+
+NEXT: dict[str, Script] = {
+    "no connection": (UpstreamUnreachable("refused"), Head()),
+    "lost": (UpstreamLost("reset"), Head()),
+    "cut": answer(b"ID3", UpstreamCut("reset"), content_type="audio/mpeg"),
+    "504": answer(b"", status=504),
+    "500": answer(b"", status=500),
+}
+
+
+@pytest.mark.parametrize("script", NEXT.values(), ids=NEXT.keys())
+async def test_speech_fails_over_as_pictures_do(script: Script) -> None:
+    async with stage(a=[script], b=[SOUND]) as s:
+        told = await s.run(s.prepare(), SubmittingWriter())
+        assert (told.error, s.world.wire.tried) == (None, ["a", "b"])
+        assert (s.spent, s.unknown) == (COST, [])
+
+
+@pytest.mark.parametrize("name", ["lost", "cut", "504"])
+async def test_what_is_submitted_is_not_asked_for_again_where_it_may_have_been_made(
+    name: str, log_watch: LogWatch
+) -> None:
+    log_watch.expect("answer_unusable")
+    async with stage(ExchangeUpstream, a=[NEXT[name]], b=[SOUND]) as s:
+        told = await s.run(s.prepare(key="k"), SubmittingWriter())
+        assert told.error is not None
+        assert told.status[0] == "interrupted"
+        assert (s.world.wire.tried, s.unknown, s.spent) == (["a"], ["trs_1 a"], 0)
+        assert not s.world.ledger.claims.rows
+
+
+async def test_client_that_leaves_stops_it_unless_it_is_left_alone() -> None:
+    async with stage(a=[(FOR_EVER,)]) as s:
+        call, writer = s.prepare(), SubmittingWriter()
+        running = asyncio.ensure_future(s.run(call, writer))
+        await eventually(lambda: s.world.wire.tried == ["a"], what="the attempt")
+        writer.leave()
+        assert (await running).status == ("interrupted", "client_disconnected")
+    ready = asyncio.Event()
+    async with stage(a=[(ready, *SOUND)]) as s:
+        call, writer = s.prepare(), SubmittingWriter()
+        in_flight = InFlight()
+        writer.task = asyncio.ensure_future(
+            s.submits.run_unattended(call, writer, Unattended(in_flight))
+        )
+        await eventually(lambda: s.world.wire.tried == ["a"], what="the attempt")
+        writer.leave()
+        await eventually(lambda: writer.is_left_alone, what="being left alone")
+        ready.set()
+        await eventually(lambda: writer.ends_alone == [None], what="its end")
+        told = await s.world.end(call, writer)
+        assert (told.status, s.spent) == (("success", None), COST)
