@@ -31,11 +31,11 @@ _BEARER = Address(path="", key=bearer)
 class Probe(Struct, frozen=True):
     """What came back. `status` is None where nothing did; `models` where it is no list of them.
 
-    `said` is the upstream's message or what went wrong, without keys and hosts of any channel.
+    `message` is the upstream's or what went wrong, without keys and hosts of any channel.
     """
 
     status: int | None
-    said: str
+    message: str
     models: tuple[str, ...] | None = None
 
     @property
@@ -60,8 +60,8 @@ async def probe(
     except UpstreamError as error:
         return Probe(None, redactor.text(f"{error} {error.detail}"))
     models = _models(body) if 200 <= response.status < 300 else None
-    said = _said(response.status, error_members(body).message, models)
-    return Probe(response.status, redactor.text(said), models)
+    message = _message(response.status, error_members(body).message, models)
+    return Probe(response.status, redactor.text(message), models)
 
 
 def models_request(channel: ChannelSpec) -> UpstreamRequest:
@@ -77,15 +77,16 @@ def models_request(channel: ChannelSpec) -> UpstreamRequest:
         ("Accept", "application/json"),
         *credentials.fixed,
     )
-    return UpstreamRequest("GET", credentials.url(channel.base_url + path), headers, b"")
+    url = credentials.url(channel.base_url + path)
+    return UpstreamRequest("GET", url, headers, b"", channel.transport)
 
 
-def _said(status: int, message: str | None, models: tuple[str, ...] | None) -> str:
+def _message(status: int, upstream: str | None, models: tuple[str, ...] | None) -> str:
     if models is not None:
         return f"{len(models)} models"
     if status in (404, 405):
         return "something answers there, and has no list of models; the key was not tried"
-    return message or "nothing that says why"
+    return upstream or "nothing that says why"
 
 
 def _models(body: bytes) -> tuple[str, ...] | None:

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, get_args
 
 from channels.families import FAMILIES
+from channels.http.transport import Transport
 
 # The dialect of media upstreams that a channel speaks where its `wire` does not say.
 PLAIN = "plain"
@@ -67,6 +68,7 @@ class ChannelSpec:
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # of every request
     query: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # likewise, not encoded
     field_secrets: frozenset[str] = field(default=frozenset(), repr=False)  # in those two
+    transport: Transport | None = None  # None: the usual one
     kind: str = ""  # the row of `kinds.py` that filled in what the file left out
     # What is made of all this once and looked up by every call, under whoever made it.
     made: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)

@@ -19,10 +19,11 @@ from urllib.parse import urljoin, urlsplit
 
 from actors.media_store.addresses import allowing
 from channels.errors import UpstreamCut, UpstreamError, UpstreamMalformed, UpstreamUnreachable
-from channels.http.client import HttpWire, verifying
+from channels.http.client import HttpWire
 from channels.http.dialer import AddressRefused
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse
 from channels.http.origin import address_of
+from channels.http.transport import verifying
 
 CONNECT_SECONDS: Final = 10.0
 SILENCE_SECONDS: Final = 30.0  # before the head and between two pieces

@@ -79,7 +79,7 @@ class Address:
             values = tuple((name, own.get(name, usual)) for name, usual in written.own)
             extra = written.credentials.others(tuple(extra_headers))
             headers = (*written.credentials.key_headers, *values, *written.shared, *extra)
-        return UpstreamRequest("POST", url, headers, body)
+        return UpstreamRequest("POST", url, headers, body, channel.transport)
 
     def _written(self, channel: ChannelSpec, protocol: str) -> _Written:
         credentials = credentials_of(channel, self.key)

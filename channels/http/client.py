@@ -19,6 +19,7 @@ from channels.http.interfaces import UpstreamRequest, Wire
 from channels.http.origin import Origin, address_of, head_of, with_length
 from channels.http.pool import OriginPool
 from channels.http.response import Http1Response
+from channels.http.transport import Transport, verifying
 
 # Heads that are kept: one for each channel and protocol, and the few that are traced.
 HEADS_MAX = 1024
@@ -37,10 +38,10 @@ class OriginRoute:
 class HttpWire(Wire):
     """Keeps connections alive and shares them between requests to the same origin.
 
-    No redirects, no cookies, no proxy from the environment, no decompression. A connection that
-    had been kept alive and was closed by the upstream before the request had arrived there is
-    replaced by a new one, once. A request that has arrived is never sent twice. `allows` says which
-    addresses may be connected to; without it all may.
+    No redirects, no cookies, no decompression; a proxy where a request's transport has one. A
+    connection that had been kept alive and was closed by the upstream before the request had
+    arrived there is replaced by a new one, once. A request that has arrived is never sent twice.
+    `allows` says which addresses may be connected to; without it all may.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class HttpWire(Wire):
         self._allows = allows
         self._connect_seconds = connect_seconds
         self._tls = functools.cache(tls or verifying)
-        self._routes: dict[Origin, OriginRoute] = {}
+        self._routes: dict[tuple[Origin, Transport | None], OriginRoute] = {}
         self._way = functools.lru_cache(maxsize=HEADS_MAX)(self._new_way)
         self._user_agent = f"gw/{_version()}"
         self._is_closed = False
@@ -65,7 +66,7 @@ class HttpWire(Wire):
     async def open(self, request: UpstreamRequest) -> Http1Response:
         """See Wire."""
         assert not self._is_closed
-        route, head = self._way(request.method, request.url, request.headers)
+        route, head = self._way(request.method, request.url, request.headers, request.transport)
         head = with_length(head, request)
         kept = route.pool.take()
         if kept is not None:
@@ -93,29 +94,27 @@ class HttpWire(Wire):
             await route.pool.close()
 
     def _new_way(
-        self, method: str, url: str, headers: tuple[tuple[str, str], ...]
+        self,
+        method: str,
+        url: str,
+        headers: tuple[tuple[str, str], ...],
+        transport: Transport | None,
     ) -> tuple[OriginRoute, bytes]:
         """Where a request goes, and its head but for the length."""
         address = address_of(url)
         head = head_of(method, address, headers, user_agent=self._user_agent)
-        route = self._routes.get(address.origin)
+        route = self._routes.get((address.origin, transport))
         if route is None:
             dialer = Dialer(
                 address.origin,
                 connect_seconds=self._connect_seconds,
-                tls=self._tls,
+                tls=self._tls if transport is None else functools.cache(transport.tls_context),
                 allows=self._allows,
+                proxy=transport.proxy if transport is not None else None,
             )
             route = OriginRoute(OriginPool(asyncio.get_running_loop()), dialer)
-            self._routes[address.origin] = route
+            self._routes[address.origin, transport] = route
         return route, head
-
-
-def verifying() -> ssl.SSLContext:
-    """TLS as it has to be: the certificate is verified, and names the host."""
-    context = ssl.create_default_context()
-    context.set_alpn_protocols(["http/1.1"])
-    return context
 
 
 def _version() -> str:

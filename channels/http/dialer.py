@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from channels.errors import UpstreamUnreachable
 from channels.http.connection import UpstreamConnection
 from channels.http.origin import Origin
+from channels.http.transport import Proxy
 
 # Whether an address, as text, may be connected to.
 Allows = Callable[[str], bool]
@@ -39,7 +40,8 @@ class AddressRefused(UpstreamUnreachable):
 class Dialer:
     """Makes connections to one origin, one for each caller.
 
-    `allows` is asked about the addresses themselves, behind any name.
+    `allows` is asked about the addresses themselves, behind any name. With a `proxy` it is the
+    proxy's addresses that are looked up, and the proxy looks up the origin's.
     """
 
     def __init__(
@@ -49,8 +51,11 @@ class Dialer:
         connect_seconds: float,
         tls: Callable[[], ssl.SSLContext],
         allows: Allows | None = None,
+        proxy: Proxy | None = None,
     ) -> None:
         self._allows = allows
+        self._proxy = proxy
+        self._host, self._port = (proxy or origin).host, (proxy or origin).port
         self._origin = origin
         self._connect_seconds = connect_seconds
         self._tls = tls
@@ -68,8 +73,9 @@ class Dialer:
                 return await self._dial(new_connection)
         except TimeoutError as error:
             raise UpstreamUnreachable(f"{self._origin}: no connection in time") from error
-        except (OSError, UnicodeError) as error:
-            # Of TLS and of the look-up, too: both are an OSError; a name may be no name.
+        except (OSError, ValueError) as error:
+            # Of TLS and of the look-up, too: both are an OSError; a name may be no name, a file of
+            # certificates none.
             self._good_until = 0.0  # it may have moved
             raise UpstreamUnreachable(f"{self._origin}: {type(error).__name__}: {error}") from error
 
@@ -78,6 +84,12 @@ class Dialer:
         # Reading the system's certificates takes longer than the loop may be held up.
         context = await asyncio.to_thread(self._tls) if self._origin.is_secure else None
         sock = await first_connected(await self._resolved())
+        if self._proxy is not None:
+            try:
+                await self._proxy.tunnel(sock, self._origin.host, self._origin.port)
+            except BaseException:
+                sock.close()
+                raise
         connection = new_connection()
         try:
             # From here on the socket is the transport's, which closes it when it comes to nothing.
@@ -97,14 +109,12 @@ class Dialer:
         loop = asyncio.get_running_loop()
         async with self._resolving:
             if loop.time() >= self._good_until:
-                found = await loop.getaddrinfo(
-                    self._origin.host, self._origin.port, type=socket.SOCK_STREAM
-                )
+                found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
                 addresses = [SocketAddress(one[0], one[4]) for one in found]
                 if self._allows is not None:
                     addresses = [one for one in addresses if self._allows(str(one.address[0]))]
                     if not addresses:
-                        raise AddressRefused(f"{self._origin.host}: not a public address")
+                        raise AddressRefused(f"{self._host}: not a public address")
                 self._addresses = in_turn(addresses)
                 self._good_until = loop.time() + DNS_CACHE_SECONDS
             return self._addresses

@@ -11,14 +11,17 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from channels.http.transport import Transport
+
 
 class UpstreamRequest(Struct, frozen=True):
-    """One request, complete: absolute URL, headers in order, body."""
+    """One request, complete: absolute URL, headers in order, body, and how it gets there."""
 
     method: str
     url: str
     headers: tuple[tuple[str, str], ...]
     body: bytes
+    transport: Transport | None = None  # None: the usual one
 
     def __repr__(self) -> str:
         """Without what may hold a key: headers and query."""

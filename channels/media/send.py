@@ -29,7 +29,8 @@ def addressed(channel: ChannelSpec, request: MediaRequest) -> UpstreamRequest:
     headers = (*credentials.key_headers, *credentials.others(request.headers), *credentials.fixed)
     if request.body:
         headers = (*headers, ("Content-Type", "application/json"))
-    return UpstreamRequest(request.method, credentials.url(url), headers, request.body)
+    url = credentials.url(url)
+    return UpstreamRequest(request.method, url, headers, request.body, channel.transport)
 
 
 async def send(

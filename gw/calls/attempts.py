@@ -159,6 +159,7 @@ class Attempts:
             url=request.url,
             headers=(*request.headers, ("traceparent", parent)),
             body=request.body,
+            transport=request.transport,
         )
 
     def took_response(self, response: UpstreamResponse) -> None:

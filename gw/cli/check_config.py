@@ -22,6 +22,7 @@ from gw.cli.output import Result, sheet, table
 from gw.config.certificate import server_context
 from gw.config.config import Config
 from gw.config.faults import caution_records
+from gw.config.transports import check_certificates
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers
@@ -45,6 +46,7 @@ def add(nouns: Subparsers) -> None:
 def check_config(options: Namespace) -> Result:
     config = read_config(options)
     server_context(config)
+    check_certificates(config)
     record: dict[str, Any] = {
         "ok": True,
         "file": str(config.source),
@@ -79,7 +81,7 @@ async def _probed(config: Config) -> list[dict[str, Any]]:
             "channel": channel.id,
             "ok": found.is_good,
             "status": found.status,
-            "said": found.said,
+            "message": found.message,
             "models": None if found.models is None else len(found.models),
             "not_listed": missing if found.models is not None else [],
         }
@@ -103,4 +105,4 @@ def _asked_for(registry: Registry, channel_id: str) -> list[str]:
 def _shown(probes: list[dict[str, Any]]) -> str:
     if not probes:
         return "no channel to probe"
-    return table(probes, ("channel", "ok", "status", "said", "not_listed"))
+    return table(probes, ("channel", "ok", "status", "message", "not_listed"))

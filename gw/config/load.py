@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.media_store.spec import BucketSpec
+from channels.http.transport import Transport
 from channels.kinds import KINDS
 from channels.registry import (
     Binding,
@@ -48,6 +49,7 @@ from gw.config.relations import (
 )
 from gw.config.schema import TOP
 from gw.config.structures import Section, attempt, mapping
+from gw.config.transports import check_proxies, transport_of
 from gw.config.yaml_source import parse
 from metrics.logs import LEVELS
 
@@ -84,6 +86,7 @@ def load_text(text: str, environ: Mapping[str, str], *, source: Path) -> Config:
     for top in tops:
         _check(top)
         _check_log_level(top, environ)
+        check_proxies(top.get("channels") or (), environ)
     report.raise_if_any()
     top = tops[0]
     caution_wildcard_admin(top)
@@ -92,7 +95,7 @@ def load_text(text: str, environ: Mapping[str, str], *, source: Path) -> Config:
     caution_short_names(top.values["channels"])
     caution_versions_twice(top.values["channels"])
     caution_unsent_keys(top.values["channels"])
-    config = _config(top.values, source.absolute())
+    config = _config(top.values, source.absolute(), environ)
     return replace(
         config,
         log_level=config.log_level or environ.get(LOG_LEVEL_VARIABLE) or DEFAULT_LOG_LEVEL,
@@ -129,7 +132,8 @@ def _decoded(content: bytes, report: FaultReport) -> str:
 def _check(top: Section) -> None:
     channels, models = top.get("channels"), top.get("models") or ()
     check_listeners(top)
-    check_certificate(top)
+    for section in (top, *(channels or ())):
+        check_certificate(section.get("tls" if section is top else "client_certificate"))
     check_media_store(top)
     check_channel_ids(channels or ())
     check_model_names(models)
@@ -150,7 +154,7 @@ def _check_log_level(top: Section, environ: Mapping[str, str]) -> None:
         )
 
 
-def _config(values: Mapping[str, Any], source: Path) -> Config:
+def _config(values: Mapping[str, Any], source: Path, environ: Mapping[str, str]) -> Config:
     chain, key = values["tls"].values["certificate"], values["tls"].values["key"]
     return Config(
         listen=values["listen"],
@@ -177,7 +181,10 @@ def _config(values: Mapping[str, Any], source: Path) -> Config:
         media_store=_media_store(values["media_store"].values),
         kb_store=KbStore(**values["kb_store"].values),
         registry=Registry.of(
-            channels=[_channel(channel.values) for channel in values["channels"]],
+            channels=[
+                _channel(channel.values, transport_of(channel.values, source.parent, environ))
+                for channel in values["channels"]
+            ],
             models=[_model(model.values) for model in values["models"]],
         ),
         log_level=values["log_level"] or "",
@@ -205,7 +212,7 @@ def _media_store(values: Mapping[str, Any]) -> MediaStoreSpec:
     )
 
 
-def _channel(values: Mapping[str, Any]) -> ChannelSpec:
+def _channel(values: Mapping[str, Any], transport: Transport | None) -> ChannelSpec:
     health, protocols = values["health"].values, values["protocols"]
     return ChannelSpec(
         id=values["id"],
@@ -223,6 +230,7 @@ def _channel(values: Mapping[str, Any]) -> ChannelSpec:
         headers=values["headers"].pairs,
         query=_query(values),
         kind=values["kind"] or "",
+        transport=transport,
         field_secrets=values["headers"].secrets | values["query"].secrets,
     )
 

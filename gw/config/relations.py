@@ -30,9 +30,8 @@ def check_listeners(top: Section) -> None:
         )
 
 
-def check_certificate(top: Section) -> None:
+def check_certificate(tls: Section | None) -> None:
     """A certificate needs its key, and a key its certificate."""
-    tls = top.get("tls")
     if tls is None:
         return
     for name, other in (("certificate", "key"), ("key", "certificate")):

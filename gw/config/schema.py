@@ -159,6 +159,10 @@ CHANNEL: Schema = {
     "auth": Key(optional(upstream.auth()), None),
     "headers": Key(upstream.headers(), upstream.Fields()),
     "query": Key(upstream.query(), upstream.Fields()),
+    # Left out: $HTTPS_PROXY, unless $NO_PROXY has the host; empty: none.
+    "proxy": Key(upstream.proxy(), None),
+    "ca_file": Key(file(), ""),
+    "client_certificate": section(TLS),
     # Fills in what is left out of the above.
     "kind": Key(optional(choice(tuple(KINDS))), None),
 }

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from channels.credentials import KEY_HEADERS, NO_AUTH, QUERY_AUTH, bearer
 from channels.dialects.address import MODEL
 from channels.dialects.table import DIALECTS
+from channels.http.transport import Proxy
 from gw.config.faults import Location
 from gw.config.nodes import Node, Scalar, Table, described, quoted
 from gw.config.readers import InvalidValue, Reader, text, written_text
@@ -21,6 +22,7 @@ from gw.config.spelling import suggestion
 from gw.config.structures import attempt
 
 FIELDS_MAX = 32
+PROXY_ALLOWED = "http://[user:password@]host:port, or empty for no proxy"
 
 _AUTHS = (*KEY_HEADERS, f"{QUERY_AUTH}NAME", NO_AUTH)
 _AUTH_ALLOWED = f"one of {', '.join(_AUTHS)}"
@@ -111,6 +113,28 @@ def path(*, names_model: bool) -> Reader[str]:
         return value
 
     return read
+
+
+def proxy() -> Reader[str]:
+    """Read the URL of a proxy, or an empty text for none. It may hold a password."""
+    read_text = text(PROXY_ALLOWED, may_be_empty=True, secret=True)
+
+    def read(node: Node, at: Location) -> str:
+        value = read_text(node, at)
+        if value and not is_proxy(value):
+            raise InvalidValue(found="text (not shown) that is none", allowed=PROXY_ALLOWED)
+        return value
+
+    return read
+
+
+def is_proxy(url: str) -> bool:
+    """Whether a proxy can be reached by it."""
+    try:
+        Proxy.of(url)
+    except ValueError:
+        return False
+    return True
 
 
 def headers() -> Reader[Fields]:

@@ -25,6 +25,7 @@ from gw.config.certificate import server_context
 from gw.config.config import Config, ListenAddress
 from gw.config.faults import ConfigFaults
 from gw.config.load import load_text, read_text
+from gw.config.transports import check_certificates
 from gw.http.admin import AdminServer, make_admin_application
 from gw.http.sockets import bind
 from gw.ids import new_call_id
@@ -192,6 +193,7 @@ def accepted_file(source: Path) -> tuple[str, Config]:
     text = read_text(source)
     config = load_text(text, os.environ, source=source)
     server_context(config)
+    check_certificates(config)
     return text, config
 
 

@@ -93,7 +93,7 @@ def test_channel_that_takes_its_key_says_how_many_models_it_has(
         "channel": "good",
         "ok": True,
         "status": 200,
-        "said": "2 models",
+        "message": "2 models",
         "models": 2,
         "not_listed": ["gpt-9"],
     }
@@ -115,9 +115,9 @@ def test_what_does_not_take_its_key_is_told_without_it(
     )
     found = probed(capsys, path, code=1)
     assert (found["refused"]["ok"], found["refused"]["status"]) == (False, 401)
-    assert found["refused"]["said"] == "Incorrect API key: [redacted]"
+    assert found["refused"]["message"] == "Incorrect API key: [redacted]"
     assert (found["none"]["status"], found["none"]["models"]) == (404, None)
-    assert "no list of models" in found["none"]["said"]
+    assert "no list of models" in found["none"]["message"]
     assert (found["odd"]["status"], found["odd"]["models"]) == (200, None)
 
 
@@ -126,7 +126,7 @@ def test_address_where_nobody_listens_is_told(
 ) -> None:
     found = probed(capsys, written(tmp_path, 1, "gone protocols: [chat]"), code=1)
     assert (found["gone"]["ok"], found["gone"]["status"]) == (False, None)
-    assert "127.0.0.1" not in found["gone"]["said"]
+    assert "127.0.0.1" not in found["gone"]["message"]
 
 
 def test_people_get_a_table(

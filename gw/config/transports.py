@@ -1,0 +1,98 @@
+"""How channels are connected to: proxies of the file and of the environment, certificates.
+
+The files are read here and not with the configuration, as those of the public listener are
+(`certificate.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from channels.http.transport import Proxy, Transport
+from gw.config.config import Config
+from gw.config.faults import ConfigFaults, Fault
+from gw.config.structures import Section
+from gw.config.upstream import PROXY_ALLOWED, is_proxy
+
+PROXY_VARIABLES = ("https_proxy", "HTTPS_PROXY")
+NO_PROXY_VARIABLES = ("no_proxy", "NO_PROXY")
+
+
+def check_proxies(channels: Sequence[Section], environ: Mapping[str, str]) -> None:
+    """The proxy of the environment is one, where a channel takes it."""
+    for channel in channels:
+        if "proxy" not in channel.values or "base_url" not in channel.values:
+            continue
+        if channel.values["proxy"] is not None:
+            continue
+        if (url := _of_environment(channel.values["base_url"], environ)) and not is_proxy(url):
+            channel.location("proxy").blame(
+                found=f"{PROXY_VARIABLES[1]} in the environment (not shown), which is none",
+                allowed=PROXY_ALLOWED,
+            )
+            return  # once is enough
+
+
+def transport_of(
+    values: Mapping[str, Any], folder: Path, environ: Mapping[str, str]
+) -> Transport | None:
+    """How a channel is connected to; None for the usual way. Relative paths start at `folder`."""
+    url = values["proxy"]
+    if url is None:
+        url = _of_environment(values["base_url"], environ)
+    certificate = values["client_certificate"].values
+    transport = Transport(
+        Proxy.of(url) if url else None,
+        *(
+            str(folder / path) if path else ""
+            for path in (values["ca_file"], certificate["certificate"], certificate["key"])
+        ),
+    )
+    return None if transport == Transport() else transport
+
+
+def check_certificates(config: Config) -> None:
+    """Read what channels trust and show. Raises ConfigFaults, with all faults."""
+    faults = []
+    for index, channel in enumerate(config.registry.channels.values()):
+        transport = channel.transport
+        if transport is None or not (transport.ca_file or transport.certificate):
+            continue
+        try:
+            transport.tls_context()
+        except (OSError, ValueError) as error:
+            files = (transport.ca_file, transport.certificate, transport.key)
+            # What TLS says, or the system; in words, where there are any.
+            reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
+            faults.append(
+                Fault(
+                    str(config.source),
+                    f"channels[{index}]",
+                    f"{', '.join(filter(None, files))}: {reason}",
+                    "ca_file and client_certificate in PEM, a key without a password",
+                )
+            )
+    if faults:
+        raise ConfigFaults(faults)
+
+
+def _of_environment(base_url: str, environ: Mapping[str, str]) -> str:
+    """The proxy that the environment has for an address; empty for none."""
+    parts = urlsplit(base_url)
+    if parts.scheme != "https":
+        return ""
+    spared = next((environ[name] for name in NO_PROXY_VARIABLES if environ.get(name)), "")
+    if any(_is_spared(parts, entry.strip().lower()) for entry in spared.split(",")):
+        return ""
+    return next((environ[name] for name in PROXY_VARIABLES if environ.get(name)), "")
+
+
+def _is_spared(parts: SplitResult, entry: str) -> bool:
+    """Whether an entry of NO_PROXY has a host: itself or a domain above it, and its port."""
+    host = parts.hostname or ""
+    port = parts.port or 443
+    name = entry.removesuffix(f":{port}").strip("[]").lstrip(".")
+    return entry == "*" or (bool(name) and (host == name or host.endswith(f".{name}")))

@@ -1,0 +1,186 @@
+"""Ways to an upstream other than the usual one, over real connections: proxies, certificates."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from channels.errors import UpstreamUnreachable
+from channels.http.interfaces import UpstreamRequest
+from channels.http.transport import Proxy, Transport
+from channels.media.model import MediaRequest
+from channels.media.send import addressed
+from tests.support.certificates import pem_files
+from tests.support.specs import make_channel
+from tests.unit.channels.raw_server import OK, Peer, RawServer, answering, new_wire
+
+NAME = "localhost"
+TUNNEL = b"HTTP/1.1 200 Connection established\r\n\r\n"
+
+
+class ProxyServer:
+    """Answers CONNECT with `answer`, and carries bytes to and fro where that is a tunnel."""
+
+    def __init__(self, answer: bytes = TUNNEL) -> None:
+        self._answer = answer
+        self.heads: list[str] = []
+
+    async def __call__(self, peer: Peer) -> None:
+        head = await peer.reader.readuntil(b"\r\n\r\n")
+        self.heads.append(head.decode())
+        await peer.send(self._answer)
+        if not self._answer.startswith(TUNNEL[:12]):
+            await peer.gone()
+            return
+        port = int(head.split()[1].rpartition(b":")[2])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            await asyncio.gather(_carry(peer.reader, writer), _carry(reader, peer.writer))
+        finally:
+            writer.close()
+
+
+async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while piece := await reader.read(65536):
+            writer.write(piece)
+    finally:
+        writer.close()
+
+
+@asynccontextmanager
+async def proxied(answer: bytes = TUNNEL) -> AsyncIterator[tuple[ProxyServer, RawServer]]:
+    proxy = ProxyServer(answer)
+    async with RawServer(proxy) as server:
+        yield proxy, server
+
+
+def request(port: int, transport: Transport | None, scheme: str = "http") -> UpstreamRequest:
+    return UpstreamRequest("POST", f"{scheme}://{NAME}:{port}/v1", (), b"{}", transport)
+
+
+async def test_requests_go_through_the_tunnel_of_a_proxy_and_keep_it() -> None:
+    async with RawServer(answering) as upstream, proxied() as (proxy, server), new_wire() as wire:
+        through = Transport(Proxy("127.0.0.1", server.port, "user:pass"))
+        for _ in range(2):
+            response = await wire.open(request(upstream.port, through))
+            assert await response.read(10) == b"{}"
+        assert (server.connections, upstream.connections) == (1, 1)
+        (head,) = proxy.heads
+        assert head.startswith(f"CONNECT {NAME}:{upstream.port} HTTP/1.1\r\n")
+        assert f"Proxy-Authorization: Basic {b64encode(b'user:pass').decode()}\r\n" in head
+        # Another transport shares none of its connections.
+        response = await wire.open(request(upstream.port, None))
+        assert await response.read(10) == b"{}"
+        assert (server.connections, upstream.connections) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "status 407"),
+        (b"HTTP/1.1 502 Bad Gateway\r\nX: y\r\n\r\n", "status 502"),
+        (b"SSH-2.0 what is this\r\n\r\n", "no HTTP"),
+        (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 4000, "no answer"),
+        (TUNNEL + b"HTTP/1.1 200 OK\r\n\r\n", "more than an answer"),
+    ],
+)
+async def test_proxy_that_makes_no_tunnel_is_told_without_its_password(
+    answer: bytes, said: str
+) -> None:
+    async with RawServer(answering) as upstream, proxied(answer) as (_, server), new_wire() as wire:
+        through = Transport(Proxy("127.0.0.1", server.port, "user:hidden"))
+        with pytest.raises(UpstreamUnreachable) as caught:
+            await wire.open(request(upstream.port, through))
+        assert said in caught.value.detail
+        assert "hidden" not in repr(caught.value) + repr(through)
+
+
+async def test_proxy_that_is_not_there_is_unreachable() -> None:
+    async with new_wire() as wire:
+        with pytest.raises(UpstreamUnreachable):
+            await wire.open(request(80, Transport(Proxy("127.0.0.1", 1))))
+
+
+async def test_certificates_of_a_channel_are_trusted_and_shown_through_a_proxy(
+    tmp_path: Path,
+) -> None:
+    served, own = _pair(tmp_path, NAME), _pair(tmp_path, "client.example")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=own)
+    context.load_cert_chain(served)
+    context.verify_mode = ssl.CERT_REQUIRED
+    async with RawServer(answering, tls=context) as upstream, proxied() as (_, server):
+        proxy = Proxy("127.0.0.1", server.port)
+        async with new_wire() as wire:
+            for through in (None, proxy):
+                trusting = Transport(through, ca_file=served, certificate=own, key=own)
+                response = await wire.open(request(upstream.port, trusting, "https"))
+                assert await response.read(10) == b"{}"
+            with pytest.raises(UpstreamUnreachable):  # the system trusts no such server
+                await wire.open(request(upstream.port, None, "https"))
+
+
+async def test_file_of_certificates_that_is_gone_makes_its_channel_unreachable(
+    tmp_path: Path,
+) -> None:
+    async with RawServer(answering) as upstream, new_wire() as wire:
+        transport = Transport(ca_file=str(tmp_path / "gone.pem"))
+        with pytest.raises(UpstreamUnreachable):
+            await wire.open(request(upstream.port, transport, "https"))
+
+
+async def test_address_of_the_sixth_version_is_reached() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(OK)
+        writer.close()
+
+    heads: list[bytes] = []
+    server = await asyncio.start_server(serve, "::1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, new_wire() as wire:
+        url = f"http://[::1]:{port}/v1"
+        response = await wire.open(UpstreamRequest("POST", url, (), b""))
+        assert await response.read(10) == b"{}"
+    assert f"Host: [::1]:{port}".encode() in heads[0]
+
+
+def test_requests_of_a_channel_have_its_transport() -> None:
+    transport = Transport(Proxy("proxy.example", 3128))
+    spec = make_channel("one", transport=transport)
+    assert addressed(spec, MediaRequest(method="GET", path="/v1")).transport is transport
+
+
+@pytest.mark.parametrize(
+    ("url", "proxy"),
+    [
+        ("http://proxy:3128", Proxy("proxy", 3128)),
+        ("http://u%40d:p%2Fw@10.0.0.1:80/", Proxy("10.0.0.1", 80, "u@d:p/w")),
+        ("HTTP://[::1]:8080", Proxy("::1", 8080)),
+        ("http://u@h:1", Proxy("h", 1, "u:")),
+    ],
+)
+def test_url_of_a_proxy_is_read(url: str, proxy: Proxy) -> None:
+    assert Proxy.of(url) == proxy
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["proxy:3128", "https://p:1", "socks5://p:1", "http://p", "http://p:99999", "http://p:1/x"],
+)
+def test_url_of_no_proxy_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="no http"):
+        Proxy.of(url)
+
+
+def _pair(folder: Path, name: str) -> str:
+    """A file that holds the certificate of `name` and its key."""
+    path = folder / f"{name}.pem"
+    path.write_bytes(b"".join(pem_files(name)))
+    return str(path)
