@@ -37,7 +37,9 @@ OPEN = (
     "gw/calls/job.py",
     "gw/calls/job_submit.py",
     "gw/calls/whole_submit.py",
+    "gw/knowledge/",
     "gw/media/",
+    "gw/voices/",
 )
 _FORMS = {word + ending: word for word in RETIRED for ending in ("", "s", "ed", "ing")}
 _PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
