@@ -7,19 +7,15 @@ nothing: what was asked of an upstream is asked, and the client finds it in its 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from actors.directory import ChannelDirectory
-from actors.failover import Failover, FailoverExhausted
 from actors.jobs.exchange import Place
 from actors.jobs.job import Acceptance
 from actors.jobs.jobs import Jobs
-from actors.router import Candidate
 from actors.wallet.claims import ClaimEnd, KeptResponse
-from channels.deadlines import TimeLimits
 from channels.media.model import TaskKind
 from channels.media.replies import Accepted
 from channels.redact import Redactor
@@ -27,17 +23,11 @@ from gw.calls.billing import Billing
 from gw.calls.exchange_upstream import ExchangeUpstream, Made
 from gw.calls.job import NOTHING, JobBill, JobCall
 from gw.calls.outcome import (
-    Ending,
     attempt_row,
-    ending_of_failure,
-    ending_of_refusal,
-    ending_of_unknown,
     shown,
 )
-from gw.calls.results import UpstreamRefusal
-from gw.calls.retries import retry_of_submits
 from gw.calls.settlement import Settlement
-from gw.calls.submit_order import order_of
+from gw.calls.submit_attempts import SubmitAttempts
 from gw.calls.unattended import Attendant, Nobody, Unattended
 from gw.errors.table import from_upstream
 
@@ -76,16 +66,20 @@ class JobSubmit:
         total_seconds: float,
     ) -> None:
         self._billing = billing
-        self._channels = channels
-        self._upstream = upstream
         self._upstreams = upstreams
         self._jobs = jobs
         self._unattended = unattended
         self._redactor = redactor
-        self._limits = TimeLimits(total_seconds)
+        self._attempts: SubmitAttempts[JobCall] = SubmitAttempts(
+            channels=channels,
+            upstream=upstream,
+            unknown=lambda call, channel_id: jobs.submit_unknown(call.facts, channel_id),
+            redactor=redactor,
+            total_seconds=total_seconds,
+        )
 
     def __repr__(self) -> str:
-        return f"<JobSubmit {self._limits!r}>"
+        return f"<JobSubmit {self._attempts!r}>"
 
     async def run(self, call: JobCall, writer: Attendant) -> None:
         """Submit a job and answer.
@@ -97,7 +91,7 @@ class JobSubmit:
         writer.send(call.answer)
 
     async def _submit(self, call: JobCall, writer: Attendant) -> None:
-        order = order_of(call, self._channels)
+        order = self._attempts.order(call)
         async with await self._billing.hold(
             call,
             JobBill(call.job.price),
@@ -107,38 +101,8 @@ class JobSubmit:
             submission=call.submission,
             job=call.job,
         ) as settlement:
-            settlement.receipt.considered(order)
-            made = await self._taken(call, settlement, order)
+            made = await self._attempts.made(call, settlement, order)
             await self._hand_over(call, settlement, made)
-
-    async def _taken(
-        self, call: JobCall, settlement: Settlement[JobBill], order: list[Candidate]
-    ) -> Made:
-        """Have a channel take it. Raises GatewayError."""
-        attempts, redactor = settlement.attempts, self._redactor()
-        limit = self._limits.begin()
-        try:
-            answer = await attempts.first_result(
-                self._upstream, call, Failover(order, self._channels), limit
-            )
-        except FailoverExhausted as failure:
-            settlement.fail(self._ending_of(call, failure, redactor))
-        except asyncio.CancelledError:
-            if attempts.abandoned_on is not None:
-                self._jobs.submit_unknown(call.facts, attempts.abandoned_on)
-            raise
-        finally:
-            limit.end()
-        if isinstance(answer, UpstreamRefusal):
-            attempts.finish("success", f"status_{answer.status // 100}xx")
-            settlement.fail(ending_of_refusal(answer, redactor))
-        return answer
-
-    def _ending_of(self, call: JobCall, failure: FailoverExhausted, redactor: Redactor) -> Ending:
-        if failure.failed and retry_of_submits(failure.failed[-1].error) == "unknown":
-            self._jobs.submit_unknown(call.facts, failure.failed[-1].channel_id)
-            return ending_of_unknown(failure, redactor)
-        return ending_of_failure(failure, redactor)
 
     async def _hand_over(self, call: JobCall, settlement: Settlement[JobBill], made: Made) -> None:
         """The job is its upstream's: the response is kept, the hold waits for the job's end."""

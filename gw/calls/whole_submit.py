@@ -11,11 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from actors.directory import ChannelDirectory
-from actors.failover import Failover, FailoverExhausted
-from actors.router import Candidate
 from actors.wallet.claims import KeptResponse
 from actors.wallet.messages import CallFacts
-from channels.deadlines import TimeLimits
 from channels.media.requests import Submission as MediaSubmission
 from channels.redact import Redactor
 from channels.registry import ModelSpec
@@ -25,14 +22,8 @@ from gw.calls.exchange_upstream import ExchangeUpstream, Made
 from gw.calls.job import Pin
 from gw.calls.outcome import (
     SUCCESS,
-    Ending,
-    ending_of_failure,
-    ending_of_refusal,
-    ending_of_unknown,
 )
-from gw.calls.results import UpstreamRefusal
-from gw.calls.settlement import Settlement
-from gw.calls.submit_order import order_of
+from gw.calls.submit_attempts import SubmitAttempts
 from gw.calls.unattended import Attendant, Nobody, Unattended
 from gw.calls.unit_bill import UnitBill
 from gw.idempotency.submission import Submission
@@ -84,14 +75,16 @@ class WholeSubmit:
         total_seconds: float,
     ) -> None:
         self._billing = billing
-        self._channels = channels
-        self._upstream = upstream
-        self._unknown = unknown
-        self._redactor = redactor
-        self._limits = TimeLimits(total_seconds)
+        self._attempts: SubmitAttempts[WholeCall] = SubmitAttempts(
+            channels=channels,
+            upstream=upstream,
+            unknown=unknown,
+            redactor=redactor,
+            total_seconds=total_seconds,
+        )
 
     def __repr__(self) -> str:
-        return f"<WholeSubmit {self._upstream!r}>"
+        return f"<WholeSubmit {self._attempts!r}>"
 
     async def run(self, call: WholeCall, writer: ResponseWriter) -> None:
         """Serve a call to its end; a client that leaves stops it.
@@ -114,7 +107,7 @@ class WholeSubmit:
 
     async def _serve(self, call: WholeCall, client: Client) -> Delivery:
         """Settled before the answer goes out: whoever reads it finds the balance moved."""
-        order = order_of(call, self._channels)
+        order = self._attempts.order(call)
         async with await self._billing.hold(
             call,
             call.bill,
@@ -123,8 +116,8 @@ class WholeSubmit:
             cheaper=call.cheaper,
             submission=call.submission,
         ) as settlement:
-            settlement.receipt.considered(order)
-            delivery = await call.deliver(await self._made(call, settlement, order))
+            made = await self._attempts.made(call, settlement, order)
+            delivery = await call.deliver(made)
             settlement.attempts.finish("success", "ok")
             settlement.end(SUCCESS)
             settlement.first_byte()
@@ -134,31 +127,6 @@ class WholeSubmit:
             await settlement.until_durable()
             return delivery
         raise AssertionError("a settlement swallows a client's leaving alone, and nothing is sent")
-
-    async def _made(
-        self, call: WholeCall, settlement: Settlement[UnitBill], order: list[Candidate]
-    ) -> Made:
-        """Have a channel make it. Raises GatewayError."""
-        attempts, redactor = settlement.attempts, self._redactor()
-        limit = self._limits.begin()
-        try:
-            made = await attempts.first_result(
-                self._upstream, call, Failover(order, self._channels), limit
-            )
-        except FailoverExhausted as failure:
-            settlement.fail(self._ending_of(call, failure, redactor))
-        finally:
-            limit.end()
-        if isinstance(made, UpstreamRefusal):
-            attempts.finish("success", f"status_{made.status // 100}xx")
-            settlement.fail(ending_of_refusal(made, redactor))
-        return made
-
-    def _ending_of(self, call: WholeCall, failure: FailoverExhausted, redactor: Redactor) -> Ending:
-        if failure.failed and self._upstream.retry(failure.failed[-1].error) == "unknown":
-            self._unknown(call, failure.failed[-1].channel_id)
-            return ending_of_unknown(failure, redactor)
-        return ending_of_failure(failure, redactor)
 
 
 def _send(delivery: Delivery, writer: ResponseWriter) -> None:

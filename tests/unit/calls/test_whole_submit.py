@@ -172,6 +172,21 @@ async def test_what_is_submitted_is_not_asked_for_again_where_it_may_have_been_m
         assert not s.world.ledger.claims.rows
 
 
+@pytest.mark.parametrize(
+    ("upstream", "unknown"), [(SpeechUpstream, []), (ExchangeUpstream, ["trs_1 a"])]
+)
+async def test_channel_that_was_being_asked_when_the_client_left_may_have_made_it(
+    upstream: type[ExchangeUpstream], unknown: list[str]
+) -> None:
+    async with stage(upstream, a=[(FOR_EVER,)]) as s:
+        call, writer = s.prepare(), SubmittingWriter()
+        running = asyncio.ensure_future(s.run(call, writer))
+        await eventually(lambda: s.world.wire.tried == ["a"], what="the attempt")
+        writer.leave()
+        await running
+        assert (s.unknown, s.spent) == (unknown, 0)
+
+
 async def test_client_that_leaves_stops_it_unless_it_is_left_alone() -> None:
     async with stage(a=[(FOR_EVER,)]) as s:
         call, writer = s.prepare(), SubmittingWriter()
