@@ -34,6 +34,8 @@ from gw.api.media_services import MediaServices
 from gw.api.music.handlers import MusicHandler, MusicTaskHandler
 from gw.api.services import Services
 from gw.api.transcripts.handlers import TranscriptHandler
+from gw.api.videos.content import ContentHandler
+from gw.api.videos.handlers import VideoHandler, VideosHandler
 from gw.calls.conversation import Conversation
 
 Route = tuple[str, type[RequestHandler]] | tuple[str, type[RequestHandler], dict[str, Any]]
@@ -63,6 +65,10 @@ def routes() -> list[Route]:
         (rf"{_BILLING}/usage", UsageHandler),
         # Images
         (r"/v1/images/generations", ImagesHandler),
+        # Video generation
+        (r"/v1/videos/generations", VideosHandler),
+        (r"/v1/videos/generations/([^/]+)", VideoHandler),
+        (r"/v1/videos/generations/([^/]+)/content", ContentHandler),
         # Avatars and templates of smart edit
         (r"/v1/videos/avatars", AvatarsHandler),
         (r"/v1/videos/avatars/presets", PresetAvatarsHandler),

@@ -85,6 +85,12 @@ def make_upstreams(current: LiveConfig, *, wire: Wire, clock: Clock) -> JobUpstr
     return JobUpstreams(wire=wire, channels=channels, seconds=seconds, clock=clock)
 
 
+def make_content_links(current: LiveConfig, secret: Secret) -> ContentLinks:
+    """The links to films that the gateway serves itself, the same in every process."""
+    key = secret.subkey("gw film links")
+    return ContentLinks(key, public_url=current.config.public_url)
+
+
 def make_endings(
     current: LiveConfig,
     *,
@@ -96,13 +102,12 @@ def make_endings(
     metrics: Metrics,
 ) -> Endings:
     """What ends jobs, by whatever applies their settlements."""
-    key, public_url = secret.subkey("gw film links"), current.config.public_url
     return Endings(
         database=database,
         settle=settle,
         upstreams=upstreams,
         redact=current.redact,
-        content_link=ContentLinks(key, public_url=public_url).link,
+        content_link=make_content_links(current, secret).link,
         clock=clock,
         metrics=metrics,
     )

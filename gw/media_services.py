@@ -5,10 +5,12 @@ from __future__ import annotations
 from actors.catalogs.catalogs import Catalogs
 from actors.clock import Clock
 from actors.directory import ChannelDirectory
+from actors.jobs.content import JobContent
 from actors.jobs.jobs import Links
+from actors.jobs.renewal import LinkRenewal
 from actors.store.database import Database
 from channels.http.interfaces import Wire
-from gw.api.media_services import MediaServices
+from gw.api.media_services import FilmCount, MediaServices
 from gw.calls.billing import Billing
 from gw.calls.exchange_upstream import ExchangeUpstream
 from gw.calls.job_submit import JobSubmit
@@ -18,7 +20,8 @@ from gw.calls.sync_media import SyncMedia
 from gw.calls.unattended import Unattended
 from gw.calls.whole_submit import WholeCall, WholeSubmit
 from gw.http.drain import InFlight
-from gw.jobs import make_jobs, make_upstreams
+from gw.jobs import make_content_links, make_jobs, make_upstreams
+from gw.keys.secret import Secret
 from gw.live_config import LiveConfig
 from gw.voices.store import Voices
 from metrics.prometheus import Metrics
@@ -36,6 +39,7 @@ def make_media_services(
     links: Links,
     wire: Wire,
     in_flight: InFlight,
+    secret: Secret,
     clock: Clock,
     metrics: Metrics,
 ) -> MediaServices:
@@ -95,6 +99,14 @@ def make_media_services(
         video_submit=submits(timeouts.video_submit),
         speech_submit=submits(timeouts.speech),
         upstreams=upstreams,
+        renewal=LinkRenewal(database=database, upstreams=upstreams, clock=clock),
+        content=JobContent(
+            wire=wire,
+            channels=lambda: current.registry().channels,
+            seconds=timeouts.task_poll,
+        ),
+        content_links=make_content_links(current, secret),
+        films=FilmCount(),
         speech=whole(SpeechUpstream(wire=wire, clock=clock), timeouts.speech),
         voice=whole(exchanges, timeouts.voice),
         transcript=whole(exchanges, timeouts.transcript),

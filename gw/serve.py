@@ -355,6 +355,7 @@ class Gateway:
             links=links,
             wire=wire,
             in_flight=self.in_flight,
+            secret=self._secret,
             clock=self._clock,
             metrics=self.metrics,
         )

@@ -8,6 +8,8 @@
 - `jobs.py`: what endpoints and commands do with jobs.
 - `ending.py`: a settlement applied, and who was first.
 - `exchange.py`: one poll or cancellation, over HTTP.
+- `renewal.py`: links that have expired, asked for again.
+- `content.py`: films that are read with the channel's key.
 - `pace.py`: how many polls a process may begin. Sans I/O.
 - `poller.py`: the actor of a process that polls what is due.
 """

@@ -157,6 +157,16 @@ class Jobs:
         (shown,) = await self._links([found])
         return shown
 
+    async def read_linked(self, job_id: str) -> Job | None:
+        """The job that a signed link leads to, whoever's it is; None for one that is no more.
+
+        Raises StoreUnavailable.
+        """
+        found = await in_time(store.read(self._database, job_id, account_id=None))
+        if found is None:
+            return None
+        return await in_time(store.read(self._database, job_id, account_id=found.account_id))
+
     async def list(
         self,
         account_id: str,

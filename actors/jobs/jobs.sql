@@ -40,8 +40,16 @@ WHERE id = %s AND account_id = %s AND kind = %s AND ended_at IS NOT NULL AND ups
 RETURNING id
 
 -- renew_result --
--- Keep a result again whose links the upstream has renewed.
-UPDATE jobs SET result = %s WHERE id = %s AND state = 'succeeded' AND deleted_at IS NULL
+-- Keep a result again whose links the upstream has renewed; when that was asked for stays.
+UPDATE jobs SET result = (%s::jsonb || jsonb_build_object('renewal_asked_at', result -> 'renewal_asked_at'))::json
+WHERE id = %s AND state = 'succeeded' AND deleted_at IS NULL
+
+-- claim_renewals --
+-- Which of these results may be asked for again, so long after the last time.
+UPDATE jobs SET result = (result::jsonb || jsonb_build_object('renewal_asked_at', extract(epoch FROM now())))::json
+WHERE id = ANY (%s) AND state = 'succeeded' AND deleted_at IS NULL
+    AND coalesce((result ->> 'renewal_asked_at')::float8, 0) <= extract(epoch FROM now()) - %s
+RETURNING id
 
 -- open --
 -- A job that has not ended and that an upstream has accepted, with what is held for it.

@@ -53,6 +53,8 @@ def settlement(
         if job.kind == "video":
             detail["milliseconds"] = quantity
     result = None if end.result is None else _with_expiry(end.result, now)
+    if isinstance(result, VideoResult):
+        result = msgspec.structs.replace(result, milliseconds=quantity)
     error = end.error
     outcome = Outcome(
         status=ROW_STATUS[end.state],

@@ -174,6 +174,14 @@ async def renew_result(database: Executor, job_id: str, result: TaskResult) -> N
     await database.fetch_all(SQL["renew_result"], (to_json(msgspec.to_builtins(result)), job_id))
 
 
+async def claim_renewals(
+    database: Executor, job_ids: Sequence[str], again_seconds: float
+) -> list[str]:
+    """Those whose links nobody has asked for again since then; from now on somebody has."""
+    rows = await database.fetch_all(SQL["claim_renewals"], (list(job_ids), again_seconds))
+    return [row[0] for row in rows]
+
+
 async def read_open(database: Executor, job_id: str) -> OpenJob | None:
     """What whoever ends a job must know; None when it has ended, or was never accepted."""
     rows = await database.fetch_all(SQL["open"], (job_id,))

@@ -21,12 +21,13 @@ class VideoResult(Struct, frozen=True, kw_only=True, tag="video"):
     """A film. `url` None: the upstream has no link for it, and the gateway serves it itself.
 
     `expires_at` is in Unix seconds; None: neither the upstream nor the link says. `output_files`
-    are JSON values as the upstream gave them.
+    are JSON values as the upstream gave them. `milliseconds` is what was paid for; None until then.
     """
 
     url: str | None
     expires_at: float | None = None
     output_files: list[Any] | None = None
+    milliseconds: int | None = None
 
 
 class Track(Struct, frozen=True, kw_only=True):

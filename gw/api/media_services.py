@@ -9,14 +9,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from actors.catalogs.catalogs import Catalogs
+from actors.jobs.content import JobContent
 from actors.jobs.exchange import JobUpstreams
 from actors.jobs.jobs import Jobs
+from actors.jobs.renewal import LinkRenewal
 from channels.redact import Redactor
 from gw.calls.job_submit import JobSubmit
 from gw.calls.sync_media import SyncMedia
 from gw.calls.unattended import Unattended
 from gw.calls.whole_submit import WholeSubmit
+from gw.content_links import ContentLinks
 from gw.voices.store import Voices
+
+
+@dataclass(slots=True)
+class FilmCount:
+    """How many films are read through this process at the moment."""
+
+    open: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +41,10 @@ class MediaServices:
     video_submit: JobSubmit
     speech_submit: JobSubmit
     upstreams: JobUpstreams  # where what was made is deleted
+    renewal: LinkRenewal
+    content: JobContent
+    content_links: ContentLinks
+    films: FilmCount
     speech: WholeSubmit
     voice: WholeSubmit
     transcript: WholeSubmit

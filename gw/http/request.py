@@ -409,6 +409,9 @@ class Request(TornadoRequest):
             chunk = chunk_of(chunk)
         return self._connection.write(chunk)
 
+    def abort(self) -> None:
+        self._connection.abort()
+
     def finish(self, chunk: bytes, status: int, sent: Future[None] | None) -> Future[None]:
         handler = self._handler
         last = LAST_CHUNK if self._is_chunked else b""

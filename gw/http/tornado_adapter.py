@@ -128,6 +128,10 @@ class TornadoRequest(HTTPServerRequest):
         """Send a piece of the body; the future is done when the client keeps up."""
         raise NotImplementedError
 
+    def abort(self) -> None:
+        """Break the connection: what was sent of the body is not all of it."""
+        raise NotImplementedError
+
     def finish(self, chunk: bytes, status: int, sent: asyncio.Future[None] | None) -> Any:
         """Send the last of the response, whose status is counted."""
         raise NotImplementedError

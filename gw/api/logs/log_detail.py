@@ -15,7 +15,7 @@ from typing import Any
 
 from actors.wallet.money import format_credits, format_usd
 from actors.wallet.receipt import TOKENS_PER_PRICE, NoPrice, formula, multiplier_of
-from channels.families import DETAIL_KINDS, PUBLIC_NAMES
+from channels.families import DETAIL_KINDS, FAMILIES, PUBLIC_NAMES
 from gw.api.logs.record import CallRecord
 from metrics.redact import redact
 
@@ -164,10 +164,17 @@ def _route(record: CallRecord, redact: Callable[[str], str]) -> dict[str, str]:
     for channel, protocol in order:
         position = numbers.pop(channel, None)
         if position is not None:
-            way = "native" if protocol == record.protocol else "translated"
+            is_native = protocol in (record.protocol, _spoken(record))
+            way = "native" if is_native else "translated"
             fate = _fate(channel, detail.get("passed_over", {}), [one[0] for one in tried])
             facts[f"channel_{position}"] = f"{_protocol(protocol)}, {way}: {fate}"
     return facts | _attempts(record, [channel for channel, _ in order], redact)
+
+
+def _spoken(record: CallRecord) -> str | None:
+    """The protocol of the channels that serve the row's model; None for a family of the past."""
+    family = FAMILIES.get(record.protocol)
+    return None if family is None else family.channel_protocol(record.model)
 
 
 def _fate(channel: str, passed_over: Mapping[str, str], tried: list[str]) -> str:

@@ -112,10 +112,17 @@ class Call:
             raise Refusal(404, f"The task {task_id!r} does not exist.")
         return task
 
-    def link(self, task: Task, file: File, usual_life: float) -> tuple[str, int]:
-        """A link to a file of a task that is over, and when it ends, in Unix seconds."""
-        told = task.plan.link_seconds
-        expires = task.updated_at(self.now) + (usual_life if told is None else told)
+    def link(
+        self, task: Task, file: File, usual_life: float, *, is_renewed: bool = False
+    ) -> tuple[str, int]:
+        """A link to a file of a task that is over, and when it ends, in Unix seconds.
+
+        `is_renewed`: who asks after its end gets another one, as a gateway gives it.
+        """
+        life = usual_life if task.plan.link_seconds is None else task.plan.link_seconds
+        expires = task.updated_at(self.now) + life
+        if is_renewed and int(expires) <= self.now and life > 0:
+            expires = self.now + life
         return self.files.link(self.base, file, task.id, expires), int(expires)
 
 

@@ -62,5 +62,6 @@ def _shown(task: Task, call: Call) -> Json:
     }
     if state == SUCCEEDED and task.plan.has_result:
         file = sound_file(task.made_seconds, task.seed, task.facts["format"])
-        shown["audio_url"], shown["expires_at"] = call.link(task, file, LINK_SECONDS)
+        link, ends_at = call.link(task, file, LINK_SECONDS, is_renewed=True)
+        shown["audio_url"], shown["expires_at"] = link, ends_at
     return shown | ending_of(task, call)

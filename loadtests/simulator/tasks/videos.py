@@ -94,7 +94,7 @@ def _result(task: Task, call: Call) -> dict[str, Any]:
         return result
     ratio = ratio_of(task.facts["ratio"])
     file = film_file(task.made_seconds, ratio, task.seed, task.plan.file_bytes)
-    result["video_url"], result["expires_at"] = call.link(task, file, LINK_SECONDS)
+    result["video_url"], result["expires_at"] = call.link(task, file, LINK_SECONDS, is_renewed=True)
     if task.facts["language"]:
         files = [{"language": task.facts["language"], "url": result["video_url"]}]
         result["output_files"] = files

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 
 from actors.jobs import store
@@ -59,7 +60,8 @@ async def test_film_is_paid_by_the_second_that_was_made_and_its_row_says_so(
             made = polled("succeeded", seconds_ms=8_046)
             upstreams.scripts[job.upstream_id or ""] = deque([made])
             done = await mine.ended(job)
-        assert (done.state, done.result, done.error_code) == ("succeeded", FILM, None)
+        assert (done.state, done.error_code) == ("succeeded", None)
+        assert done.result == msgspec.structs.replace(FILM, milliseconds=8_046)
         cost = 482_760_000  # 8.046 x 0.1 x 0.6
         assert await read_balance(database, ACCOUNT) == (MONEY - cost, 0)
         assert await rows_of(database, job.call_id) == [("success", None, cost)]

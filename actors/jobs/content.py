@@ -1,0 +1,50 @@
+"""The films that their upstreams give to the channel's key alone: opened here, read by whoever has
+a link of ours (contract for media §7, `openai`).
+
+No slot is taken and nothing is said of the channel's health, as with polls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from actors.jobs.job import Job
+from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
+from channels.media.dialects import DIALECTS
+from channels.media.send import addressed
+from channels.registry import ChannelSpec
+
+
+class ContentUnavailable(Exception):
+    """There is no channel that the film could be read from."""
+
+
+class JobContent:
+    """Opens films. `seconds` is how long an upstream may take to begin."""
+
+    def __init__(
+        self, *, wire: Wire, channels: Callable[[], Mapping[str, ChannelSpec]], seconds: float
+    ) -> None:
+        self._wire = wire
+        self._channels = channels
+        self._seconds = seconds
+
+    def __repr__(self) -> str:
+        return f"<JobContent {self._wire!r}>"
+
+    async def open(self, job: Job, headers: Sequence[tuple[str, str]]) -> UpstreamResponse:
+        """Ask for a job's film, with these headers; whoever opens it closes it.
+
+        Raises ContentUnavailable, UpstreamError and TimeoutError.
+        """
+        channel = self._channels().get(job.channel_id or "")
+        if channel is None or job.upstream_id is None or job.wire is None:
+            raise ContentUnavailable
+        request = DIALECTS[channel.dialect_of(job.wire)].content(job.upstream_id)
+        if request is None:  # the channel speaks another dialect by now
+            raise ContentUnavailable
+        asked = addressed(channel, request)
+        asked = UpstreamRequest(asked.method, asked.url, (*asked.headers, *headers), asked.body)
+        async with asyncio.timeout(self._seconds):
+            return await self._wire.open(asked)

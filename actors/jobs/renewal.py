@@ -1,0 +1,129 @@
+"""New links for results whose links have expired: the upstream is asked for its task once more.
+
+By whoever shows a job after the instant until which its links were good; at most once a minute for
+each job, whichever process it is, and nobody waits for it for long. What the upstream tells later
+is there for the next one who asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import msgspec
+
+from actors.clock import Clock
+from actors.jobs import store
+from actors.jobs.exchange import Place
+from actors.jobs.job import Job
+from actors.jobs.settlement import LINK_SECONDS
+from actors.jobs.states import Observation
+from actors.store.database import StoreUnavailable
+from actors.store.waiting import in_time
+from actors.wallet.ledger import Executor
+from channels.media.replies import (
+    AvatarResult,
+    MusicResult,
+    Polled,
+    SpeechResult,
+    TaskResult,
+    VideoResult,
+)
+from metrics.logs import EventLog
+
+# How long whoever asks for a job waits for its links (contract for media §5).
+WAIT_SECONDS = 2.0
+# Between two questions about one job.
+AGAIN_SECONDS = 60.0
+# Questions under way in a process; jobs beyond that keep their old links for now.
+QUESTIONS_MAX = 256
+
+Linked = VideoResult | MusicResult | SpeechResult
+
+
+class Polls(Protocol):
+    """Where jobs are asked for."""
+
+    async def poll(self, place: Place) -> Observation: ...
+
+
+class LinkRenewal:
+    """Renews links. One per process."""
+
+    def __init__(self, *, database: Executor, upstreams: Polls, clock: Clock) -> None:
+        self._database = database
+        self._upstreams = upstreams
+        self._clock = clock
+        self._under_way: dict[str, asyncio.Task[TaskResult | None]] = {}
+        self._log = EventLog("actors.jobs")
+
+    def __repr__(self) -> str:
+        return f"<LinkRenewal {len(self._under_way)} under way>"
+
+    async def renewed(self, jobs: Sequence[Job]) -> Sequence[Job]:
+        """The same jobs, with links that are good as far as they could be had in time.
+
+        Raises StoreUnavailable.
+        """
+        now = self._clock.now()
+        expired = {job.id: job for job in jobs if _has_expired(job, now)}
+        if not expired:
+            return jobs
+        await self._begin(expired)
+        asked = [self._under_way[name] for name in expired if name in self._under_way]
+        if asked:
+            await asyncio.wait(asked, timeout=WAIT_SECONDS)
+        found = {task.get_name(): task.result() for task in asked if task.done()}
+        return [_with(job, found.get(job.id)) for job in jobs]
+
+    async def _begin(self, expired: dict[str, Job]) -> None:
+        """Ask about those of which nobody has asked for a while."""
+        room = QUESTIONS_MAX - len(self._under_way)
+        ids = [name for name in expired if name not in self._under_way][: max(0, room)]
+        if not ids:
+            return
+        for name in await in_time(store.claim_renewals(self._database, ids, AGAIN_SECONDS)):
+            task = asyncio.create_task(self._renew(expired[name]), name=name)
+            self._under_way[name] = task
+            task.add_done_callback(lambda done: self._under_way.pop(done.get_name(), None))
+
+    async def _renew(self, job: Job) -> TaskResult | None:
+        """Ask, and keep what is new; None where nothing is. Never raises, but when cancelled."""
+        old = job.result
+        assert isinstance(old, Linked)
+        new = await self._found(job, old)
+        if new is None:
+            return None
+        try:
+            await in_time(store.renew_result(self._database, job.id, new))
+        except StoreUnavailable as error:
+            self._log.warning("task_links_not_kept", task_id=job.id, error=str(error))
+        return new
+
+    async def _found(self, job: Job, old: Linked) -> TaskResult | None:
+        until = self._clock.now() + LINK_SECONDS
+        if isinstance(old, VideoResult) and old.url is None:  # ours, and good for another while
+            return msgspec.structs.replace(old, expires_at=until)
+        polled = await self._upstreams.poll(job)
+        new = polled.result if isinstance(polled, Polled) else None
+        if type(new) is not type(old) or not isinstance(new, Linked):
+            return None
+        if isinstance(new, VideoResult) and isinstance(old, VideoResult):
+            new = msgspec.structs.replace(new, milliseconds=old.milliseconds)
+        if new.expires_at is None:
+            is_new = msgspec.structs.replace(new, expires_at=old.expires_at) != old
+            return msgspec.structs.replace(new, expires_at=until) if is_new else None
+        return new if new.expires_at > self._clock.now() else None
+
+
+def _has_expired(job: Job, now: float) -> bool:
+    result = job.result
+    if result is None or isinstance(result, AvatarResult) or result.expires_at is None:
+        return False
+    return result.expires_at <= now
+
+
+def _with(job: Job, result: TaskResult | None) -> Job:
+    return job if result is None else replace(job, stored_result=msgspec.to_builtins(result))

@@ -1,0 +1,140 @@
+"""`GET /v1/videos/generations/{id}/content`: a film that its upstream gives to our key alone.
+
+It needs no key: the signature says that the gateway made the link. The film goes through as it
+comes; a client that reads slowly slows the upstream, and nothing of it is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+from actors.jobs.content import ContentUnavailable
+from actors.jobs.job import Job
+from channels.errors import UpstreamError
+from channels.http.interfaces import UpstreamResponse
+from gw.api.base import ApiHandler
+from gw.api.media_submit import media_of
+from gw.errors.table import (
+    INVALID_REQUEST,
+    NO_CHANNEL_AVAILABLE,
+    NOT_FOUND,
+    PERMISSION_DENIED,
+    UPSTREAM_TIMEOUT,
+    UPSTREAM_UNREACHABLE,
+    GatewayError,
+    from_upstream,
+)
+from metrics.logs import EventLog
+
+# How long an upstream may pause within a film.
+PAUSE_SECONDS = 30.0
+# Films that are read through a process at once: each holds two connections and a read's worth.
+FILMS_MAX = 200
+
+# What is asked of the upstream as the client asks it, and told to the client as the upstream says.
+ASKED = ("Range", "If-Range")
+TOLD = ("Content-Length", "Content-Range", "Accept-Ranges", "ETag", "Last-Modified")
+HEADER_CHARACTERS_MAX = 128
+_FILM = re.compile(r"video/[\w.+-]{1,60}", re.ASCII)
+_ANY = "application/octet-stream"
+
+
+class ContentHandler(ApiHandler):
+    """One film, whole or in part (RFC 9110, 14)."""
+
+    route = "video_content"
+    auth = "none"
+
+    async def on_get(self, task_id: str) -> None:
+        job = await self._linked(task_id)
+        count = media_of(self).films
+        if count.open >= FILMS_MAX:
+            raise GatewayError(NO_CHANNEL_AVAILABLE, "Too many films are read at once. Try again.")
+        count.open += 1
+        try:
+            response = await self._opened(job)
+            try:
+                self._take_head(response)
+                if self.request.method != "HEAD":
+                    await self._send(response)
+            finally:
+                response.close()
+        finally:
+            count.open -= 1
+
+    on_head = on_get
+
+    async def _linked(self, task_id: str) -> Job:
+        """The job that the link leads to. Raises GatewayError."""
+        query, media = self.get_query_argument, media_of(self)
+        is_good = media.content_links.is_good(
+            task_id, query("expires", ""), query("signature", ""), now=self.services.clock.now()
+        )
+        if not is_good:
+            raise GatewayError(PERMISSION_DENIED, "The link is not valid, or has expired.")
+        job = await media.jobs.read_linked(task_id)
+        if job is None or job.state != "succeeded":
+            raise GatewayError(NOT_FOUND, "There is no film of this id.")
+        return job
+
+    async def _opened(self, job: Job) -> UpstreamResponse:
+        headers = self.request.headers
+        asked = [(name, headers[name]) for name in ASKED if name in headers]
+        try:
+            return await media_of(self).content.open(job, asked)
+        except ContentUnavailable as error:
+            raise GatewayError(NO_CHANNEL_AVAILABLE, "The film cannot be read now.") from error
+        except TimeoutError as error:
+            raise GatewayError(UPSTREAM_TIMEOUT, "The upstream did not answer in time.") from error
+        except UpstreamError as error:
+            raise GatewayError(UPSTREAM_UNREACHABLE, str(error)) from error
+
+    def _take_head(self, response: UpstreamResponse) -> None:
+        """Set the head of the answer. Raises GatewayError for one that has no film."""
+        status = response.status
+        told = {name: _fit(response.header(name)) for name in TOLD}
+        if status == 416:
+            content_range = told["Content-Range"]
+            raise GatewayError(
+                INVALID_REQUEST,
+                "The film does not have this part.",
+                http_status=416,
+                headers={"Content-Range": content_range} if content_range else {},
+            )
+        if status in (404, 410):
+            raise GatewayError(NOT_FOUND, "The upstream does not keep the film any more.")
+        if status not in (200, 206):
+            raise from_upstream(429 if status == 429 else 502, "The upstream gave no film.")
+        self.set_status(status)
+        stated = (response.header("Content-Type") or "").strip()
+        self.set_header("Content-Type", stated if _FILM.fullmatch(stated) else _ANY)
+        for name, value in told.items():
+            if value is not None:
+                self.set_header(name, value)
+        self.set_header("X-Content-Type-Options", "nosniff")
+        self.set_header("Cache-Control", "private, max-age=3600")
+
+    async def _send(self, response: UpstreamResponse) -> None:
+        """Pass the film on. One that is cut ends the connection: its client must not take it for
+        whole."""
+        pieces = aiter(response.chunks())
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(PAUSE_SECONDS):
+                        piece = await anext(pieces)
+                except StopAsyncIteration:
+                    return
+                self.write(piece)
+                await self.flush()
+        except (UpstreamError, TimeoutError) as error:
+            EventLog("gw.web").warning("film_cut", trace=self.call_id.hex, why=repr(error))
+            self.request.abort()
+
+
+def _fit(value: str | None) -> str | None:
+    """An upstream's header value, where it is fit to be sent on."""
+    if value is None or not 0 < len(value) <= HEADER_CHARACTERS_MAX:
+        return None
+    return value if value.isascii() and value.isprintable() else None

@@ -1,0 +1,162 @@
+"""`/v1/videos/generations`: films are asked for, polled and listed (spec: Video generation; Digital
+human and smart edit)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+from msgspec.structs import replace
+
+from actors.catalogs.catalogs import CatalogUnavailable
+from actors.jobs.job import VISIBLE
+from actors.jobs.jobs import new_job_id
+from actors.wallet.unit_pricing import MediaPrice
+from channels.errors import InvalidRequest
+from channels.families import VIDEOS
+from channels.media.requests import AvatarVideo, Video
+from channels.offload.weight import READ_VALUES_MAX
+from gw.api.base import ApiHandler
+from gw.api.catalogs import unavailable
+from gw.api.media_submit import MediaSubmitHandler, media_of
+from gw.api.references import avatar_of, voice_of
+from gw.api.task_lists import found, query_of
+from gw.api.videos.shown import shown
+from gw.calls.job import Pin
+from gw.calls.models import require_served
+from gw.errors.render import dumps
+from gw.errors.table import (
+    NO_CHANNEL_AVAILABLE,
+    GatewayError,
+    as_http_status,
+    invalid_request,
+)
+from gw.media import (
+    held_milliseconds,
+    lists,
+    model_of,
+    parameters_of,
+    priced_resolution,
+    read_video,
+    unreported_milliseconds,
+)
+
+# Ids of models whose errors say 404 and 403 (spec: Errors 6).
+HUMANS_AND_CLIPS = ("dh-", "clip-")
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A body of which only its model is read yet: what else it may have depends on that."""
+
+    model: str
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        return {}
+
+
+class VideosHandler(MediaSubmitHandler):
+    """Films: a task is begun for its price, the list is free."""
+
+    route = "videos"
+    protocol = VIDEOS.protocol
+    output = "video"
+
+    async def on_get(self) -> None:
+        query = query_of(self, lists.VIDEOS)
+        media = self.media
+        jobs = await media.jobs.list(
+            self.principal.account_id,
+            "video",
+            states=[state for state in VISIBLE if not query.states or state in query.states],
+            limit=query.limit,
+            before=query.before,
+        )
+        jobs = await media.renewal.renewed(jobs)
+        self.write(dumps({"data": [shown(job, media.content_links.link) for job in jobs]}))
+
+    async def on_post(self) -> None:
+        is_light = self.is_light()
+        submission = await self.submission()
+        request = self._read(is_light=is_light)
+        model = self.model
+        request, pins = await self._referenced(request)
+        price = MediaPrice.of(model, resolution=priced_resolution(request))
+        call = self.job_call(
+            request,
+            job_id=new_job_id("video"),
+            job=self.media.jobs.new_job(
+                "video", price=price, quantity=unreported_milliseconds(request)
+            ),
+            hold_nano_usd=price.cost_nano_usd(held_milliseconds(request)),
+            cheaper="or ask for fewer seconds.",
+            status="queued",
+            span="gw.videos.generate",
+            submission=submission,
+            pins=pins,
+        )
+        await self.submit(call, self.media.video_submit)
+
+    def _read(self, *, is_light: bool) -> Video:
+        """The request, for its model. Raises GatewayError."""
+        try:
+            if not is_light:  # none that means something has a hundredth of these
+                raise InvalidRequest(f"The body has more than {READ_VALUES_MAX} values.")
+            self.read(lambda: _Named(model_of(self.request.body)))
+            require_served(self._model, self.protocol)
+            request = read_video(self.request.body, self._model)
+        except InvalidRequest as invalid:
+            raise invalid_request(invalid) from None
+        except GatewayError as error:
+            self._refuse(error)
+        if request is None:
+            raise GatewayError(
+                NO_CHANNEL_AVAILABLE, f"Nobody makes films of the kind of `{self._model.id}`."
+            )
+        self._detail["request"].update(parameters_of(request))
+        if request.portrait_auth is not None:
+            self._detail["portrait_auth"] = request.portrait_auth
+        return request
+
+    def _refuse(self, error: GatewayError) -> NoReturn:
+        """Raise the error of a model, with the status that its kind of films has for it."""
+        known = self.services.registry().resolve(self.model_name or "")
+        model_id = self.model_name if known is None else known.id
+        is_human_or_clip = (model_id or "").startswith(HUMANS_AND_CLIPS)
+        raise as_http_status(error) if is_human_or_clip else error
+
+    async def _referenced(self, request: Video) -> tuple[Video, tuple[Pin, ...]]:
+        """The request by the upstream's names of what it refers to, and where that is known.
+
+        Raises GatewayError and StoreUnavailable.
+        """
+        if not isinstance(request, AvatarVideo):
+            return request, ()
+        media, account_id = self.media, self.principal.account_id
+        try:
+            avatar = await avatar_of(
+                request.avatar, media.jobs, media.catalogs, account_id=account_id
+            )
+            request, pins = replace(request, avatar=avatar.upstream_id), avatar.pins
+            if request.voice is not None:
+                voice = await voice_of(
+                    request.voice, media.voices, media.catalogs, account_id=account_id
+                )
+                request, pins = replace(request, voice=voice.upstream_id), (*pins, *voice.pins)
+        except CatalogUnavailable as failure:
+            raise unavailable(failure, self.services.redact) from failure
+        return request, pins
+
+
+class VideoHandler(ApiHandler):
+    """One task."""
+
+    route = "video"
+    limited = True
+
+    async def on_get(self, task_id: str) -> None:
+        media = media_of(self)
+        job = found(await media.jobs.read(self.principal.account_id, "video", task_id))
+        (job,) = await media.renewal.renewed([job])
+        self.write(dumps(shown(job, media.content_links.link)))

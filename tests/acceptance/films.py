@@ -1,0 +1,104 @@
+"""The channels and models that the tests of films share, and what they ask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tests.support.client import Client, Reply
+from tests.support.house import House, channel, model
+from tests.support.tenants import Tenant
+from tests.support.waiting import until
+
+VIDEOS = "/v1/videos/generations"
+SECOND = 100_000_000  # nano-USD
+PORTRAIT = "https://media.example/face.png"
+SOURCE = "https://media.example/talk.mp4"
+RECORDING = "https://media.example/talk.mp3"
+
+PROTOCOLS = ["chat", "videos", "avatars", "clips", "voices"]
+GENERAL = {"endpoint_type": "videos_generations", "price": {"per_second": "0.1"}}
+SETTINGS: dict[str, Any] = {
+    "channels": [
+        *(
+            channel(name, priority=place, protocols=PROTOCOLS)
+            for place, name in enumerate(("one", "two", "three"), start=1)
+        ),
+        channel("studio", protocols=["videos"], wire={"videos": "openai"}),
+        channel("ark", protocols=["videos"], wire={"videos": "ark"}),
+    ],
+    "models": [
+        model("sim-model", "one"),
+        model("film", {"id": "one", "as": "vendor-film"}, "two", "three", **GENERAL),
+        model("film-lite", "one", aliases=["film-small"], **GENERAL),
+        model("film-faces", "one", **GENERAL, video={"real_person": True}),
+        model(
+            "film-other",
+            "one",
+            endpoint_type="contents_generations_tasks",
+            price={"per_second": "0.1", "per_second_by_resolution": {"1080p": "0.3"}},
+            video={"third_party": True},
+        ),
+        model("film-studio", "studio", **GENERAL),
+        model("film-ark", "ark", **GENERAL),
+        model("avatar-create", "one", endpoint_type="videos_avatars", price={"per_call": "0.2"}),
+        model("dh-avatar", "one", **GENERAL),
+        model("dh-lipsync-pro", "one", **GENERAL),
+        model(
+            "dh-motion",
+            "one",
+            endpoint_type="videos_generations",
+            price={"per_second": "0.1", "per_second_by_resolution": {"fast": "0.05", "max": "0.3"}},
+        ),
+        model("clip-realman", "one", **GENERAL),
+        model("clip-mixcut", "one", **GENERAL),
+        model("clip-news", "one", **GENERAL),
+    ],
+    "timeouts": {"video_submit": 3},
+    "tasks": {"poll_first": 0.1, "poll_max": 0.3, "lease": 2, "catalog_seconds": 1},
+}
+
+TEXT = {"type": "text", "text": "a boat"}
+
+
+def image(url: str = PORTRAIT) -> dict[str, Any]:
+    """An item of `content`."""
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def submit(client: Client, headers: Mapping[str, str] | None = None, **more: Any) -> Reply:
+    """Ask for a film of four seconds."""
+    asked = {"model": "film", "content": [TEXT], "duration": 4, **more}
+    asked = {name: value for name, value in asked.items() if value is not None}
+    return client.send("POST", VIDEOS, asked, headers=headers)
+
+
+def polled(client: Client, task_id: str) -> dict[str, Any]:
+    """A task as its client sees it."""
+    reply = client.get(f"{VIDEOS}/{task_id}")
+    assert reply.status == 200, reply
+    shown: dict[str, Any] = reply.json
+    return shown
+
+
+def ended(client: Client, task_id: str) -> dict[str, Any]:
+    """What a task has become."""
+    shown: list[dict[str, Any]] = []
+
+    def is_over() -> bool:
+        shown.append(polled(client, task_id))
+        return shown[-1]["status"] not in ("queued", "running")
+
+    until(is_over, what=f"the end of {task_id}")
+    return shown[-1]
+
+
+def spent(h: House, tenant: Tenant, granted: int = 10**9) -> int:
+    """What an account has paid in nano-USD, once no hold is open."""
+    until(lambda: h.held_nano_usd(tenant) == 0, what="every hold released")
+    return granted - h.balance_nano_usd(tenant)
+
+
+def posted(h: House) -> list[dict[str, Any]]:
+    """The submits that upstreams have seen."""
+    return [one for one in h.upstream.requests() if one["method"] == "POST"]
