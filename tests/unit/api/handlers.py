@@ -27,6 +27,10 @@ class EchoHandler(ApiHandler):
         body = self.request.body
         self.write(dumps({"bytes": len(body), "text": body[:50].decode("latin1")}))
 
+
+class PolledHandler(EchoHandler):
+    """A billed endpoint whose work is read, too."""
+
     async def on_get(self) -> None:
         if self.request.query_arguments:
             raise GatewayError(NOT_FOUND, "There is no such echo.")
@@ -135,6 +139,7 @@ def make_app(world: World, script: Script | None = None) -> GatewayApplication:
     return GatewayApplication(
         [
             (r"/v1/echo", EchoHandler),
+            (r"/v1/polled", PolledHandler),
             (r"/v1/free", FreeHandler),
             (r"/v1/messages", MessagesHandler),
             (r"/v1beta/native", GeminiHandler),

@@ -39,7 +39,7 @@ def test_reading_from_a_billed_endpoint_needs_no_money_and_leaves_no_row(remembe
     world = World()
     world.money.available_nano_usd = 0
     world.keys.remembers = world.money.remembers = remembers
-    read, missed = (request("GET", f"/v1/echo{query}") for query in ("", "?no=1"))
+    read, missed = (request("GET", f"/v1/polled{query}") for query in ("", "?no=1"))
     answers = ask(world, (read, b""), (missed, b""))
     assert [answer.status for answer in answers] == [200, 404]
     assert (world.money.asked, world.refusals) == ([], [])
@@ -49,7 +49,7 @@ def test_reading_from_a_billed_endpoint_needs_no_money_and_leaves_no_row(remembe
 def test_reading_from_a_billed_endpoint_counts_for_the_limits() -> None:
     world = World()
     world.keys.known[KEY] = make_principal(rpm_limit=1)
-    answers = ask(world, *[(request("GET", "/v1/echo"), b"")] * 2)
+    answers = ask(world, *[(request("GET", "/v1/polled"), b"")] * 2)
     assert [answer.status for answer in answers] == [200, 429]
     assert world.refusals == []
 
