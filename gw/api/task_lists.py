@@ -2,35 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from actors.jobs.job import VISIBLE, Job, State
 from channels.errors import InvalidRequest
+from channels.media.model import TaskKind
 from gw.api.base import ApiHandler
+from gw.api.media_submit import media_of
+from gw.errors.render import dumps
 from gw.errors.table import NOT_FOUND, GatewayError, invalid_request
-from gw.media.lists import ListKind, ListQuery, read_list
+from gw.media.lists import ListKind, read_list
+
+Shown = Callable[[Job], Mapping[str, Any]]
+
+_AS_THEY_ARE: Mapping[State, str] = MappingProxyType({})
 
 
-def query_of(handler: ApiHandler, kind: ListKind) -> ListQuery:
-    """The query of a list. Raises GatewayError."""
-    query = {name: handler.get_query_argument(name, "") for name in ("limit", "status", "before")}
+async def listed(
+    handler: ApiHandler,
+    kind: TaskKind,
+    words: ListKind,
+    shown: Shown,
+    *,
+    word_of: Mapping[State, str] = _AS_THEY_ARE,
+) -> bytes:
+    """The list that a query asks for, newest first, with links that are good where they can be had.
+
+    `word_of` are states that clients know by another word. Raises GatewayError, StoreUnavailable.
+    """
+    names = ("limit", "status", "before")
     try:
-        return read_list(query, kind)
+        query = read_list({name: handler.get_query_argument(name, "") for name in names}, words)
     except InvalidRequest as invalid:
         raise invalid_request(invalid) from None
+    media = media_of(handler)
+    jobs = await media.jobs.list(
+        handler.principal.account_id,
+        kind,
+        states=[
+            state
+            for state in VISIBLE
+            if not query.states or word_of.get(state, state) in query.states
+        ],
+        limit=query.limit,
+        before=query.before,
+    )
+    return dumps({"data": [shown(job) for job in await media.renewal.renewed(jobs)]})
 
 
-def states_of(words: frozenset[str], shown: Mapping[State, str]) -> Sequence[State]:
-    """The states that these words show; every visible one for no words."""
-    return [state for state in VISIBLE if not words or shown.get(state, state) in words]
-
-
-def found(job: Job | None) -> Job:
-    """A job that its account may see. Raises GatewayError."""
+async def polled(handler: ApiHandler, kind: TaskKind, task_id: str, shown: Shown) -> bytes:
+    """One task. Raises GatewayError for one that is not the account's, and StoreUnavailable."""
+    media = media_of(handler)
+    job = await media.jobs.read(handler.principal.account_id, kind, task_id)
     if job is None:
         raise GatewayError(NOT_FOUND, "There is no task of this id.")
-    return job
+    (job,) = await media.renewal.renewed([job])
+    return dumps(shown(job))
 
 
 def error_of(job: Job) -> dict[str, Any]:

@@ -12,14 +12,13 @@ from channels.media.replies import Done, SpeechAudio
 from channels.media.requests import SpeechRequest
 from gw.api.audio.tasks import SHOWN, shown
 from gw.api.base import ApiHandler
-from gw.api.media_submit import MediaSubmitHandler, media_of
+from gw.api.media_submit import MediaSubmitHandler
 from gw.api.references import Reference, own_voice
-from gw.api.task_lists import found, query_of, states_of
+from gw.api.task_lists import listed, polled
 from gw.calls.exchange_upstream import Made
 from gw.calls.job import JobCall
 from gw.calls.unit_bill import UnitBill
 from gw.calls.whole_submit import Delivery, WholeCall
-from gw.errors.render import dumps
 from gw.idempotency.submission import Submission
 from gw.media import read_speech
 from gw.media.lists import SPEECH as SPEECH_LIST
@@ -33,15 +32,7 @@ class SpeechHandler(MediaSubmitHandler):
     output = "speech"
 
     async def on_get(self) -> None:
-        query = query_of(self, SPEECH_LIST)
-        jobs = await self.media.jobs.list(
-            self.principal.account_id,
-            "speech",
-            states=states_of(query.states, SHOWN),
-            limit=query.limit,
-            before=query.before,
-        )
-        self.write(dumps({"data": [shown(job) for job in jobs]}))
+        self.write(await listed(self, "speech", SPEECH_LIST, shown, word_of=SHOWN))
 
     async def on_post(self) -> None:
         submission = await self.submission()
@@ -102,9 +93,7 @@ class SpeechTaskHandler(ApiHandler):
     limited = True
 
     async def on_get(self, task_id: str) -> None:
-        jobs = media_of(self).jobs
-        job = await jobs.read(self.principal.account_id, "speech", task_id)
-        self.write(dumps(shown(found(job))))
+        self.write(await polled(self, "speech", task_id, shown))
 
 
 _CHEAPER = "or send a shorter text."

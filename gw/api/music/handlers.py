@@ -13,9 +13,8 @@ from actors.jobs.jobs import new_job_id
 from channels.families import MUSIC_GENERATIONS
 from channels.media.replies import MusicResult
 from gw.api.base import ApiHandler
-from gw.api.media_submit import MediaSubmitHandler, media_of
-from gw.api.task_lists import error_of, found, query_of, states_of
-from gw.errors.render import dumps
+from gw.api.media_submit import MediaSubmitHandler
+from gw.api.task_lists import error_of, listed, polled
 from gw.media import read_music
 from gw.media.lists import MUSIC
 
@@ -31,15 +30,7 @@ class MusicHandler(MediaSubmitHandler):
     output = "music"
 
     async def on_get(self) -> None:
-        query = query_of(self, MUSIC)
-        jobs = await self.media.jobs.list(
-            self.principal.account_id,
-            "music",
-            states=states_of(query.states, SHOWN),
-            limit=query.limit,
-            before=query.before,
-        )
-        self.write(dumps({"data": [shown(job) for job in jobs]}))
+        self.write(await listed(self, "music", MUSIC, shown, word_of=SHOWN))
 
     async def on_post(self) -> None:
         submission = await self.submission()
@@ -67,8 +58,7 @@ class MusicTaskHandler(ApiHandler):
     limited = True
 
     async def on_get(self, task_id: str) -> None:
-        job = await media_of(self).jobs.read(self.principal.account_id, "music", task_id)
-        self.write(dumps(shown(found(job))))
+        self.write(await polled(self, "music", task_id, shown))
 
 
 def shown(job: Job) -> dict[str, Any]:

@@ -4,12 +4,12 @@ human and smart edit)."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import NoReturn
 
 from msgspec.structs import replace
 
 from actors.catalogs.catalogs import CatalogUnavailable
-from actors.jobs.job import VISIBLE
 from actors.jobs.jobs import new_job_id
 from actors.wallet.unit_pricing import MediaPrice
 from channels.errors import InvalidRequest
@@ -20,11 +20,10 @@ from gw.api.base import ApiHandler
 from gw.api.catalogs import unavailable
 from gw.api.media_submit import MediaSubmitHandler, media_of
 from gw.api.references import avatar_of, voice_of
-from gw.api.task_lists import found, query_of
+from gw.api.task_lists import Shown, listed, polled
 from gw.api.videos.shown import shown
 from gw.calls.job import Pin
 from gw.calls.models import require_served
-from gw.errors.render import dumps
 from gw.errors.table import (
     NO_CHANNEL_AVAILABLE,
     GatewayError,
@@ -64,17 +63,7 @@ class VideosHandler(MediaSubmitHandler):
     output = "video"
 
     async def on_get(self) -> None:
-        query = query_of(self, lists.VIDEOS)
-        media = self.media
-        jobs = await media.jobs.list(
-            self.principal.account_id,
-            "video",
-            states=[state for state in VISIBLE if not query.states or state in query.states],
-            limit=query.limit,
-            before=query.before,
-        )
-        jobs = await media.renewal.renewed(jobs)
-        self.write(dumps({"data": [shown(job, media.content_links.link) for job in jobs]}))
+        self.write(await listed(self, "video", lists.VIDEOS, _shown_by(self)))
 
     async def on_post(self) -> None:
         is_light = self.is_light()
@@ -156,7 +145,9 @@ class VideoHandler(ApiHandler):
     limited = True
 
     async def on_get(self, task_id: str) -> None:
-        media = media_of(self)
-        job = found(await media.jobs.read(self.principal.account_id, "video", task_id))
-        (job,) = await media.renewal.renewed([job])
-        self.write(dumps(shown(job, media.content_links.link)))
+        self.write(await polled(self, "video", task_id, _shown_by(self)))
+
+
+def _shown_by(handler: ApiHandler) -> Shown:
+    """How tasks are shown: with links of ours where the upstream has none."""
+    return partial(shown, content_link=media_of(handler).content_links.link)
