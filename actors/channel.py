@@ -105,6 +105,7 @@ class ChannelActor(Actor[ChannelMessage]):
         self.health = Health()
         self.leases_granted = 0
         self._is_retired = False
+        spec.ring.listener = self._on_key_refused
         self._publish()
         metrics.channel_state(channel=spec.id, state=self.health.state)
 
@@ -141,6 +142,7 @@ class ChannelActor(Actor[ChannelMessage]):
             self._release(message)
         elif isinstance(message, Configure):
             self.spec = message.spec
+            self.spec.ring.listener = self._on_key_refused
             self._is_retired = False
             self._publish()
         else:
@@ -186,6 +188,19 @@ class ChannelActor(Actor[ChannelMessage]):
         if before.state != health.state:
             self.metrics.channel_state(channel=self.spec.id, state=health.state)
             self.log.warning(_MOVED[health.state], channel=self.spec.id, was=before.state)
+
+    def _on_key_refused(self, number: int, status: int, was_in_use: bool) -> None:
+        """A key was refused. Told by the log when it is set aside, not by each call after that."""
+        self.metrics.channel_key_refused(channel=self.spec.id, key=number, status=status)
+        if was_in_use:
+            self.log.warning(
+                "channel_key_refused",
+                channel=self.spec.id,
+                key=number,
+                status=status,
+                aside=self.spec.ring.aside,
+                keys=len(self.spec.keys),
+            )
 
     def _publish(self) -> None:
         if self._is_retired:

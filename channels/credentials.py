@@ -65,9 +65,10 @@ class Credentials(Struct, frozen=True):
         return f"{url}{'&' if '?' in url else '?'}{self.query}"
 
 
-def credentials_of(channel: ChannelSpec, own_way: KeyHeader) -> Credentials:
-    """What a channel adds; `own_way` is the protocol's, where the channel does not say another."""
-    key, query = channel.api_key, channel.query
+def credentials_of(channel: ChannelSpec, own_way: KeyHeader, key: str) -> Credentials:
+    """What a channel adds with one of its keys; `own_way` is the protocol's, where the channel does
+    not say another."""
+    query = channel.query
     key_headers: Pairs = ()
     if key and channel.auth != NO_AUTH:
         if channel.auth is not None and channel.auth.startswith(QUERY_AUTH):

@@ -70,7 +70,7 @@ def models_request(channel: ChannelSpec) -> UpstreamRequest:
     address = next(spoken, _BEARER)
     kind = KINDS.get(channel.kind)
     path = kind.models_path if kind is not None else address.models_path
-    credentials = credentials_of(channel, address.key)
+    credentials = credentials_of(channel, address.key, channel.api_key)
     headers = (
         *credentials.key_headers,
         *credentials.others(address.own),

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from channels.families import FAMILIES
 from channels.http.transport import Transport
+from channels.key_ring import KeyRing
 
 # The dialect of media upstreams that a channel speaks where its `wire` does not say.
 PLAIN = "plain"
@@ -68,15 +69,25 @@ class ChannelSpec:
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # of every request
     query: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # likewise, not encoded
     field_secrets: frozenset[str] = field(default=frozenset(), repr=False)  # in those two
+    more_keys: tuple[str, ...] = field(default=(), repr=False)  # used in turn with `api_key`
     transport: Transport | None = None  # None: the usual one
     kind: str = ""  # the row of `kinds.py` that filled in what the file left out
     # What is made of all this once and looked up by every call, under whoever made it.
     made: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    ring: KeyRing = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ring", KeyRing(1 + len(self.more_keys)))
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Its keys in the order of the file; the first may be empty."""
+        return (self.api_key, *self.more_keys)
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What nobody but the upstream may read: the key, and secrets in headers and query."""
-        return (self.api_key, *sorted(self.field_secrets))
+        """What nobody but the upstream may read: its keys, and secrets in headers and query."""
+        return (*self.keys, *sorted(self.field_secrets))
 
     def dialect_of(self, protocol: str) -> str:
         """The name of the dialect (`channels/media`) that this upstream speaks a protocol in."""

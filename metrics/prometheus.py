@@ -52,6 +52,7 @@ class Metrics:
         self._attempt_seconds = make.histogram("gw_attempt_seconds")
         self._channel_state = make.gauge("gw_channel_state")
         self._channel_transitions = make.counter("gw_channel_transitions_total")
+        self._key_refusals = make.counter("gw_channel_key_refusals_total")
         self._slots_in_use = make.gauge("gw_channel_slots_in_use")
         self._slots_limit = make.gauge("gw_channel_slots_limit")
         self._holds_open = make.gauge("gw_holds_open")[()]
@@ -184,6 +185,11 @@ class Metrics:
                 self._show_state(channel, self._states.get(channel, "closed"))
         self._slots_in_use[(channel,)].value = in_use
 
+    def channel_key_refused(self, *, channel: str, key: int, status: int) -> None:
+        """An upstream refused a key of this channel; keys count from 1."""
+        if channel not in self._removed:
+            self._key_refusals[channel, str(key), str(status)].value += 1
+
     def channel_removed(self, channel: str) -> None:
         """The configuration has no such channel any more: its series go.
 
@@ -191,7 +197,7 @@ class Metrics:
         """
         self._removed.add(channel)
         self._limits.pop(channel, None)
-        for counters in (self._attempts, self._channel_transitions):
+        for counters in (self._attempts, self._channel_transitions, self._key_refusals):
             counters.discard({0: channel})
         for gauges in (self._channel_state, self._slots_in_use, self._slots_limit):
             gauges.discard({0: channel})

@@ -137,6 +137,12 @@ SERIES: tuple[Series, ...] = (
         ("channel", "state"),
         "Changes of the breaker, by the state it went to.",
     ),
+    Series(
+        "gw_channel_key_refusals_total",
+        "counter",
+        ("channel", "key", "status"),
+        "Responses 401 and 402, by the number of the channel's key in the order of the file.",
+    ),
     Series("gw_channel_slots_in_use", "gauge", ("channel",), "Slots leased."),
     Series("gw_channel_slots_limit", "gauge", ("channel",), "Slots there are."),
     # Money.

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from channels.credentials import Credentials, KeyHeader, Pairs, bearer, credentials_of
 from channels.http.interfaces import UpstreamRequest
+from channels.key_ring import ChannelKey
 from channels.registry import ChannelSpec
 
 # Stands for the upstream's name of the model in a path.
@@ -25,7 +26,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class _Written(Struct, frozen=True):
-    """What all requests of one channel and dialect have in common.
+    """What all requests of one channel, key and dialect have in common.
 
     The URLs may have MODEL in them. `own` and `shared` lack what the channel's headers replace.
     """
@@ -37,6 +38,7 @@ class _Written(Struct, frozen=True):
     shared: Pairs
     headers: Pairs  # of a request that brings none of its own
     names_model: bool
+    key: ChannelKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -68,9 +70,13 @@ class Address:
         extra_headers: Iterable[tuple[str, str]] = (),
     ) -> UpstreamRequest:
         """Address a body to a channel. `own` are the client's values; `extra_headers` go last."""
-        written: _Written | None = channel.made.get(self)
-        if written is None:
-            written = channel.made[self] = self._written(channel, protocol)
+        of_keys: list[_Written] | None = channel.made.get(self)
+        if of_keys is None:
+            of_keys = channel.made[self] = [
+                self._written(channel, protocol, *one)
+                for one in zip(channel.keys, channel.ring.keys, strict=True)
+            ]
+        written = of_keys[0] if len(of_keys) == 1 else of_keys[channel.ring.next_index()]
         url = written.stream_url if stream else written.url
         if written.names_model:
             url = url.replace(MODEL, quote(upstream_model, safe=""))
@@ -79,10 +85,12 @@ class Address:
             values = tuple((name, own.get(name, usual)) for name, usual in written.own)
             extra = written.credentials.others(tuple(extra_headers))
             headers = (*written.credentials.key_headers, *values, *written.shared, *extra)
-        return UpstreamRequest("POST", url, headers, body, channel.transport)
+        return UpstreamRequest("POST", url, headers, body, channel.transport, written.key)
 
-    def _written(self, channel: ChannelSpec, protocol: str) -> _Written:
-        credentials = credentials_of(channel, self.key)
+    def _written(
+        self, channel: ChannelSpec, protocol: str, api_key: str, key: ChannelKey
+    ) -> _Written:
+        credentials = credentials_of(channel, self.key, api_key)
         own = credentials.others(self.own)
         shared = (("Content-Type", "application/json"), ("Accept", self.accept), *credentials.fixed)
         base = self.base(channel, protocol)
@@ -94,6 +102,7 @@ class Address:
             shared,
             (*credentials.key_headers, *own, *shared),
             MODEL in base,
+            key,
         )
 
     def base(self, channel: ChannelSpec, protocol: str) -> str:

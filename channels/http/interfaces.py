@@ -12,6 +12,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from channels.http.transport import Transport
+from channels.key_ring import KEY_REFUSALS, ChannelKey
 
 
 class UpstreamRequest(Struct, frozen=True):
@@ -22,6 +23,12 @@ class UpstreamRequest(Struct, frozen=True):
     headers: tuple[tuple[str, str], ...]
     body: bytes
     transport: Transport | None = None  # None: the usual one
+    key: ChannelKey | None = None  # the one that is in it
+
+    def took_status(self, status: int) -> None:
+        """The upstream has answered with this status."""
+        if status in KEY_REFUSALS and self.key is not None:
+            self.key.refused(status)
 
     def __repr__(self) -> str:
         """Without what may hold a key: headers and query."""

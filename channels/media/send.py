@@ -22,7 +22,7 @@ def addressed(channel: ChannelSpec, request: MediaRequest) -> UpstreamRequest:
     """The request with the channel's address and credentials."""
     credentials: Credentials | None = channel.made.get(addressed)
     if credentials is None:
-        credentials = channel.made[addressed] = credentials_of(channel, bearer)
+        credentials = channel.made[addressed] = credentials_of(channel, bearer, channel.api_key)
     url = f"{channel.base_url}{request.path}"
     if request.query:
         url = f"{url}?{urlencode(request.query)}"
@@ -30,7 +30,8 @@ def addressed(channel: ChannelSpec, request: MediaRequest) -> UpstreamRequest:
     if request.body:
         headers = (*headers, ("Content-Type", "application/json"))
     url = credentials.url(url)
-    return UpstreamRequest(request.method, url, headers, request.body, channel.transport)
+    key = channel.ring.keys[0]  # the others know nothing of its tasks
+    return UpstreamRequest(request.method, url, headers, request.body, channel.transport, key)
 
 
 async def send(
@@ -45,7 +46,9 @@ async def send(
 
     Raises UpstreamUnreachable and UpstreamCut. Cancelling it closes the connection.
     """
-    response = await wire.open(addressed(channel, request))
+    sent = addressed(channel, request)
+    response = await wire.open(sent)
+    sent.took_status(response.status)
     try:
         is_cut_off = False
         try:

@@ -41,6 +41,7 @@ class BaseUpstream:
     async def _open(self, request: UpstreamRequest, attempts: Attempts) -> UpstreamResponse:
         """Send a request; its response is here as far as its head. Raises UpstreamError."""
         response = await self._wire.open(attempts.traced(request))
+        request.took_status(response.status)
         attempts.took_response(response)
         return response
 

@@ -160,6 +160,7 @@ class Attempts:
             headers=(*request.headers, ("traceparent", parent)),
             body=request.body,
             transport=request.transport,
+            key=request.key,
         )
 
     def took_response(self, response: UpstreamResponse) -> None:

@@ -78,7 +78,7 @@ def caution_short_names(channels: Sequence[Section]) -> None:
                 "what headers or query take from the environment is too short to be masked where "
                 f"the upstream repeats it: {KEY_CHARACTERS_MIN} characters or more are"
             )
-        if 0 < len(channel.values["api_key"]) < KEY_CHARACTERS_MIN:
+        if any(len(key) < KEY_CHARACTERS_MIN for key in channel.values["api_key"]):
             channel.location("api_key").caution(
                 "too short to be masked where the upstream repeats it: keys of "
                 f"{KEY_CHARACTERS_MIN} characters or more are"

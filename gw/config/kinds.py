@@ -41,7 +41,7 @@ def _filled(schema: Schema, kind: Kind | None, *, is_keyless: bool) -> Schema:
     """Return the table with the defaults of a kind."""
     filled = dict(schema)
     if is_keyless:
-        filled["api_key"] = Key(schema["api_key"].read, "")
+        filled["api_key"] = Key(schema["api_key"].read, ())
     if kind is None:
         return filled
     if kind.base_url:

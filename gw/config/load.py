@@ -40,6 +40,7 @@ from gw.config.relations import (
     check_certificate,
     check_channel_ids,
     check_fields,
+    check_keys,
     check_listeners,
     check_media_store,
     check_model_names,
@@ -141,6 +142,7 @@ def _check(top: Section) -> None:
     check_prices(models)
     check_of_protocols(channels or ())
     check_fields(channels or ())
+    check_keys(channels or ())
     check_videos(models)
 
 
@@ -217,7 +219,8 @@ def _channel(values: Mapping[str, Any], transport: Transport | None) -> ChannelS
     return ChannelSpec(
         id=values["id"],
         base_url=values["base_url"],
-        api_key=values["api_key"],
+        api_key=next(iter(values["api_key"]), ""),
+        more_keys=values["api_key"][1:],
         protocols=frozenset(protocols),
         tools=frozenset(values["tools"]),
         max_tokens_param=values["max_tokens_param"],

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from importlib.util import find_spec
 
-from channels.families import CHAT_PRICES, ENDPOINT_TYPES, TOKEN_PRICES, VIDEOS
+from channels.families import CHAT_PRICES, ENDPOINT_TYPES, FAMILIES, TOKEN_PRICES, VIDEOS
 from gw.config.faults import Location
 from gw.config.nodes import quoted
 from gw.config.spelling import suggestion
@@ -185,6 +185,19 @@ def check_of_protocols(channels: Sequence[Section]) -> None:
                         found=f"{protocol}, which is not among this channel's protocols",
                         allowed=f"the protocols {', '.join(protocols)}",
                     )
+
+
+def check_keys(channels: Sequence[Section]) -> None:
+    """A task is known to the key that made it alone, so that its polls need that one."""
+    for channel in channels:
+        keys, protocols = channel.get("api_key"), channel.get("protocols")
+        tasks = [one for one in protocols or () if FAMILIES[one].wires]
+        if tasks and len(keys or ()) > 1:
+            channel.location("api_key").blame(
+                found=f"{len(keys)} keys, and the protocol {tasks[0]}",
+                allowed="one key where tasks are made",
+                hint="a channel for each key shares the load, too",
+            )
 
 
 def check_fields(channels: Sequence[Section]) -> None:

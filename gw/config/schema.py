@@ -146,7 +146,7 @@ CHANNEL: Schema = {
     "id": Key(name("a channel id"), REQUIRED),
     "base_url": Key(base_url(), REQUIRED),
     # May be empty, for an upstream that asks for none; leaving it out is more likely forgotten.
-    "api_key": Key(header_text("the upstream's key", may_be_empty=True, secret=True), REQUIRED),
+    "api_key": Key(upstream.api_keys(), REQUIRED),
     "protocols": Key(choices(PROTOCOLS, least=1), REQUIRED),
     "tools": Key(choices(BUILTIN_TOOLS), ()),
     "max_tokens_param": Key(optional(choice(MAX_TOKENS_PARAMS)), None),

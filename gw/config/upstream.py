@@ -16,12 +16,13 @@ from channels.dialects.address import MODEL
 from channels.dialects.table import DIALECTS
 from channels.http.transport import Proxy
 from gw.config.faults import Location
-from gw.config.nodes import Node, Scalar, Table, described, quoted
-from gw.config.readers import InvalidValue, Reader, text, written_text
+from gw.config.nodes import Items, Node, Scalar, Table, described, quoted
+from gw.config.readers import InvalidValue, Reader, header_text, text, written_text
 from gw.config.spelling import suggestion
-from gw.config.structures import attempt
+from gw.config.structures import attempt, listing, placed
 
 FIELDS_MAX = 32
+KEYS_MAX = 100
 PROXY_ALLOWED = "http://[user:password@]host:port, or empty for no proxy"
 
 _AUTHS = (*KEY_HEADERS, f"{QUERY_AUTH}NAME", NO_AUTH)
@@ -66,6 +67,26 @@ class Fields:
 
 
 NameCheck: TypeAlias = Callable[[str], str]
+
+
+def api_keys() -> Reader[tuple[str, ...]]:
+    """Read a key, or a list of keys of which none is empty; none at all for an empty text."""
+    read_one = header_text("the upstream's key", may_be_empty=True, secret=True)
+    read_many = listing(placed(header_text("a key", secret=True)), "a key, or a list of keys")
+
+    def read(node: Node, at: Location) -> tuple[str, ...]:
+        if not isinstance(node, Items):
+            return (key,) if (key := read_one(node, at)) else ()
+        if not 0 < len(node.items) <= KEYS_MAX:
+            raise InvalidValue(found=described(node), allowed=f"a key, or 1 to {KEYS_MAX} of them")
+        keys: dict[str, None] = {}
+        for one in read_many(node, at):
+            if one.value in keys:
+                one.at.blame(found="a key again (not shown)", allowed="each key once")
+            keys[one.value] = None
+        return tuple(keys)
+
+    return read
 
 
 def auth() -> Reader[str]:

@@ -191,3 +191,18 @@ async def test_lease_comes_back_without_error_when_the_process_has_stopped() -> 
     assert actor.try_acquire() is None
     with pytest.raises(ActorStopped):
         await actor.acquire()
+
+
+async def test_refused_key_is_counted_each_time_and_told_once(expect_log: ExpectLog) -> None:
+    expect_log("channel_key_refused")
+    async with channels(make_channel("one", more_keys=("key-number-2",))) as made:
+        made.directory["one"].spec.ring.keys[1].refused(402)
+        made.directory["one"].spec.ring.keys[1].refused(402)
+        ((line, count),) = made.samples("gw_channel_key_refusals_total", "one").items()
+        assert ('key="2",status="402"' in line, count) == (True, 2.0)
+        # Also after a reload, which tries every key again.
+        made.configure(make_channel("one", more_keys=("key-number-3",)))
+        await settle(made.directory["one"])
+        assert made.directory["one"].spec.ring.aside == 0
+        made.directory["one"].spec.ring.keys[1].refused(402)
+        assert sum(made.samples("gw_channel_key_refusals_total", "one").values()) == 3.0

@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +22,13 @@ from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import FOR_EVER, Head, Script, Step
 from tests.unit.calls.world import Told, World, world
 from tests.unit.calls.writer import RecordingWriter
+
+
+@pytest.fixture(autouse=True)
+def key_refusals(expect_log: Callable[..., None]) -> None:
+    """An upstream may refuse the channel's key here, which is told."""
+    expect_log("channel_key_refused", required=False)
+
 
 turns = st.integers(min_value=1, max_value=6)
 trouble = st.sampled_from([UpstreamCut, UpstreamMalformed, UpstreamUnreachable])

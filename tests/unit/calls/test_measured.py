@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -12,6 +13,13 @@ from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import FOR_EVER, Script, answer
 from tests.unit.calls.world import TIMEOUT_SECONDS, World, world
 from tests.unit.calls.writer import RecordingWriter
+
+
+@pytest.fixture(autouse=True)
+def key_refusals(expect_log: Callable[..., None]) -> None:
+    """An upstream may refuse the channel's key here, which is told."""
+    expect_log("channel_key_refused", required=False)
+
 
 HELLO = sse.delta("Hello")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -11,6 +12,13 @@ from gw.errors.render import render
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import Script, answer
 from tests.unit.calls.world import world
+
+
+@pytest.fixture(autouse=True)
+def key_refusals(expect_log: Callable[..., None]) -> None:
+    """An upstream may refuse the channel's key here, which is told."""
+    expect_log("channel_key_refused", required=False)
+
 
 GOOD = answer(sse.whole())
 KEY_OF_A = "api-key-of-a"

@@ -185,7 +185,7 @@ def test_bad_base_url_is_a_fault_with_its_place(written: str, hint: str) -> None
 
 
 @pytest.mark.parametrize(
-    "key", ['"a b"', '"kéy"', '"a\\nX-Evil: 1"', "12345", "true", "[hidden]", "{a: hidden}"]
+    "key", ['"a b"', '"kéy"', '"a\\nX-Evil: 1"', "12345", "true", "{a: hidden}"]
 )
 def test_api_key_that_no_header_takes_is_a_fault_that_does_not_show_it(key: str) -> None:
     fault = fault_of(channel().replace("api_key: key", f"api_key: {key}"))

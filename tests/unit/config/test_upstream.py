@@ -122,3 +122,33 @@ def test_secret_of_a_header_that_is_too_short_to_be_masked_is_told() -> None:
 def test_request_shows_no_secret_when_it_is_printed() -> None:
     request = UpstreamRequest("POST", "https://a/v1?key=hidden", (("X-Key", "hidden"),), b"hidden")
     assert repr(request) == "<UpstreamRequest POST https://a/v1>"
+
+
+def test_several_keys_are_read_in_order() -> None:
+    text = channel().replace("api_key: key", "api_key: [key-one, '${SECOND}']")
+    spec = read(text, SECOND="key-two").registry.channels["a"]
+    assert spec.keys == ("key-one", "key-two")
+    assert spec.secrets == spec.keys
+
+
+@pytest.mark.parametrize(
+    ("keys", "path", "allowed"),
+    [
+        ("[]", "api_key", "a key, or 1 to 100"),
+        ("[hidden, '']", "api_key[1]", "a key"),
+        ("[hidden, 'a b']", "api_key[1]", "ASCII without spaces"),
+        ("[hidden-1, hidden-1]", "api_key[1]", "each key once"),
+        ("{a: hidden}", "api_key", "upstream's key"),
+    ],
+)
+def test_bad_list_of_keys_is_a_fault_that_shows_none(keys: str, path: str, allowed: str) -> None:
+    fault = fault_of(channel().replace("api_key: key", f"api_key: {keys}"))
+    assert fault.path == f"channels[0].{path}"
+    assert allowed in fault.allowed
+    assert "hidden" not in repr(fault)
+
+
+def test_channel_that_makes_tasks_has_one_key() -> None:
+    text = channel().replace("[chat]", "[chat, videos]").replace(": key", ": [key-one, key-two]")
+    fault = fault_of(text)
+    assert (fault.path, fault.allowed) == ("channels[0].api_key", "one key where tasks are made")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +15,13 @@ from tests.support.aio import run
 from tests.unit.calls.fake_wire import Script, answer
 from tests.unit.calls.world import ACCOUNT
 from tests.unit.images.stage import EACH, generate, made, stage
+
+
+@pytest.fixture(autouse=True)
+def key_refusals(expect_log: Callable[..., None]) -> None:
+    """An upstream may refuse the channel's key here, which is told."""
+    expect_log("channel_key_refused", required=False)
+
 
 FUNDS = 10**9
 CHANNELS = "abcd"

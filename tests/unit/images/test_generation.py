@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,6 +22,13 @@ from tests.unit.images.stage import (
     prepare,
     stage,
 )
+
+
+@pytest.fixture(autouse=True)
+def key_refusals(expect_log: Callable[..., None]) -> None:
+    """An upstream may refuse the channel's key here, which is told."""
+    expect_log("channel_key_refused", required=False)
+
 
 ODD_ERROR = b'{"error":{"message":"no such size", "code": "Bad.Size"}, "request_id" : "r-1"}'
 

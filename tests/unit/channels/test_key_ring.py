@@ -1,0 +1,117 @@
+"""Several keys of one channel: used in turn, set aside when they are refused, and told of."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from channels.dialects.table import DIALECTS
+from channels.exact_redaction import StreamRedaction, key_spellings
+from channels.http.interfaces import UpstreamRequest
+from channels.key_ring import ASIDE_SECONDS, KeyRing
+from channels.media.model import MediaRequest
+from channels.media.send import addressed, send
+from channels.registry import ChannelSpec
+from tests.support.specs import make_channel
+from tests.unit.channels.raw_server import OK, Peer, RawServer, new_wire
+
+KEYS = ("key-number-1", "key-number-2", "key-number-3")
+REFUSED = b"HTTP/1.1 %d X\r\nContent-Length: 2\r\n\r\n{}"
+
+
+def channel(port: int = 1, keys: tuple[str, ...] = KEYS) -> ChannelSpec:
+    url = f"http://127.0.0.1:{port}"
+    return make_channel("one", base_url=url, api_key=keys[0], more_keys=keys[1:])
+
+
+def request_of(spec: ChannelSpec) -> UpstreamRequest:
+    return DIALECTS["chat"].address.request(
+        spec, b"{}", protocol="chat", upstream_model="m", stream=False
+    )
+
+
+def sent_key(request: UpstreamRequest) -> str:
+    return dict(request.headers)["Authorization"].removeprefix("Bearer ")
+
+
+class Time:
+    """Seconds that a test sets."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_keys_are_used_in_turn() -> None:
+    spec = channel()
+    assert [sent_key(request_of(spec)) for _ in range(6)] == [*KEYS, *KEYS]
+
+
+@pytest.mark.parametrize("status", [401, 402])
+def test_key_that_is_refused_is_left_out_until_its_time_is_over(status: int) -> None:
+    time = Time()
+    ring = KeyRing(3, monotonic=time)
+    ring.keys[1].refused(status)
+    assert ring.aside == 1
+    assert [ring.next_index() for _ in range(4)] == [0, 2, 0, 2]
+    time.now += ASIDE_SECONDS
+    assert ring.aside == 0
+    assert Counter(ring.next_index() for _ in range(3)) == Counter(range(3))
+
+
+def test_with_every_key_aside_the_one_whose_time_comes_first_is_used() -> None:
+    time = Time()
+    ring = KeyRing(2, monotonic=time)
+    ring.keys[1].refused(401)
+    time.now += 1
+    ring.keys[0].refused(401)
+    assert [ring.next_index() for _ in range(3)] == [1, 1, 1]
+
+
+def test_refusal_is_told_with_whether_the_key_was_in_use() -> None:
+    time = Time()
+    ring = KeyRing(2, monotonic=time)
+    told: list[tuple[int, int, bool]] = []
+    ring.listener = lambda *one: told.append(one)
+    ring.keys[1].refused(401)
+    ring.keys[1].refused(402)
+    time.now += ASIDE_SECONDS
+    ring.keys[1].refused(401)
+    assert told == [(2, 401, True), (2, 402, False), (2, 401, True)]
+
+
+@pytest.mark.parametrize("status", [200, 400, 403, 404, 429, 500])
+def test_other_statuses_say_nothing_of_the_key(status: int) -> None:
+    spec = channel()
+    request_of(spec).took_status(status)
+    assert spec.ring.aside == 0
+
+
+async def test_media_requests_have_one_key_whose_refusal_counts_over_a_connection() -> None:
+    async def script(peer: Peer) -> None:
+        while True:
+            head, _ = await peer.request()
+            heads.append(head.decode())
+            await peer.send(REFUSED % 402 if len(heads) > 1 else OK)
+
+    heads: list[str] = []
+    async with RawServer(script) as server, new_wire() as wire:
+        spec = channel(server.port)
+        asked = MediaRequest(method="GET", path="/v1/videos/1")
+        assert sent_key(addressed(spec, asked)) == KEYS[0]
+        for status in (200, 402):
+            response = await send(wire, spec, asked, 100, now=lambda: 0.0)
+            assert response.status == status
+        assert all(f"Bearer {KEYS[0]}\r\n" in head for head in heads)
+        assert spec.ring.aside == 1
+
+
+def test_every_key_is_masked() -> None:
+    spec = channel()
+    assert key_spellings(spec) == set(KEYS)
+    block = " ".join(KEYS).encode()
+    redaction = StreamRedaction.of(spec, errors=None)  # type: ignore[arg-type]
+    assert redaction.without_key(block) == b"[redacted] [redacted] [redacted]"
+    assert all(key not in repr(spec) for key in KEYS)
