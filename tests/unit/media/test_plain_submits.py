@@ -296,8 +296,8 @@ def test_images_are_registered_before_the_film_is_asked_for() -> None:
 @pytest.mark.parametrize(
     ("status", "value", "reply"),
     [
-        (403, {"message": "Not you."}, Refused(status=400, message="Not you.")),
-        (429, None, Refused(status=400)),
+        (403, {"message": "Not you."}, Refused(status=400, message="Not you.", is_rejected=True)),
+        (429, None, Refused(status=400, is_rejected=True)),
         (500, None, Failed(status=500)),
         (504, None, Unknown(status=504, reason="status 504")),
         (200, {}, Unknown(status=502, reason="no id")),
