@@ -295,5 +295,5 @@ def test_official_library_asks_by_its_client(h: House, tenant: Tenant) -> None:
         ended(tenant.client, begun["id"])
         done: Any = client.get(f"/videos/generations/{begun['id']}", cast_to=object)
         assert done["status"] == "succeeded"
-        with pytest.warns(DeprecationWarning), pytest.raises(NotFoundError):
+        with pytest.warns(DeprecationWarning, match="Sora"), pytest.raises(NotFoundError):
             client.videos.create(model="sora-2", prompt="a boat", seconds="4")
