@@ -24,12 +24,14 @@ SETTINGS: dict[str, Any] = {
             channel(name, priority=place, protocols=PROTOCOLS)
             for place, name in enumerate(("one", "two", "three"), start=1)
         ),
+        channel("down", priority=0, protocols=["videos"], base_url="http://127.0.0.1:1"),
         channel("studio", protocols=["videos"], wire={"videos": "openai"}),
         channel("ark", protocols=["videos"], wire={"videos": "ark"}),
     ],
     "models": [
         model("sim-model", "one"),
         model("film", {"id": "one", "as": "vendor-film"}, "two", "three", **GENERAL),
+        model("film-down", "down", "two", "three", **GENERAL),
         model("film-lite", "one", aliases=["film-small"], **GENERAL),
         model("film-faces", "one", **GENERAL, video={"real_person": True}),
         model(
