@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
+from msgspec import structs
+
 from actors.jobs.job import Job
-from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
+from channels.http.interfaces import UpstreamResponse, Wire
 from channels.media.dialects import DIALECTS
 from channels.media.send import addressed
 from channels.registry import ChannelSpec
@@ -45,6 +47,8 @@ class JobContent:
         if request is None:  # the channel speaks another dialect by now
             raise ContentUnavailable
         asked = addressed(channel, request)
-        asked = UpstreamRequest(asked.method, asked.url, (*asked.headers, *headers), asked.body)
+        asked = structs.replace(asked, headers=(*asked.headers, *headers))
         async with asyncio.timeout(self._seconds):
-            return await self._wire.open(asked)
+            response = await self._wire.open(asked)
+        asked.took_status(response.status)
+        return response
