@@ -36,12 +36,17 @@ from gw.api.services import Services
 from gw.api.transcripts.handlers import TranscriptHandler
 from gw.api.videos.content import ContentHandler
 from gw.api.videos.handlers import VideoHandler, VideosHandler
+from gw.api.wiki import handlers as wiki
+from gw.api.wiki.downloads import DownloadHandler
+from gw.api.wiki.services import WikiServices
 from gw.calls.conversation import Conversation
 
 Route = tuple[str, type[RequestHandler]] | tuple[str, type[RequestHandler], dict[str, Any]]
 
 # The billing endpoints are mounted with and without the version (spec: Balance).
 _BILLING = r"(?:/v1)?/dashboard/billing"
+
+_WIKI = "/api/v1/ext/wiki"
 
 
 def routes() -> list[Route]:
@@ -90,6 +95,16 @@ def routes() -> list[Route]:
         (r"/v1/logs", LogListHandler),
         (r"/v1/logs/summary", SummaryHandler),
         (r"/v1/logs/([^/]+)", LogDetailHandler),
+        # Knowledge bases
+        (rf"{_WIKI}/search", wiki.SearchHandler),
+        (rf"{_WIKI}/kbs", wiki.BasesHandler),
+        (rf"{_WIKI}/tags", wiki.TagsHandler),
+        (rf"{_WIKI}/tags/(.+)", wiki.TagHandler),
+        (rf"{_WIKI}/pages", wiki.PagesHandler),
+        (rf"{_WIKI}/pages/([^/]+)", wiki.PageHandler),
+        (rf"{_WIKI}/pages/([^/]+)/backlinks", wiki.BacklinksHandler),
+        (rf"{_WIKI}/pages/([^/]+)/source", wiki.PageSourceHandler),
+        (rf"{_WIKI}/sources/(.+)", DownloadHandler),
         # Embeddings
         (r"/v1/embeddings", EmbeddingsHandler),
     ]
@@ -101,6 +116,7 @@ def make_application(
     conversation: Conversation,
     media: MediaServices,
     logs: LogServices,
+    wiki_services: WikiServices,
     media_store: MediaStore | None = None,
 ) -> GatewayApplication:
     """Build the application that the public listener serves."""
@@ -110,6 +126,7 @@ def make_application(
         conversation=conversation,
         media=media,
         logs=logs,
+        wiki=wiki_services,
         media_store=media_store,
         messages_versions=services.config.messages_versions,
     )

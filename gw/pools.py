@@ -11,6 +11,9 @@ LOG_STATEMENT_SECONDS = 10.0
 MEDIA_CONNECTIONS = 2
 # The poller books and claims on one of them while it ends jobs on the other.
 JOB_CONNECTIONS = 2
+# Searches wait for each other, and for nothing that costs money.
+KNOWLEDGE_CONNECTIONS = 2
+SEARCH_SECONDS = 5.0
 
 
 class Pools:
@@ -19,6 +22,7 @@ class Pools:
     def __init__(self, dsn: str) -> None:
         self.calls = Database(dsn)
         self.logs = Database(dsn, size=LOG_CONNECTIONS, statement_seconds=LOG_STATEMENT_SECONDS)
+        self.knowledge = Database(dsn, size=KNOWLEDGE_CONNECTIONS, statement_seconds=SEARCH_SECONDS)
         self.jobs = Database(dsn, size=JOB_CONNECTIONS)
         self.media = Database(dsn, size=MEDIA_CONNECTIONS)  # opened where there is a media store
 
@@ -27,5 +31,5 @@ class Pools:
 
     async def close(self) -> None:
         """Close every connection."""
-        for database in (self.media, self.jobs, self.logs, self.calls):
+        for database in (self.knowledge, self.media, self.jobs, self.logs, self.calls):
             await database.close()

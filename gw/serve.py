@@ -39,6 +39,7 @@ from gw.api.logs.services import LogServices
 from gw.api.logs.summary_cache import SummaryCache
 from gw.api.overload import Overload
 from gw.api.services import Services
+from gw.api.wiki.services import WikiServices
 from gw.app import make_application
 from gw.calls.billing import Billing
 from gw.calls.conversation import Conversation
@@ -57,6 +58,7 @@ from gw.keys.cache import KeyCache
 from gw.keys.issue import check_secret
 from gw.keys.last_use import LastUse
 from gw.keys.secret import KeyHasher, KeySealer, Secret, load_secret
+from gw.knowledge.sources import SourceLinks, Sources
 from gw.live_config import LiveConfig
 from gw.media_services import make_media_services
 from gw.media_store import links_of, start_media_store
@@ -400,6 +402,14 @@ class Gateway:
                 credits_per_usd=config.credits_per_usd,
                 cursors=CursorSeal(self._secret.subkey("gw log cursors")),
                 summaries=SummaryCache(self._clock, shared=self._parent),
+            ),
+            wiki_services=WikiServices(
+                database=self._pools.knowledge,
+                sources=Sources(config.kb_folder),
+                links=SourceLinks(
+                    self._secret.subkey("gw source links"), public_url=config.public_url
+                ),
+                link_seconds=config.kb_store.link_seconds,
             ),
         )
         admin = make_admin_application(

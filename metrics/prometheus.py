@@ -19,6 +19,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, choose_encode
 
 from metrics.config import ConfigMetrics
 from metrics.families import Families
+from metrics.knowledge import KnowledgeMetrics
 from metrics.logs import lines_lost
 from metrics.media_store import MediaStoreMetrics
 from metrics.tasks import TaskMetrics
@@ -71,6 +72,7 @@ class Metrics:
         self._bytes_left_out = make.counter("gw_precharge_bytes_left_out_total")
         self.tasks = TaskMetrics(make)
         self.media_store = MediaStoreMetrics(make)
+        self.knowledge = KnowledgeMetrics(make)
         self.config = ConfigMetrics(make)
         self._database_up = make.gauge("gw_database_up")[()]
         self._call_log_kept = make.gauge("gw_call_log_kept")[()]

@@ -251,6 +251,22 @@ SERIES: tuple[Series, ...] = (
         "Attempts to copy a result: kept, retried, failed for good, left to another process.",
     ),
     Series("gw_media_copy_bytes_total", "counter", (), "Bytes of results that were fetched."),
+    # Knowledge bases.
+    Series(
+        "gw_kb_searches_total",
+        "counter",
+        ("surface", "result"),
+        "Searches by what they find: pages with all terms, pages with any, or none.",
+    ),
+    Series(
+        "gw_kb_search_seconds", "histogram", ("surface",), "How long a search takes.", LAG_SECONDS
+    ),
+    Series(
+        "gw_kb_source_links_total",
+        "counter",
+        ("result",),
+        "Links to source documents followed: served, expired, invalid, missing.",
+    ),
     # The process.
     Series(
         "gw_config_reloads_total",

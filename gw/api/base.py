@@ -80,6 +80,10 @@ class ApiHandler(TornadoHandler):
         """Whether this request costs money: polls, lists and deletions of an endpoint do not."""
         return self.billed and self.request.method == "POST"
 
+    def base_url(self) -> str:
+        """How this client reaches the gateway, for links of ours in responses."""
+        return f"{'https' if self.services.config.tls else 'http'}://{self.request.host}"
+
     # --- Before the endpoint ---
 
     def refused_method(self) -> GatewayError:

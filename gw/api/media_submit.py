@@ -111,7 +111,7 @@ class MediaSubmitHandler(JobSubmitHandler):
             facts=replace(self.facts(), job_id=job_id),
             model=self._model,
             cap_nano_usd=self.principal.spend_cap_nano_usd,
-            job=replace(job, request={**job.request, BASE_URL: self._base_url()}),
+            job=replace(job, request={**job.request, BASE_URL: self.base_url()}),
             hold_nano_usd=hold_nano_usd,
             cheaper=cheaper,
             request=request,
@@ -122,10 +122,6 @@ class MediaSubmitHandler(JobSubmitHandler):
             submission=submission,
             detail=self._detail,
         )
-
-    def _base_url(self) -> str:
-        """How this client reaches the gateway, for links of ours in answers."""
-        return f"{'https' if self.services.config.tls else 'http'}://{self.request.host}"
 
     def span(self, name: str) -> CallSpan:
         """The span of the call."""

@@ -57,7 +57,7 @@ class UnknownBase(Exception):
 
 
 @asynccontextmanager
-async def reading(database: Database) -> AsyncIterator[Session]:
+async def one_state(database: Database) -> AsyncIterator[Session]:
     """One state of all bases for the statements of a request."""
     async with database.transaction() as session:
         await session.execute(SQL["begin_reading"])

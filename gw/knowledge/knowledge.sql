@@ -168,7 +168,7 @@ SELECT id, title, summary, tags FROM kb_pages WHERE base_no = %(base)s AND tags 
 
 -- backlinks --
 -- The pages that link to a page.
-SELECT id, title, summary FROM kb_pages
+SELECT id, title, summary, tags FROM kb_pages
 WHERE no IN (SELECT l.page_no FROM kb_links l WHERE l.to_no = %(page)s) AND no <> %(page)s ORDER BY id
 
 -- rank --

@@ -55,7 +55,7 @@ def field_parts(page: Page, base_no: int) -> list[FieldPart]:
     return [
         part
         for field, values in fields
-        for part in _parts(field, _terms(values), lexeme_prefix(base_no))
+        for part in _parts(field, _terms(values), lexeme_prefix(base_no), len("".join(values)))
     ]
 
 
@@ -91,21 +91,26 @@ def _terms(values: Iterable[str]) -> Iterator[_Term]:
         position += VALUE_GAP
 
 
-def _parts(field: int, terms: Iterable[_Term], prefix: str) -> Iterator[FieldPart]:
+def _parts(field: int, terms: Iterable[_Term], prefix: str, length: int) -> Iterator[FieldPart]:
+    """The parts of a field; the first begins and the last ends where its text does."""
     number = 0
     current: list[_Term] = []
     for term in terms:
         if current and term.position - current[0].position >= PART_POSITIONS:
-            yield _part(field, number, current, prefix)
+            starts = current[0].start if number else 0
+            yield _part(field, number, starts, current[-1].end, current, prefix)
             number += 1
             least = term.position - OVERLAP_POSITIONS
             current = [one for one in current if one.position >= least]
         current.append(term)
     if current:
-        yield _part(field, number, current, prefix)
+        starts = current[0].start if number else 0
+        yield _part(field, number, starts, length, current, prefix)
 
 
-def _part(field: int, number: int, terms: list[_Term], prefix: str) -> FieldPart:
+def _part(
+    field: int, number: int, starts: int, ends: int, terms: list[_Term], prefix: str
+) -> FieldPart:
     first = terms[0].position - 1
     positions: dict[str, list[str]] = {}
     for term in terms:
@@ -115,7 +120,7 @@ def _part(field: int, number: int, terms: list[_Term], prefix: str) -> FieldPart
     text = " ".join(
         f"{quoted(prefix + lexeme)}:{','.join(found)}" for lexeme, found in positions.items()
     )
-    return FieldPart(field, number, terms[0].start, terms[-1].end, text)
+    return FieldPart(field, number, starts, ends, text)
 
 
 class _Places:

@@ -228,4 +228,5 @@ class World:
             conversation=cast(Any, None),
             media=cast(Any, None),
             logs=self.logs,
+            wiki_services=cast(Any, None),
         )

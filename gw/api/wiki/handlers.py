@@ -1,0 +1,190 @@
+"""`GET /api/v1/ext/wiki/…`: knowledge bases to read and to search (spec: Knowledge base REST).
+
+Free at any balance, outside the account's limits, without rows in the call log. A base or a page
+that a user may not read is answered as one that is not there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import cast
+
+from actors.store.session import Session
+from gw.api.base import ApiHandler
+from gw.api.wiki import parameters
+from gw.api.wiki.rendering import base_entry, found_body, page_body
+from gw.api.wiki.services import WikiServices
+from gw.errors.render import dumps
+from gw.errors.table import NOT_FOUND, GatewayError
+from gw.knowledge import reading
+from gw.knowledge.bases import PERSONAL, Base, one_state, readable_base, readable_bases
+from gw.knowledge.reading import StoredPage
+from gw.knowledge.search import search
+
+BATCH_BODY_CHARACTERS = 4000
+UNREADABLE = "There is no such knowledge base or page that this key may read."
+
+
+def unreadable() -> GatewayError:
+    """The one answer for what is absent and for what is not for this user."""
+    return GatewayError(NOT_FOUND, UNREADABLE)
+
+
+class WikiHandler(ApiHandler):
+    """One request to a knowledge base."""
+
+    @property
+    def wiki(self) -> WikiServices:
+        return cast(WikiServices, self.settings["wiki"])
+
+    @asynccontextmanager
+    async def base(self) -> AsyncIterator[tuple[Session, Base]]:
+        """The base that the request names, in one state for all that is read of it. Raises 404."""
+        kb_id = parameters.text(self.request.query_arguments, "kb_id") or PERSONAL
+        if "\0" in kb_id:  # which PostgreSQL takes in no text
+            raise unreadable()
+        principal = self.principal
+        async with one_state(self.wiki.database) as session:
+            base = await readable_base(
+                session, kb_id, account_id=principal.account_id, user=principal.user
+            )
+            if base is None:
+                raise unreadable()
+            yield session, base
+
+    async def page(
+        self, session: Session, base: Base, name: str, *, characters: int = reading.WHOLE
+    ) -> StoredPage:
+        """The page of this id or alias. Raises 404."""
+        page = await reading.read_page(session, base, name, characters=characters)
+        if page is None:
+            raise unreadable()
+        return page
+
+
+class BasesHandler(WikiHandler):
+    """The bases that the key's user may read."""
+
+    route = "wiki_kbs"
+
+    async def on_get(self) -> None:
+        principal = self.principal
+        async with one_state(self.wiki.database) as session:
+            found = await readable_bases(
+                session, account_id=principal.account_id, user=principal.user
+            )
+        self.write(dumps({"kbs": [base_entry(base) for base in found]}))
+
+
+class SearchHandler(WikiHandler):
+    """Pages that have the words."""
+
+    route = "wiki_search"
+
+    async def on_get(self) -> None:
+        query = self.request.query_arguments
+        text = parameters.search_text(query)
+        offset, limit = parameters.offset(query), parameters.limit(query)
+        async with self.base() as (session, base):
+            began = time.perf_counter()
+            found = await search(session, [base], text, offset=offset, limit=limit)
+        self.services.metrics.knowledge.searched(
+            surface="rest", result=found.match, seconds=time.perf_counter() - began
+        )
+        self.write(dumps(found_body(text, offset, found)))
+
+
+class TagsHandler(WikiHandler):
+    """The tags of a base."""
+
+    route = "wiki_tags"
+
+    async def on_get(self) -> None:
+        async with self.base() as (session, base):
+            found = await reading.tags(session, base)
+        tags = [{"tag": tag, "count": count} for tag, count in found]
+        self.write(dumps({"kb_id": base.kb_id, "tags": tags}))
+
+
+class TagHandler(WikiHandler):
+    """Every page that has a tag."""
+
+    route = "wiki_tag"
+
+    async def on_get(self, tag: str) -> None:
+        async with self.base() as (session, base):
+            found = await reading.tagged(session, base, tag)
+        pages = [
+            {"id": one.id, "title": one.title, "summary": one.summary, "tags": one.tags}
+            for one in found
+        ]
+        body = {"kb_id": base.kb_id, "tag": tag, "total": len(pages), "pages": pages}
+        self.write(dumps(body))
+
+
+class PagesHandler(WikiHandler):
+    """Some pages at once, their bodies cut."""
+
+    route = "wiki_pages"
+
+    async def on_get(self) -> None:
+        names = parameters.ids(self.request.query_arguments)
+        async with self.base() as (session, base):
+            found = await reading.resolve(session, base, names)
+            nos = list(dict.fromkeys(no for no in found if no is not None))
+            pages = await reading.read_pages(session, base, nos, characters=BATCH_BODY_CHARACTERS)
+        shown = [{**page_body(pages[no]), "body_truncated": pages[no].is_truncated} for no in nos]
+        self.write(dumps({"pages": shown}))
+
+
+class PageHandler(WikiHandler):
+    """One page in full."""
+
+    route = "wiki_page"
+
+    async def on_get(self, name: str) -> None:
+        async with self.base() as (session, base):
+            page = await self.page(session, base, name)
+        self.write(dumps(page_body(page)))
+
+
+class BacklinksHandler(WikiHandler):
+    """The pages that link to a page."""
+
+    route = "wiki_backlinks"
+
+    async def on_get(self, name: str) -> None:
+        async with self.base() as (session, base):
+            page = await self.page(session, base, name, characters=0)
+            found = await reading.backlinks(session, page.no)
+        shown = [{"id": one.id, "title": one.title, "summary": one.summary} for one in found]
+        self.write(dumps({"id": page.id, "kb_id": base.kb_id, "backlinks": shown}))
+
+
+class PageSourceHandler(WikiHandler):
+    """Where the source document of a page can be fetched, for a while."""
+
+    route = "wiki_source"
+
+    async def on_get(self, name: str) -> None:
+        async with self.base() as (session, base):
+            page = await self.page(session, base, name, characters=0)
+        source = page.source
+        if source is None:
+            raise unreadable()
+        wiki = self.wiki
+        url = wiki.links.link(
+            source.r2_key,
+            base_url=self.base_url(),
+            expires_at=int(self.services.clock.now()) + wiki.link_seconds,
+        )
+        body = {
+            "r2_key": source.r2_key,
+            "filename": source.filename,
+            "locator": source.locator,
+            "url": url,
+            "url_ttl_secs": wiki.link_seconds,
+        }
+        self.write(dumps(body))

@@ -1,0 +1,127 @@
+"""Pages as a reader sees them: by their names, by tag, by who links to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gw.knowledge.bases import SQL, Base, Store
+from gw.knowledge.importing import alias_key
+
+# A body is cut to as many characters as are asked for; this is more than any body has.
+WHOLE = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSource:
+    """What a page says of its source document; `r2_key` is the name it is stored under."""
+
+    r2_key: str
+    filename: str
+    locator: str | None
+    compiled_at: str | None
+    model: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPage:
+    """A page with its links; `no` is the database's own number of it."""
+
+    base: Base
+    no: int
+    id: str
+    title: str
+    summary: str
+    tags: list[str]
+    aliases: list[str]
+    links: list[str]
+    body: str
+    is_truncated: bool
+    confidence: str
+    needs_review: bool
+    source: StoredSource | None
+    outgoing_links: list[tuple[str, bool, str | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A page in a list."""
+
+    id: str
+    title: str
+    summary: str
+    tags: list[str]
+
+
+async def resolve(store: Store, base: Base, names: Sequence[str]) -> list[int | None]:
+    """The pages that ids or aliases mean, in their order; None where there is none."""
+    # PostgreSQL keeps no NUL, so no page has one in its name.
+    params = {
+        "base": base.no,
+        "names": [name.replace("\0", "\ufffd") for name in names],
+        "folded": [alias_key(name).replace("\0", "\ufffd") for name in names],
+    }
+    return [row[0] for row in await store.fetch_all(SQL["resolve"], params)]
+
+
+async def read_pages(
+    store: Store, base: Base, nos: Sequence[int], *, characters: int = WHOLE
+) -> dict[int, StoredPage]:
+    """Pages by their numbers, each body cut to so many characters."""
+    params = {"nos": list(nos), "characters": characters}
+    rows = await store.fetch_all(SQL["pages"], params)
+    return {row[0]: _page(base, *row) for row in rows}
+
+
+async def read_page(
+    store: Store, base: Base, name: str, *, characters: int = WHOLE
+) -> StoredPage | None:
+    """One page by its id or alias."""
+    (no,) = await resolve(store, base, [name])
+    if no is None:
+        return None
+    return (await read_pages(store, base, [no], characters=characters))[no]
+
+
+async def tags(store: Store, base: Base) -> list[tuple[str, int]]:
+    """The tags of a base, each with how many pages have it, the commonest first."""
+    return [(row[0], row[1]) for row in await store.fetch_all(SQL["tags"], (base.no,))]
+
+
+async def tagged(store: Store, base: Base, tag: str) -> list[Listed]:
+    """The pages that have a tag, by id."""
+    if "\0" in tag:
+        return []
+    rows = await store.fetch_all(SQL["tagged"], {"base": base.no, "tag": tag})
+    return [Listed(*row) for row in rows]
+
+
+async def backlinks(store: Store, page_no: int) -> list[Listed]:
+    """The other pages that link to a page, by id."""
+    rows = await store.fetch_all(SQL["backlinks"], {"page": page_no})
+    return [Listed(*row) for row in rows]
+
+
+def _page(base: Base, no: int, *row: Any) -> StoredPage:
+    (page_id, title, summary, page_tags, aliases, links, body, is_truncated) = row[:8]
+    (confidence, needs_review, r2_key, filename, locator, compiled_at, model, outgoing) = row[8:]
+    source = None
+    if r2_key is not None:
+        source = StoredSource(r2_key, filename, locator, compiled_at, model)
+    return StoredPage(
+        base=base,
+        no=no,
+        id=page_id,
+        title=title,
+        summary=summary,
+        tags=page_tags,
+        aliases=aliases,
+        links=links,
+        body=body,
+        is_truncated=is_truncated,
+        confidence=confidence,
+        needs_review=needs_review,
+        source=source,
+        outgoing_links=[(one[0], one[1], one[2]) for one in outgoing],
+    )

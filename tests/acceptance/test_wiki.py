@@ -1,0 +1,228 @@
+"""Knowledge bases over REST: who reads what, pages, search, sources (spec: Knowledge base REST)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import pytest
+
+from tests.support.client import Client, Reply
+from tests.support.house import House
+from tests.support.tenants import Tenant
+
+WIKI = "/api/v1/ext/wiki"
+PAGES = {
+    "Otters.md": (
+        "---\ntitle: Otters of the river\nsummary: Who they are\ntags: [animals, rivers]\n"
+        "aliases: [River Dog]\nsource: {file: otters.pdf, locator: p. 4}\n---\n"
+        "They hold hands. See [[Beavers]], [[river DOG]] and [[Nobody]].\n" + "x" * 5000
+    ),
+    "Beavers.md": "---\ntags: animals\n---\n# Beavers\nThey build dams, unlike [[Otters|them]].\n",
+    "zh.md": "# 网关\n我们的知识库检索很快，余额不足时返回错误。\n",
+    "code.md": "# Limits\nSet `max_tokens` in getUserName before v1.2 👍 of rate-limit.\n",
+    "fifty.md": "# Fifty\n" + "dams " * 50 + "\n",
+    "dam.md": "# A dam\nA wall.\n",
+    "otters.pdf": "%PDF otters",
+}
+NOT_FOUND = (404, "invalid_request_error", "not_found")
+
+
+def imported(h: House, tenant: Tenant, folder: Path, *options: str) -> None:
+    for name, text in PAGES.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    h.gw("kb", "import", "--account", tenant.account, *options, str(folder))
+
+
+@pytest.fixture
+def reader(h: House, tmp_path: Path) -> Tenant:
+    """A tenant with a personal base."""
+    tenant = h.tenant()
+    imported(h, tenant, tmp_path)
+    return tenant
+
+
+def get(tenant: Tenant, path: str, **query: object) -> Reply:
+    text = "&".join(f"{name}={quote(str(value))}" for name, value in query.items())
+    return tenant.client.get(f"{WIKI}{path}?{text}")
+
+
+def found(tenant: Tenant, q: str, **more: object) -> list[str]:
+    reply = get(tenant, "/search", q=q, **more)
+    assert reply.status == 200, reply
+    assert reply.json["query"] == q
+    return [hit["id"] for hit in reply.json["results"]]
+
+
+@pytest.mark.parametrize(
+    ("q", "ids"),
+    [
+        ("otter", ["Otters", "Beavers"]),
+        ("RIVER dog", ["Otters"]),
+        ("检索", ["zh"]),
+        ("知识库检索", ["zh"]),
+        ("库", ["zh"]),
+        ("检索余额", ["zh"]),  # nowhere in full: by pairs
+        ("max_tokens", ["code"]),
+        ("tokens", ["code"]),
+        ("user name", ["code"]),
+        ("v1.2 👍", ["code"]),
+        ('"hold hands"', ["Otters"]),
+        ('"hands hold"', []),
+        ("dam", ["dam", "fifty", "Beavers"]),  # a title goes before fifty in a body
+        ("otter 余额", ["Otters", "Beavers", "zh"]),
+        ("zebra", []),
+        ("& | ! <-> ' \" \\ : *", []),
+    ],
+)
+def test_a_search_finds(reader: Tenant, q: str, ids: list[str]) -> None:
+    if q == "otter 余额":
+        assert set(found(reader, q)) == set(ids)
+    else:
+        assert found(reader, q) == ids
+
+
+def test_windows_of_a_search_fit_together(reader: Tenant) -> None:
+    whole = get(reader, "/search", q="they build dams", limit=50).json
+    ids = [hit["id"] for hit in get(reader, "/search", q="a dam wall otters hold").json["results"]]
+    pieces = []
+    for offset in range(len(ids)):
+        window = get(reader, "/search", q="a dam wall otters hold", limit=1, offset=offset).json
+        assert (window["total_hits"], window["returned"]) == (len(ids), 1)
+        assert window["has_more"] == (offset + 1 < len(ids))
+        pieces += [hit["id"] for hit in window["results"]]
+    assert pieces == ids
+    beyond = get(reader, "/search", q="otter", offset=2**70).json
+    assert (beyond["total_hits"], beyond["results"], beyond["has_more"]) == (2, [], False)
+    (hit,) = [one for one in whole["results"] if one["id"] == "Beavers"]
+    assert hit["snippet"] == "# Beavers They **build** **dams**, unlike [[Otters|them]]."
+    scores = [one["score"] for one in whole["results"]]
+    assert scores == sorted(scores, reverse=True)
+    assert min(scores) > 0
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        "q=",
+        "q=%20",
+        "q=%ff",
+        f"q={'x' * 501}",
+        "q=x&limit=0",
+        "q=x&limit=-1",
+        "q=x&limit=a",
+        "q=x&offset=-1",
+        "q=x&offset=1.5",
+        "q=x&q=y",
+    ],
+)
+def test_a_bad_search_is_400(reader: Tenant, query: str) -> None:
+    reply = reader.client.get(f"{WIKI}/search?{query}")
+    assert reply.refusal == (400, "invalid_request_error", "invalid_request")
+
+
+def test_a_page_has_every_field(reader: Tenant) -> None:
+    page: dict[str, Any] = get(reader, "/pages/river%20dog").json
+    assert page["body"].endswith("x" * 5000)
+    source = page.pop("source")
+    assert source["r2_key"].startswith(f"kb/{reader.account}/")
+    assert source["r2_key"].endswith("/otters.pdf")
+    del page["body"]
+    assert page == {
+        "id": "Otters",
+        "kb_id": "default",
+        "title": "Otters of the river",
+        "summary": "Who they are",
+        "tags": ["animals", "rivers"],
+        "aliases": ["River Dog"],
+        "links": ["Beavers", "river DOG", "Nobody"],
+        "confidence": "",
+        "needs_review": False,
+        "outgoing_links": [
+            {"id": "Beavers", "resolved": True, "title": "Beavers"},
+            {"id": "Otters", "resolved": True, "title": "Otters of the river"},
+            {"id": "Nobody", "resolved": False, "title": None},
+        ],
+    }
+
+
+def test_pages_tags_and_backlinks(reader: Tenant) -> None:
+    pages = get(reader, "/pages", ids="zh,no,Otters,zh,river dog").json["pages"]
+    assert [(one["id"], one["body_truncated"]) for one in pages] == [
+        ("zh", False),
+        ("Otters", True),
+    ]
+    assert len(pages[1]["body"]) == 4000
+    assert get(reader, "/pages", ids="no").json == {"pages": []}
+    assert get(reader, "/pages", ids=",").status == 400
+    many = ",".join([*(f"n{n}" for n in range(25)), "zh"])
+    assert get(reader, "/pages", ids=many).json == {"pages": []}
+    tags = get(reader, "/tags").json["tags"]
+    assert tags == [{"tag": "animals", "count": 2}, {"tag": "rivers", "count": 1}]
+    tagged = get(reader, "/tags/animals").json
+    assert (tagged["total"], [one["id"] for one in tagged["pages"]]) == (2, ["Beavers", "Otters"])
+    assert get(reader, "/tags/Animals").json["total"] == 0
+    back = get(reader, "/pages/Otters/backlinks").json["backlinks"]
+    assert [one["id"] for one in back] == ["Beavers"]
+
+
+def test_a_source_is_fetched_by_its_link_alone(h: House, reader: Tenant) -> None:
+    reply = get(reader, "/pages/Otters/source").json
+    assert reply["url_ttl_secs"] == 3600
+    parts = urlsplit(reply["url"])
+    nobody = Client(h.gateway.url, None)
+    target = f"{parts.path}?{parts.query}"
+    fetched = nobody.get(target)
+    assert (fetched.status, fetched.body) == (200, b"%PDF otters")
+    assert fetched.headers["content-disposition"].startswith("attachment;")
+    assert fetched.headers["x-content-type-options"] == "nosniff"
+    for bad in (target[:-1] + "g", target.replace("expires=1", "expires=2"), parts.path):
+        assert nobody.get(bad).refusal == (403, "permission_error", "permission_denied")
+    assert get(reader, "/pages/zh/source").refusal == NOT_FOUND
+    h.gw("kb", "remove", "--account", reader.account, "--page", "Otters")
+    assert nobody.get(target).refusal == NOT_FOUND
+
+
+PATHS = ("/search?q=x&", "/tags?", "/tags/x?", "/pages?ids=zh&", "/pages/zh?", "/pages/zh/source?")
+
+
+def test_what_is_not_readable_is_as_what_is_not_there(h: House, tmp_path: Path) -> None:
+    owner, stranger = h.tenant(), h.tenant()
+    ann = h.another(owner, user="ann")
+    imported(h, owner, tmp_path, "--kb", "team", "--restricted")
+    of = ("--account", owner.account, "--kb", "team")
+    shared = f"{owner.account}:team"
+
+    def messages(tenant: Tenant, kb: str) -> set[str]:
+        replies = [tenant.client.get(f"{WIKI}{path}kb_id={quote(kb)}") for path in PATHS]
+        assert {reply.refusal for reply in replies} == {NOT_FOUND}
+        return {reply.error["message"] for reply in replies}
+
+    absent = messages(ann, "nothing")
+    assert messages(ann, "team") == messages(stranger, "team") == absent
+    assert messages(stranger, shared) == messages(ann, "te\0am") == absent
+    assert messages(owner, shared) == absent
+    h.gw("kb", "grant", *of, "--to-user", "ann")
+    assert found(ann, "zebra dam", kb_id="team")
+    h.gw("kb", "grant", *of, "--to-account", stranger.account)
+    assert get(stranger, "/pages/zh", kb_id=shared).json["kb_id"] == shared
+    kbs = stranger.client.get(f"{WIKI}/kbs").json["kbs"]
+    assert [(one["kb_id"], one["pages"]) for one in kbs] == [("default", 0), (shared, 6)]
+    h.gw("kb", "revoke", *of, "--to-account", stranger.account)
+    assert messages(stranger, shared) == absent
+    h.gw("kb", "remove", *of)
+    assert messages(ann, "team") == absent
+    assert found(ann, "zebra") == []  # the personal base is there, and empty
+
+
+def test_reading_is_free_and_no_agents(h: House, tmp_path: Path) -> None:
+    poor = h.tenant(nano_usd=0, rpm=1, concurrency=1)
+    imported(h, poor, tmp_path)
+    for _ in range(3):
+        assert found(poor, "dam")
+    agent = h.another(poor, kind="agent", agent_id="agent_x")
+    assert agent.client.get(f"{WIKI}/kbs").refusal == (403, "permission_error", "permission_denied")
+    assert Client(h.gateway.url, None).get(f"{WIKI}/kbs").status == 401
+    assert h.rows(poor) == []
