@@ -39,7 +39,7 @@ from gw.api.logs.services import LogServices
 from gw.api.logs.summary_cache import SummaryCache
 from gw.api.overload import Overload
 from gw.api.services import Services
-from gw.api.wiki.services import WikiServices
+from gw.api.wiki.services import make_wiki
 from gw.app import make_application
 from gw.calls.billing import Billing
 from gw.calls.conversation import Conversation
@@ -58,7 +58,6 @@ from gw.keys.cache import KeyCache
 from gw.keys.issue import check_secret
 from gw.keys.last_use import LastUse
 from gw.keys.secret import KeyHasher, KeySealer, Secret, load_secret
-from gw.knowledge.sources import SourceLinks, Sources
 from gw.live_config import LiveConfig
 from gw.media_services import make_media_services
 from gw.media_store import links_of, start_media_store
@@ -403,14 +402,7 @@ class Gateway:
                 cursors=CursorSeal(self._secret.subkey("gw log cursors")),
                 summaries=SummaryCache(self._clock, shared=self._parent),
             ),
-            wiki_services=WikiServices(
-                database=self._pools.knowledge,
-                sources=Sources(config.kb_folder),
-                links=SourceLinks(
-                    self._secret.subkey("gw source links"), public_url=config.public_url
-                ),
-                link_seconds=config.kb_store.link_seconds,
-            ),
+            wiki_services=make_wiki(config, self._secret, self._pools.knowledge),
         )
         admin = make_admin_application(
             render=self._render_metrics, readiness=self._why_not_ready, new_id=new_call_id
