@@ -1,6 +1,6 @@
 """How long a search of 20,000 pages takes, and the import of 2,000.
 
-`python -m loadtests.knowledge.latency`.
+`python -m loadtests.knowledge`.
 Words are drawn as rarely as those of a language are (Zipf), of a vocabulary that the seed makes; a
 fifth of the pages are Chinese. Prints one line of JSON; nothing is asserted here.
 """
@@ -144,7 +144,3 @@ def main() -> None:
     options = parser.parse_args()
     figures = measure(options.pages, options.imported, options.searches, options.seed)
     print(json.dumps(asyncio.run(figures)))
-
-
-if __name__ == "__main__":
-    main()
