@@ -13,6 +13,7 @@ from tests.support.waiting import until
 SPEECH, VOICES = "/v1/audio/speech", "/v1/audio/voices"
 TRANSCRIPTS = "/v1/transcripts/extract"
 MUSIC, AVATARS = "/v1/music/generations", "/v1/videos/avatars"
+VIDEOS = "/v1/videos/generations"
 TEMPLATES = "/v1/videos/clip-templates"
 
 CHARACTER = 30_000  # nano-USD
@@ -61,6 +62,12 @@ SETTINGS: dict[str, Any] = {
             price={"per_generation": "0.12"},
         ),
         model("avatar-create", "one", endpoint_type="videos_avatars", price={"per_call": "0.2"}),
+        model(
+            "dh-avatar",
+            *("one", "two"),
+            endpoint_type="videos_generations",
+            price={"per_second": "0.001"},
+        ),
         model("clip-news", "one", endpoint_type="videos_generations", price={"per_second": "0.1"}),
     ],
     "timeouts": {"speech": 3, "transcript": 3, "voice": 3},

@@ -8,9 +8,20 @@ from typing import Any
 import pytest
 
 from tests.acceptance import sounds
-from tests.acceptance.sounds import AVATAR, AVATARS, ended, register, spent_nano_usd
+from tests.acceptance.sounds import (
+    AVATAR,
+    AVATARS,
+    VIDEOS,
+    clone,
+    ended,
+    post,
+    register,
+    spent_nano_usd,
+)
+from tests.support.client import Client
 from tests.support.house import House
 from tests.support.tenants import Tenant
+from tests.support.upstream import key_of
 
 SETTINGS = sounds.SETTINGS
 BAD = "invalid_request_error"
@@ -98,3 +109,41 @@ def test_registration_is_replayed_as_it_was(h: House, tenant: Tenant) -> None:
     again = register(tenant.client, key)
     assert (again.body, again.headers["idempotency-replayed"]) == (first.body, "true")
     assert spent_nano_usd(h, tenant) == AVATAR
+
+
+def test_what_a_digital_human_may_name(h: House, tenant: Tenant) -> None:
+    h.upstream.fault("one", task_seconds=0.3)
+    speaks: dict[str, Any] = {
+        "model": "dh-avatar",
+        "duration": 5,
+        "text": "Hello",
+        "voice": "preset-warm",
+    }
+    stranger = h.tenant()
+
+    def refused(client: Client, **asked: Any) -> bool:
+        reply = post(client, VIDEOS, **{**speaks, **asked})
+        return reply.refusal == (400, BAD, "invalid_request")
+
+    avatar = register(tenant.client).json["id"]
+    h.upstream.fault("one", status=500)
+    voice = clone(tenant.client).json["id"]  # by the second channel
+    h.upstream.heal("one")
+    assert refused(tenant.client, avatar=avatar)  # pending
+    ended(tenant.client, AVATARS, avatar, "pending")
+    assert refused(stranger.client, avatar=avatar)
+    assert refused(stranger.client, avatar="preset-anna", voice=voice)
+    assert refused(tenant.client, avatar="preset-nobody")
+    assert refused(tenant.client, avatar=avatar, voice="nobody")
+    assert refused(tenant.client, avatar=avatar, voice=voice)  # not known to one channel alike
+    for named in (avatar, "preset-anna"):
+        begun = post(tenant.client, VIDEOS, **speaks, avatar=named)
+        assert begun.status == 200, begun
+    asked = [one for one in h.upstream.requests() if one["path"] == VIDEOS]
+    headers = [{name.lower(): text for name, text in one["headers"].items()} for one in asked]
+    assert {one["authorization"] for one in headers} == {f"Bearer {key_of('one')}"}
+    sent = [one["body"] for one in asked]
+    assert [avatar in body for body in sent] == [False, False]
+    assert '"preset-anna"' in sent[1]
+    assert tenant.client.send("DELETE", f"{AVATARS}/{avatar}").status == 200
+    assert refused(tenant.client, avatar=avatar)
