@@ -57,6 +57,7 @@ class LinkRenewal:
         self._upstreams = upstreams
         self._clock = clock
         self._under_way: dict[str, asyncio.Task[TaskResult | None]] = {}
+        self._claiming = 0  # jobs of which it is being found out whether they may be asked for
         self._log = EventLog("actors.jobs")
 
     def __repr__(self) -> str:
@@ -80,11 +81,16 @@ class LinkRenewal:
 
     async def _begin(self, expired: dict[str, Job]) -> None:
         """Ask about those of which nobody has asked for a while."""
-        room = QUESTIONS_MAX - len(self._under_way)
+        room = QUESTIONS_MAX - len(self._under_way) - self._claiming
         ids = [name for name in expired if name not in self._under_way][: max(0, room)]
         if not ids:
             return
-        for name in await in_time(store.claim_renewals(self._database, ids, AGAIN_SECONDS)):
+        self._claiming += len(ids)
+        try:
+            claimed = await in_time(store.claim_renewals(self._database, ids, AGAIN_SECONDS))
+        finally:
+            self._claiming -= len(ids)
+        for name in claimed:
             task = asyncio.create_task(self._renew(expired[name]), name=name)
             self._under_way[name] = task
             task.add_done_callback(lambda done: self._under_way.pop(done.get_name(), None))

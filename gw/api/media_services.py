@@ -5,7 +5,8 @@ Made by `gw/media_services.py`; an endpoint finds it in the application's settin
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from actors.catalogs.catalogs import Catalogs
@@ -19,14 +20,32 @@ from gw.calls.sync_media import SyncMedia
 from gw.calls.unattended import Unattended
 from gw.calls.whole_submit import WholeSubmit
 from gw.content_links import ContentLinks
+from gw.errors.table import NO_CHANNEL_AVAILABLE, GatewayError
 from gw.voices.store import Voices
 
+# Films that are read through a process at once: each holds two connections and a read's worth.
+FILMS_MAX = 200
 
-@dataclass(slots=True)
+
 class FilmCount:
     """How many films are read through this process at the moment."""
 
-    open: int = 0
+    def __init__(self) -> None:
+        self._open = 0
+
+    def __repr__(self) -> str:
+        return f"<FilmCount {self._open}>"
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """One more is read within this. Raises GatewayError where there are too many."""
+        if self._open >= FILMS_MAX:
+            raise GatewayError(NO_CHANNEL_AVAILABLE, "Too many films are read at once. Try again.")
+        self._open += 1
+        try:
+            yield
+        finally:
+            self._open -= 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

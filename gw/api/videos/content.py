@@ -29,8 +29,6 @@ from metrics.logs import EventLog
 
 # How long an upstream may pause within a film.
 PAUSE_SECONDS = 30.0
-# Films that are read through a process at once: each holds two connections and a read's worth.
-FILMS_MAX = 200
 
 # What is asked of the upstream as the client asks it, and told to the client as the upstream says.
 ASKED = ("Range", "If-Range")
@@ -48,11 +46,7 @@ class ContentHandler(ApiHandler):
 
     async def on_get(self, task_id: str) -> None:
         job = await self._linked(task_id)
-        count = media_of(self).films
-        if count.open >= FILMS_MAX:
-            raise GatewayError(NO_CHANNEL_AVAILABLE, "Too many films are read at once. Try again.")
-        count.open += 1
-        try:
+        with media_of(self).films.reading():
             response = await self._opened(job)
             try:
                 self._take_head(response)
@@ -60,8 +54,6 @@ class ContentHandler(ApiHandler):
                     await self._send(response)
             finally:
                 response.close()
-        finally:
-            count.open -= 1
 
     on_head = on_get
 
