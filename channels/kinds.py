@@ -1,7 +1,9 @@
 """Kinds of upstreams: what `kind` of a channel fills in, a row each, and nothing listed elsewhere.
 
-A row is what the provider's public documentation says; `source` is the page, `read_on` the day on
-which it, or a copy of it, was read. What a channel says itself takes the place of the row's.
+`source` is the provider's own page. `read_on` is the day on which a copy of that documentation was
+read for the row; None: the row is from what others publish of that provider, and waits to be
+compared with the page. No row was tried on a live provider. What a channel says itself takes the
+place of the row's.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ class Kind:
     variables: tuple[str, ...] = ()
     url_variable: str = ""
     models_path: str = "/v1/models"
-    read_on: str = READ_ON
+    read_on: str | None = None
     quirks: str = ""
 
 
@@ -56,6 +58,7 @@ _ROWS = (
     Kind(
         name="azure-openai",
         source="https://learn.microsoft.com/azure/ai-foundry/openai/api-version-lifecycle",
+        read_on=READ_ON,
         protocols=("chat", "responses"),
         paths={
             "chat": f"{_OPENAI_PREFIX}/chat/completions",
@@ -99,6 +102,7 @@ _ROWS = (
     Kind(
         name="deepseek",
         source="https://api-docs.deepseek.com/guides/anthropic_api",
+        read_on=READ_ON,
         base_url="https://api.deepseek.com",
         protocols=("chat", "messages"),
         paths={"messages": "/anthropic/v1/messages"},
@@ -136,6 +140,7 @@ _ROWS = (
     Kind(
         name="xai",
         source="https://docs.x.ai/docs/api-reference",
+        read_on=READ_ON,
         base_url="https://api.x.ai",
         protocols=("chat", "responses", "messages"),
         auth="bearer",
@@ -153,6 +158,7 @@ _ROWS = (
     Kind(
         name="fireworks",
         source="https://docs.fireworks.ai/tools-sdks/anthropic-compatibility",
+        read_on=READ_ON,
         base_url="https://api.fireworks.ai/inference",
         protocols=("chat", "responses", "messages"),
         auth="bearer",
@@ -213,6 +219,7 @@ _ROWS = (
     Kind(
         name="minimax",
         source="https://platform.minimax.io/docs/api-reference/text-anthropic-api",
+        read_on=READ_ON,
         base_url="https://api.minimax.io",
         protocols=("chat", "responses", "messages", "speech"),
         paths={"messages": "/anthropic/v1/messages"},
@@ -225,6 +232,7 @@ _ROWS = (
     Kind(
         name="siliconflow",
         source="https://docs.siliconflow.cn/cn/docs/api/messages-post",
+        read_on=READ_ON,
         base_url="https://api.siliconflow.com",
         protocols=("chat", "messages"),
         auth="bearer",
@@ -235,6 +243,7 @@ _ROWS = (
     Kind(
         name="ollama",
         source="https://docs.ollama.com/api/openai-compatibility",
+        read_on=READ_ON,
         base_url="http://127.0.0.1:11434",
         protocols=("chat", "responses", "messages"),
         auth="none",
@@ -244,6 +253,7 @@ _ROWS = (
     Kind(
         name="vllm",
         source="https://docs.vllm.ai/en/stable/serving/online_serving",
+        read_on=READ_ON,
         base_url="http://127.0.0.1:8000",
         protocols=("chat", "responses", "messages"),
         auth="none",

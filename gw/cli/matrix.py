@@ -58,7 +58,8 @@ def _kinds(registry: Registry) -> list[dict[str, Any]]:
             "auth": channel.auth,
             "max_tokens_param": channel.max_tokens_param,
             "quirks": KINDS[channel.kind].quirks or None,
-            "source": f"{KINDS[channel.kind].source} ({KINDS[channel.kind].read_on})",
+            "source": KINDS[channel.kind].source,
+            "read_on": KINDS[channel.kind].read_on,
         }
         for channel in registry.channels.values()
         if channel.kind
