@@ -120,7 +120,7 @@ def url(name: str, value: str) -> str:
     """A link that a client may name. Raises InvalidRequest."""
     fault = fault_of(value)
     if fault is not None:
-        raise InvalidRequest(f"{name} {fault}.", name)
+        refuse(f"{name}:" if fault.startswith("expected") else name, fault)
     return value
 
 

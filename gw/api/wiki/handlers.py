@@ -160,7 +160,7 @@ class BacklinksHandler(WikiHandler):
             page = await self.page(session, base, name, characters=0)
             found = await reading.backlinks(session, page.no)
         shown = [{"id": one.id, "title": one.title, "summary": one.summary} for one in found]
-        self.write(dumps({"id": page.id, "kb_id": base.kb_id, "backlinks": shown}))
+        self.write(dumps({"id": page.id, "backlinks": shown}))
 
 
 class PageSourceHandler(WikiHandler):
