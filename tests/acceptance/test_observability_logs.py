@@ -188,7 +188,7 @@ def reload(h: House) -> None:
     key = key_of("one")
     for count, bad in enumerate(
         (
-            good.replace(f"api_key: {key}", f"api_key: [{key}]"),
+            good.replace(f"api_key: {key}", f"api_key: {{{key}: 1}}"),
             good.replace(f"api_key: {key}", f"api_keys: {key}"),
             good.replace(f"api_key: {key}", f'api_key: "{key}'),
             good.replace(f"secret: {SECRET}", f"secret: {{{SECRET}: 1}}"),

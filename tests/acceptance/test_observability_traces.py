@@ -110,7 +110,7 @@ def test_call_and_attempt_are_one_tree(h: House, sink: Sink, tenant: Tenant) -> 
 def test_images_are_told_by_the_piece(h: House, sink: Sink, tenant: Tenant) -> None:
     reply = generate(tenant.client, n=2)
     call, (attempt,) = sink.of_call(reply.trace, attempts=1)
-    assert (call.name, call.is_error) == ("gw.api.images.generate", False)
+    assert (call.name, call.is_error) == ("gw.images.generate", False)
     assert call.attributes == {
         "gen_ai.operation.name": "generate_content",
         "gen_ai.output.type": "image",

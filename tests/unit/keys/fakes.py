@@ -32,6 +32,7 @@ class Row:
     spend_cap_nano_usd: int | None = None
     rpm_limit: int | None = None
     concurrency_limit: int | None = None
+    user: str = "owner"
     is_revoked: bool = False
     is_enabled: bool = True
     is_account_enabled: bool = True
@@ -66,6 +67,7 @@ class Row:
             self.spend_cap_nano_usd,
             self.rpm_limit,
             self.concurrency_limit,
+            self.user,
             self.is_revoked,
             self.is_enabled,
             self.is_account_enabled,

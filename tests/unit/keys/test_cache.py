@@ -29,6 +29,7 @@ from tests.unit.keys.world import KEY, OTHER, World, in_world
         spend_cap_nano_usd=7,
         rpm_limit=8,
         concurrency_limit=9,
+        user="ann",
     )
 )
 async def test_good_key_gives_its_principal(world: World) -> None:
@@ -37,7 +38,7 @@ async def test_good_key_gives_its_principal(world: World) -> None:
         "Principal(key_id='key_1', account_id='acct_1', key_name='n',"
         " key_prefix='sk-platform-aaaaaaaa', kind='agent', agent_id='agent_1',"
         f" allowed_models={frozenset({'m', 'n'})!r}, expires_at=4102444800.0, account_logs=True,"
-        " spend_cap_nano_usd=7, rpm_limit=8, concurrency_limit=9)"
+        " spend_cap_nano_usd=7, rpm_limit=8, concurrency_limit=9, user='ann')"
     )
 
 
