@@ -104,7 +104,7 @@ class JobUpstreams:
         return channel, place.upstream_id
 
     async def _perform(self, channel: ChannelSpec, exchange: Exchange[R]) -> R:
-        async def sent(request: MediaRequest, answer_bytes_max: int) -> MediaResponse:
-            return await send(self._wire, channel, request, answer_bytes_max, now=self._clock.now)
+        async def sent(request: MediaRequest, response_bytes_max: int) -> MediaResponse:
+            return await send(self._wire, channel, request, response_bytes_max, now=self._clock.now)
 
         return await perform(exchange, sent, self._clock.sleep)

@@ -78,7 +78,7 @@ class MiniMax(BaseDialect):
             encoded(body | {"stream": False, "output_format": "hex"}),
             partial(_sound, submission.response_format),
             idempotency_key=idempotency_key,
-            answer_bytes_max=2 * AUDIO_BYTES_MAX,
+            response_bytes_max=2 * AUDIO_BYTES_MAX,
         )
 
     def poll(self, kind: TaskKind, upstream_id: str) -> Exchange[PollReply]:
@@ -129,11 +129,11 @@ class _Data(Struct):
     audio: Raw = NOTHING
 
 
-class _Answer(Struct):
+class _Response(Struct):
     data: _Data | None = None
 
 
-_ANSWER = msgspec.json.Decoder(_Answer)
+_RESPONSE = msgspec.json.Decoder(_Response)
 
 
 def _sound(response_format: AudioFormat, response: MediaResponse) -> SubmitReply:
@@ -154,15 +154,15 @@ def _sound(response_format: AudioFormat, response: MediaResponse) -> SubmitReply
 def _digits(body: bytes) -> bytes | None:
     """The hexadecimal digits of a recording; None where there are none, or an odd number."""
     try:
-        data = _ANSWER.decode(body).data
+        data = _RESPONSE.decode(body).data
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     if data is None:
         return None
-    told = memoryview(data.audio)
-    if bytes(told[:1]) != b'"':
+    encoded = memoryview(data.audio)
+    if bytes(encoded[:1]) != b'"':
         return None
-    digits = bytes(told[1:-1])
+    digits = bytes(encoded[1:-1])
     is_whole = len(digits) % 2 == 0 and not digits.translate(None, _HEX)
     return digits if digits and is_whole else None
 

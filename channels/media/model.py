@@ -83,7 +83,7 @@ class Exchange(Generic[R_co]):
 
     request: MediaRequest
     read: Callable[[MediaResponse], R_co | Exchange[R_co]] = field(repr=False)
-    answer_bytes_max: int = TASK_BYTES_MAX
+    response_bytes_max: int = TASK_BYTES_MAX
     after_seconds: float = 0.0
     repeats: bool = False
 

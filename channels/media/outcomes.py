@@ -126,24 +126,24 @@ def polled(
     `result` is what it has to show if that word is a success. `progress` and `error` are as the
     upstream sent them.
     """
-    told = word(status)
-    state = words.get(told.lower())
+    status_word = word(status)
+    state = words.get(status_word.lower())
     if state == "succeeded":
         if result is None:
-            return Polled(state="failed", word=told, error=NO_RESULT)
-        return Polled(state=state, word=told, result=result, seconds_ms=seconds_ms)
+            return Polled(state="failed", word=status_word, error=NO_RESULT)
+        return Polled(state=state, word=status_word, result=result, seconds_ms=seconds_ms)
     if state is not None and state in _ENDS:
-        return Polled(state=state, word=told, error=task_error(error, state=state))
-    return Polled(state=state, word=told, progress=percent(progress))
+        return Polled(state=state, word=status_word, error=task_error(error, state=state))
+    return Polled(state=state, word=status_word, progress=percent(progress))
 
 
 def task_error(error: Any, *, state: str = "failed") -> TaskError:
     """The error of a task: an object with code and message, a string, or nothing at all."""
     code, message = _ENDS[state]
-    told = member(error, "code")
-    if isinstance(told, int) and not isinstance(told, bool):
-        told = str(told)[:CODE_CHARACTERS_MAX]
+    code_value = member(error, "code")
+    if isinstance(code_value, int) and not isinstance(code_value, bool):
+        code_value = str(code_value)[:CODE_CHARACTERS_MAX]
     return TaskError(
-        code=(text(told, CODE_CHARACTERS_MAX) or "").strip() or code,
+        code=(text(code_value, CODE_CHARACTERS_MAX) or "").strip() or code,
         message=message_in(error) or message,
     )

@@ -25,7 +25,7 @@ async def perform(
         if exchange.after_seconds:
             await sleep(exchange.after_seconds)
         try:
-            response = await send(exchange.request, exchange.answer_bytes_max)
+            response = await send(exchange.request, exchange.response_bytes_max)
         except UpstreamError:
             if not exchange.repeats:
                 raise

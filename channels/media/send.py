@@ -38,7 +38,7 @@ async def send(
     wire: Wire,
     channel: ChannelSpec,
     request: MediaRequest,
-    answer_bytes_max: int,
+    response_bytes_max: int,
     *,
     now: Callable[[], float],
 ) -> MediaResponse:
@@ -52,7 +52,7 @@ async def send(
     try:
         is_cut_off = False
         try:
-            body = await response.read(answer_bytes_max)
+            body = await response.read(response_bytes_max)
         except UpstreamMalformed:
             body, is_cut_off = b"", True
         return MediaResponse(

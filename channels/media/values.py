@@ -14,7 +14,7 @@ from typing import Any
 from channels.json.lenient import read_loosely
 from channels.media.model import ID_CHARACTERS_MAX, MediaResponse
 from channels.signed_links import LASTS_SECONDS_MAX, is_link
-from channels.signed_links import expires_at as told_by_link
+from channels.signed_links import expires_at as end_in_link
 from channels.text import fit
 
 NAME_CHARACTERS_MAX = 1000
@@ -126,8 +126,8 @@ def instant(value: Any) -> float | None:
 
 def link_end(url: str | None, *, now: float, at_most: float | None = None) -> float | None:
     """When a link ends: as it says itself, and not after `at_most`; None where nothing says so."""
-    told = None if url is None else told_by_link(url)
-    if told is not None and not now < told <= now + LASTS_SECONDS_MAX:
-        told = None
-    ends = [end for end in (told, at_most) if end is not None]
+    stated = None if url is None else end_in_link(url)
+    if stated is not None and not now < stated <= now + LASTS_SECONDS_MAX:
+        stated = None
+    ends = [end for end in (stated, at_most) if end is not None]
     return min(ends, default=None)

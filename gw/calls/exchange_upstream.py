@@ -80,8 +80,8 @@ class ExchangeUpstream:
         """Ask one channel. Raises UpstreamError."""
         wire = _WatchedWire(self._wire, attempts)
 
-        async def sent(request: MediaRequest, answer_bytes_max: int) -> MediaResponse:
-            response = await send(wire, channel, request, answer_bytes_max, now=self._clock.now)
+        async def sent(request: MediaRequest, response_bytes_max: int) -> MediaResponse:
+            response = await send(wire, channel, request, response_bytes_max, now=self._clock.now)
             attempts.took_whole()
             return response
 

@@ -23,23 +23,17 @@ RETIRED = {
 OPEN = (
     "actors/jobs/",
     "actors/media_store/",
-    "channels/media/",
-    "channels/probe.py",
     "gw/api/audio/",
     "gw/api/avatars/",
     "gw/api/media_files.py",
     "gw/api/media_submit.py",
     "gw/api/music/",
-    "gw/api/transcripts/",
     "gw/api/videos/",
-    "gw/api/voices/",
     "gw/calls/exchange_upstream.py",
     "gw/calls/job.py",
     "gw/calls/job_submit.py",
-    "gw/calls/whole_submit.py",
     "gw/knowledge/",
     "gw/media/",
-    "gw/voices/",
 )
 _FORMS = {word + ending: word for word in RETIRED for ending in ("", "s", "ed", "ing")}
 _PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")

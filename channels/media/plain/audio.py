@@ -31,11 +31,11 @@ def audio_of(response_format: AudioFormat, response: MediaResponse) -> SubmitRep
     """
     if not is_ok(response):
         return refusal(response)
-    told = response.headers.get("content-type", "").strip()
-    kind = told.lower()
+    declared = response.headers.get("content-type", "").strip()
+    kind = declared.lower()
     if response.is_cut_off or not response.body:
         return unusable("no sound, or too much of it")
     if kind.startswith(("text/", "image/", "multipart/")) or "json" in kind or "xml" in kind:
-        return unusable(f"no sound but {told}")
-    content_type = told if _AUDIO.fullmatch(told) else CONTENT_TYPES[response_format]
+        return unusable(f"no sound but {declared}")
+    content_type = declared if _AUDIO.fullmatch(declared) else CONTENT_TYPES[response_format]
     return Done(SpeechAudio(content_type=content_type, data=response.body))

@@ -36,14 +36,14 @@ def ask(
 ) -> Exchange[CatalogReply[T]]:
     """Ask for a list; `read` makes it of the JSON value, None where it cannot."""
 
-    def answered(response: MediaResponse) -> CatalogReply[T]:
+    def read_response(response: MediaResponse) -> CatalogReply[T]:
         if not is_ok(response):
             return catalog_refusal(response)
         value = read(json_of(response))
         return UNREADABLE if value is None else Found(value)
 
     request = MediaRequest(method="GET", path=path, query=query)
-    return Exchange(request=request, read=answered, answer_bytes_max=CATALOG_BYTES_MAX)
+    return Exchange(request=request, read=read_response, response_bytes_max=CATALOG_BYTES_MAX)
 
 
 def templates(scene: str) -> Exchange[CatalogReply[tuple[Template, ...]]]:
@@ -93,14 +93,14 @@ def _detail(value: Any) -> TemplateDetail | None:
     template_id = identifier(member(value, "id"))
     if template_id is None:
         return None
-    told = _template(value, template_id)
+    template = _template(value, template_id)
     canvas = value.get("canvas")
     return TemplateDetail(
-        id=told.id,
-        title=told.title,
-        cover=told.cover,
-        has_title=told.has_title,
-        has_persona=told.has_persona,
+        id=template.id,
+        title=template.title,
+        cover=template.cover,
+        has_title=template.has_title,
+        has_persona=template.has_persona,
         scene=text(value.get("scene")),
         canvas=canvas_of(canvas) if isinstance(canvas, dict) else None,
         layers=tuple(

@@ -120,12 +120,12 @@ def output_files(value: Any) -> list[Any] | None:
     kept: list[Any] = []
     for one in value[:OUTPUT_FILES_MAX]:
         if isinstance(one, dict):
-            told = {
+            members = {
                 name: text(inner, 8192) if isinstance(inner, str) else number(inner)
                 for name, inner in one.items()
                 if name.isprintable() and len(name) <= 64
             }
-            kept.append({name: inner for name, inner in told.items() if inner is not None})
+            kept.append({name: inner for name, inner in members.items() if inner is not None})
         elif (url := link(one)) is not None:
             kept.append(url)
     return kept or None

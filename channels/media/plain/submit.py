@@ -55,13 +55,13 @@ def post(
     read: Callable[[MediaResponse], Outcome],
     *,
     idempotency_key: str,
-    answer_bytes_max: int = TASK_BYTES_MAX,
+    response_bytes_max: int = TASK_BYTES_MAX,
 ) -> Exchange[SubmitReply]:
     """A submit; the upstream gets the task's id as its idempotency key."""
     request = MediaRequest(
         method="POST", path=path, headers=(("Idempotency-Key", idempotency_key),), body=body
     )
-    return Exchange(request=request, read=read, answer_bytes_max=answer_bytes_max)
+    return Exchange(request=request, read=read, response_bytes_max=response_bytes_max)
 
 
 def accepted(response: MediaResponse) -> SubmitReply:
@@ -140,7 +140,7 @@ def speech(request: SpeechRequest, *, idempotency_key: str) -> Exchange[SubmitRe
         bodies.encoded(fields),
         partial(audio_of, request.response_format),
         idempotency_key=idempotency_key,
-        answer_bytes_max=AUDIO_BYTES_MAX,
+        response_bytes_max=AUDIO_BYTES_MAX,
     )
 
 
@@ -174,7 +174,7 @@ def transcript(request: TranscriptRequest, *, idempotency_key: str) -> Exchange[
         bodies.encoded(bodies.without_nothing(request)),
         read,
         idempotency_key=idempotency_key,
-        answer_bytes_max=TRANSCRIPT_BYTES_MAX,
+        response_bytes_max=TRANSCRIPT_BYTES_MAX,
     )
 
 
@@ -188,7 +188,7 @@ def _looking(upstream_id: str) -> Exchange[SubmitReply]:
     looking: Exchange[SubmitReply] = Exchange(
         request=MediaRequest(method="GET", path=f"{paths.TRANSCRIPTS}/{segment(upstream_id)}"),
         read=read,
-        answer_bytes_max=TRANSCRIPT_BYTES_MAX,
+        response_bytes_max=TRANSCRIPT_BYTES_MAX,
         after_seconds=TRANSCRIPT_PAUSE_SECONDS,
         repeats=True,
     )

@@ -49,13 +49,13 @@ def asked(submission: Submission) -> Asked | None:
             return None
 
 
-def _told(**fields: Any) -> dict[str, Any]:
-    """The fields that say something."""
+def _without_nulls(**fields: Any) -> dict[str, Any]:
+    """The fields without those that are None."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
 def _avatar_video(request: AvatarVideo) -> dict[str, Any]:
-    return _told(
+    return _without_nulls(
         virtualmanId=request.avatar,
         audioUrl=request.audio_url,
         text=request.text,
@@ -64,7 +64,7 @@ def _avatar_video(request: AvatarVideo) -> dict[str, Any]:
 
 
 def _voice(request: VoiceRequest) -> dict[str, Any]:
-    return _told(
+    return _without_nulls(
         audioUrl=request.audio_url,
         model=request.model,
         language=LANGUAGE,
@@ -74,18 +74,18 @@ def _voice(request: VoiceRequest) -> dict[str, Any]:
 
 def _clip(request: ClipVideo) -> dict[str, Any]:
     cover = request.cover_url
-    process = _told(
+    process = _without_nulls(
         resourcePreprocessMethod=request.preprocess,
         materialComposition=request.material_composition,
         videoDuration=request.duration,
         firstFrameCover=None if cover is None else {"coverSwitch": True, "resultImageUrl": cover},
     )
     materials = [
-        _told(type=one.type, fileUrl=one.file_url, soundSwitch=one.sound_switch)
+        _without_nulls(type=one.type, fileUrl=one.file_url, soundSwitch=one.sound_switch)
         for one in request.materials
     ]
     music = None if request.bgm is None else {"backgroundMusic": _music(request.bgm)}
-    return _told(
+    return _without_nulls(
         styleId=request.style_id,
         videoUrl=request.source_video_url,
         audioUrl=request.audio_url,
@@ -99,4 +99,4 @@ def _clip(request: ClipVideo) -> dict[str, Any]:
 
 
 def _music(bgm: BackgroundMusic) -> dict[str, Any]:
-    return _told(audioSwitch=bgm.mode != "none", audioUrl=bgm.url, volume=bgm.volume)
+    return _without_nulls(audioSwitch=bgm.mode != "none", audioUrl=bgm.url, volume=bgm.volume)

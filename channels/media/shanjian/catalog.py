@@ -54,7 +54,7 @@ def _get(
     query: tuple[tuple[str, str], ...] = (),
 ) -> Exchange[T]:
     request = MediaRequest(method="GET", path=path, query=query)
-    return Exchange(request=request, read=read, answer_bytes_max=CATALOG_BYTES_MAX)
+    return Exchange(request=request, read=read, response_bytes_max=CATALOG_BYTES_MAX)
 
 
 def _data(response: MediaResponse) -> Refused | Failed | Found[Any]:
@@ -121,10 +121,10 @@ def _details(listing: _Listing) -> Templates | Exchange[Templates]:
 
     def read(response: MediaResponse) -> Templates | Exchange[Templates]:
         data = _data(response)
-        told = template
+        flagged = template
         if isinstance(data, Found) and (layers := _edit_info(data.value)) is not None:
-            told = _flagged(template, layers)
-        found = (*listing.found[:position], told, *listing.found[position + 1 :])
+            flagged = _flagged(template, layers)
+        found = (*listing.found[:position], flagged, *listing.found[position + 1 :])
         return _details(replace(listing, found=found, checked=position + 1))
 
     return _get(f"{DETAIL}/{segment(template.id)}", read)

@@ -94,11 +94,11 @@ def _waiting(upstream_id: str) -> Exchange[SubmitReply]:
             return waiting
         speaker = identifier(member(data, "result", "speakerId"))
         # By the same words as any other task.
-        told = _polled(data, None if speaker is None else AvatarResult(upstream_id=speaker))
-        if told.state == "succeeded" and speaker is not None:
+        polled = _polled(data, None if speaker is None else AvatarResult(upstream_id=speaker))
+        if polled.state == "succeeded" and speaker is not None:
             return Done(VoiceResult(upstream_id=speaker))
-        if told.error is not None:
-            return Failed(status=502, message=told.error.message, is_final=True)
+        if polled.error is not None:
+            return Failed(status=502, message=polled.error.message, is_final=True)
         return waiting
 
     waiting: Exchange[SubmitReply] = Exchange(

@@ -43,7 +43,7 @@ def ends_with_its_body(path: str, *, after: float = 0.0, repeats: bool = False) 
     return Exchange(
         request=asked(path),
         read=lambda response: response.body,
-        answer_bytes_max=7,
+        response_bytes_max=7,
         after_seconds=after,
         repeats=repeats,
     )
@@ -52,7 +52,9 @@ def ends_with_its_body(path: str, *, after: float = 0.0, repeats: bool = False) 
 async def test_exchange_goes_on_where_its_response_says_so() -> None:
     upstream = Upstream(b"first", b"second")
     first: Exchange[bytes] = Exchange(
-        request=asked("/a"), read=lambda _: ends_with_its_body("/b", after=1.5), answer_bytes_max=5
+        request=asked("/a"),
+        read=lambda _: ends_with_its_body("/b", after=1.5),
+        response_bytes_max=5,
     )
     assert await perform(first, upstream.send, upstream.sleep) == b"second"
     assert upstream.log == ["/a 5", 1.5, "/b 7"]
