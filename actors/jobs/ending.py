@@ -13,7 +13,7 @@ from typing import Protocol
 
 from actors.clock import Clock
 from actors.jobs import store
-from actors.jobs.exchange import Place
+from actors.jobs.exchange import UpstreamJob
 from actors.jobs.job import Job
 from actors.jobs.settlement import ContentLink, settlement
 from actors.jobs.states import End
@@ -41,7 +41,7 @@ class Settles(Protocol):
 class Upstreams(Protocol):
     """Where jobs are given up."""
 
-    async def cancel(self, place: Place) -> bool: ...
+    async def cancel(self, job: UpstreamJob) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ from metrics.logs import EventLog
 R = TypeVar("R")
 
 
-class Place(Protocol):
-    """Where a job is made."""
+class UpstreamJob(Protocol):
+    """What finds a job at its upstream."""
 
     @property
     def kind(self) -> TaskKind: ...
@@ -65,29 +65,29 @@ class JobUpstreams:
         """The channels that the configuration has."""
         return list(self._channels())
 
-    async def poll(self, place: Place) -> Observation:
+    async def poll(self, job: UpstreamJob) -> Observation:
         """Ask how a job is. Never raises, but when it is cancelled."""
-        found = self._find(place)
+        found = self._find(job)
         if found is None:
             return Gone()
         channel, upstream_id = found
-        dialect = DIALECTS[channel.dialect_of(place.wire or "")]
+        dialect = DIALECTS[channel.dialect_of(job.wire or "")]
         try:
             async with asyncio.timeout(self._seconds):
-                return await self._perform(channel, dialect.poll(place.kind, upstream_id))
+                return await self._perform(channel, dialect.poll(job.kind, upstream_id))
         except TimeoutError:
             return TimedOut()
         except UpstreamError as error:
             return Unreachable(reason=f"{error} {error.detail}".strip())
 
-    async def cancel(self, place: Place) -> bool:
+    async def cancel(self, job: UpstreamJob) -> bool:
         """Ask for a job to be given up, if its upstream has a way to; whether it did so."""
-        found = self._find(place)
+        found = self._find(job)
         if found is None:
             return False
         channel, upstream_id = found
-        dialect = DIALECTS[channel.dialect_of(place.wire or "")]
-        exchange = dialect.cancel(place.kind, upstream_id)
+        dialect = DIALECTS[channel.dialect_of(job.wire or "")]
+        exchange = dialect.cancel(job.kind, upstream_id)
         if exchange is None:
             return False
         try:
@@ -97,11 +97,11 @@ class JobUpstreams:
             self._log.info("task_not_cancelled_upstream", channel=channel.id, error=repr(error))
             return False
 
-    def _find(self, place: Place) -> tuple[ChannelSpec, str] | None:
-        channel = self._channels().get(place.channel_id or "")
-        if channel is None or place.upstream_id is None:
+    def _find(self, job: UpstreamJob) -> tuple[ChannelSpec, str] | None:
+        channel = self._channels().get(job.channel_id or "")
+        if channel is None or job.upstream_id is None:
             return None
-        return channel, place.upstream_id
+        return channel, job.upstream_id
 
     async def _perform(self, channel: ChannelSpec, exchange: Exchange[R]) -> R:
         async def sent(request: MediaRequest, response_bytes_max: int) -> MediaResponse:

@@ -143,9 +143,9 @@ class Jobs:
 
         `task_id` is the id of what is no job: a voice, a script.
         """
-        told = _of(facts) if task_id is None else {**_of(facts), "task_id": task_id}
+        fields = _of(facts) if task_id is None else {**_of(facts), "task_id": task_id}
         self._metrics.tasks.submit_unknown(channel_id)
-        self._log.warning("task_submit_unknown", **told, channel=channel_id)
+        self._log.warning("task_submit_unknown", **fields, channel=channel_id)
 
     # What clients see of them
 

@@ -22,7 +22,7 @@ from actors.actor import Actor
 from actors.clock import Clock
 from actors.jobs import store
 from actors.jobs.ending import Ended
-from actors.jobs.exchange import Place
+from actors.jobs.exchange import UpstreamJob
 from actors.jobs.jobs import Chance
 from actors.jobs.pace import Pace
 from actors.jobs.schedule import Schedule
@@ -63,7 +63,7 @@ class Upstreams(Protocol):
 
     def channel_ids(self) -> Collection[str]: ...
 
-    async def poll(self, place: Place) -> Observation: ...
+    async def poll(self, job: UpstreamJob) -> Observation: ...
 
 
 class Ends(Protocol):

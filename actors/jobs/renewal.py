@@ -16,7 +16,7 @@ import msgspec
 
 from actors.clock import Clock
 from actors.jobs import store
-from actors.jobs.exchange import Place
+from actors.jobs.exchange import UpstreamJob
 from actors.jobs.job import Job
 from actors.jobs.settlement import LINK_SECONDS
 from actors.jobs.states import Observation
@@ -46,7 +46,7 @@ Linked = VideoResult | MusicResult | SpeechResult
 class Polls(Protocol):
     """Where jobs are asked for."""
 
-    async def poll(self, place: Place) -> Observation: ...
+    async def poll(self, job: UpstreamJob) -> Observation: ...
 
 
 class LinkRenewal:

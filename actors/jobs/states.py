@@ -106,7 +106,7 @@ class Watch(Struct, frozen=True, kw_only=True):
     progress: int | None = None
     failures: int = 0  # polls in a row that told nothing
     not_found: int = 0  # in a row
-    said_unknown: bool = False  # an unknown word was logged
+    has_logged_unknown: bool = False  # an unknown word was logged
 
 
 class End(Struct, frozen=True, kw_only=True):
@@ -177,10 +177,10 @@ def _polled(kind: TaskKind, watch: Watch, seen: Polled) -> Step:
     heard = Watch(
         state="running" if seen.state == "running" else watch.state,
         progress=watch.progress if seen.progress is None else seen.progress,
-        said_unknown=watch.said_unknown or is_unknown,
+        has_logged_unknown=watch.has_logged_unknown or is_unknown,
     )
     if seen.state is None:
-        is_first = not watch.said_unknown
+        is_first = not watch.has_logged_unknown
         return Step(watch=heard, logs="task_status_unknown" if is_first else None)
     if seen.state == "queued" or seen.state == "running":
         return Step(watch=heard)
@@ -206,7 +206,7 @@ def _silent(kind: TaskKind, watch: Watch, seen: Silence) -> Step:
         progress=watch.progress,
         failures=failures,
         not_found=not_found,
-        said_unknown=watch.said_unknown,
+        has_logged_unknown=watch.has_logged_unknown,
     )
     if not_found >= NOT_FOUND_MAX:
         return Step(watch=heard, end=ended_as(kind, "lost"))

@@ -103,16 +103,15 @@ async def accept(
     if claim_end is not None:
         ended = to_json([{"call_id": facts.call_id.hex, **end_to_json(claim_end)}])
     submission = {"attempts": acceptance.attempts, "detail": acceptance.detail or {}}
-    said = acceptance
     ((is_accepted,),) = await database.fetch_all(
         SQL["accept"],
         (
             facts.job_id,
             facts.call_id.hex,
-            said.channel_id,
-            said.wire,
-            said.upstream_model,
-            said.upstream_id,
+            acceptance.channel_id,
+            acceptance.wire,
+            acceptance.upstream_model,
+            acceptance.upstream_id,
             to_json(submission),
             pause_seconds,
             ended,
@@ -189,7 +188,7 @@ async def read_open(database: Executor, job_id: str) -> OpenJob | None:
         return None
     *columns, amount, submission = rows[0]
     job = _job(tuple(columns))
-    said = submission if isinstance(submission, Mapping) else ujson.loads(submission)
+    members = submission if isinstance(submission, Mapping) else ujson.loads(submission)
     return OpenJob(
         job=job,
         facts=CallFacts(
@@ -202,8 +201,8 @@ async def read_open(database: Executor, job_id: str) -> OpenJob | None:
             job_id=job.id,
         ),
         amount_nano_usd=amount,
-        attempts=said["attempts"],
-        detail=said["detail"],
+        attempts=members["attempts"],
+        detail=members["detail"],
     )
 
 
@@ -254,7 +253,7 @@ async def book(database: Executor, seen: Sequence[Booked]) -> None:
         "pauses": [one.pause_seconds for one in seen],
         "failures": [watch.failures for watch in watches],
         "not_found": [watch.not_found for watch in watches],
-        "unknown": [watch.said_unknown for watch in watches],
+        "unknown": [watch.has_logged_unknown for watch in watches],
         "states": [watch.state for watch in watches],
         "progress": [watch.progress for watch in watches],
     }
@@ -267,17 +266,17 @@ async def read_in_flight(database: Executor) -> dict[str, int]:
 
 
 def _job(row: Sequence[Any]) -> Job:
-    said = dict(zip(_NAMES, row, strict=True))
-    said["call_id"] = UUID(said["call_id"])
+    fields = dict(zip(_NAMES, row, strict=True))
+    fields["call_id"] = UUID(fields["call_id"])
     for name in ("request", "price", "stored_result"):
-        text = said[name]
-        said[name] = None if text is None else ujson.loads(text)
-    return Job(**said)
+        text = fields[name]
+        fields[name] = None if text is None else ujson.loads(text)
+    return Job(**fields)
 
 
 def _claimed(row: Sequence[Any], lease: str) -> Claimed:
     (job_id, kind, state, account_id, model, channel_id, wire, upstream_id, progress) = row[:9]
-    polls, failures, not_found, said_unknown, before, lag, is_overdue = row[9:]
+    polls, failures, not_found, has_logged_unknown, before, lag, is_overdue = row[9:]
     return Claimed(
         job_id=job_id,
         lease=lease,
@@ -293,7 +292,7 @@ def _claimed(row: Sequence[Any], lease: str) -> Claimed:
             progress=progress,
             failures=failures,
             not_found=not_found,
-            said_unknown=said_unknown,
+            has_logged_unknown=has_logged_unknown,
         ),
         taken_from=before,
         lag_seconds=max(0.0, lag),

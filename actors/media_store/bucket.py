@@ -193,7 +193,7 @@ class BucketWriting:
             begun = await self._ask("create_multipart_upload", ContentType=self._content_type)
             self._upload_id = begun["UploadId"]
         number = len(self._parts) + 1
-        answer = await self._ask(
+        response = await self._ask(
             "upload_part", UploadId=self._upload_id, PartNumber=number, Body=part
         )
-        self._parts.append(answer["ETag"])
+        self._parts.append(response["ETag"])

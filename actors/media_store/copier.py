@@ -258,5 +258,5 @@ class Beat:
 
 def _content_type(source: Opened, copy: Copy) -> str:
     """What the upstream calls it, if that is a kind of media; else what it should be."""
-    told = source.content_type
-    return told if told in CONTENT_TYPES else copy.content_type
+    declared = source.content_type
+    return declared if declared in CONTENT_TYPES else copy.content_type

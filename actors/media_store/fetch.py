@@ -167,15 +167,15 @@ def _validator(response: UpstreamResponse) -> str | None:
 
 
 def _content_type(response: UpstreamResponse) -> str | None:
-    told = response.header("content-type")
-    return None if told is None else told.partition(";")[0].strip().lower()
+    header = response.header("content-type")
+    return None if header is None else header.partition(";")[0].strip().lower()
 
 
 def _retry_after(response: UpstreamResponse) -> float | None:
-    told = response.header("retry-after") or ""
-    if not (told.isascii() and told.isdigit() and len(told) < 10):
+    header = response.header("retry-after") or ""
+    if not (header.isascii() and header.isdigit() and len(header) < 10):
         return None
-    return min(RETRY_AFTER_MAX, float(told))
+    return min(RETRY_AFTER_MAX, float(header))
 
 
 def _fault(error: UpstreamError) -> FetchFault:

@@ -39,24 +39,24 @@ class Folder:
 
     async def open(self, copy: Copy) -> FolderWriting:
         """See Room."""
-        part = self._place(copy.id).with_suffix(".part")
+        part = self._path_of(copy.id).with_suffix(".part")
         file = await self._run(_opened, part, copy.done)
         return FolderWriting(file, part, copy, self._run)
 
     async def remove(self, copy: Copy) -> None:
         """See Room."""
-        await self._run(_removed, self._place(copy.id))
+        await self._run(_removed, self._path_of(copy.id))
 
     async def served(self, kept: Kept) -> FolderFile:
         """See Room."""
-        place = self._place(kept.id)
-        return FolderFile(await self._run(os.open, place, os.O_RDONLY | os.O_CLOEXEC), self._run)
+        path = self._path_of(kept.id)
+        return FolderFile(await self._run(os.open, path, os.O_RDONLY | os.O_CLOEXEC), self._run)
 
     async def close(self) -> None:
         """See Room."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _place(self, copy_id: str) -> Path:
+    def _path_of(self, copy_id: str) -> Path:
         """Ids are ours, but a file system need not bear all of them in one folder."""
         shelf = sha256(copy_id.encode()).hexdigest()[:2]
         return self._path / shelf / f"{copy_id}.media"
@@ -178,6 +178,6 @@ def _renamed(part: Path) -> None:
         os.close(shelf)
 
 
-def _removed(place: Path) -> None:
-    place.unlink(missing_ok=True)
-    place.with_suffix(".part").unlink(missing_ok=True)
+def _removed(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.with_suffix(".part").unlink(missing_ok=True)

@@ -37,8 +37,8 @@ class LinkSigner:
         return good and now < int(expires)
 
     def _signature(self, path: str, expires: str) -> str:
-        told = f"{path}\n{expires}".encode("utf-8", "replace")
-        return hmac.new(self._key, told, sha256).hexdigest()
+        signed = f"{path}\n{expires}".encode("utf-8", "replace")
+        return hmac.new(self._key, signed, sha256).hexdigest()
 
 
 def period_end(since: float, now: float) -> int:

@@ -69,15 +69,15 @@ class CopyStore:
 
     async def hold_on(self, copy: Copy, progress: Progress | None) -> bool:
         """Keep the lease; False when it is another's by now."""
-        told = progress or Progress(0, None)
+        resume = progress or Progress(0, None)
         return await self._moved(
             "hold_on",
             copy,
             seconds=self.lease_seconds,
             done=None if progress is None else progress.done,
-            validator=told.validator,
-            upload_id=told.upload_id,
-            parts=list(told.parts),
+            validator=resume.validator,
+            upload_id=resume.upload_id,
+            parts=list(resume.parts),
         )
 
     async def room(self, copy: Copy, size: int, *, bytes_max: int) -> bool:

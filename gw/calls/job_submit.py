@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from actors.directory import ChannelDirectory
-from actors.jobs.exchange import Place
+from actors.jobs.exchange import UpstreamJob
 from actors.jobs.job import Acceptance
 from actors.jobs.jobs import Jobs
 from actors.wallet.claims import ClaimEnd, KeptResponse
@@ -37,12 +37,12 @@ JSON = "application/json"
 class Upstreams(Protocol):
     """Where a job is given up that nobody will ever poll."""
 
-    async def cancel(self, place: Place) -> bool: ...
+    async def cancel(self, job: UpstreamJob) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Orphan:
-    """Where a job is made that is nobody's."""
+    """A job at its upstream that no process will poll (`UpstreamJob`)."""
 
     kind: TaskKind
     channel_id: str
@@ -125,8 +125,8 @@ class JobSubmit:
         answer = KeptResponse(status=200, headers=(("Content-Type", JSON),), body=call.answer)
         if await settlement.hand_over(accept, answer):
             return
-        place = _Orphan(call.job.kind, candidate.channel_id, candidate.protocol, reply.upstream_id)
-        await self._upstreams.cancel(place)
+        orphan = _Orphan(call.job.kind, candidate.channel_id, candidate.protocol, reply.upstream_id)
+        await self._upstreams.cancel(orphan)
         settlement.fail(shown("interrupted", from_upstream(502, _TAKEN_FOR_DEAD)))
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections import defaultdict, deque
 from collections.abc import Collection
 
-from actors.jobs.exchange import Place
+from actors.jobs.exchange import UpstreamJob
 from actors.jobs.states import Observation
 from tests.support.jobs import CHANNEL, polled
 
@@ -29,19 +29,19 @@ class ScriptedUpstreams:
     def channel_ids(self) -> Collection[str]:
         return self.channels
 
-    async def poll(self, place: Place) -> Observation:
-        assert place.upstream_id is not None
-        self.asked.append(place.upstream_id)
+    async def poll(self, job: UpstreamJob) -> Observation:
+        assert job.upstream_id is not None
+        self.asked.append(job.upstream_id)
         if self.gate is not None:
             self.waiting += 1
             await self.gate.wait()
             self.waiting -= 1
-        script = self.scripts[place.upstream_id]
+        script = self.scripts[job.upstream_id]
         if not script:
             return polled("queued")
         return script.popleft() if len(script) > 1 else script[0]
 
-    async def cancel(self, place: Place) -> bool:
-        assert place.upstream_id is not None
-        self.cancelled.append(place.upstream_id)
+    async def cancel(self, job: UpstreamJob) -> bool:
+        assert job.upstream_id is not None
+        self.cancelled.append(job.upstream_id)
         return True

@@ -21,8 +21,6 @@ RETIRED = {
 }
 # Rooms that were built beside the renaming and still hold some of the words.
 OPEN = (
-    "actors/jobs/",
-    "actors/media_store/",
     "gw/api/audio/",
     "gw/api/avatars/",
     "gw/api/media_files.py",

@@ -16,7 +16,7 @@ from typing import Any, cast
 from msgspec import Raw
 from msgspec.structs import replace
 
-from actors.jobs.exchange import Place
+from actors.jobs.exchange import UpstreamJob
 from actors.jobs.jobs import Jobs, new_job_id
 from actors.jobs.schedule import Schedule
 from actors.store.database import Database, StoreUnavailable
@@ -69,7 +69,7 @@ class Stage:
     jobs: Jobs
     in_flight: InFlight
     database: LeavingDatabase
-    cancelled: list[Place] = field(default_factory=list)
+    cancelled: list[UpstreamJob] = field(default_factory=list)
 
     def prepare(
         self,
@@ -148,11 +148,11 @@ class LeavingDatabase:
 
 
 class _Cancels:
-    def __init__(self, into: list[Place]) -> None:
+    def __init__(self, into: list[UpstreamJob]) -> None:
         self._into = into
 
-    async def cancel(self, place: Place) -> bool:
-        self._into.append(place)
+    async def cancel(self, job: UpstreamJob) -> bool:
+        self._into.append(job)
         return True
 
 
@@ -181,11 +181,11 @@ async def stage(
     channels = [
         make_channel(
             name,
-            priority=place,
+            priority=priority,
             protocols=frozenset({"videos"}),
             health=HealthSpec(failures=3),
         )
-        for place, name in enumerate(scripts, start=1)
+        for priority, name in enumerate(scripts, start=1)
     ]
     model = make_model(
         *scripts,
@@ -202,7 +202,7 @@ async def stage(
             clock=w.clock,
             metrics=w.metrics,
         )
-        in_flight, cancelled = InFlight(), list[Place]()
+        in_flight, cancelled = InFlight(), list[UpstreamJob]()
         submits = JobSubmit(
             billing=Billing(
                 wallets=w.wallets,
