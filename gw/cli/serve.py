@@ -16,7 +16,7 @@ from gw.cli.arguments import add_command, count
 from gw.cli.context import find_config
 from gw.cli.failures import CommandRefused
 from gw.cli.output import print_line, to_json
-from gw.config.load import load, load_text, read_text
+from gw.config.load import load_text, read_text, reread_text
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers
@@ -73,7 +73,7 @@ def _serving(options: Namespace) -> Coroutine[Any, Any, int]:
 
     return run_gateway(
         config,
-        read_again=lambda: load(config.source, os.environ),
+        read_again=lambda: load_text(reread_text(config.source), os.environ, source=config.source),
         shares_port=True,  # with the process that takes its place (ops/decisions)
         on_ready=on_ready,
     )

@@ -77,6 +77,20 @@ def read_text(path: Path) -> str:
     return text
 
 
+def reread_text(path: Path) -> str:
+    """What the file at `path` says to a gateway that runs. Raises ConfigFaults.
+
+    An empty file is a configuration at a start. At a reload it is one that is being written in
+    place, and would take every channel and model away from calls until the next signal.
+    """
+    text = read_text(path)
+    if not text.strip():
+        report = FaultReport(str(path))
+        report.top().blame(found="an empty file", allowed="a whole file, put in place by a rename")
+        report.raise_if_any()
+    return text
+
+
 def load_text(text: str, environ: Mapping[str, str], *, source: Path) -> Config:
     """Read a configuration from its text, as if it stood in the file `source`."""
     report = FaultReport(str(source))

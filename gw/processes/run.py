@@ -24,7 +24,7 @@ from channels.http.interfaces import UpstreamRequest
 from gw.config.certificate import server_context
 from gw.config.config import Config, ListenAddress
 from gw.config.faults import ConfigFaults
-from gw.config.load import load_text, read_text
+from gw.config.load import load_text, reread_text
 from gw.config.transports import check_certificates
 from gw.http.admin import AdminServer, make_admin_application
 from gw.http.sockets import bind
@@ -189,8 +189,8 @@ class Parent:
 
 
 def accepted_file(source: Path) -> tuple[str, Config]:
-    """What a file says, and the configuration that it is. Raises ConfigFaults."""
-    text = read_text(source)
+    """What a file that changed says, and the configuration that it is. Raises ConfigFaults."""
+    text = reread_text(source)
     config = load_text(text, os.environ, source=source)
     server_context(config)
     check_certificates(config)

@@ -158,12 +158,14 @@ def test_reload_reaches_every_process(h: House) -> None:
 
 
 def test_bad_file_is_refused_for_all(h: House) -> None:
-    h.config.write_text("listen: nowhere", encoding="utf-8")
-    h.gateway.popen.send_signal(signal.SIGHUP)
-    h.gateway.wait_for_line('"reload_refused"')
+    for bad in ("", "listen: nowhere"):
+        h.config.write_text(bad, encoding="utf-8")
+        h.gateway.popen.send_signal(signal.SIGHUP)
+        refusal = "an empty file" if not bad else "nowhere"
+        h.gateway.wait_for_line(f'"reload_refused".*{refusal}')
     page = Admin(h.gateway.admin_url).page()
     assert page.value("gw_config_last_reload_successful", "parent") == 0
-    assert page.value("gw_config_reloads_total", "refused", "parent") == 1
+    assert page.value("gw_config_reloads_total", "refused", "parent") == 2
     # Nor does one that starts later hear of it.
     before = workers(h)
     os.kill(min(before), signal.SIGKILL)

@@ -104,7 +104,7 @@ def test_bad_file_is_refused_as_a_whole_and_the_old_one_stays(h: House, tenant: 
             model("broken", "nowhere", price={"input": "much"}),
         ],
     )
-    for text in (h.config.read_text(), "channels: [", "nonsense"):
+    for text in (h.config.read_text(), "channels: [", "nonsense", "", "\n"):
         h.config.write_text(text)
         assert reload(h, "reload_refused")["faults"]
         assert models_of(tenant.client) == ["sim-model", "passing"]

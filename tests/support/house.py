@@ -104,11 +104,16 @@ class House:
         return Client(self.gateway.url, self.key)
 
     def write(self, **more: Any) -> None:
-        """Write the configuration, with `more` in it from now on."""
+        """Write the configuration, with `more` in it from now on.
+
+        By a rename: the gateway may be reading what it was signalled of before.
+        """
         self.settings.update(more)
         for one in self.settings["channels"]:
             one.setdefault("base_url", self.simulator.url)
-        self.config.write_text(yaml.safe_dump(self.settings), encoding="utf-8")
+        beside = self.config.with_suffix(".new")
+        beside.write_text(yaml.safe_dump(self.settings), encoding="utf-8")
+        beside.replace(self.config)
 
     def start(self) -> GatewayProcess:
         """Start a gateway on the configuration as it is now."""
