@@ -6,7 +6,7 @@ for a fault `type_errors.py`.
 
 A chat dialect has two tables: the documented types, and those of the members that the gateway
 itself must read. What is not as documented and fits the second goes to an upstream of the same
-protocol, which judges it (contract §7: Native requests); a translation refuses it.
+protocol, which judges it (contract §7); a translation refuses it.
 """
 
 from __future__ import annotations

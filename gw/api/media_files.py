@@ -47,16 +47,16 @@ class MediaFileHandler(ApiHandler):
             raise GatewayError(NO_CHANNEL_AVAILABLE, "The file cannot be read now.") from fault
         if found is None:
             raise GatewayError(NOT_FOUND, "The file is not kept any more.")
-        kept, place = found
-        if isinstance(place, str):
+        kept, source = found
+        if isinstance(source, str):
             self.set_status(307)
-            self.set_header("Location", place)
+            self.set_header("Location", source)
             self.finish(b"")
             return
         try:
-            await self._send(kept, place)
+            await self._send(kept, source)
         finally:
-            await place.close()
+            await source.close()
 
     on_head = on_get
 

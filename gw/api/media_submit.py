@@ -98,9 +98,9 @@ class MediaSubmitHandler(JobSubmitHandler):
         span: str,
         submission: Submission | None,
         pins: tuple[Pin, ...] = (),
-        answer: bytes | None = None,
+        response_body: bytes | None = None,
     ) -> JobCall:
-        """The call that begins a job; its answer says `status` unless it is given."""
+        """The call that begins a job; its response says `status`, unless a body is given."""
         begun = {
             "id": job_id,
             "status": status,
@@ -115,7 +115,7 @@ class MediaSubmitHandler(JobSubmitHandler):
             hold_nano_usd=hold_nano_usd,
             cheaper=cheaper,
             request=request,
-            answer=dumps(begun) if answer is None else answer,
+            response_body=dumps(begun) if response_body is None else response_body,
             span=self.span(span),
             started=self.services.clock.monotonic(),
             pins=pins,

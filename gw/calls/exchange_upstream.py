@@ -92,14 +92,14 @@ class ExchangeUpstream:
         if isinstance(reply, Accepted | Done):
             return Made(candidate, reply)
         if isinstance(reply, Refused):
-            told = ErrorMembers(reply.message)
+            error = ErrorMembers(reply.message)
             rejected = reply.is_rejected
-            return UpstreamRefusal(reply.status, told, reply.retry_after, is_rejected=rejected)
+            return UpstreamRefusal(reply.status, error, reply.retry_after, is_rejected=rejected)
         if isinstance(reply, Failed):
-            told = ErrorMembers(reply.message)
+            error = ErrorMembers(reply.message)
             if reply.is_final:
-                raise ErrorReported(told)
-            raise UpstreamFailed(reply.status, told, retry_after=reply.retry_after)
+                raise ErrorReported(error)
+            raise UpstreamFailed(reply.status, error, retry_after=reply.retry_after)
         raise (UpstreamTimedOut if reply.status == 504 else UpstreamMalformed)(reply.reason)
 
 

@@ -36,9 +36,9 @@ class JobCall:
     """A call that has passed every check except money and channels.
 
     `facts` has the job's id. `hold_nano_usd` is what the job may cost, `cheaper` tells a client
-    that is refused for its balance what would cost less. `answer` is what the client is told once
-    an upstream has taken the job: it says nothing that is not known before. `pins` are what its
-    request names of a channel's own.
+    that is refused for its balance what would cost less. `response_body` is sent once an upstream
+    has taken the job: it says nothing that is not known before. `pins` are what its request names
+    of a channel's own.
     """
 
     facts: CallFacts
@@ -48,7 +48,7 @@ class JobCall:
     hold_nano_usd: int
     cheaper: str
     request: MediaSubmission
-    answer: bytes
+    response_body: bytes
     span: CallSpan
     started: float  # monotonic seconds
     pins: tuple[Pin, ...] = ()

@@ -82,13 +82,13 @@ class JobSubmit:
         return f"<JobSubmit {self._attempts!r}>"
 
     async def run(self, call: JobCall, writer: Attendant) -> None:
-        """Submit a job and answer.
+        """Submit a job and send its response.
 
         Raises GatewayError, and KeyTaken when the idempotency key of the call is not free.
         """
         await self._unattended.run(self._submit(call, writer), writer)
         writer.begin(JSON, {})
-        writer.send(call.answer)
+        writer.send(call.response_body)
 
     async def _submit(self, call: JobCall, writer: Attendant) -> None:
         order = self._attempts.order(call)
@@ -122,8 +122,9 @@ class JobSubmit:
         async def accept(claim_end: ClaimEnd) -> bool:
             return await self._jobs.accepted(call.facts, acceptance, claim_end=claim_end)
 
-        answer = KeptResponse(status=200, headers=(("Content-Type", JSON),), body=call.answer)
-        if await settlement.hand_over(accept, answer):
+        headers = (("Content-Type", JSON),)
+        kept = KeptResponse(status=200, headers=headers, body=call.response_body)
+        if await settlement.hand_over(accept, kept):
             return
         orphan = _Orphan(call.job.kind, candidate.channel_id, candidate.protocol, reply.upstream_id)
         await self._upstreams.cancel(orphan)

@@ -113,10 +113,10 @@ def _run_lexemes(run: str) -> list[tuple[int, str]]:
     """As few pairs as cover a run, each with where it stands; the character, where there is one."""
     if len(run) == 1:
         return [(0, run)]
-    places = [*range(0, len(run) - 1, 2)]
+    offsets = [*range(0, len(run) - 1, 2)]
     if len(run) % 2:
-        places.append(len(run) - 2)
-    return [(at, run[at : at + 2]) for at in places]
+        offsets.append(len(run) - 2)
+    return [(at, run[at : at + 2]) for at in offsets]
 
 
 def _pairs(term: Term) -> Iterator[Term]:

@@ -17,8 +17,8 @@ SNIPPET_CHARACTERS = 240
 CUT = "…"
 # So much of a body is looked at.
 STRETCH_CHARACTERS_MAX = 16_000
-# Places beyond these change nothing about which part is best.
-PLACES_MAX = 200
+# Spans beyond these change nothing about which part is best.
+SPANS_MAX = 200
 _SPACE = re.compile(r"\s+")
 _WORD_END = re.compile(rf"[^\w]|[{CJK}]")
 # How far a cut moves so as not to go through a word.
@@ -72,7 +72,7 @@ class Finder:
                 found[-1] = (found[-1][0], end)
             else:
                 found.append((start, end))
-            if len(found) == PLACES_MAX:
+            if len(found) == SPANS_MAX:
                 break
         return found
 

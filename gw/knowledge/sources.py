@@ -89,5 +89,5 @@ class SourceLinks:
         return is_time and hmac.compare_digest(expected, signature.encode("utf-8", "replace"))
 
     def _signature(self, name: str, expires: str) -> str:
-        said = f"{name}\n{expires}".encode("utf-8", "replace")
-        return hmac.digest(self._key, said, "sha256").hex()
+        signed = f"{name}\n{expires}".encode("utf-8", "replace")
+        return hmac.digest(self._key, signed, "sha256").hex()

@@ -73,9 +73,9 @@ def _terms(values: Iterable[str]) -> Iterator[_Term]:
     position = 1
     for value in values:
         normalised = normalise(value)
-        place = _Places(value, normalised)
+        offset_of = _Offsets(value, normalised)
         for group in groups(normalised):
-            start, end = place(group.start), place(group.end)
+            start, end = offset_of(group.start), offset_of(group.end)
             if group.whole:
                 yield _Term(group.whole, position, start, end)
             for lexeme in group.parts:
@@ -83,7 +83,7 @@ def _terms(values: Iterable[str]) -> Iterator[_Term]:
                 position += 1
             run = group.run
             for at, character in enumerate(run):
-                start = place(group.start + at)
+                start = offset_of(group.start + at)
                 yield _Term(character, position, start, start + 1)
                 if at + 1 < len(run):
                     yield _Term(run[at : at + 2], position, start, start + 2)
@@ -123,9 +123,9 @@ def _part(
     return FieldPart(field, number, starts, ends, text)
 
 
-class _Places:
-    """Where a place of the normalised text is in the text as written; near it, in lines whose
-    length the normalising has changed."""
+class _Offsets:
+    """Maps an offset of the normalised text to that of the text as written; to one near it in lines
+    whose length the normalising has changed."""
 
     def __init__(self, text: str, normalised: str) -> None:
         self._is_same = len(text) == len(normalised)
@@ -136,8 +136,8 @@ class _Places:
         if self._is_same:
             return at
         line = bisect_right(self._before, at) - 1
-        place = self._after[line] + at - self._before[line]
-        return min(place, self._after[line + 1]) if line + 1 < len(self._after) else place
+        offset = self._after[line] + at - self._before[line]
+        return min(offset, self._after[line + 1]) if line + 1 < len(self._after) else offset
 
 
 def _line_starts(text: str) -> list[int]:

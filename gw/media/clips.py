@@ -181,7 +181,7 @@ def _news(read: _News) -> ClipVideo:
 def _shared(read: _Clip) -> dict[str, Any]:
     """The fields of every scene, checked."""
     card = read.introduce_card
-    told = {} if card is None else {"name": card.name, "description": card.description}
+    fields = {} if card is None else {"name": card.name, "description": card.description}
     return {
         "model": read.model,
         "style_id": read.style_id,
@@ -189,7 +189,7 @@ def _shared(read: _Clip) -> dict[str, Any]:
         "language": read.language,
         "bgm": None if read.bgm is None else _music(read.bgm),
         "cover_url": url_if_any("cover_url", read.cover_url),
-        "introduce_card": {name: text for name, text in told.items() if text is not None} or None,
+        "introduce_card": {name: text for name, text in fields.items() if text is not None} or None,
         "resolution": read.resolution,
         "ratio": read.ratio,
         "watermark": read.watermark,

@@ -81,7 +81,7 @@ def read_avatar_video(body: bytes) -> AvatarVideo:
     """Check a body of `dh-avatar`. Raises InvalidRequest."""
     read = _AVATAR.read(body)
     shared = _shared(read)
-    _check_what_is_said(read)
+    _check_speech(read)
     return AvatarVideo(
         **shared,
         avatar=read.avatar,
@@ -126,7 +126,7 @@ def read_motion_video(body: bytes) -> MotionVideo:
     )
 
 
-def _check_what_is_said(read: _Avatar) -> None:
+def _check_speech(read: _Avatar) -> None:
     """Exactly one of a recording and a text with its voice."""
     if read.audio_url is not None:
         if read.voice is not None or read.text is not None:

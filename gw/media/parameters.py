@@ -29,15 +29,15 @@ _TEXTS = ("prompt", "lyrics", "input", "text")
 
 def parameters_of(request: Submission) -> dict[str, str]:
     """The parameters of a checked request, as text."""
-    told: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     for field, name in _SETTINGS.items():
         value = getattr(request, field, None)
         if isinstance(value, bool):
-            told[name] = "true" if value else "false"
+            parameters[name] = "true" if value else "false"
         elif value is not None:
-            told[name] = setting(value) if isinstance(value, str) else str(value)
+            parameters[name] = setting(value) if isinstance(value, str) else str(value)
     lengths = {f"{name}_characters": len(getattr(request, name, None) or "") for name in _TEXTS}
-    return told | counts(**lengths) | counts(**_pieces(request))
+    return parameters | counts(**lengths) | counts(**_pieces(request))
 
 
 def _pieces(request: Submission) -> dict[str, int]:

@@ -44,8 +44,8 @@ def read_music(body: bytes) -> MusicRequest:
     With lyrics the prompt is not sent, of an instrumental piece the lyrics are not.
     """
     read = _TABLE.read(body)
-    lyrics = _said(read.lyrics) if not read.instrumental else None
-    prompt = _said(read.prompt) if lyrics is None else None
+    lyrics = _text_or_none(read.lyrics) if not read.instrumental else None
+    prompt = _text_or_none(read.prompt) if lyrics is None else None
     if prompt is None and lyrics is None and not read.instrumental:
         require("prompt", "a text here or in lyrics, unless instrumental is true")
     return MusicRequest(
@@ -59,6 +59,6 @@ def read_music(body: bytes) -> MusicRequest:
     )
 
 
-def _said(text: str | None) -> str | None:
-    """A text that says something."""
+def _text_or_none(text: str | None) -> str | None:
+    """The text; None for one that is missing or blank."""
     return text if text is not None and text.strip() else None

@@ -15,7 +15,7 @@ SHOWN: Mapping[State, str] = MappingProxyType({"queued": "pending", "running": "
 
 def shown(job: Job) -> dict[str, Any]:
     """A task as clients see it."""
-    told: dict[str, Any] = {
+    members: dict[str, Any] = {
         "id": job.id,
         "status": SHOWN.get(job.state, job.state),
         "model": job.model,
@@ -24,7 +24,7 @@ def shown(job: Job) -> dict[str, Any]:
     }
     result = job.result
     if isinstance(result, SpeechResult):
-        told["audio_url"] = result.url
+        members["audio_url"] = result.url
         if result.expires_at is not None:
-            told["expires_at"] = int(result.expires_at)
-    return told | error_of(job)
+            members["expires_at"] = int(result.expires_at)
+    return members | error_of(job)

@@ -49,17 +49,17 @@ class AvatarsHandler(MediaSubmitHandler):
         except GatewayError as error:
             raise as_http_status(error) from None
         price, job_id = self.price(), new_job_id("avatar")
-        said = {"name": request.name, "source_kind": request.source_kind}
+        fields = {"name": request.name, "source_kind": request.source_kind}
         call = self.job_call(
             request,
             job_id=job_id,
-            job=self.media.jobs.new_job("avatar", price=price, quantity=1, request=said),
+            job=self.media.jobs.new_job("avatar", price=price, quantity=1, request=fields),
             hold_nano_usd=price.cost_nano_usd(1),
             cheaper="or use a preset avatar.",
             status="pending",
             span="gw.avatars.register",
             submission=submission,
-            answer=dumps(self._begun(job_id, request)),
+            response_body=dumps(self._begun(job_id, request)),
         )
         await self.submit(call, self.media.video_submit)
 
@@ -123,12 +123,12 @@ def shown(job: Job) -> dict[str, Any]:
 
 
 def _record(
-    avatar_id: str, said: Mapping[str, Any], status: str, error: str | None, at: float
+    avatar_id: str, fields: Mapping[str, Any], status: str, error: str | None, at: float
 ) -> dict[str, Any]:
     return {
         "id": avatar_id,
-        "name": said["name"],
-        "source_kind": said["source_kind"],
+        "name": fields["name"],
+        "source_kind": fields["source_kind"],
         "status": status,
         "error": error,
         "created_at": datetime.fromtimestamp(int(at), UTC).isoformat(),

@@ -164,8 +164,8 @@ def _route(record: CallRecord, redact: Callable[[str], str]) -> dict[str, str]:
     for channel, protocol in order:
         position = numbers.pop(channel, None)
         if position is not None:
-            is_native = protocol in (record.protocol, _spoken(record))
-            way = "native" if is_native else "translated"
+            is_passthrough = protocol in (record.protocol, _spoken(record))
+            way = "native" if is_passthrough else "translated"
             fate = _fate(channel, detail.get("passed_over", {}), [one[0] for one in tried])
             facts[f"channel_{position}"] = f"{_protocol(protocol)}, {way}: {fate}"
     return facts | _attempts(record, [channel for channel, _ in order], redact)

@@ -63,12 +63,12 @@ class MusicTaskHandler(ApiHandler):
 
 def shown(job: Job) -> dict[str, Any]:
     """A task as clients see it; what a track lacks is null."""
-    told: dict[str, Any] = {
+    members: dict[str, Any] = {
         "id": job.id,
         "status": SHOWN.get(job.state, job.state),
         "model": job.model,
         "created_at": int(job.submitted_at),
     }
     if isinstance(job.result, MusicResult):
-        told["tracks"] = msgspec.to_builtins(job.result.tracks)
-    return told | error_of(job)
+        members["tracks"] = msgspec.to_builtins(job.result.tracks)
+    return members | error_of(job)

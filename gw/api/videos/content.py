@@ -30,9 +30,9 @@ from metrics.logs import EventLog
 # How long an upstream may pause within a film.
 PAUSE_SECONDS = 30.0
 
-# What is asked of the upstream as the client asks it, and told to the client as the upstream says.
-ASKED = ("Range", "If-Range")
-TOLD = ("Content-Length", "Content-Range", "Accept-Ranges", "ETag", "Last-Modified")
+# Headers that are passed on as they are: of the request to the upstream, and of its response.
+PASSED_REQUEST_HEADERS = ("Range", "If-Range")
+PASSED_HEADERS = ("Content-Length", "Content-Range", "Accept-Ranges", "ETag", "Last-Modified")
 HEADER_CHARACTERS_MAX = 128
 _FILM = re.compile(r"video/[\w.+-]{1,60}", re.ASCII)
 _ANY = "application/octet-stream"
@@ -72,7 +72,7 @@ class ContentHandler(ApiHandler):
 
     async def _opened(self, job: Job) -> UpstreamResponse:
         headers = self.request.headers
-        asked = [(name, headers[name]) for name in ASKED if name in headers]
+        asked = [(name, headers[name]) for name in PASSED_REQUEST_HEADERS if name in headers]
         try:
             return await media_of(self).content.open(job, asked)
         except ContentUnavailable as error:
@@ -83,11 +83,11 @@ class ContentHandler(ApiHandler):
             raise GatewayError(UPSTREAM_UNREACHABLE, str(error)) from error
 
     def _take_head(self, response: UpstreamResponse) -> None:
-        """Set the head of the answer. Raises GatewayError for one that has no film."""
+        """Set the head of the response. Raises GatewayError for one that has no film."""
         status = response.status
-        told = {name: _fit(response.header(name)) for name in TOLD}
+        headers = {name: _fit(response.header(name)) for name in PASSED_HEADERS}
         if status == 416:
-            content_range = told["Content-Range"]
+            content_range = headers["Content-Range"]
             raise GatewayError(
                 INVALID_REQUEST,
                 "The film does not have this part.",
@@ -101,7 +101,7 @@ class ContentHandler(ApiHandler):
         self.set_status(status)
         stated = (response.header("Content-Type") or "").strip()
         self.set_header("Content-Type", stated if _FILM.fullmatch(stated) else _ANY)
-        for name, value in told.items():
+        for name, value in headers.items():
             if value is not None:
                 self.set_header(name, value)
         self.set_header("X-Content-Type-Options", "nosniff")

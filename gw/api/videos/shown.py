@@ -15,24 +15,24 @@ ContentLink = Callable[[Job, float], str]
 
 def shown(job: Job, content_link: ContentLink) -> dict[str, Any]:
     """The members of a task; `content_link` links to films that have no link of their own."""
-    told: dict[str, Any] = {
+    members: dict[str, Any] = {
         "id": job.id,
         "status": job.state,
         "model": job.model,
         "created_at": int(job.submitted_at),
     }
     if job.progress is not None and not job.has_ended:
-        told["progress"] = job.progress
+        members["progress"] = job.progress
     result = job.result
     if isinstance(result, VideoResult):
         assert result.expires_at is not None
-        told["video_url"] = result.url or content_link(job, result.expires_at)
-        told["expires_at"] = int(result.expires_at)
+        members["video_url"] = result.url or content_link(job, result.expires_at)
+        members["expires_at"] = int(result.expires_at)
         if result.milliseconds is not None:
-            told["duration"] = _seconds(result.milliseconds)
+            members["duration"] = _seconds(result.milliseconds)
         if result.output_files:
-            told["output_files"] = result.output_files
-    return told | error_of(job)
+            members["output_files"] = result.output_files
+    return members | error_of(job)
 
 
 def _seconds(milliseconds: int) -> int | float:

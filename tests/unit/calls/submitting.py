@@ -90,7 +90,7 @@ class Stage:
             hold_nano_usd=price.cost_nano_usd(SECONDS * 1000),
             cheaper="or ask for fewer seconds.",
             request=request or film(),
-            answer=ANSWER,
+            response_body=ANSWER,
             span=UNSAMPLED,
             started=w.clock.monotonic(),
             pins=tuple(pins),
