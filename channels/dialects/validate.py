@@ -153,4 +153,4 @@ def model_in(body: bytes) -> str | None:
         model = _MODEL.decode(body).model
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return model if model is not None and is_repeatable(model) else None
+    return model if model and is_repeatable(model) else None

@@ -1,8 +1,9 @@
 """What every endpoint shares above HTTP: trace id, checks, errors in its protocol's shape.
 
 An endpoint is a subclass with the class attributes below and `on_get`, `on_post`, …: ten lines that
-read, call one use-case and render. It is the one class between an endpoint and Tornado's handler.
-The checks stand in `checks.py` in their order; bodies and disconnects are the request's
+read, call one use-case and render. It is the one class between an endpoint and Tornado's handler;
+what endpoints share beyond it are parts that an endpoint calls (`model_call.py`, `submit.py`). The
+checks stand in `checks.py` in their order; bodies and disconnects are the request's
 (`gw/http/request.py`). Errors are rendered here and nowhere else.
 """
 
@@ -12,7 +13,9 @@ from collections.abc import Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, ClassVar
 
+from channels.dialects.validate import model_in
 from channels.families import ErrorShape
+from channels.offload.weight import COUNTED_BYTES_MAX
 from gw.api.auth import AuthMode
 from gw.api.checks import CHECKS, Check
 from gw.api.services import LimitLease, RefusedCall, Services
@@ -119,7 +122,13 @@ class ApiHandler(TornadoHandler):
         return self.request.headers.get_list(HEADER) if self.idempotent else []
 
     def named_model(self) -> str | None:
-        """The model of a refused call, as the client named it; None where it is not known."""
+        """The model of a refused call, as the client named it; None where it is not known.
+
+        Of a body that cannot be read, too: its row is found by the model it was meant for.
+        """
+        body = self.request.body
+        if self.model_name is None and len(body) <= COUNTED_BYTES_MAX:
+            return model_in(body)
         return self.model_name
 
     def body_received(self) -> None:
@@ -132,6 +141,11 @@ class ApiHandler(TornadoHandler):
         if self._awaits_hold:
             self._awaits_hold = False
             self.services.overload.leave()
+
+    def take_admission(self) -> LimitLease | None:
+        """Take over the right to be in flight, for work that may outlive the request."""
+        admission, self._admission = self._admission, None
+        return admission
 
     def release(self) -> None:
         self.held()

@@ -5,9 +5,8 @@ What a body may say are the tables of `gw/media`; a use-case of `gw/calls` runs 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import ClassVar, Generic, TypeVar, cast
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar, TypeVarTuple, cast
 
 from msgspec.structs import replace
 
@@ -19,29 +18,25 @@ from channels.offload.weight import READ_VALUES_MAX
 from channels.registry import ModelSpec
 from gw.api.base import ApiHandler
 from gw.api.media_services import MediaServices
-from gw.api.submit import JobSubmitHandler
+from gw.api.model_call import ModelCall
+from gw.api.submit import UnattendedWriter, guarded, submission_of, unattended
+from gw.calls.exchange_upstream import Made
 from gw.calls.job import JobCall, Pin
+from gw.calls.job_submit import JobSubmit
 from gw.calls.models import require_served
+from gw.calls.unit_bill import UnitBill
+from gw.calls.whole_submit import Delivery, WholeCall, WholeSubmit
 from gw.content_links import BASE_URL
 from gw.errors.render import dumps
+from gw.errors.table import invalid_request
 from gw.idempotency.submission import Submission
 from gw.media import parameters_of
 from metrics import genai
 from metrics.tracing import CallSpan
 
+A = TypeVar("A")
+Ts = TypeVarTuple("Ts")
 S = TypeVar("S", bound=MediaSubmission)
-
-
-@dataclass(frozen=True, slots=True)
-class ReadSubmission(Generic[S]):
-    """A checked request with the model that it is for and what the call log shows of it."""
-
-    request: S
-    model: str
-
-    @property
-    def parameters(self) -> Mapping[str, str]:
-        return parameters_of(self.request)
 
 
 def media_of(handler: ApiHandler) -> MediaServices:
@@ -49,42 +44,71 @@ def media_of(handler: ApiHandler) -> MediaServices:
     return cast(MediaServices, handler.settings["media"])
 
 
-class MediaSubmitHandler(JobSubmitHandler):
-    """One submission to a media endpoint."""
+class MediaSubmit:
+    """One submission to a media endpoint; `output` is what is made, in the words of a span.
 
-    output: ClassVar[str] = ""  # what is made, in the words of a span
+    `begin` makes it: the client's submit intent is read before its body.
+    """
 
-    async def submission(self) -> Submission | None:
-        """See `SubmitHandler`; a heavy body is told from others before anything reads it."""
-        self.is_light()
-        return await super().submission()
+    def __init__(self, call: ModelCall, submission: Submission | None, output: str) -> None:
+        self._handler = call.handler
+        self._call = call
+        self._submission = submission
+        self._output = output
 
-    def read_media(self, reading: Callable[[], S], *, model: Callable[[S], str]) -> S:
-        """Read the request, its model and whether the key may use it. Raises GatewayError."""
+    def __repr__(self) -> str:
+        return f"<MediaSubmit {self._output} {self._call!r}>"
 
-        def read() -> ReadSubmission[S]:
-            if self.is_heavy:  # none that means something has a hundredth of these
-                raise InvalidRequest(f"The body has more than {READ_VALUES_MAX} values.")
-            request = reading()
-            return ReadSubmission(request, model(request))
+    @classmethod
+    async def begin(cls, handler: ApiHandler, output: str) -> MediaSubmit:
+        """The submission of a request. Raises GatewayError."""
+        call = ModelCall(handler)
+        return cls(call, await submission_of(call), output)
 
-        request = self.read(read).request
-        require_served(self._model, self.protocol)
+    # --- What is asked for ---
+
+    def read(
+        self, reading: Callable[[bytes, *Ts], S], *arguments: *Ts, model: Callable[[S], str]
+    ) -> S:
+        """The request, its model, and whether the key may use it. Raises GatewayError."""
+        request = self.parsed(reading, *arguments)
+        self.find_model(model(request), request)
         return request
 
+    def parsed(self, reading: Callable[[bytes, *Ts], A], *arguments: *Ts) -> A:
+        """What `reading` makes of the body and these arguments. Raises GatewayError."""
+        try:
+            if self._call.is_heavy:  # none that means something has a hundredth of these
+                raise InvalidRequest(f"The body has more than {READ_VALUES_MAX} values.")
+            return reading(self._handler.request.body, *arguments)
+        except InvalidRequest as invalid:
+            raise invalid_request(invalid) from None
+
+    def find_model(self, named: str, request: MediaSubmission | None = None) -> None:
+        """Find the model that is named; the row shows what was read so far. Raises GatewayError."""
+        call = self._call
+        call.find_model(named, {} if request is None else parameters_of(request))
+        require_served(call.model, self._handler.protocol)
+
+    def show(self, request: MediaSubmission) -> None:
+        """Have the row show what was asked for, where the model was found before it was read."""
+        self.detail["request"].update(parameters_of(request))
+
     @property
-    def media(self) -> MediaServices:
-        """What media endpoints use."""
-        return media_of(self)
+    def detail(self) -> dict[str, Any]:
+        """What the call's row keeps of the request."""
+        return self._call.detail
 
     @property
     def model(self) -> ModelSpec:
         """The model of the request that was read."""
-        return self._model
+        return self._call.model
 
     def price(self) -> MediaPrice:
         """What the model costs."""
-        return MediaPrice.of(self._model)
+        return MediaPrice.of(self.model)
+
+    # --- The call ---
 
     def job_call(
         self,
@@ -96,46 +120,85 @@ class MediaSubmitHandler(JobSubmitHandler):
         cheaper: str,
         status: str,
         span: str,
-        submission: Submission | None,
         pins: tuple[Pin, ...] = (),
         response_body: bytes | None = None,
     ) -> JobCall:
         """The call that begins a job; its response says `status`, unless a body is given."""
+        handler, call = self._handler, self._call
         begun = {
             "id": job_id,
             "status": status,
-            "model": self._model.id,
-            "created_at": int(self.request.submitted_at),
+            "model": call.model.id,
+            "created_at": int(handler.request.submitted_at),
         }
         return JobCall(
-            facts=replace(self.facts(), job_id=job_id),
-            model=self._model,
-            cap_nano_usd=self.principal.spend_cap_nano_usd,
-            job=replace(job, request={**job.request, BASE_URL: self.base_url()}),
+            facts=replace(call.facts(), job_id=job_id),
+            model=call.model,
+            cap_nano_usd=handler.principal.spend_cap_nano_usd,
+            job=replace(job, request={**job.request, BASE_URL: handler.base_url()}),
             hold_nano_usd=hold_nano_usd,
             cheaper=cheaper,
             request=request,
             response_body=dumps(begun) if response_body is None else response_body,
-            span=self.span(span),
-            started=self.services.clock.monotonic(),
+            span=self._span(span),
+            started=handler.services.clock.monotonic(),
             pins=pins,
-            submission=submission,
-            detail=self._detail,
+            submission=self._submission,
+            detail=call.detail,
         )
 
-    def span(self, name: str) -> CallSpan:
-        """The span of the call."""
-        model = self._model
-        return self.services.tracing.start_call(
-            name=name,
-            traceparent=self.request.headers.get("traceparent"),
-            attributes=lambda: {
+    def whole_call(
+        self,
+        request: MediaSubmission,
+        *,
+        bill: UnitBill,
+        cheaper: str,
+        upstream_key: str,
+        deliver: Callable[[Made], Awaitable[Delivery]],
+        span: str,
+        pins: tuple[Pin, ...] = (),
+    ) -> WholeCall:
+        """The call for what is made while the client waits."""
+        handler, call = self._handler, self._call
+        return WholeCall(
+            facts=call.facts(),
+            model=call.model,
+            cap_nano_usd=handler.principal.spend_cap_nano_usd,
+            bill=bill,
+            cheaper=cheaper,
+            request=request,
+            upstream_key=upstream_key,
+            deliver=deliver,
+            span=self._span(span),
+            started=handler.services.clock.monotonic(),
+            pins=pins,
+            submission=self._submission,
+            detail=call.detail,
+        )
+
+    def _span(self, name: str) -> CallSpan:
+        return self._call.span(
+            name,
+            lambda: {
                 genai.OPERATION_NAME: "generate_content",
-                genai.OUTPUT_TYPE: self.output,
-                genai.PROVIDER_NAME: model.owned_by,
-                genai.REQUEST_MODEL: model.id,
-                "gw.protocol": self.protocol,
-                "gw.call": self.call_id.hex,
-                "gw.account": self.principal.account_id,
+                genai.OUTPUT_TYPE: self._output,
             },
         )
+
+    # --- Its run: the call is made, or what it was answered before is sent again ---
+
+    async def run_job(self, call: JobCall, job_submit: JobSubmit) -> None:
+        """Begin a job, whether or not the client stays. Raises GatewayError."""
+        await self._unattended(lambda writer: job_submit.run(call, writer))
+
+    async def run_whole(self, call: WholeCall, whole_submit: WholeSubmit) -> None:
+        """Have it made, as long as the client waits. Raises GatewayError."""
+        await guarded(self._call, self._submission, lambda writer: whole_submit.run(call, writer))
+
+    async def run_whole_unattended(self, call: WholeCall, whole_submit: WholeSubmit) -> None:
+        """Have it made, whether or not the client stays. Raises GatewayError."""
+        work = media_of(self._handler).unattended
+        await self._unattended(lambda writer: whole_submit.run_unattended(call, writer, work))
+
+    async def _unattended(self, use_case: Callable[[UnattendedWriter], Awaitable[None]]) -> None:
+        await unattended(self._call, self._submission, use_case)

@@ -1,102 +1,115 @@
-"""What the endpoints share that call a model: read the request, resolve its model, say who calls.
+"""The call of a model that a request asks for: its body is read, its model found, its row begun.
 
-Whatever the protocol; running the call is a use-case of `gw/calls`.
+A part of the endpoints that call a model, whatever the protocol; running the call is a use-case of
+`gw/calls`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from actors.wallet.messages import CallFacts
-from channels.dialects.validate import model_in
+from channels.dialects.dialect import Dialect
 from channels.errors import InvalidRequest
 from channels.offload.jobs import read_request
 from channels.offload.process import Job
-from channels.offload.weight import COUNTED_BYTES_MAX, READ_VALUES_MAX, weight_of
+from channels.offload.weight import READ_VALUES_MAX, weight_of
 from channels.registry import ModelSpec
 from gw.api.base import ApiHandler
 from gw.calls.models import resolve_model
 from gw.calls.request import offloaded
 from gw.errors.table import invalid_request
+from metrics import genai
 from metrics.redact import redact
+from metrics.spans import Attributes
+from metrics.tracing import CallSpan
 
 
-class ParsedModelRequest(Protocol):
-    """A checked request of any protocol; `parameters` is what the call log shows of it."""
+class ModelCall:
+    """One call of a model, over the handler of its request.
 
-    @property
-    def model(self) -> str: ...
+    `weight`: values that the body may hold (`channels/offload/weight.py`). `model` and `detail` are
+    there once the model is found; `detail` is what the call's row keeps of the request.
+    """
 
-    @property
-    def parameters(self) -> Mapping[str, str]: ...
+    __slots__ = ("detail", "handler", "model", "weight")
 
+    detail: dict[str, Any]
+    model: ModelSpec
 
-A = TypeVar("A", bound=ParsedModelRequest)
+    def __init__(self, handler: ApiHandler) -> None:
+        self.handler = handler
+        self.weight = weight_of(handler.request.body)
 
-
-class ModelCallHandler(ApiHandler):
-    """One call of a model, which costs money."""
-
-    billed = True
-    limited = True
-
-    # Values that its body may hold (`channels/offload/weight.py`).
-    weight: int = 0
-    # Set by `read`.
-    _model: ModelSpec
-    _detail: dict[str, Any]
-
-    def is_light(self) -> bool:
-        """Weigh the body: may it be read here and now? One that may not is `read_elsewhere`."""
-        self.weight = weight_of(self.request.body)
-        return self.weight <= READ_VALUES_MAX
+    def __repr__(self) -> str:
+        return f"<ModelCall {self.handler.call_id} of {self.handler.model_name}>"
 
     @property
     def is_heavy(self) -> bool:
-        """Whether the body was read elsewhere, and nothing of it is here but its bytes."""
+        """Whether the body is read in a helper process: nothing of it is here but its bytes."""
         return self.weight > READ_VALUES_MAX
 
-    async def read_elsewhere(self, **path: Any) -> Any:
-        """`read` for a heavy body; `path` is what its reader has to know of the path."""
+    async def read(self, dialect: Dialect, **path: Any) -> Any:
+        """The request, as its dialect reads it of body and `path`; its model is found.
+
+        Raises GatewayError.
+        """
+        handler = self.handler
         try:
-            request, _ = await self.offload(read_request, self.protocol, path)
+            if self.is_heavy:
+                request, _ = await self.offload(read_request, handler.protocol, path)
+            else:
+                request = dialect.read_request(handler.request.body, **path)
         except InvalidRequest as invalid:
             raise invalid_request(invalid) from None
-        return self.read(lambda: request)
+        self.find_model(request.model, request.parameters)
+        return request
 
     async def offload(self, job: Job, *arguments: Any) -> tuple[Any, bytes | None]:
         """Have a job done on the body. Raises what the job raises, or GatewayError."""
-        return await offloaded(self.services.offload, job, self.request.body, *arguments)
+        handler = self.handler
+        return await offloaded(handler.services.offload, job, handler.request.body, *arguments)
 
-    def read(self, reading: Callable[[], A]) -> A:
-        """Read the request, which names its model. Raises GatewayError."""
-        try:
-            request = reading()
-        except InvalidRequest as invalid:
-            raise invalid_request(invalid) from None
-        self.model_name = request.model
-        registry = self.services.registry()
-        is_known = registry.resolve(request.model) is not None
+    def find_model(self, named: str, parameters: Mapping[str, str]) -> None:
+        """Find the model that the request names; `parameters` is what the call log shows of it.
+
+        Raises GatewayError.
+        """
+        handler = self.handler
+        handler.model_name = named
+        registry = handler.services.registry()
+        is_known = registry.resolve(named) is not None
         # What is no model may be anything, a key in the wrong place too.
-        named = request.model if is_known else redact(request.model)
-        self._detail = self.row_detail = {"request": {"model": named, **request.parameters}}
-        self._model = resolve_model(registry, request.model, self.principal)
-        return request
-
-    def named_model(self) -> str | None:
-        """Of a request that cannot be read, too: its row is found by the model it was meant for."""
-        if self.model_name is None and len(self.request.body) <= COUNTED_BYTES_MAX:
-            return model_in(self.request.body)
-        return self.model_name
+        shown = named if is_known else redact(named)
+        self.detail = handler.row_detail = {"request": {"model": shown, **parameters}}
+        self.model = resolve_model(registry, named, handler.principal)
 
     def facts(self) -> CallFacts:
         """What is known of the call before it is admitted."""
+        handler = self.handler
+        principal = handler.principal
         return CallFacts(
-            call_id=self.call_id,
-            account_id=self.principal.account_id,
-            key_id=self.principal.key_id,
-            protocol=self.protocol,
-            model=self._model.id,
-            submitted_at=self.request.submitted_at,
+            call_id=handler.call_id,
+            account_id=principal.account_id,
+            key_id=principal.key_id,
+            protocol=handler.protocol,
+            model=self.model.id,
+            submitted_at=handler.request.submitted_at,
+        )
+
+    def span(self, name: str, attributes: Callable[[], Attributes]) -> CallSpan:
+        """The span of the call, with these attributes beside those of every call."""
+        handler, model = self.handler, self.model
+        return handler.services.tracing.start_call(
+            name=name,
+            traceparent=handler.request.headers.get("traceparent"),
+            attributes=lambda: {
+                genai.PROVIDER_NAME: model.owned_by,
+                genai.REQUEST_MODEL: model.id,
+                "gw.protocol": handler.protocol,
+                "gw.call": handler.call_id.hex,
+                "gw.account": handler.principal.account_id,
+                **attributes(),
+            },
         )

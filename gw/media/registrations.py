@@ -80,7 +80,7 @@ def read_voice(body: bytes) -> VoiceRequest:
     )
 
 
-def read_transcript(body: bytes, *, default_model: str) -> TranscriptRequest:
+def read_transcript(body: bytes, default_model: str) -> TranscriptRequest:
     """Check a body; one that names no model gets the default. Raises InvalidRequest."""
     read = _TRANSCRIPT.read(body)
     return TranscriptRequest(

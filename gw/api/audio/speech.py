@@ -9,81 +9,58 @@ from msgspec.structs import replace
 from actors.jobs.jobs import new_job_id
 from channels.families import SPEECH
 from channels.media.replies import Done, SpeechAudio
-from channels.media.requests import SpeechRequest
 from gw.api.audio.tasks import SHOWN, shown
 from gw.api.base import ApiHandler
-from gw.api.media_submit import MediaSubmitHandler
+from gw.api.media_submit import MediaSubmit, media_of
 from gw.api.references import Reference, own_voice
 from gw.api.task_lists import listed, polled
 from gw.calls.exchange_upstream import Made
-from gw.calls.job import JobCall
 from gw.calls.unit_bill import UnitBill
-from gw.calls.whole_submit import Delivery, WholeCall
-from gw.idempotency.submission import Submission
+from gw.calls.whole_submit import Delivery
 from gw.media import read_speech
 from gw.media.lists import SPEECH as SPEECH_LIST
 
 
-class SpeechHandler(MediaSubmitHandler):
+class SpeechHandler(ApiHandler):
     """Recordings, sold by the character, at once or as tasks; the list of tasks is free."""
 
     route = "audio_speech"
     protocol = SPEECH.protocol
-    output = "speech"
+    limited = billed = idempotent = True
 
     async def on_get(self) -> None:
         self.write(await listed(self, "speech", SPEECH_LIST, shown, word_of=SHOWN))
 
     async def on_post(self) -> None:
-        submission = await self.submission()
-        request = self.read_media(
-            lambda: read_speech(self.request.body), model=lambda read: read.model
-        )
-        voice = await own_voice(
-            request.voice, self.media.voices, account_id=self.principal.account_id
-        )
+        media, submit = media_of(self), await MediaSubmit.begin(self, "speech")
+        request = submit.read(read_speech, model=lambda read: read.model)
+        voice = await own_voice(request.voice, media.voices, account_id=self.principal.account_id)
         voice = voice or Reference(request.voice)
         request = replace(request, voice=voice.upstream_id)
+        price, characters = submit.price(), len(request.input)
         if request.is_async:
-            await self.submit(self._job_call(request, voice, submission), self.media.speech_submit)
-        else:
-            call = self._whole_call(request, voice, submission)
-            await self.guarded(submission, lambda writer: self.media.speech.run(call, writer))
-
-    def _job_call(
-        self, request: SpeechRequest, voice: Reference, submission: Submission | None
-    ) -> JobCall:
-        price, characters = self.price(), len(request.input)
-        return self.job_call(
+            job_call = submit.job_call(
+                request,
+                job_id=new_job_id("speech"),
+                job=media.jobs.new_job("speech", price=price, quantity=characters),
+                hold_nano_usd=price.cost_nano_usd(characters),
+                cheaper=_CHEAPER,
+                status="pending",
+                span=_SPAN,
+                pins=voice.pins,
+            )
+            await submit.run_job(job_call, media.speech_submit)
+            return
+        call = submit.whole_call(
             request,
-            job_id=new_job_id("speech"),
-            job=self.media.jobs.new_job("speech", price=price, quantity=characters),
-            hold_nano_usd=price.cost_nano_usd(characters),
+            bill=UnitBill(price, characters),
             cheaper=_CHEAPER,
-            status="pending",
-            span=_SPAN,
-            submission=submission,
-            pins=voice.pins,
-        )
-
-    def _whole_call(
-        self, request: SpeechRequest, voice: Reference, submission: Submission | None
-    ) -> WholeCall:
-        return WholeCall(
-            facts=self.facts(),
-            model=self.model,
-            cap_nano_usd=self.principal.spend_cap_nano_usd,
-            bill=UnitBill(self.price(), len(request.input)),
-            cheaper=_CHEAPER,
-            request=request,
             upstream_key=self.call_id.hex,
             deliver=_delivered,
-            span=self.span(_SPAN),
-            started=self.services.clock.monotonic(),
+            span=_SPAN,
             pins=voice.pins,
-            submission=submission,
-            detail=self._detail,
         )
+        await submit.run_whole(call, media.speech)
 
 
 class SpeechTaskHandler(ApiHandler):

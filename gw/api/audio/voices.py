@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from actors.catalogs.catalogs import CatalogUnavailable
 from channels.families import VOICES
 from channels.media.replies import Done, VoiceResult
-from channels.media.requests import VoiceRequest
+from gw.api.base import ApiHandler
 from gw.api.catalogs import unavailable
-from gw.api.media_submit import MediaSubmitHandler
+from gw.api.media_submit import MediaSubmit, media_of
 from gw.calls.exchange_upstream import Made
 from gw.calls.unit_bill import UnitBill
-from gw.calls.whole_submit import Delivery, WholeCall
+from gw.calls.whole_submit import Delivery
 from gw.errors.render import dumps
 from gw.media import read_voice
 from gw.voices.store import Voice, new_voice_id
@@ -22,20 +20,21 @@ from gw.voices.store import Voice, new_voice_id
 JSON = "application/json"
 
 
-class VoicesHandler(MediaSubmitHandler):
+class VoicesHandler(ApiHandler):
     """Voices: one is made for its price, the list is free."""
 
     route = "audio_voices"
     protocol = VOICES.protocol
-    output = "voice"
+    limited = billed = idempotent = True
 
     async def on_get(self) -> None:
         """Presets, then the account's own, newest first."""
+        media = media_of(self)
         try:
-            offers = await self.media.catalogs.preset_voices()
+            offers = await media.catalogs.preset_voices()
         except CatalogUnavailable as failure:
             raise unavailable(failure, self.services.redact) from failure
-        own = await self.media.voices.of_account(self.principal.account_id)
+        own = await media.voices.of_account(self.principal.account_id)
         presets = [{**msgspec.to_builtins(offer.item), "kind": "preset"} for offer in offers]
         cloned = [
             {"id": voice.id, "name": voice.name, "language": None, "preview_url": None}
@@ -47,32 +46,17 @@ class VoicesHandler(MediaSubmitHandler):
 
     async def on_post(self) -> None:
         """What an upstream was asked for goes on when the client leaves: it finds it listed."""
-        media = self.media
-        submission = await self.submission()
-        request = self.read_media(
-            lambda: read_voice(self.request.body), model=lambda read: read.model
-        )
-        call = self._call(request, new_voice_id(), submission)
-        await self.unattended(
-            submission,
-            lambda writer: media.voice.run_unattended(call, writer, media.unattended),
-        )
-
-    def _call(self, request: VoiceRequest, voice_id: str, submission: Any) -> WholeCall:
-        return WholeCall(
-            facts=self.facts(),
-            model=self.model,
-            cap_nano_usd=self.principal.spend_cap_nano_usd,
-            bill=UnitBill(self.price(), 1, task_id=voice_id),
+        submit, voice_id = await MediaSubmit.begin(self, "voice"), new_voice_id()
+        request = submit.read(read_voice, model=lambda read: read.model)
+        call = submit.whole_call(
+            request,
+            bill=UnitBill(submit.price(), 1, task_id=voice_id),
             cheaper="or use a preset voice.",
-            request=request,
             upstream_key=voice_id,
             deliver=lambda made: self._delivered(made, voice_id, request.name),
-            span=self.span("gw.audio.voice"),
-            started=self.services.clock.monotonic(),
-            submission=submission,
-            detail=self._detail,
+            span="gw.audio.voice",
         )
+        await submit.run_whole_unattended(call, media_of(self).voice)
 
     async def _delivered(self, made: Made, voice_id: str, name: str) -> Delivery:
         """The voice, kept for its account before it is paid for."""
@@ -80,7 +64,7 @@ class VoicesHandler(MediaSubmitHandler):
         result = made.reply.result
         assert isinstance(result, VoiceResult), result
         now = self.services.clock.now()
-        await self.media.voices.add(
+        await media_of(self).voices.add(
             Voice(voice_id, name, made.candidate.channel_id, result.upstream_id),
             account_id=self.principal.account_id,
             call_id=self.call_id,

@@ -16,7 +16,7 @@ from channels.families import AVATARS
 from channels.media.requests import AvatarRequest
 from gw.api.base import ApiHandler
 from gw.api.catalogs import unavailable
-from gw.api.media_submit import MediaSubmitHandler, media_of
+from gw.api.media_submit import MediaSubmit, media_of
 from gw.calls.models import first_of
 from gw.errors.render import dumps
 from gw.errors.table import INVALID_REQUEST, NOT_FOUND, GatewayError, as_http_status
@@ -29,39 +29,38 @@ SHOWN: Mapping[State, str] = MappingProxyType(
 )
 
 
-class AvatarsHandler(MediaSubmitHandler):
+class AvatarsHandler(ApiHandler):
     """Avatars: one is registered for its price, the list is free."""
 
     route = "avatars"
     protocol = AVATARS.protocol
-    output = "avatar"
+    limited = billed = idempotent = True
 
     async def on_get(self) -> None:
         """The account's, newest first."""
-        jobs = await self.media.jobs.list(self.principal.account_id, "avatar", limit=LIST_MAX)
+        jobs = await media_of(self).jobs.list(self.principal.account_id, "avatar", limit=LIST_MAX)
         self.write(dumps({"avatars": [shown(job) for job in jobs]}))
 
     async def on_post(self) -> None:
-        submission = await self.submission()
+        media, submit = media_of(self), await MediaSubmit.begin(self, "avatar")
         model = first_of(self.services.registry(), ENDPOINT_TYPE)
         try:
-            request = self.read_media(lambda: read_avatar(self.request.body), model=lambda _: model)
+            request = submit.read(read_avatar, model=lambda _: model)
         except GatewayError as error:
             raise as_http_status(error) from None
-        price, job_id = self.price(), new_job_id("avatar")
+        price, job_id = submit.price(), new_job_id("avatar")
         fields = {"name": request.name, "source_kind": request.source_kind}
-        call = self.job_call(
+        call = submit.job_call(
             request,
             job_id=job_id,
-            job=self.media.jobs.new_job("avatar", price=price, quantity=1, request=fields),
+            job=media.jobs.new_job("avatar", price=price, quantity=1, request=fields),
             hold_nano_usd=price.cost_nano_usd(1),
             cheaper="or use a preset avatar.",
             status="pending",
             span="gw.avatars.register",
-            submission=submission,
             response_body=dumps(self._begun(job_id, request)),
         )
-        await self.submit(call, self.media.video_submit)
+        await submit.run_job(call, media.video_submit)
 
     def _begun(self, job_id: str, request: AvatarRequest) -> dict[str, Any]:
         return _record(

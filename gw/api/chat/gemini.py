@@ -10,18 +10,20 @@ from channels.dialects import gemini
 from channels.dialects.gemini.dialect import DIALECT
 from channels.dialects.validate import is_repeatable
 from channels.http.sse import SseEvent
-from gw.api.chat.handler import ConversationHandler
+from gw.api.base import ApiHandler
+from gw.api.chat.handler import converse
+from gw.api.model_call import ModelCall
 
 STREAM = "streamGenerateContent"
 
 
-class GeminiHandler(ConversationHandler):
+class GeminiHandler(ApiHandler):
     """The native-content protocol."""
 
     shape = DIALECT.family.error_shape
     route = "native"
     protocol = DIALECT.protocol
-    dialect = DIALECT
+    limited = billed = True
 
     def named_model(self) -> str | None:
         named: str = self.path_args[0]
@@ -29,9 +31,11 @@ class GeminiHandler(ConversationHandler):
 
     async def on_post(self, model_id: str = "", verb: str = "") -> None:
         path = {"model": model_id, "stream": verb == STREAM}
-        request = await self.read_chat(**path)
+        call = ModelCall(self)
+        request = await call.read(DIALECT, **path)
         is_sse = self.get_query_argument("alt", "") == "sse"
-        await self.converse(request, path=path, framing=None if is_sse else ArrayStream())
+        framing = None if is_sse else ArrayStream()
+        await converse(call, DIALECT, request, path=path, framing=framing)
 
 
 class ArrayStream:

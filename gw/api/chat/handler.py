@@ -1,4 +1,4 @@
-"""What the endpoints of the chat protocols share: read, resolve, run the conversation.
+"""What the endpoints of the chat protocols share: the conversation is run, and how it is named.
 
 How a request is read is its dialect's; an endpoint whose headers, path or responses ask for more
 has its own file. Everything that costs or waits is the conversation's
@@ -8,12 +8,12 @@ has its own file. Everything that costs or waits is the conversation's
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 from channels.dialects.dialect import ChatDialect, ParsedChatRequest
-from channels.registry import ModelSpec
 from channels.translation.paths import upstream_protocols
-from gw.api.model_call import ModelCallHandler
+from gw.api.base import ApiHandler
+from gw.api.model_call import ModelCall
 from gw.api.writer import HandlerWriter
 from gw.calls.call import ChatCall
 from gw.calls.conversation import Conversation
@@ -23,133 +23,120 @@ from gw.calls.tools import lacking_tool
 from gw.errors.table import TOOL_NOT_SUPPORTED, GatewayError
 from metrics import genai
 from metrics.spans import Attributes
-from metrics.tracing import AttributeValue, CallSpan
+from metrics.tracing import AttributeValue
 
 # A pin is hashed and never stored; this bounds what is hashed.
 PIN_CHARACTERS_MAX = 512
 
 
-class ConversationHandler(ModelCallHandler):
-    """One chat call."""
+async def converse(
+    call: ModelCall,
+    dialect: ChatDialect,
+    request: ParsedChatRequest,
+    *,
+    path: Mapping[str, Any] | None = None,
+    own: Mapping[str, str] | None = None,
+    own_headers: tuple[tuple[str, str], ...] = (),
+    forwards_usage: bool = True,
+    framing: Framing | None = None,
+) -> None:
+    """Serve the call. Raises GatewayError while nothing has been sent.
 
-    dialect: ClassVar[ChatDialect]
-
-    async def on_post(self) -> None:
-        await self.converse(await self.read_chat())
-
-    async def read_chat(self, **path: Any) -> Any:
-        """The request, as its dialect reads it of body and `path`. Raises GatewayError."""
-        if self.is_light():
-            return self.read(lambda: self.dialect.read_request(self.request.body, **path))
-        return await self.read_elsewhere(**path)
-
-    async def converse(
-        self,
-        request: ParsedChatRequest,
-        *,
-        path: Mapping[str, Any] | None = None,
-        own: Mapping[str, str] | None = None,
-        own_headers: tuple[tuple[str, str], ...] = (),
-        forwards_usage: bool = True,
-        framing: Framing | None = None,
-    ) -> None:
-        """Serve the call. Raises GatewayError while nothing has been sent.
-
-        `path`, `own` and `own_headers` are those of `ChatRequest`.
-        """
-        model = self._model
-        reached = upstream_protocols(self.protocol, self.services.translations())
-        if request.builtin_tools:
-            self._refuse_tools(request.builtin_tools, model, reached)
-        call = ChatCall(
-            facts=self.facts(),
+    `path`, `own` and `own_headers` are those of `ChatRequest`.
+    """
+    handler, model = call.handler, call.model
+    services, body = handler.services, handler.request.body
+    reached = upstream_protocols(dialect.protocol, services.translations())
+    if request.builtin_tools:
+        _refuse_tools(call, dialect, request.builtin_tools, reached)
+    chat_call = ChatCall(
+        facts=call.facts(),
+        model=model,
+        cap_nano_usd=handler.principal.spend_cap_nano_usd,
+        is_stream=request.stream,
+        forwards_usage=forwards_usage,
+        content_bytes=request.content_bytes,
+        body_bytes=len(body),
+        max_tokens=request.max_tokens,
+        pin=_pin(handler),
+        span=call.span("gw.chat.complete", lambda: _attributes(request)),
+        request=ChatRequest(
+            request,
+            protocol=dialect.protocol,
             model=model,
-            cap_nano_usd=self.principal.spend_cap_nano_usd,
-            is_stream=request.stream,
-            forwards_usage=forwards_usage,
-            content_bytes=request.content_bytes,
-            body_bytes=len(self.request.body),
-            max_tokens=request.max_tokens,
-            pin=self._pin(),
-            span=self._span(request, model),
-            request=ChatRequest(
-                request,
-                protocol=self.protocol,
-                model=model,
-                body=self.request.body,
-                weight=self.weight,
-                offload=self.services.offload,
-                redact=self.services.redact,
-                path=path,
-                own=own,
-                own_headers=own_headers,
-                is_strict=self.request.headers.get("X-Protocol-Strict", "") == "1",
-            ),
-            started=self.services.clock.monotonic(),
-            tools=request.builtin_tools,
-            tools_protocol=self.dialect.family.tools_over,
-            framing=framing or SseFraming(),
-            translations=reached,
-            detail=self._detail,
-        )
-        conversation = cast(Conversation, self.settings["conversation"])
-        await conversation.run(call, HandlerWriter(self))
+            body=body,
+            weight=call.weight,
+            offload=services.offload,
+            redact=services.redact,
+            path=path,
+            own=own,
+            own_headers=own_headers,
+            is_strict=handler.request.headers.get("X-Protocol-Strict", "") == "1",
+        ),
+        started=services.clock.monotonic(),
+        tools=request.builtin_tools,
+        tools_protocol=dialect.family.tools_over,
+        framing=framing or SseFraming(),
+        translations=reached,
+        detail=call.detail,
+    )
+    conversation = cast(Conversation, handler.settings["conversation"])
+    await conversation.run(chat_call, HandlerWriter(handler))
 
-    def _refuse_tools(self, tools: Sequence[str], model: ModelSpec, reached: Sequence[str]) -> None:
-        """A tool that no channel of the model has is refused before anything is held."""
-        lacking = lacking_tool(
-            tools,
-            model,
-            self.services.registry().channels,
-            protocol=self.protocol,
-            run_over=self.dialect.family.tools_over or self.protocol,
-            reached=reached,
-        )
-        if lacking is not None:
-            raise GatewayError(
-                TOOL_NOT_SUPPORTED,
-                f"The built-in tool `{lacking}` is not supported by the channels of this model.",
-                param="tools",
-            )
 
-    def _pin(self) -> str | None:
-        """What keeps a conversation on one channel (spec: Agent API; contract §4)."""
-        headers = self.request.headers
-        session = headers.get("session_id") or headers.get("conversation_id")
-        if not session:
-            return None
-        return f"{self.principal.account_id}/{session[:PIN_CHARACTERS_MAX]}"
-
-    def _span(self, request: ParsedChatRequest, model: ModelSpec) -> CallSpan:
-        def attributes() -> Attributes:
-            pairs: dict[str, AttributeValue] = {
-                genai.OPERATION_NAME: "chat",
-                genai.PROVIDER_NAME: model.owned_by,
-                genai.REQUEST_MODEL: model.id,
-                genai.REQUEST_STREAM: request.stream,
-                "gw.protocol": self.protocol,
-                "gw.call": self.call_id.hex,
-                "gw.account": self.principal.account_id,
-            }
-            if request.max_tokens is not None:
-                pairs[genai.REQUEST_MAX_TOKENS] = request.max_tokens
-            return pairs
-
-        return self.services.tracing.start_call(
-            name="gw.chat.complete",
-            traceparent=self.request.headers.get("traceparent"),
-            attributes=attributes,
+def _refuse_tools(
+    call: ModelCall, dialect: ChatDialect, tools: Sequence[str], reached: Sequence[str]
+) -> None:
+    """A tool that no channel of the model has is refused before anything is held."""
+    lacking = lacking_tool(
+        tools,
+        call.model,
+        call.handler.services.registry().channels,
+        protocol=dialect.protocol,
+        run_over=dialect.family.tools_over or dialect.protocol,
+        reached=reached,
+    )
+    if lacking is not None:
+        raise GatewayError(
+            TOOL_NOT_SUPPORTED,
+            f"The built-in tool `{lacking}` is not supported by the channels of this model.",
+            param="tools",
         )
 
 
-def endpoint(dialect: ChatDialect) -> type[ConversationHandler]:
+def _pin(handler: ApiHandler) -> str | None:
+    """What keeps a conversation on one channel (spec: Agent API; contract §4)."""
+    headers = handler.request.headers
+    session = headers.get("session_id") or headers.get("conversation_id")
+    if not session:
+        return None
+    return f"{handler.principal.account_id}/{session[:PIN_CHARACTERS_MAX]}"
+
+
+def _attributes(request: ParsedChatRequest) -> Attributes:
+    pairs: dict[str, AttributeValue] = {
+        genai.OPERATION_NAME: "chat",
+        genai.REQUEST_STREAM: request.stream,
+    }
+    if request.max_tokens is not None:
+        pairs[genai.REQUEST_MAX_TOKENS] = request.max_tokens
+    return pairs
+
+
+def endpoint(dialect: ChatDialect) -> type[ApiHandler]:
     """The endpoint of a dialect that is served by its record alone."""
     family = dialect.family
-    members = {
-        "__doc__": f"The {family.public_name} protocol.",
-        "dialect": dialect,
-        "protocol": family.protocol,
-        "route": family.protocol,
-        "shape": family.error_shape,
-    }
-    return type(f"{family.dialect.title()}Handler", (ConversationHandler,), members)
+
+    class DialectHandler(ApiHandler):
+        protocol = family.protocol
+        route = family.protocol
+        shape = family.error_shape
+        limited = billed = True
+
+        async def on_post(self) -> None:
+            call = ModelCall(self)
+            await converse(call, dialect, await call.read(dialect))
+
+    DialectHandler.__name__ = f"{family.dialect.title()}Handler"
+    DialectHandler.__doc__ = f"The {family.public_name} protocol."
+    return DialectHandler

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from channels.dialects.messages import VERSION
 from channels.dialects.messages.dialect import DIALECT, VERSION_HEADER
-from gw.api.chat.handler import ConversationHandler
+from gw.api.base import ApiHandler
+from gw.api.chat.handler import converse
+from gw.api.model_call import ModelCall
 from gw.errors.table import INVALID_REQUEST, GatewayError
 
 # The specification's role-named header, and the name that official client libraries send.
@@ -14,18 +16,20 @@ BETA_HEADER = "anthropic-beta"
 BETA_CHARACTERS_MAX = 2048
 
 
-class MessagesHandler(ConversationHandler):
+class MessagesHandler(ApiHandler):
     """The messages protocol."""
 
     shape = DIALECT.family.error_shape
     route = "messages"
     protocol = DIALECT.protocol
-    dialect = DIALECT
+    limited = billed = True
 
     async def on_post(self) -> None:
         own = {VERSION_HEADER: self._version()}
         own_headers = self._betas()
-        await self.converse(await self.read_chat(), own=own, own_headers=own_headers)
+        call = ModelCall(self)
+        request = await call.read(DIALECT)
+        await converse(call, DIALECT, request, own=own, own_headers=own_headers)
 
     def _version(self) -> str:
         """The client's version of the protocol; a missing one is the first there was."""

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from channels.families import EMBEDDINGS
 from gw.api.base import ApiHandler
 from gw.errors.table import MODEL_NOT_FOUND, GatewayError
-
-
-class _Request(msgspec.Struct):
-    model: str = ""
 
 
 class EmbeddingsHandler(ApiHandler):
@@ -22,10 +16,6 @@ class EmbeddingsHandler(ApiHandler):
     billed = True
 
     async def on_post(self) -> None:
-        try:
-            self.model_name = msgspec.json.decode(self.request.body, type=_Request).model or None
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            self.model_name = None
         raise GatewayError(
             MODEL_NOT_FOUND,
             "Embedding models have been withdrawn; none can be called here.",

@@ -5,77 +5,66 @@ from __future__ import annotations
 from typing import cast
 
 from actors.wallet.unit_pricing import ImagePrice
-from channels.dialects import images
 from channels.dialects.images import ImagesRequest
 from channels.dialects.images.dialect import DIALECT
 from channels.registry import ModelSpec
+from gw.api.base import ApiHandler
 from gw.api.images.bill import ImageBill, UnknownArea
 from gw.api.media_services import MediaServices
-from gw.api.submit import SubmitHandler
+from gw.api.model_call import ModelCall
+from gw.api.submit import guarded, submission_of
 from gw.calls.media import MediaCall, MediaRequest
 from gw.calls.models import require_served
 from gw.errors.table import INVALID_REQUEST, GatewayError
 from gw.idempotency.submission import Submission
 from metrics import genai
-from metrics.tracing import CallSpan
+from metrics.spans import Attributes
 
 
-class ImagesHandler(SubmitHandler):
+class ImagesHandler(ApiHandler):
     """One call for images."""
 
     shape = DIALECT.family.error_shape
     route = "images"
     protocol = DIALECT.protocol
+    limited = billed = idempotent = True
 
     async def on_post(self) -> None:
-        is_light = self.is_light()
-        submission = await self.submission()
-        if is_light:
-            request = self.read(lambda: images.read_request(self.request.body))
-        else:
-            request = await self.read_elsewhere()
-        require_served(self._model, self.protocol)
+        call = ModelCall(self)
+        submission = await submission_of(call)
+        request = await call.read(DIALECT)
+        require_served(call.model, self.protocol)
         sync_media = cast(MediaServices, self.settings["media"]).images
-        call = self._call(request, self._model, submission)
-        await self.guarded(submission, lambda writer: sync_media.run(call, writer))
+        media_call = self._call(request, call, submission)
+        await guarded(call, submission, lambda writer: sync_media.run(media_call, writer))
 
     def _call(
-        self, request: ImagesRequest, model: ModelSpec, submission: Submission | None
+        self, request: ImagesRequest, call: ModelCall, submission: Submission | None
     ) -> MediaCall:
+        model = call.model
         upstream_request = MediaRequest(
             request,
             protocol=self.protocol,
             body=self.request.body,
-            weight=self.weight,
+            weight=call.weight,
             offload=self.services.offload,
         )
         return MediaCall(
-            facts=self.facts(),
+            facts=call.facts(),
             model=model,
             cap_nano_usd=self.principal.spend_cap_nano_usd,
             bill=_bill(request, model),
             cheaper="or ask for fewer or smaller images.",
-            span=self._span(model),
+            span=call.span("gw.images.generate", _attributes),
             request=upstream_request,
             started=self.services.clock.monotonic(),
             submission=submission,
-            detail=self._detail,
+            detail=call.detail,
         )
 
-    def _span(self, model: ModelSpec) -> CallSpan:
-        return self.services.tracing.start_call(
-            name="gw.images.generate",
-            traceparent=self.request.headers.get("traceparent"),
-            attributes=lambda: {
-                genai.OPERATION_NAME: "generate_content",
-                genai.OUTPUT_TYPE: "image",
-                genai.PROVIDER_NAME: model.owned_by,
-                genai.REQUEST_MODEL: model.id,
-                "gw.protocol": self.protocol,
-                "gw.call": self.call_id.hex,
-                "gw.account": self.principal.account_id,
-            },
-        )
+
+def _attributes() -> Attributes:
+    return {genai.OPERATION_NAME: "generate_content", genai.OUTPUT_TYPE: "image"}
 
 
 def _bill(request: ImagesRequest, model: ModelSpec) -> ImageBill:

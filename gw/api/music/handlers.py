@@ -13,7 +13,7 @@ from actors.jobs.jobs import new_job_id
 from channels.families import MUSIC_GENERATIONS
 from channels.media.replies import MusicResult
 from gw.api.base import ApiHandler
-from gw.api.media_submit import MediaSubmitHandler
+from gw.api.media_submit import MediaSubmit, media_of
 from gw.api.task_lists import error_of, listed, polled
 from gw.media import read_music
 from gw.media.lists import MUSIC
@@ -22,33 +22,30 @@ from gw.media.lists import MUSIC
 SHOWN: Mapping[State, str] = MappingProxyType({"queued": "processing", "running": "processing"})
 
 
-class MusicHandler(MediaSubmitHandler):
+class MusicHandler(ApiHandler):
     """Songs: a task is begun for its price, the list is free."""
 
     route = "music"
     protocol = MUSIC_GENERATIONS.protocol
-    output = "music"
+    limited = billed = idempotent = True
 
     async def on_get(self) -> None:
         self.write(await listed(self, "music", MUSIC, shown, word_of=SHOWN))
 
     async def on_post(self) -> None:
-        submission = await self.submission()
-        request = self.read_media(
-            lambda: read_music(self.request.body), model=lambda read: read.model
-        )
-        price = self.price()
-        call = self.job_call(
+        media, submit = media_of(self), await MediaSubmit.begin(self, "music")
+        request = submit.read(read_music, model=lambda read: read.model)
+        price = submit.price()
+        call = submit.job_call(
             request,
             job_id=new_job_id("music"),
-            job=self.media.jobs.new_job("music", price=price, quantity=1),
+            job=media.jobs.new_job("music", price=price, quantity=1),
             hold_nano_usd=price.cost_nano_usd(1),
             cheaper="or ask for less.",
             status="queued",
             span="gw.music.generate",
-            submission=submission,
         )
-        await self.submit(call, self.media.video_submit)
+        await submit.run_job(call, media.video_submit)
 
 
 class MusicTaskHandler(ApiHandler):

@@ -10,11 +10,12 @@ import msgspec
 from channels.families import TRANSCRIPTS
 from channels.media.replies import Done, TranscriptResult
 from channels.redact import Redactor
-from gw.api.media_submit import MediaSubmitHandler
+from gw.api.base import ApiHandler
+from gw.api.media_submit import MediaSubmit, media_of
 from gw.calls.exchange_upstream import Made
 from gw.calls.models import first_of
 from gw.calls.unit_bill import UnitBill
-from gw.calls.whole_submit import Delivery, WholeCall
+from gw.calls.whole_submit import Delivery
 from gw.errors.render import dumps
 from gw.media import read_transcript
 
@@ -22,44 +23,32 @@ JSON = "application/json"
 (ENDPOINT_TYPE,) = (one.name for one in TRANSCRIPTS.endpoint_types)
 
 
-class TranscriptHandler(MediaSubmitHandler):
+class TranscriptHandler(ApiHandler):
     """One script, sold by the call."""
 
     route = "transcripts"
     protocol = TRANSCRIPTS.protocol
-    output = "text"
+    limited = billed = idempotent = True
 
     async def on_post(self) -> None:
-        media = self.media
-        submission = await self.submission()
-        registry = self.services.registry()
-        request = self.read_media(
-            lambda: read_transcript(
-                self.request.body, default_model=first_of(registry, ENDPOINT_TYPE)
-            ),
-            model=lambda read: read.model,
-        )
+        media, submit = media_of(self), await MediaSubmit.begin(self, "text")
+        default_model = first_of(self.services.registry(), ENDPOINT_TYPE)
+        request = submit.read(read_transcript, default_model, model=lambda read: read.model)
         transcript_id = f"trs_{uuid.uuid4().hex}"
         redactor = media.redactor
 
         async def deliver(made: Made) -> Delivery:
             return await _delivered(made, transcript_id, redactor)
 
-        call = WholeCall(
-            facts=self.facts(),
-            model=self.model,
-            cap_nano_usd=self.principal.spend_cap_nano_usd,
-            bill=UnitBill(self.price(), 1, task_id=transcript_id),
+        call = submit.whole_call(
+            request,
+            bill=UnitBill(submit.price(), 1, task_id=transcript_id),
             cheaper="or ask for less.",
-            request=request,
             upstream_key=transcript_id,
             deliver=deliver,
-            span=self.span("gw.transcripts.extract"),
-            started=self.services.clock.monotonic(),
-            submission=submission,
-            detail=self._detail,
+            span="gw.transcripts.extract",
         )
-        await self.guarded(submission, lambda writer: media.transcript.run(call, writer))
+        await submit.run_whole(call, media.transcript)
 
 
 async def _delivered(made: Made, transcript_id: str, redactor: Callable[[], Redactor]) -> Delivery:

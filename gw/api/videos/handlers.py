@@ -3,7 +3,6 @@ human and smart edit)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import NoReturn
 
@@ -12,29 +11,24 @@ from msgspec.structs import replace
 from actors.catalogs.catalogs import CatalogUnavailable
 from actors.jobs.jobs import new_job_id
 from actors.wallet.unit_pricing import MediaPrice
-from channels.errors import InvalidRequest
 from channels.families import VIDEOS
 from channels.media.requests import AvatarVideo, Video
-from channels.offload.weight import READ_VALUES_MAX
 from gw.api.base import ApiHandler
 from gw.api.catalogs import unavailable
-from gw.api.media_submit import MediaSubmitHandler, media_of
+from gw.api.media_submit import MediaSubmit, media_of
 from gw.api.references import avatar_of, voice_of
 from gw.api.task_lists import Shown, listed, polled
 from gw.api.videos.shown import shown
 from gw.calls.job import Pin
-from gw.calls.models import require_served
 from gw.errors.table import (
     NO_CHANNEL_AVAILABLE,
     GatewayError,
     as_http_status,
-    invalid_request,
 )
 from gw.media import (
     held_milliseconds,
     lists,
     model_of,
-    parameters_of,
     priced_resolution,
     read_video,
     unreported_milliseconds,
@@ -44,68 +38,47 @@ from gw.media import (
 HUMANS_AND_CLIPS = ("dh-", "clip-")
 
 
-@dataclass(frozen=True, slots=True)
-class _Named:
-    """A body of which only its model is read yet: what else it may have depends on that."""
-
-    model: str
-
-    @property
-    def parameters(self) -> dict[str, str]:
-        return {}
-
-
-class VideosHandler(MediaSubmitHandler):
+class VideosHandler(ApiHandler):
     """Films: a task is begun for its price, the list is free."""
 
     route = "videos"
     protocol = VIDEOS.protocol
-    output = "video"
+    limited = billed = idempotent = True
 
     async def on_get(self) -> None:
         self.write(await listed(self, "video", lists.VIDEOS, _shown_by(self)))
 
     async def on_post(self) -> None:
-        is_light = self.is_light()
-        submission = await self.submission()
-        request = self._read(is_light=is_light)
-        model = self.model
+        media, submit = media_of(self), await MediaSubmit.begin(self, "video")
+        request = self._read(submit)
         request, pins = await self._referenced(request)
-        price = MediaPrice.of(model, resolution=priced_resolution(request))
-        call = self.job_call(
+        price = MediaPrice.of(submit.model, resolution=priced_resolution(request))
+        call = submit.job_call(
             request,
             job_id=new_job_id("video"),
-            job=self.media.jobs.new_job(
-                "video", price=price, quantity=unreported_milliseconds(request)
-            ),
+            job=media.jobs.new_job("video", price=price, quantity=unreported_milliseconds(request)),
             hold_nano_usd=price.cost_nano_usd(held_milliseconds(request)),
             cheaper="or ask for fewer seconds.",
             status="queued",
             span="gw.videos.generate",
-            submission=submission,
             pins=pins,
         )
-        await self.submit(call, self.media.video_submit)
+        await submit.run_job(call, media.video_submit)
 
-    def _read(self, *, is_light: bool) -> Video:
-        """The request, for its model. Raises GatewayError."""
+    def _read(self, submit: MediaSubmit) -> Video:
+        """The request: what a body may have depends on the model it names. Raises GatewayError."""
         try:
-            if not is_light:  # none that means something has a hundredth of these
-                raise InvalidRequest(f"The body has more than {READ_VALUES_MAX} values.")
-            self.read(lambda: _Named(model_of(self.request.body)))
-            require_served(self._model, self.protocol)
-            request = read_video(self.request.body, self._model)
-        except InvalidRequest as invalid:
-            raise invalid_request(invalid) from None
+            submit.find_model(submit.parsed(model_of))
+            request = submit.parsed(read_video, submit.model)
         except GatewayError as error:
             self._refuse(error)
         if request is None:
             raise GatewayError(
-                NO_CHANNEL_AVAILABLE, f"Nobody makes films of the kind of `{self._model.id}`."
+                NO_CHANNEL_AVAILABLE, f"Nobody makes films of the kind of `{submit.model.id}`."
             )
-        self._detail["request"].update(parameters_of(request))
+        submit.show(request)
         if request.portrait_auth is not None:
-            self._detail["portrait_auth"] = request.portrait_auth
+            submit.detail["portrait_auth"] = request.portrait_auth
         return request
 
     def _refuse(self, error: GatewayError) -> NoReturn:
@@ -122,7 +95,7 @@ class VideosHandler(MediaSubmitHandler):
         """
         if not isinstance(request, AvatarVideo):
             return request, ()
-        media, account_id = self.media, self.principal.account_id
+        media, account_id = media_of(self), self.principal.account_id
         try:
             avatar = await avatar_of(
                 request.avatar, media.jobs, media.catalogs, account_id=account_id
