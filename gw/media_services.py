@@ -19,7 +19,7 @@ from gw.calls.speech_upstream import SpeechUpstream
 from gw.calls.sync_media import SyncMedia
 from gw.calls.unattended import Unattended
 from gw.calls.whole_submit import WholeCall, WholeSubmit
-from gw.http.drain import InFlight
+from gw.http.drain import RequestsInFlight
 from gw.jobs import make_content_links, make_jobs, make_upstreams
 from gw.keys.secret import Secret
 from gw.live_config import LiveConfig
@@ -38,7 +38,7 @@ def make_media_services(
     database: Database,
     links: Links,
     wire: Wire,
-    in_flight: InFlight,
+    in_flight: RequestsInFlight,
     secret: Secret,
     clock: Clock,
     metrics: Metrics,

@@ -10,15 +10,15 @@ import msgspec
 from actors.clock import Clock
 from actors.jobs.job import Job
 from actors.jobs.jobs import Links, as_stored
-from actors.media_store.bucket import Bucket
+from actors.media_store.bucket import BucketStorage
 from actors.media_store.copier import Copier
 from actors.media_store.copies import Copy, Kept
-from actors.media_store.fetch import Location
-from actors.media_store.finder import Finder
-from actors.media_store.folder import Folder
+from actors.media_store.fetch import FileLocation
+from actors.media_store.folder import FolderStorage
 from actors.media_store.links import PURPOSE, LinkSigner
-from actors.media_store.room import Room
+from actors.media_store.storage import CopyStorage
 from actors.media_store.store import CopyStore
+from actors.media_store.task_scanner import TaskScanner
 from actors.media_store.throttle import Throttle
 from actors.media_store.worker import MediaStore
 from actors.supervisor import Supervisor
@@ -46,10 +46,12 @@ def start_media_store(
         return None
     store = CopyStore(pools.media, spec.kind)
     is_folder = spec.kind == "local"
-    room: Room = Folder(config.data_dir / spec.path) if is_folder else Bucket(spec.bucket)
+    storage: CopyStorage = (
+        FolderStorage(config.data_dir / spec.path) if is_folder else BucketStorage(spec.bucket)
+    )
     copier = Copier(
         store=store,
-        room=room,
+        storage=storage,
         locate=Locator(current).locate,
         bytes_max=spec.bytes_max if is_folder else None,
         file_bytes_max=spec.file_bytes_max,
@@ -59,9 +61,9 @@ def start_media_store(
     )
     media_store = MediaStore(
         store=store,
-        room=room,
+        storage=storage,
         copier=copier,
-        find=Finder(pools.media, store).find,
+        find=TaskScanner(pools.media, store).find,
         signer=LinkSigner(secret.subkey(PURPOSE)),
         keep_days=spec.keep_days,
         concurrency=spec.concurrency,
@@ -99,7 +101,7 @@ class Locator:
     def __init__(self, current: LiveConfig) -> None:
         self._current = current
 
-    async def locate(self, copy: Copy) -> Location | None:
+    async def locate(self, copy: Copy) -> FileLocation | None:
         """A link, or what the channel gives for its own key; None for a channel that is gone."""
         channel = self._current.registry().channels.get(copy.channel_id)
         if channel is None:
@@ -107,5 +109,5 @@ class Locator:
         content = DIALECTS[channel.dialect_of(copy.wire)].content(copy.upstream_id)
         if content is not None:
             request = addressed(channel, content)
-            return Location(request.url, channel.base_url, request.headers)
-        return None if copy.url is None else Location(copy.url, channel.base_url)
+            return FileLocation(request.url, channel.base_url, request.headers)
+        return None if copy.url is None else FileLocation(copy.url, channel.base_url)

@@ -48,7 +48,7 @@ from gw.config.config import Config
 from gw.config.transports import check_certificates
 from gw.http.admin import AdminServer, make_admin_application
 from gw.http.body import BodyBudget
-from gw.http.drain import InFlight
+from gw.http.drain import RequestsInFlight
 from gw.http.server import Server
 from gw.idempotency.guard import IdempotencyGuard
 from gw.idempotency.store import ExpiredKeys, IdempotencyStore
@@ -85,7 +85,7 @@ class Gateway:
         self._shares_port = shares_port
         self.current = LiveConfig(config)
         self.metrics = Metrics()
-        self.in_flight = InFlight()
+        self.in_flight = RequestsInFlight()
         self._overload = Overload(config.shed_delay_ms / 1000 if config.shed_delay_ms else None)
         self._environ = environ
         self._clock = SystemClock()

@@ -14,7 +14,7 @@ from actors.heartbeat import Heartbeat
 from actors.store.database import StoreUnavailable
 from actors.supervisor import Supervisor
 from actors.wallet.writer import LedgerWriter
-from gw.http.drain import InFlight
+from gw.http.drain import RequestsInFlight
 from gw.http.server import Server
 from gw.http.state import LAST_CALL_SECONDS
 from gw.keys.last_use import LastUse
@@ -29,7 +29,7 @@ FLUSH_SECONDS = 10.0
 class Shutdown:
     """What takes part in the end of a gateway."""
 
-    in_flight: InFlight
+    in_flight: RequestsInFlight
     public: Server
     writer: LedgerWriter
     heartbeat: Heartbeat

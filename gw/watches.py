@@ -10,7 +10,7 @@ from actors.wallet.writer import LedgerWriter
 from gw.allocator import IdleTrimmer
 from gw.api.delay import DelayWatch
 from gw.api.overload import Overload
-from gw.http.drain import InFlight
+from gw.http.drain import RequestsInFlight
 from gw.live_config import LiveConfig
 from metrics.loop_lag import LoopLag
 from metrics.prometheus import Metrics
@@ -35,7 +35,7 @@ def start_watches(
     *,
     overload: Overload,
     writer: LedgerWriter,
-    in_flight: InFlight,
+    in_flight: RequestsInFlight,
     clock: Clock,
     metrics: Metrics,
 ) -> None:

@@ -13,7 +13,7 @@ from prometheus_client import Metric
 from prometheus_client.registry import Collector
 
 from metrics.samples import Distribution, Number, SeriesFamily
-from metrics.series import SERIES, Kind, Series
+from metrics.series import SERIES, Kind, MetricFamily
 
 # Cells of one metric. A distribution is some fifteen lines in every scrape, a number is one. Both
 # are far above what a catalogue of a few hundred models needs.
@@ -27,7 +27,7 @@ class Families(Collector):
     """Hands out the family of each metric, once, and collects them all."""
 
     def __init__(self) -> None:
-        self._made: dict[Series, SeriesFamily[Any]] = {}
+        self._made: dict[MetricFamily, SeriesFamily[Any]] = {}
 
     def counter(self, name: str) -> SeriesFamily[Number]:
         """Make the family of the counter `name`."""
@@ -70,12 +70,12 @@ class Families(Collector):
         return family
 
 
-def _find(name: str, kind: Kind) -> Series:
+def _find(name: str, kind: Kind) -> MetricFamily:
     series = _TABLE[name]
     assert series.kind == kind, series
     return series
 
 
-def _metric(series: Series) -> Metric:
+def _metric(series: MetricFamily) -> Metric:
     # The library writes a counter's `_total` itself.
     return Metric(series.name.removesuffix("_total"), series.help, series.kind)

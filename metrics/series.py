@@ -29,7 +29,7 @@ DEPTH_MESSAGES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 1024, 4096)
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class MetricFamily:
     """One metric family. `name` is the exposed one, with `_total` on counters."""
 
     name: str
@@ -45,66 +45,66 @@ class Series:
         return (self.name,)
 
 
-SERIES: tuple[Series, ...] = (
+SERIES: tuple[MetricFamily, ...] = (
     # Calls: what clients see.
-    Series("gw_calls_in_flight", "gauge", ("protocol",), "Calls being served."),
-    Series(
+    MetricFamily("gw_calls_in_flight", "gauge", ("protocol",), "Calls being served."),
+    MetricFamily(
         "gw_calls_total",
         "counter",
         ("protocol", "model", "status", "code"),
         "Calls ended, by how: success, error, interrupted or rejected, and the code of the answer.",
     ),
-    Series(
+    MetricFamily(
         "gw_calls_failed_total",
         "counter",
         ("model", "fault"),
         "Calls let in that failed by no doing of their client: upstream, timeout, gateway.",
     ),
-    Series(
+    MetricFamily(
         "gw_call_latency_seconds",
         "histogram",
         ("protocol", "model"),
         "From the start of a call to its settlement.",
         CALL_SECONDS,
     ),
-    Series(
+    MetricFamily(
         "gw_first_byte_seconds",
         "histogram",
         ("protocol", "model"),
         "From the start of a call to the first byte of its answer.",
         FIRST_BYTE_SECONDS,
     ),
-    Series(
+    MetricFamily(
         "gw_tokens_total",
         "counter",
         ("model", "kind"),
         "Tokens settled, in kinds that do not overlap: fresh_input, cached_input, output.",
     ),
-    Series(
+    MetricFamily(
         "gw_units_total",
         "counter",
         ("model", "unit"),
         "Pieces settled, by the unit that the model is billed by: image, video, ...",
     ),
-    Series(
+    MetricFamily(
         "gw_cost_nano_usd_total", "counter", ("model",), "Cost settled, in billionths of a USD."
     ),
-    Series(
+    MetricFamily(
         "gw_http_responses_total", "counter", ("route", "status"), "Responses sent, all routes."
     ),
-    Series(
+    MetricFamily(
         "gw_limit_refusals_total",
         "counter",
         ("dimension",),
         "Requests refused by an account's limit: rpm or concurrency.",
     ),
-    Series(
+    MetricFamily(
         "gw_limits_degraded",
         "gauge",
         (),
         "1 while limits hold in each process alone: Redis, or the parent, does not answer; else 0.",
     ),
-    Series(
+    MetricFamily(
         "gw_limits_shared_seconds",
         "histogram",
         (),
@@ -112,222 +112,238 @@ SERIES: tuple[Series, ...] = (
         LEDGER_SECONDS,
     ),
     # Channels: what the upstreams do.
-    Series(
+    MetricFamily(
         "gw_attempts_total",
         "counter",
         ("channel", "outcome"),
         "Attempts on a channel, by outcome: ok, refused, status_4xx, status_5xx, timeout, cut, ...",
     ),
-    Series(
+    MetricFamily(
         "gw_attempt_seconds",
         "histogram",
         ("channel",),
         "From the lease of a channel to its return.",
         CALL_SECONDS,
     ),
-    Series(
+    MetricFamily(
         "gw_channel_state",
         "gauge",
         ("channel", "state"),
         "1 for the state the breaker is in, 0 for the others: closed, open, half_open.",
     ),
-    Series(
+    MetricFamily(
         "gw_channel_transitions_total",
         "counter",
         ("channel", "state"),
         "Changes of the breaker, by the state it went to.",
     ),
-    Series(
+    MetricFamily(
         "gw_channel_key_refusals_total",
         "counter",
         ("channel", "key", "status"),
         "Responses 401 and 402, by the number of the channel's key in the order of the file.",
     ),
-    Series("gw_channel_slots_in_use", "gauge", ("channel",), "Slots leased."),
-    Series("gw_channel_slots_limit", "gauge", ("channel",), "Slots there are."),
+    MetricFamily("gw_channel_slots_in_use", "gauge", ("channel",), "Slots leased."),
+    MetricFamily("gw_channel_slots_limit", "gauge", ("channel",), "Slots there are."),
     # Money.
-    Series("gw_holds_open", "gauge", (), "Holds of calls open in the database, of every process."),
-    Series("gw_oldest_hold_seconds", "gauge", (), "Age of the oldest open hold; 0 without one."),
-    Series(
+    MetricFamily(
+        "gw_holds_open", "gauge", (), "Holds of calls open in the database, of every process."
+    ),
+    MetricFamily(
+        "gw_oldest_hold_seconds", "gauge", (), "Age of the oldest open hold; 0 without one."
+    ),
+    MetricFamily(
         "gw_hold_latency_seconds",
         "histogram",
         (),
         "From asking for a hold to its answer.",
         LEDGER_SECONDS,
     ),
-    Series(
+    MetricFamily(
         "gw_settle_latency_seconds",
         "histogram",
         (),
         "From the end of a call to the commit of its settlement.",
         LEDGER_SECONDS,
     ),
-    Series("gw_hold_refusals_total", "counter", ("reason",), "Holds refused, by reason."),
-    Series(
+    MetricFamily("gw_hold_refusals_total", "counter", ("reason",), "Holds refused, by reason."),
+    MetricFamily(
         "gw_idempotency_total",
         "counter",
         ("standing",),
         "Requests whose idempotency key was not free, by what stood there: stored is a replay.",
     ),
-    Series(
+    MetricFamily(
         "gw_settle_noops_total", "counter", (), "Settlements of a call that was settled already."
     ),
-    Series(
+    MetricFamily(
         "gw_calls_recovered_total", "counter", (), "Calls of a lost process settled by this one."
     ),
-    Series(
+    MetricFamily(
         "gw_recoveries_corrected_total",
         "counter",
         (),
         "Calls that another process had settled for this one, corrected to their true cost.",
     ),
-    Series(
+    MetricFamily(
         "gw_taken_for_dead_total", "counter", (), "Times other processes took this one for dead."
     ),
-    Series(
+    MetricFamily(
         "gw_ledger_batch_messages",
         "histogram",
         (),
         "Holds and settlements in one transaction.",
         BATCH_MESSAGES,
     ),
-    Series(
+    MetricFamily(
         "gw_ledger_batch_seconds", "histogram", (), "Duration of one transaction.", LEDGER_SECONDS
     ),
-    Series(
+    MetricFamily(
         "gw_ledger_retries_total",
         "counter",
         (),
         "Batches sent again because the database went away.",
     ),
-    Series(
+    MetricFamily(
         "gw_precharge_bytes_left_out_total",
         "counter",
         ("model",),
         "Bytes of request bodies that no hold was made for, because only the conversation counts.",
     ),
     # Asynchronous jobs.
-    Series(
+    MetricFamily(
         "gw_tasks_in_flight", "gauge", ("kind",), "Tasks open in the database, of every process."
     ),
-    Series("gw_tasks_total", "counter", ("kind", "status"), "Tasks ended, by their last status."),
-    Series(
+    MetricFamily(
+        "gw_tasks_total", "counter", ("kind", "status"), "Tasks ended, by their last status."
+    ),
+    MetricFamily(
         "gw_task_seconds",
         "histogram",
         ("kind",),
         "From the submission of a task to its end.",
         TASK_SECONDS,
     ),
-    Series(
+    MetricFamily(
         "gw_task_polls_total",
         "counter",
         ("channel", "outcome"),
         "Polls: ok, rate_limited, not_found, error, timeout, unreachable.",
     ),
-    Series(
+    MetricFamily(
         "gw_task_poll_lag_seconds",
         "histogram",
         (),
         "From when a poll was due until it was done.",
         POLL_LAG_SECONDS,
     ),
-    Series(
+    MetricFamily(
         "gw_task_submit_unknown_total",
         "counter",
         ("channel",),
         "Submissions of which nobody knows whether the upstream took them.",
     ),
-    Series(
+    MetricFamily(
         "gw_task_takeovers_total",
         "counter",
         (),
         "Polls made again because the process that had begun them never finished.",
     ),
     # Copies of what tasks have made.
-    Series(
+    MetricFamily(
         "gw_media_copies_total",
         "counter",
         ("outcome",),
         "Attempts to copy a result: kept, retried, failed for good, left to another process.",
     ),
-    Series("gw_media_copy_bytes_total", "counter", (), "Bytes of results that were fetched."),
+    MetricFamily("gw_media_copy_bytes_total", "counter", (), "Bytes of results that were fetched."),
     # Knowledge bases.
-    Series(
+    MetricFamily(
         "gw_kb_searches_total",
         "counter",
         ("surface", "result"),
         "Searches by what they find: pages with all terms, pages with any, or none.",
     ),
-    Series(
+    MetricFamily(
         "gw_kb_search_seconds", "histogram", ("surface",), "How long a search takes.", LAG_SECONDS
     ),
-    Series(
+    MetricFamily(
         "gw_kb_source_links_total",
         "counter",
         ("result",),
         "Links to source documents followed: served, expired, invalid, missing.",
     ),
     # The process.
-    Series(
+    MetricFamily(
         "gw_config_reloads_total",
         "counter",
         ("outcome",),
         "Configurations read again: accepted, or refused as a whole.",
     ),
-    Series(
+    MetricFamily(
         "gw_config_last_reload_successful",
         "gauge",
         (),
         "1 while what was read last is in force, 0 after a file that was refused.",
     ),
-    Series(
+    MetricFamily(
         "gw_config_last_success_timestamp_seconds",
         "gauge",
         (),
         "When the configuration in force was read.",
     ),
-    Series("gw_database_up", "gauge", (), "1 while the database answers the heartbeat, else 0."),
-    Series(
+    MetricFamily(
+        "gw_database_up", "gauge", (), "1 while the database answers the heartbeat, else 0."
+    ),
+    MetricFamily(
         "gw_call_log_kept",
         "gauge",
         (),
         "1 while the call log's months are made ahead and dropped in time, else 0.",
     ),
-    Series(
+    MetricFamily(
         "gw_mailbox_depth_messages",
         "histogram",
         ("actor",),
         "Messages an actor finds when it looks into its mailbox.",
         DEPTH_MESSAGES,
     ),
-    Series(
+    MetricFamily(
         "gw_mailbox_wait_seconds",
         "histogram",
         ("actor",),
         "How long the oldest of them has waited.",
         WAIT_SECONDS,
     ),
-    Series("gw_actor_restarts_total", "counter", ("actor",), "Actors restarted after an error."),
-    Series(
+    MetricFamily(
+        "gw_actor_restarts_total", "counter", ("actor",), "Actors restarted after an error."
+    ),
+    MetricFamily(
         "gw_log_lines_lost_total",
         "counter",
         (),
         "Log lines that could not be written: nobody reads them, or the disk is full.",
     ),
-    Series("gw_loop_lag_seconds", "histogram", (), "Scheduling delay of the loop.", LAG_SECONDS),
-    Series(
+    MetricFamily(
+        "gw_loop_lag_seconds", "histogram", (), "Scheduling delay of the loop.", LAG_SECONDS
+    ),
+    MetricFamily(
         "gw_queue_delay_seconds",
         "histogram",
         (),
         "How long work waits for the loop or for room in a batch, as admission measures it.",
         LAG_SECONDS,
     ),
-    Series("gw_overloaded", "gauge", (), "1 while calls are refused because of the delay, else 0."),
-    Series(
+    MetricFamily(
+        "gw_overloaded", "gauge", (), "1 while calls are refused because of the delay, else 0."
+    ),
+    MetricFamily(
         "gw_calls_shed_total",
         "counter",
         ("route",),
         "Calls refused by their head because the process was overloaded; they have no row.",
     ),
-    Series("gw_cache_lookups_total", "counter", ("cache", "result"), "Cache lookups: hit or miss."),
+    MetricFamily(
+        "gw_cache_lookups_total", "counter", ("cache", "result"), "Cache lookups: hit or miss."
+    ),
 )

@@ -19,8 +19,8 @@ from channels.media.model import Exchange, MediaDialect, MediaRequest, MediaResp
 from channels.media.perform import perform
 from channels.media.replies import (
     CatalogReply,
+    CatalogValue,
     Failed,
-    Found,
     PresetAvatar,
     PresetVoice,
     Refused,
@@ -37,15 +37,15 @@ LIST_SECONDS = 30.0
 AVATARS, VOICES, TEMPLATES = "avatars", "voices", "clips"  # protocols
 
 
-class Item(Protocol):
+class CatalogItem(Protocol):
     """Something that is listed."""
 
     @property
     def id(self) -> str: ...
 
 
-I = TypeVar("I", bound=Item)  # noqa: E741
-I_co = TypeVar("I_co", bound=Item, covariant=True)
+I = TypeVar("I", bound=CatalogItem)  # noqa: E741
+I_co = TypeVar("I_co", bound=CatalogItem, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Catalogs:
             reply = await self._reply(
                 channel, "template", lambda d: d.template(template_id), template_id
             )
-            if isinstance(reply, Found):
+            if isinstance(reply, CatalogValue):
                 found: TemplateDetail = reply.value
                 return found
             if reply is not None and not (isinstance(reply, Refused) and reply.status == 404):
@@ -147,11 +147,11 @@ class Catalogs:
         )
         found: dict[str, Offer[I]] = {}
         for (channel, _), reply in zip(channels, replies, strict=True):
-            if isinstance(reply, Found):
+            if isinstance(reply, CatalogValue):
                 for item in reply.value:
                     found.setdefault(item.id, Offer(item, channel.id))
         failed = [reply for reply in replies if isinstance(reply, Refused | Failed)]
-        if failed and not any(isinstance(reply, Found) for reply in replies):
+        if failed and not any(isinstance(reply, CatalogValue) for reply in replies):
             raise CatalogUnavailable(failed[0])
         return list(found.values())
 
@@ -186,6 +186,6 @@ class Catalogs:
             reply = Failed(status=502, message="The upstream did not answer.")
             self._log.warning("catalog_not_read", channel=channel.id, error=repr(error))
         else:
-            if not isinstance(reply, Found):
+            if not isinstance(reply, CatalogValue):
                 self._log.info("catalog_refused", channel=channel.id, status=reply.status)
         return reply

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from actors.clock import Clock
-from channels.media.replies import CatalogReply, Failed, Found, Refused
+from channels.media.replies import CatalogReply, CatalogValue, Failed, Refused
 from channels.registry import ChannelSpec
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class _Remembered:
     """A good reply of a channel as it was configured then; to be asked again at `ask_at`."""
 
     channel: ChannelSpec
-    reply: Found[Any]
+    reply: CatalogValue[Any]
     ask_at: float  # monotonic seconds
 
 
@@ -96,7 +96,7 @@ class ReplyMemory:
         self, question: Question, ask: Callable[[], Awaitable[CatalogReply[T]]]
     ) -> CatalogReply[T]:
         reply = await ask()
-        if isinstance(reply, Found):
+        if isinstance(reply, CatalogValue):
             self._remember(question, reply, self._fresh_seconds)
             return reply
         if _is_gone(reply):
@@ -108,7 +108,7 @@ class ReplyMemory:
         self._remember(question, known.reply, min(RETRY_SECONDS, self._fresh_seconds))
         return known.reply
 
-    def _remember(self, question: Question, reply: Found[Any], seconds: float) -> None:
+    def _remember(self, question: Question, reply: CatalogValue[Any], seconds: float) -> None:
         ask_at = self._clock.monotonic() + seconds
         self._remembered[question.key] = _Remembered(question.channel, reply, ask_at)
         self._remembered.move_to_end(question.key)

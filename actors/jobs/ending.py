@@ -38,14 +38,14 @@ class Settles(Protocol):
     async def __call__(self, facts: CallFacts, outcome: Outcome, job_end: JobEnd) -> None: ...
 
 
-class Upstreams(Protocol):
-    """Where jobs are given up."""
+class CancelsJobs(Protocol):
+    """Asks the upstream of a job to give it up; whether it did so."""
 
     async def cancel(self, job: UpstreamJob) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedJob:
     """A job that was ended here: as it was before, what was held for it, and what it cost."""
 
     job: Job
@@ -62,7 +62,7 @@ class Endings:
         *,
         database: Executor,
         settle: Settles,
-        upstreams: Upstreams,
+        upstreams: CancelsJobs,
         redact: Callable[[str], str],
         content_link: ContentLink,
         clock: Clock,
@@ -77,7 +77,7 @@ class Endings:
         self._metrics = metrics
         self._log = EventLog("actors.jobs")
 
-    async def end(self, job_id: str, end: End) -> Ended | None:
+    async def end(self, job_id: str, end: End) -> EndedJob | None:
         """End an open job; None when it has ended by then, or when another was quicker.
 
         Raises StoreUnavailable and LedgerUnavailable: it may have ended or not.
@@ -102,7 +102,7 @@ class Endings:
         self._report(job, outcome, job_end)
         if end.asks_to_cancel:
             await self._upstreams.cancel(job)
-        return Ended(job, job_end.state, open_job.amount_nano_usd, outcome.cost_nano_usd)
+        return EndedJob(job, job_end.state, open_job.amount_nano_usd, outcome.cost_nano_usd)
 
     def _report(self, job: Job, outcome: Outcome, job_end: JobEnd) -> None:
         seconds = outcome.latency_ms / 1000

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Protocol
 from actors.actor import Actor
 from actors.clock import Clock
 from actors.jobs import store
-from actors.jobs.ending import Ended
+from actors.jobs.ending import EndedJob
 from actors.jobs.exchange import UpstreamJob
 from actors.jobs.jobs import Chance
 from actors.jobs.pace import Pace
@@ -58,8 +58,8 @@ GONE_SECONDS = 10.0
 COUNT_SECONDS = 15.0
 
 
-class Upstreams(Protocol):
-    """Where jobs are polled."""
+class PollsJobs(Protocol):
+    """Asks the upstream of a job for its state."""
 
     def channel_ids(self) -> Collection[str]: ...
 
@@ -69,7 +69,7 @@ class Upstreams(Protocol):
 class Ends(Protocol):
     """What ends jobs (`ending.py`)."""
 
-    async def end(self, job_id: str, end: End) -> Ended | None: ...
+    async def end(self, job_id: str, end: End) -> EndedJob | None: ...
 
 
 class Poller(Actor[Booked]):
@@ -82,7 +82,7 @@ class Poller(Actor[Booked]):
         *,
         name: str,
         database: Database,
-        upstreams: Upstreams,
+        upstreams: PollsJobs,
         endings: Ends,
         schedule: Schedule,
         concurrency: int,

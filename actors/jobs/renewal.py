@@ -44,7 +44,7 @@ Linked = VideoResult | MusicResult | SpeechResult
 
 
 class Polls(Protocol):
-    """Where jobs are asked for."""
+    """Asks the upstream of a job for its state."""
 
     async def poll(self, job: UpstreamJob) -> Observation: ...
 

@@ -4,8 +4,8 @@ A task that has succeeded is found by its row; each of its files becomes a row o
 which any process claims under a lease, fetches piece by piece and puts into a folder or a bucket.
 Nothing of it is on the way of a call.
 
-`worker.py` finds, claims and drops; `copier.py` makes one copy; `fetch.py` reads from the upstream,
-`addresses.py` says from where; `folder.py` and `bucket.py` are the two places; `room.py` is how
-they are seen; `store.py` is the state in PostgreSQL; `links.py` signs, `results.py` puts the links
-into answers.
+`worker.py` claims and drops what `task_scanner.py` finds; `copier.py` makes one copy; `fetch.py`
+reads from the upstream, `addresses.py` checks the addresses that it reads from; `folder.py` and
+`bucket.py` are the two kinds of storage, `storage.py` is their common interface; `store.py` is the
+state in PostgreSQL; `links.py` signs, `results.py` puts the links into responses.
 """

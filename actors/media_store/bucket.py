@@ -15,8 +15,8 @@ from functools import partial
 from typing import Any, Final
 
 from actors.media_store.copies import Copy, Kept
-from actors.media_store.room import Lost, RoomFault
 from actors.media_store.spec import BucketSpec
+from actors.media_store.storage import Lost, StorageFault
 from actors.media_store.store import Progress
 from actors.media_store.threads import in_thread
 
@@ -34,7 +34,7 @@ class BucketMissing(Exception):
         super().__init__("media_store: s3 needs the extra: pip install 'model-gateway[s3]'")
 
 
-class Bucket:
+class BucketStorage:
     """A Room in a bucket."""
 
     def __init__(self, spec: BucketSpec, *, part_bytes: int = PART_BYTES) -> None:
@@ -47,18 +47,18 @@ class Bucket:
         return f"<Bucket {self._spec.bucket}>"
 
     async def open(self, copy: Copy) -> BucketWriting:
-        """See Room."""
+        """See CopyStorage."""
         return BucketWriting(copy, self._ask, self._part_bytes)
 
     async def remove(self, copy: Copy) -> None:
-        """See Room."""
+        """See CopyStorage."""
         if copy.upload_id is not None:
             with suppress(Lost):  # as it should be
                 await self._ask("abort_multipart_upload", copy.id, UploadId=copy.upload_id)
         await self._ask("delete_object", copy.id)
 
     async def served(self, kept: Kept) -> str:
-        """See Room."""
+        """See CopyStorage."""
         params = {
             "Bucket": self._spec.bucket,
             "Key": self._key(kept.id),
@@ -76,7 +76,7 @@ class Bucket:
         return await in_thread(self._threads, sign)
 
     async def close(self) -> None:
-        """See Room."""
+        """See CopyStorage."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _ask(self, operation: str, copy_id: str, **params: Any) -> Any:
@@ -89,10 +89,10 @@ class Bucket:
                 return do(Bucket=self._spec.bucket, Key=self._key(copy_id), **params)
             except refused as error:
                 code = getattr(error, "response", {}).get("Error", {}).get("Code", "")
-                fault = Lost if code == "NoSuchUpload" else RoomFault
+                fault = Lost if code == "NoSuchUpload" else StorageFault
                 raise fault(f"{operation}: {code}") from error
             except failed as error:
-                raise RoomFault(f"{operation}: {type(error).__name__}") from error
+                raise StorageFault(f"{operation}: {type(error).__name__}") from error
 
         return await in_thread(self._threads, work)
 

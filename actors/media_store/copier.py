@@ -9,8 +9,8 @@ from typing import Final, Literal
 
 from actors.clock import Clock
 from actors.media_store.copies import CONTENT_TYPES, Copy
-from actors.media_store.fetch import FetchFault, Location, Opened, opened
-from actors.media_store.room import Busy, Lost, Room, RoomFault, Writing
+from actors.media_store.fetch import FetchFault, FileLocation, Opened, opened
+from actors.media_store.storage import Busy, CopyStorage, Lost, StorageFault, Writing
 from actors.media_store.store import CopyStore, Progress
 from actors.media_store.throttle import Throttle
 from metrics.logs import EventLog
@@ -27,7 +27,7 @@ STEP_BYTES: Final = 64 * 1024 * 1024
 
 Outcome = Literal["kept", "retried", "failed", "left"]
 # Where the file of a copy is at this moment; None where nobody knows any more.
-Locate = Callable[[Copy], Awaitable[Location | None]]
+Locate = Callable[[Copy], Awaitable[FileLocation | None]]
 
 
 class LeaseLost(Exception):
@@ -49,7 +49,7 @@ class Copier:
         self,
         *,
         store: CopyStore,
-        room: Room,
+        storage: CopyStorage,
         locate: Locate,
         bytes_max: int | None,
         file_bytes_max: int,
@@ -58,7 +58,7 @@ class Copier:
         metrics: MediaStoreMetrics,
     ) -> None:
         self._store = store
-        self._room = room
+        self._storage = storage
         self._locate = locate
         self._bytes_max = bytes_max
         self._file_bytes_max = file_bytes_max
@@ -68,7 +68,7 @@ class Copier:
         self._log = EventLog("actors.media_store")
 
     def __repr__(self) -> str:
-        return f"<Copier to {self._room!r}>"
+        return f"<Copier to {self._storage!r}>"
 
     async def copy(self, copy: Copy) -> Outcome:
         """Make one, and store what has become of it. Raises StoreError."""
@@ -93,7 +93,7 @@ class Copier:
                 copy, pause_seconds=self._store.lease_seconds, error=str(fault), counts=False
             )
             outcome = "left"
-        except RoomFault as fault:
+        except StorageFault as fault:
             outcome = await self._again(copy, beat, str(fault))
         except FetchFault as fault:
             outcome = await self._again(
@@ -106,7 +106,7 @@ class Copier:
         location = await self._locate(copy)
         if location is None:
             raise FetchFault("the channel is gone")
-        writing = await self._room.open(copy)
+        writing = await self._storage.open(copy)
         try:
             async with opened(location, start=writing.done, validator=copy.validator) as source:
                 if source.start != writing.done or (

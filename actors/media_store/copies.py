@@ -32,7 +32,7 @@ CONTENT_TYPES: Final = {
 }
 
 
-class Made(Struct, frozen=True, kw_only=True):
+class SucceededTask(Struct, frozen=True, kw_only=True):
     """A task that has succeeded, as far as its files concern us."""
 
     job_id: str
@@ -43,7 +43,7 @@ class Made(Struct, frozen=True, kw_only=True):
     result: TaskResult
 
 
-class Source(Struct, frozen=True, kw_only=True):
+class FileSource(Struct, frozen=True, kw_only=True):
     """Where a file is: behind a link, or (`url` None) with the channel, under the task's id."""
 
     position: int  # among the files of its task
@@ -91,22 +91,22 @@ class Kept(Struct, frozen=True, kw_only=True):
         return f"{self.id}.{CONTENT_TYPES.get(self.content_type, 'bin')}"
 
 
-def sources_of(made: Made) -> list[Source]:
+def sources_of(made: SucceededTask) -> list[FileSource]:
     """The files of a task, in a fixed order; `results.py` puts the links back by it."""
     result = made.result
     if isinstance(result, VideoResult):
-        film = Source(position=0, url=result.url, content_type="video/mp4")
+        film = FileSource(position=0, url=result.url, content_type="video/mp4")
         others = enumerate(result.output_files or (), 1)
         return [film] + [
-            Source(position=position, url=url, content_type="video/mp4")
+            FileSource(position=position, url=url, content_type="video/mp4")
             for position, file in others
             if position < FILES_MAX and (url := link_in(file)) is not None
         ]
     if isinstance(result, SpeechResult):
-        return [Source(position=0, url=result.url, content_type="audio/mpeg")]
+        return [FileSource(position=0, url=result.url, content_type="audio/mpeg")]
     if isinstance(result, MusicResult):
         found = [
-            Source(position=position, url=url, content_type=content_type)
+            FileSource(position=position, url=url, content_type=content_type)
             for position, url, content_type in _songs(result)
         ]
         return [source for source in found if source.url is not None]

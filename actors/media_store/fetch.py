@@ -53,7 +53,7 @@ class FetchFault(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Location:
+class FileLocation:
     """Where a file is, and what the channel behind it is reached by.
 
     `headers` are credentials, for `url`'s own origin; `channel_url` says where the channel is.
@@ -92,7 +92,7 @@ class Opened:
 
 @asynccontextmanager
 async def opened(
-    location: Location, *, start: int = 0, validator: str | None = None
+    location: FileLocation, *, start: int = 0, validator: str | None = None
 ) -> AsyncIterator[Opened]:
     """Open a file; from `start` on where the upstream still has the same one. Raises FetchFault."""
     resumes = start > 0 and validator is not None
@@ -112,7 +112,7 @@ async def opened(
 
 
 async def _followed(
-    wire: HttpWire, location: Location, extra: tuple[tuple[str, str], ...]
+    wire: HttpWire, location: FileLocation, extra: tuple[tuple[str, str], ...]
 ) -> UpstreamResponse:
     """The answer at the end of all redirects."""
     url, origin = location.url, _origin(location.url)

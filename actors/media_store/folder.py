@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from actors.media_store.copies import Copy, Kept
-from actors.media_store.room import Busy, Lost, RoomFault
+from actors.media_store.storage import Busy, Lost, StorageFault
 from actors.media_store.store import Progress
 from actors.media_store.threads import in_thread
 
@@ -27,33 +27,33 @@ READ_BYTES: Final = 256 * 1024
 THREADS: Final = 4
 
 
-class Folder:
-    """A Room below `path`, made when it is first needed."""
+class FolderStorage:
+    """A CopyStorage below `path`, made when it is first needed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="media-folder")
 
     def __repr__(self) -> str:
-        return f"<Folder {self._path.name}>"
+        return f"<FolderStorage {self._path.name}>"
 
     async def open(self, copy: Copy) -> FolderWriting:
-        """See Room."""
+        """See CopyStorage."""
         part = self._path_of(copy.id).with_suffix(".part")
         file = await self._run(_opened, part, copy.done)
         return FolderWriting(file, part, copy, self._run)
 
     async def remove(self, copy: Copy) -> None:
-        """See Room."""
+        """See CopyStorage."""
         await self._run(_removed, self._path_of(copy.id))
 
     async def served(self, kept: Kept) -> FolderFile:
-        """See Room."""
+        """See CopyStorage."""
         path = self._path_of(kept.id)
         return FolderFile(await self._run(os.open, path, os.O_RDONLY | os.O_CLOEXEC), self._run)
 
     async def close(self) -> None:
-        """See Room."""
+        """See CopyStorage."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _path_of(self, copy_id: str) -> Path:
@@ -65,7 +65,7 @@ class Folder:
         try:
             return await in_thread(self._threads, partial(work, *args))
         except OSError as error:
-            raise RoomFault(f"{type(error).__name__}: {error.strerror}") from error
+            raise StorageFault(f"{type(error).__name__}: {error.strerror}") from error
 
 
 class FolderFile:
@@ -80,7 +80,7 @@ class FolderFile:
         while start < end:
             piece = await self._run(os.pread, self._file, min(READ_BYTES, end - start), start)
             if not piece:
-                raise RoomFault("the file is shorter than it was")
+                raise StorageFault("the file is shorter than it was")
             start += len(piece)
             yield piece
 

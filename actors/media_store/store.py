@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from actors.media_store.copies import Copy, Kept, Made, Source, StoreKind, sources_of
+from actors.media_store.copies import Copy, FileSource, Kept, StoreKind, SucceededTask, sources_of
 from actors.store.database import Database
 from actors.store.queries import load
 from actors.wallet.parameters import to_json
@@ -16,7 +16,7 @@ SQL: Final = load("actors.media_store", "store.sql")
 LEASE_SECONDS: Final = 60.0
 EXPIRED_MAX: Final = 500  # in one go
 # Stands for a job without any file, so that it is not looked at again.
-NOTHING: Final = Source(position=-1, url=None, content_type="")
+NOTHING: Final = FileSource(position=-1, url=None, content_type="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class CopyStore:
         self.lease_seconds = lease_seconds
         self.kind: StoreKind = kind
 
-    async def found(self, made: Sequence[Made]) -> int:
+    async def found(self, made: Sequence[SucceededTask]) -> int:
         """Take up what these jobs have made; how many files of it are new."""
         files = [
             {

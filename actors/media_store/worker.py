@@ -16,7 +16,7 @@ from actors.media_store.copier import Copier
 from actors.media_store.copies import Copy, Kept
 from actors.media_store.links import LinkSigner, period_end
 from actors.media_store.results import with_own_links
-from actors.media_store.room import LocalFile, Room, RoomFault
+from actors.media_store.storage import CopyStorage, LocalFile, StorageFault
 from actors.media_store.store import CopyStore
 from actors.store.database import StoreError
 from actors.store.waiting import in_time
@@ -36,7 +36,7 @@ class MediaStore:
         self,
         *,
         store: CopyStore,
-        room: Room,
+        storage: CopyStorage,
         copier: Copier,
         find: Callable[[], Awaitable[bool]],
         signer: LinkSigner,
@@ -45,7 +45,7 @@ class MediaStore:
         clock: Clock,
     ) -> None:
         self._store = store
-        self._room = room
+        self._storage = storage
         self._copier = copier
         self._find = find
         self._signer = signer
@@ -57,7 +57,7 @@ class MediaStore:
         self._log = EventLog("actors.media_store")
 
     def __repr__(self) -> str:
-        return f"<MediaStore {self._room!r} {len(self._copying)} of {self._concurrency} copying>"
+        return f"<MediaStore {self._storage!r} {len(self._copying)} of {self._concurrency} copying>"
 
     # --- Work ---
 
@@ -76,7 +76,7 @@ class MediaStore:
             for task in self._copying:
                 task.cancel()
             await self.finished()
-            await self._room.close()
+            await self._storage.close()
             raise
 
     async def round(self) -> bool:
@@ -111,8 +111,8 @@ class MediaStore:
     async def _drop(self) -> None:
         for copy in await self._store.claim("dropping", _lease(), DROPS_MAX):
             try:
-                await self._room.remove(copy)
-            except RoomFault as fault:
+                await self._storage.remove(copy)
+            except StorageFault as fault:
                 # Tried again when the lease is over.
                 self._log.warning("media_not_dropped", task_id=copy.job_id, reason=str(fault))
                 continue
@@ -143,7 +143,7 @@ class MediaStore:
         kept = await in_time(self._store.one(copy_id))
         if kept is None or kept.file_name != file_name:
             return None
-        return kept, await self._room.served(kept)
+        return kept, await self._storage.served(kept)
 
     def _link(self, kept: Kept, base_url: str) -> tuple[str, float]:
         path = f"{PATH}{kept.file_name}"

@@ -85,7 +85,7 @@ class _Aiopg(aiopg.Connection):
             self._waiter.set_exception(error)
 
 
-class Connection:
+class DatabaseConnection:
     """A connection that runs one statement at a time and is closed by whatever breaks it."""
 
     def __init__(self, aiopg_connection: _Aiopg, cursor: aiopg.Cursor) -> None:
@@ -94,12 +94,12 @@ class Connection:
 
     def __repr__(self) -> str:
         state = "closed" if self.is_closed else "busy" if self._aiopg.isexecuting() else "idle"
-        return f"<Connection {state}>"
+        return f"<DatabaseConnection {state}>"
 
     @classmethod
     async def open(
         cls, dsn: str, *, connect_seconds: float, statement_seconds: float
-    ) -> Connection:
+    ) -> DatabaseConnection:
         """Connect. Raises StoreUnavailable, after `connect_seconds` at the latest.
 
         The server stops a statement after `statement_seconds`.
@@ -113,7 +113,9 @@ class Connection:
             raise StoreUnavailable(message) from error
 
     @classmethod
-    async def _open(cls, parameters: Mapping[str, Any], statement_seconds: float) -> Connection:
+    async def _open(
+        cls, parameters: Mapping[str, Any], statement_seconds: float
+    ) -> DatabaseConnection:
         connection: _Aiopg | None = None
         try:
             connection = _Aiopg(

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from types import TracebackType
 
-from actors.store.connection import Connection, Params, Row
+from actors.store.connection import DatabaseConnection, Params, Row
 from actors.store.errors import (
     ConstraintViolated,
     StatementRefused,
@@ -64,8 +64,8 @@ class Database:
         self._wait_seconds = wait_seconds
         self._log = log or EventLog("actors.store.database")
         self._free_slots = asyncio.Semaphore(size)
-        self._idle: list[Connection] = []
-        self._open: set[Connection] = set()
+        self._idle: list[DatabaseConnection] = []
+        self._open: set[DatabaseConnection] = set()
         self._listeners: set[Listener] = set()
         self._is_closed = False
         self._is_up = True
@@ -173,7 +173,7 @@ class Database:
             raise
         return listener
 
-    async def _acquire(self) -> Connection:
+    async def _acquire(self) -> DatabaseConnection:
         if self._free_slots.locked():
             try:
                 async with asyncio.timeout(self._wait_seconds):
@@ -194,18 +194,18 @@ class Database:
             self._free_slots.release()
             raise
 
-    def _release(self, connection: Connection) -> None:
+    def _release(self, connection: DatabaseConnection) -> None:
         self._free_slots.release()
         if connection.is_fresh and not self._is_closed:
             self._idle.append(connection)
         else:
             self._forget(connection)
 
-    async def _connect(self, statement_seconds: float) -> Connection:
+    async def _connect(self, statement_seconds: float) -> DatabaseConnection:
         if self._is_closed:
             raise StoreUnavailable("the database was closed by this process")
         try:
-            connection = await Connection.open(
+            connection = await DatabaseConnection.open(
                 self._dsn,
                 connect_seconds=self._connect_seconds,
                 statement_seconds=statement_seconds,
@@ -224,6 +224,6 @@ class Database:
             self._log.info("database_reached")
         return connection
 
-    def _forget(self, connection: Connection) -> None:
+    def _forget(self, connection: DatabaseConnection) -> None:
         connection.close()
         self._open.discard(connection)

@@ -13,7 +13,7 @@ from functools import partial
 
 from psycopg2 import Error
 
-from actors.store.connection import Connection
+from actors.store.connection import DatabaseConnection
 from actors.store.errors import StoreUnavailable
 from metrics.logs import EventLog
 
@@ -30,8 +30,8 @@ class Listener:
         *,
         on_payload: Callable[[str], None],
         on_gap: Callable[[], None],
-        connect: Callable[[], Awaitable[Connection]],
-        forget: Callable[[Connection], None],
+        connect: Callable[[], Awaitable[DatabaseConnection]],
+        forget: Callable[[DatabaseConnection], None],
         on_close: Callable[[Listener], None],
         log: EventLog,
     ) -> None:
@@ -42,7 +42,7 @@ class Listener:
         self._forget = forget
         self._on_close = on_close
         self._log = log
-        self._connection: Connection | None = None
+        self._connection: DatabaseConnection | None = None
         self._task: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
@@ -72,7 +72,7 @@ class Listener:
             # Only now: what is read from here on was written before a push that we will get.
             self._call(self._on_gap)
 
-    async def _hand_on(self, connection: Connection) -> None:
+    async def _hand_on(self, connection: DatabaseConnection) -> None:
         """Return when the connection is lost."""
         while True:
             try:
@@ -88,7 +88,7 @@ class Listener:
         except Exception:  # noqa: BLE001 - one bad payload must not end the listening
             self._log.error("listener_callback_failed", channel=self._channel, exc_info=True)
 
-    async def _listening(self) -> Connection:
+    async def _listening(self) -> DatabaseConnection:
         connection = await self._connect()
         try:
             await connection.execute(f"LISTEN {connection.quoted(self._channel)}")
@@ -97,7 +97,7 @@ class Listener:
             raise
         return connection
 
-    async def _listening_again(self) -> Connection:
+    async def _listening_again(self) -> DatabaseConnection:
         backoff = BACKOFF_FIRST_SECONDS
         while True:
             try:

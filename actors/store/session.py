@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from psycopg2 import extensions
 
-from actors.store.connection import Connection, Params, Row
+from actors.store.connection import DatabaseConnection, Params, Row
 from actors.store.errors import StatementRefused, StoreUnavailable
 
 T = TypeVar("T")
@@ -23,7 +23,9 @@ ABORTED = "25P02"  # PostgreSQL: in_failed_sql_transaction
 class Session:
     """One connection in autocommit; statements run one after the other, from one task."""
 
-    def __init__(self, connection: Connection, on_close: Callable[[Connection], None]) -> None:
+    def __init__(
+        self, connection: DatabaseConnection, on_close: Callable[[DatabaseConnection], None]
+    ) -> None:
         self._connection = connection
         self._on_close = on_close
 

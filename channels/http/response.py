@@ -18,7 +18,7 @@ from channels.http.interfaces import Sink
 PIECES_MAX = 16
 
 
-class Source(Protocol):
+class ResponseSource(Protocol):
     """What a response knows of the connection that brings it."""
 
     is_held: bool  # reading has stopped, until `resume`
@@ -49,12 +49,12 @@ class Http1Response:
         "waiting_bytes",
     )
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ResponseSource) -> None:
         self.status = 0
         self.fields: dict[bytes, bytes] = {}  # names in lower case; of a repeated one the first
         self.pieces: list[bytes] = []
         self.waiting_bytes = 0  # in `pieces`
-        self._source: Source | None = source
+        self._source: ResponseSource | None = source
         self.fault: Exception | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._sink: Sink | None = None  # what takes the pieces instead of a waiting reader

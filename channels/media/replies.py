@@ -264,11 +264,11 @@ class PresetVoice(Struct, frozen=True, kw_only=True):
     preview_url: str | None = None
 
 
-class Found(Struct, Generic[T], frozen=True):
+class CatalogValue(Struct, Generic[T], frozen=True):
     """What was asked for."""
 
     value: T
 
 
 # Of a template nobody knows: Refused, 404.
-CatalogReply: TypeAlias = Found[T] | Refused | Failed
+CatalogReply: TypeAlias = CatalogValue[T] | Refused | Failed

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from channels.dialects.error_body import code_in, message_in
-from channels.translation.model import Failed
+from channels.translation.model import StreamFailed
 
 
 @dataclass(frozen=True, slots=True)
-class ErrorKind:
+class ErrorNames:
     """One kind of error: chat's code and type, messages' type, gemini's status and number."""
 
     chat_code: str
@@ -28,23 +28,23 @@ class ErrorKind:
 
 _BAD = "invalid_request_error"
 
-INVALID = ErrorKind("invalid_request", _BAD, _BAD, "INVALID_ARGUMENT", 400)
-UNAUTHENTICATED = ErrorKind(
+INVALID = ErrorNames("invalid_request", _BAD, _BAD, "INVALID_ARGUMENT", 400)
+UNAUTHENTICATED = ErrorNames(
     "invalid_api_key", "authentication_error", "authentication_error", "UNAUTHENTICATED", 401
 )
-FORBIDDEN = ErrorKind(
+FORBIDDEN = ErrorNames(
     "permission_denied", "permission_error", "permission_error", "PERMISSION_DENIED", 403
 )
-NOT_FOUND = ErrorKind("not_found", _BAD, "not_found_error", "NOT_FOUND", 404)
-TOO_LARGE = ErrorKind("request_too_large", _BAD, "request_too_large", "INVALID_ARGUMENT", 413)
-RATE_LIMITED = ErrorKind(
+NOT_FOUND = ErrorNames("not_found", _BAD, "not_found_error", "NOT_FOUND", 404)
+TOO_LARGE = ErrorNames("request_too_large", _BAD, "request_too_large", "INVALID_ARGUMENT", 413)
+RATE_LIMITED = ErrorNames(
     "rate_limit_exceeded", "rate_limit_error", "rate_limit_error", "RESOURCE_EXHAUSTED", 429
 )
-TIMED_OUT = ErrorKind("upstream_timeout", "api_error", "api_error", "DEADLINE_EXCEEDED", 504)
-OVERLOADED = ErrorKind("upstream_error", "api_error", "overloaded_error", "UNAVAILABLE", 503)
-OTHER = ErrorKind("upstream_error", "api_error", "api_error", "INTERNAL", 500)
+TIMED_OUT = ErrorNames("upstream_timeout", "api_error", "api_error", "DEADLINE_EXCEEDED", 504)
+OVERLOADED = ErrorNames("upstream_error", "api_error", "overloaded_error", "UNAVAILABLE", 503)
+OTHER = ErrorNames("upstream_error", "api_error", "api_error", "INTERNAL", 500)
 
-_WORDS: dict[str, ErrorKind] = {
+_WORDS: dict[str, ErrorNames] = {
     "400": INVALID,
     "422": INVALID,
     "invalid_request": INVALID,
@@ -82,20 +82,20 @@ _WORDS: dict[str, ErrorKind] = {
 }
 
 
-def failure_named(code: str | None) -> ErrorKind:
+def failure_named(code: str | None) -> ErrorNames:
     """The failure that an upstream's word, or its number, stands for; `OTHER` for an unknown."""
     return OTHER if code is None else _WORDS.get(code.lower(), OTHER)
 
 
 # For an upstream that says that it failed, and not why.
-UNNAMED = Failed(None, "The upstream reported an error.")
+UNNAMED = StreamFailed(None, "The upstream reported an error.")
 
 
-def failure_in(error: Any, names: Iterable[str] = ("code", "type")) -> Failed | None:
+def failure_in(error: Any, names: Iterable[str] = ("code", "type")) -> StreamFailed | None:
     """The failure that an upstream's `error` member states; None where it says nothing.
 
     `names` are the members that may hold its code, the most trusted first.
     """
     if not error:
         return None
-    return Failed(code_in(error, names), message_in(error) or UNNAMED.message)
+    return StreamFailed(code_in(error, names), message_in(error) or UNNAMED.message)

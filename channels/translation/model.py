@@ -142,7 +142,7 @@ class Reasoning(Struct, frozen=True):
     shows_thoughts: bool | None = None
 
 
-class Origin(Struct, frozen=True, kw_only=True):
+class ClientProtocol(Struct, frozen=True, kw_only=True):
     """The protocol that a client speaks, as far as a translation must know it.
 
     `names` are its words for the fields of a request (of this file, dotted), where they differ;
@@ -187,7 +187,7 @@ class Request(Struct, frozen=True, kw_only=True):
     reasoning: Reasoning | None = None
     user: str | None = None
     extras: Mapping[str, Any] = field(default_factory=dict)  # members only `origin` knows
-    origin: Origin
+    origin: ClientProtocol
 
 
 # --- A response ---
@@ -285,7 +285,7 @@ class UsageStated(Struct, frozen=True):
     usage: Usage
 
 
-class Failed(Struct, frozen=True):
+class StreamFailed(Struct, frozen=True):
     """The upstream reported an error within its stream; nothing follows."""
 
     code: str | None
@@ -307,6 +307,6 @@ Event = (
     | CallDelta
     | Finished
     | UsageStated
-    | Failed
+    | StreamFailed
     | Ended
 )

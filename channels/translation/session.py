@@ -19,7 +19,7 @@ from channels.errors import InvalidRequest, UpstreamMalformed
 from channels.translation.codec import Codec, StreamDecoder, StreamEncoder, StreamingUpstream
 from channels.translation.identifiers import event_renamed, response_renamed
 from channels.translation.losses import LossReport
-from channels.translation.model import Began, Event, Failed, Request
+from channels.translation.model import Began, Event, Request, StreamFailed
 from channels.translation.paths import Translation
 
 _UNNAMED = Began(None, None)
@@ -175,7 +175,7 @@ class TranslatedStream:
         self._encoder: StreamEncoder | None = None  # made for what begins
         self._names = names
         self._redact = redact
-        self.failed: Failed | None = None
+        self.failed: StreamFailed | None = None
         self.has_written = False
 
     def __repr__(self) -> str:
@@ -192,7 +192,7 @@ class TranslatedStream:
                 return self._write(events[0])
             return b"".join([self._write(one) for one in events])
         except RecursionError:
-            return self._write(Failed(None, f"The upstream sent {_TOO_DEEP}."))
+            return self._write(StreamFailed(None, f"The upstream sent {_TOO_DEEP}."))
 
     @property
     def keep_alive(self) -> bytes:
@@ -221,7 +221,7 @@ class TranslatedStream:
     def _write(self, event: Event) -> bytes:
         if self._names:
             event = event_renamed(event, self._names)
-        if isinstance(event, Failed):
+        if isinstance(event, StreamFailed):
             event = replace(event, message=self._redact(event.message))
             self.failed = event
             if not self.has_written:

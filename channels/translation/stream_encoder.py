@@ -16,11 +16,11 @@ from channels.translation.model import (
     Citation,
     Ended,
     Event,
-    Failed,
     Finished,
     Media,
     MediaDelta,
     RefusalDelta,
+    StreamFailed,
     TextDelta,
     ThinkingDelta,
     UsageStated,
@@ -69,7 +69,7 @@ class EventEncoder(ABC):
             return self._media(event.media)
         elif isinstance(event, Citation):
             return self._citation(event)
-        elif isinstance(event, Failed):
+        elif isinstance(event, StreamFailed):
             self._is_over = True
             return self._failed(event)
         elif isinstance(event, Ended):
@@ -100,7 +100,7 @@ class EventEncoder(ABC):
         return b""
 
     @abstractmethod
-    def _failed(self, event: Failed) -> bytes: ...
+    def _failed(self, event: StreamFailed) -> bytes: ...
 
     @abstractmethod
     def _end(self) -> bytes: ...

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from channels.errors import InvalidRequest
-from channels.translation.model import Origin, Part, Request, Text, ToolResult, Turn
+from channels.translation.model import ClientProtocol, Part, Request, Text, ToolResult, Turn
 
 # What stands for a message that says nothing.
 EMPTY = Text("")
@@ -26,7 +26,7 @@ def refuse_empty(request: Request) -> None:
         raise InvalidRequest(f"{path}: {_UNSAYABLE}", path)
 
 
-def unsayable(origin: Origin) -> InvalidRequest:
+def unsayable(origin: ClientProtocol) -> InvalidRequest:
     """The client's error for a turn of which nothing can be said, or for no turn at all."""
     path = origin.turns
     return InvalidRequest(

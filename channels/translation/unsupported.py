@@ -12,7 +12,7 @@ from typing import Any
 
 from channels.translation.field_names import spelled, spelled_media
 from channels.translation.losses import LossReport
-from channels.translation.model import Media, Origin, Part, Request, Thinking
+from channels.translation.model import ClientProtocol, Media, Part, Request, Thinking
 
 
 def report_members(request: Request, report: LossReport, *, carried: Collection[str] = ()) -> None:
@@ -21,7 +21,7 @@ def report_members(request: Request, report: LossReport, *, carried: Collection[
 
 
 def report_extras(
-    origin: Origin,
+    origin: ClientProtocol,
     prefix: str,
     extras: Mapping[str, Any],
     report: LossReport,
@@ -44,7 +44,7 @@ def report_extras(
         report.drop(field)
 
 
-def report_part(origin: Origin, part: Part, report: LossReport) -> None:
+def report_part(origin: ClientProtocol, part: Part, report: LossReport) -> None:
     """List a part that cannot be said, or not where it stands; other parts are always said."""
     if isinstance(part, Media):
         report.drop(spelled_media(origin, part))

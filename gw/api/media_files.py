@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from actors.media_store.copies import Kept
-from actors.media_store.room import LocalFile, RoomFault
+from actors.media_store.storage import LocalFile, StorageFault
 from actors.media_store.worker import MediaStore
 from gw.api.base import ApiHandler
 from gw.errors.table import (
@@ -43,7 +43,7 @@ class MediaFileHandler(ApiHandler):
             raise GatewayError(PERMISSION_DENIED, "The link is not valid, or has expired.")
         try:
             found = await store.served(name)
-        except RoomFault as fault:
+        except StorageFault as fault:
             raise GatewayError(NO_CHANNEL_AVAILABLE, "The file cannot be read now.") from fault
         if found is None:
             raise GatewayError(NOT_FOUND, "The file is not kept any more.")

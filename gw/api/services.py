@@ -20,7 +20,7 @@ from channels.registry import Registry
 from gw.api.overload import Overload
 from gw.config.config import Timeouts
 from gw.http.body import BODIES_BYTES, BodyBudget
-from gw.http.drain import InFlight
+from gw.http.drain import RequestsInFlight
 from gw.idempotency.guard import IdempotencyGuard
 from gw.keys.principal import Principal
 from metrics.prometheus import Metrics
@@ -133,7 +133,7 @@ class Services:
     # Redacts what an upstream says before a client sees it, and the translations that are enabled.
     redact: Callable[[str], str] = str
     translations: Callable[[], frozenset[str]] = frozenset
-    in_flight: InFlight = field(default_factory=InFlight)
+    in_flight: RequestsInFlight = field(default_factory=RequestsInFlight)
     bodies: BodyBudget = field(default_factory=lambda: BodyBudget(BODIES_BYTES))
     overload: Overload = field(default_factory=lambda: Overload(None))
     # Where the work on large bodies is done.

@@ -15,7 +15,7 @@ from msgspec import Struct
 from actors.wallet.messages import CallFacts
 from channels.registry import ModelSpec
 from gw.calls.framing import Framing, SseFraming
-from gw.calls.plan import ChatRequest
+from gw.calls.plan import ConversationRequest
 from metrics.tracing import CallSpan
 
 
@@ -96,7 +96,7 @@ class ChatCall(Struct, frozen=True, kw_only=True):
     max_tokens: int | None
     pin: str | None
     span: CallSpan
-    request: ChatRequest
+    request: ConversationRequest
     started: float  # monotonic seconds
     tools: tuple[str, ...] = ()  # built-in ones that were asked for
     tools_protocol: str | None = None  # what these run over, where it is not the client's

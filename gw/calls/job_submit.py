@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from actors.directory import ChannelDirectory
-from actors.jobs.exchange import UpstreamJob
+from actors.jobs.ending import CancelsJobs
 from actors.jobs.job import Acceptance
 from actors.jobs.jobs import Jobs
 from actors.wallet.claims import ClaimEnd, KeptResponse
@@ -34,12 +33,6 @@ from gw.errors.table import from_upstream
 JSON = "application/json"
 
 
-class Upstreams(Protocol):
-    """Where a job is given up that nobody will ever poll."""
-
-    async def cancel(self, job: UpstreamJob) -> bool: ...
-
-
 @dataclass(frozen=True, slots=True)
 class _Orphan:
     """A job at its upstream that no process will poll (`UpstreamJob`)."""
@@ -59,7 +52,7 @@ class JobSubmit:
         billing: Billing,
         channels: ChannelDirectory,
         upstream: ExchangeUpstream,
-        upstreams: Upstreams,
+        upstreams: CancelsJobs,
         jobs: Jobs,
         unattended: Unattended,
         redactor: Callable[[], Redactor],

@@ -34,7 +34,7 @@ class MediaBill(Bill, Protocol):
         """
 
 
-class MediaRequest(ClientRequest):
+class SyncMediaRequest(ClientRequest):
     """A checked media request."""
 
     async def upstream_request(self, candidate: Candidate, channel: ChannelSpec) -> UpstreamRequest:
@@ -61,7 +61,7 @@ class MediaCall:
     bill: MediaBill
     cheaper: str
     span: CallSpan
-    request: MediaRequest
+    request: SyncMediaRequest
     started: float  # monotonic seconds
     content_type: str | None = "application/json"
     submission: Submission | None = None

@@ -48,7 +48,7 @@ class UpstreamPlan(Struct, frozen=True):
         return headers
 
 
-class ChatRequest(ClientRequest):
+class ConversationRequest(ClientRequest):
     """A checked request of a chat protocol.
 
     `own` are values for its dialect's own headers; these and `own_headers` go to channels of the

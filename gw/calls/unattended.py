@@ -24,7 +24,7 @@ class Attendant(ResponseWriter, Protocol):
         """Work that was left alone has ended, by this error if it failed."""
 
 
-class InFlight(Protocol):
+class WorkInFlight(Protocol):
     """What a stopping process waits for."""
 
     def enter(self, request: Work) -> None: ...
@@ -61,7 +61,7 @@ class Work:
 class Unattended:
     """Runs work that its client cannot stop. One per process."""
 
-    def __init__(self, in_flight: InFlight) -> None:
+    def __init__(self, in_flight: WorkInFlight) -> None:
         self._in_flight = in_flight
         self._log = EventLog("gw.calls")
 

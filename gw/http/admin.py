@@ -47,7 +47,7 @@ class _AdminHandler(RequestHandler):
         self.finish(dumps({"error": {"message": self._reason, "code": status_code}}))
 
 
-class NotFoundHandler(_AdminHandler):
+class AdminNotFoundHandler(_AdminHandler):
     """Any other path."""
 
     def prepare(self) -> None:
@@ -110,7 +110,7 @@ def make_admin_application(
             (r"/healthz", LivenessHandler),
             (r"/readyz", ReadinessHandler),
         ],
-        default_handler_class=NotFoundHandler,
+        default_handler_class=AdminNotFoundHandler,
         log_function=lambda handler: None,
         render=render,
         readiness=readiness,

@@ -10,7 +10,7 @@ from tornado.web import Application
 
 from actors.clock import Clock
 from gw.http.body import BodyBudget
-from gw.http.drain import InFlight
+from gw.http.drain import RequestsInFlight
 from gw.http.response import WholeResponse
 from gw.http.routing import Routes, Target
 from gw.http.tornado_adapter import HttpDate, TornadoRequest, rules_of
@@ -46,7 +46,7 @@ class ServerServices(Protocol):
     def metrics(self) -> ResponseMetrics: ...
 
     @property
-    def in_flight(self) -> InFlight: ...
+    def in_flight(self) -> RequestsInFlight: ...
 
     @property
     def bodies(self) -> BodyBudget: ...

@@ -24,7 +24,7 @@ class Cuttable(Protocol):
         """End at once: what was delivered is settled, the client sees its response end."""
 
 
-class InFlight:
+class RequestsInFlight:
     """Every request between its headers and the end of its response."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class InFlight:
 
     def __repr__(self) -> str:
         state = "refusing" if self._is_refusing else "draining" if self._is_draining else "open"
-        return f"<InFlight {len(self._requests)} requests {state}>"
+        return f"<RequestsInFlight {len(self._requests)} requests {state}>"
 
     def __len__(self) -> int:
         return len(self._requests)

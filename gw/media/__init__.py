@@ -14,7 +14,7 @@ from gw.media.lengths import (
     unit_count,
     unreported_milliseconds,
 )
-from gw.media.lists import ListQuery, read_list
+from gw.media.lists import TaskListQuery, read_list
 from gw.media.parameters import parameters_of
 from gw.media.reading import model_of
 from gw.media.registrations import read_avatar, read_transcript, read_voice
@@ -23,7 +23,7 @@ from gw.media.speech import read_speech
 from gw.media.video_kinds import read_video
 
 __all__ = [
-    "ListQuery",
+    "TaskListQuery",
     "held_milliseconds",
     "model_of",
     "parameters_of",

@@ -34,7 +34,7 @@ _ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class ListQuery:
+class TaskListQuery:
     """What to list, newest first. No `states`: all of them."""
 
     limit: int
@@ -42,9 +42,9 @@ class ListQuery:
     before: str | None
 
 
-def read_list(query: Mapping[str, str], kind: ListKind) -> ListQuery:
+def read_list(query: Mapping[str, str], kind: ListKind) -> TaskListQuery:
     """Check a query; a parameter that is empty is none. Raises InvalidRequest."""
-    return ListQuery(
+    return TaskListQuery(
         limit=_limit(query.get("limit", "")),
         states=_states(query.get("status", ""), kind),
         before=_before(query.get("before", ""), kind),

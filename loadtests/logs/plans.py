@@ -11,7 +11,7 @@ from tornado.escape import parse_qs_bytes
 
 from actors.store.database import Database
 from gw.api.logs.cursor import Cursor, CursorSeal, PagePosition
-from gw.api.logs.list_query import ListQuery, read_list_query
+from gw.api.logs.list_query import LogListQuery, read_list_query
 from gw.api.logs.pages import read_page
 from gw.api.logs.summary import read_summary_query, read_sums
 from gw.api.logs.visibility import Scope, Visibility
@@ -89,7 +89,7 @@ async def _ask(database: Database, name: str, query: str, now: datetime) -> None
         await read_page(database, _list_query(query, now))
 
 
-def _list_query(query: str, now: datetime) -> ListQuery:
+def _list_query(query: str, now: datetime) -> LogListQuery:
     if "cursor=middle" in query:
         first = _list_query("scope=account", now)
         middle = first.window.start + (first.window.end - first.window.start) / 2

@@ -13,7 +13,7 @@ from channels.dialects.chat.origin import ORIGIN
 from channels.translation.field_names import spelled, spelled_media
 from channels.translation.losses import LossReport
 from channels.translation.media import data_uri, read_data_uri, stated_type, text_of
-from channels.translation.model import Media, Origin, Refusal, Text
+from channels.translation.model import ClientProtocol, Media, Refusal, Text
 from channels.translation.unsupported import report_extras
 
 _AUDIO_FORMATS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
@@ -102,7 +102,7 @@ def _read_file(held: Mapping[str, Any], extras: dict[str, Any]) -> Media | None:
 
 
 def write_content(
-    parts: Sequence[Text | Media], *, origin: Origin, report: LossReport
+    parts: Sequence[Text | Media], *, origin: ClientProtocol, report: LossReport
 ) -> str | list[dict[str, Any]] | None:
     """A `content` member; None when nothing of the parts can be said."""
     written = [
@@ -118,7 +118,9 @@ def write_content(
     return written
 
 
-def _write_part(part: Text | Media, *, origin: Origin, report: LossReport) -> dict[str, Any] | None:
+def _write_part(
+    part: Text | Media, *, origin: ClientProtocol, report: LossReport
+) -> dict[str, Any] | None:
     extras: Mapping[str, Any] = part.extras
     if origin is not ORIGIN:
         report_extras(origin, origin.parts, extras, report)
@@ -134,7 +136,7 @@ def _write_part(part: Text | Media, *, origin: Origin, report: LossReport) -> di
     return {**member, **extras}
 
 
-def _write_media(media: Media, *, origin: Origin) -> dict[str, Any] | None:
+def _write_media(media: Media, *, origin: ClientProtocol) -> dict[str, Any] | None:
     target = media.url if media.data is None else None
     if media.kind == "image":
         image: dict[str, Any] = {"url": data_uri(media) if target is None else target}
@@ -157,7 +159,7 @@ def _write_media(media: Media, *, origin: Origin) -> dict[str, Any] | None:
     return None
 
 
-def _write_document(media: Media, *, origin: Origin) -> dict[str, Any] | None:
+def _write_document(media: Media, *, origin: ClientProtocol) -> dict[str, Any] | None:
     if media.data is None:
         # Documents by URL are not documented here; a chat client that sent one knows its upstream.
         if origin is not ORIGIN or media.url is None:

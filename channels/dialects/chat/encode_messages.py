@@ -17,8 +17,8 @@ from channels.translation.field_names import spelled
 from channels.translation.identifiers import IdentifierLimits
 from channels.translation.losses import LossReport
 from channels.translation.model import (
+    ClientProtocol,
     Media,
-    Origin,
     Refusal,
     Text,
     Thinking,
@@ -34,7 +34,9 @@ class MessageWriter:
 
     __slots__ = ("_limits", "_messages", "_origin", "_report")
 
-    def __init__(self, origin: Origin, report: LossReport, limits: IdentifierLimits) -> None:
+    def __init__(
+        self, origin: ClientProtocol, report: LossReport, limits: IdentifierLimits
+    ) -> None:
         self._origin = origin
         self._report = report
         self._limits = limits

@@ -7,7 +7,7 @@ indices. A field that it has no word for cannot have come from it.
 from __future__ import annotations
 
 from channels.families import CHAT
-from channels.translation.model import Origin
+from channels.translation.model import ClientProtocol
 
 _NAMES = {
     "parallel_tools": "parallel_tool_calls",
@@ -54,7 +54,7 @@ _NEUTRAL = {
     "stream_options.include_obfuscation": False,
 }
 
-ORIGIN = Origin(
+ORIGIN = ClientProtocol(
     protocol=CHAT.protocol,
     names=_NAMES,
     neutral=_NEUTRAL,

@@ -15,14 +15,14 @@ from channels.dialects.chat.finish import write_finish
 from channels.dialects.chat.thinking import call_signature, entry_of, is_proven
 from channels.dialects.chat.usage import write_usage
 from channels.json.text import dumps
-from channels.translation.failures import OTHER, ErrorKind, failure_named
+from channels.translation.failures import OTHER, ErrorNames, failure_named
 from channels.translation.media import markdown
 from channels.translation.model import (
     CallBegan,
     CallDelta,
     Citation,
-    Failed,
     Media,
+    StreamFailed,
     Thinking,
     ThinkingDelta,
 )
@@ -94,7 +94,7 @@ class StreamEncoder(EventEncoder):
     def _citation(self, citation: Citation) -> bytes:
         return self._chunk(dumps({"annotations": [self._annotation(citation)]}))
 
-    def _failed(self, event: Failed) -> bytes:
+    def _failed(self, event: StreamFailed) -> bytes:
         return b"data: " + _error(event) + b"\n\n"
 
     def _chunk(self, delta: bytes) -> bytes:
@@ -198,10 +198,10 @@ def closing_failure(message: str) -> bytes:
     return b"data: " + _written(OTHER, message) + b"\n\n" + _TERMINATOR
 
 
-def _error(event: Failed) -> bytes:
+def _error(event: StreamFailed) -> bytes:
     return _written(failure_named(event.code), event.message)
 
 
-def _written(failure: ErrorKind, message: str) -> bytes:
+def _written(failure: ErrorNames, message: str) -> bytes:
     error = {"message": message, "type": failure.chat_type, "code": failure.chat_code}
     return dumps({"error": error})

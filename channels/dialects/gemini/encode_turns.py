@@ -21,8 +21,8 @@ from channels.json.text import arguments_object, object_in
 from channels.translation.field_names import spelled
 from channels.translation.losses import LossReport
 from channels.translation.model import (
+    ClientProtocol,
     Media,
-    Origin,
     Part,
     Refusal,
     Text,
@@ -45,7 +45,7 @@ class ContentWriter:
 
     __slots__ = ("_call_order", "_calls", "_origin", "_report")
 
-    def __init__(self, origin: Origin, report: LossReport) -> None:
+    def __init__(self, origin: ClientProtocol, report: LossReport) -> None:
         self._origin = origin
         self._report = report
         self._calls: dict[str, ToolCall] = {}  # by id, in the order they were made

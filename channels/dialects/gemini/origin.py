@@ -7,7 +7,7 @@ indices. A field that it has no word for cannot have come from it.
 from __future__ import annotations
 
 from channels.families import GEMINI
-from channels.translation.model import Origin
+from channels.translation.model import ClientProtocol
 
 _NAMES = {
     "tool_choice": "toolConfig.functionCallingConfig",
@@ -61,7 +61,7 @@ _NEUTRAL = {
     "contents.parts.functionResponse.willContinue": False,
 }
 
-ORIGIN = Origin(
+ORIGIN = ClientProtocol(
     protocol=GEMINI.protocol,
     names=_NAMES,
     neutral=_NEUTRAL,

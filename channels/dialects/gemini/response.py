@@ -24,13 +24,13 @@ from channels.translation.model import (
     CallBegan,
     CallDelta,
     Event,
-    Failed,
     Finished,
     MediaDelta,
     Part,
     Refusal,
     RefusalDelta,
     Response,
+    StreamFailed,
     Text,
     TextDelta,
     Thinking,
@@ -45,7 +45,7 @@ def decode_response(body: bytes) -> Response:
     """Read a whole response. Raises UpstreamMalformed when nothing is answered in it."""
     decoder = StreamDecoder()
     events = decoder.take(read_chunks(body))
-    failed = next((event for event in events if isinstance(event, Failed)), None)
+    failed = next((event for event in events if isinstance(event, StreamFailed)), None)
     if failed is not None:
         raise UpstreamMalformed("an error where an answer was promised", failed.code)
     ending = decoder.end()

@@ -20,8 +20,8 @@ from channels.translation.failures import failure_named
 from channels.translation.model import (
     CallBegan,
     CallDelta,
-    Failed,
     Media,
+    StreamFailed,
     Thinking,
     ThinkingDelta,
     ToolCall,
@@ -101,7 +101,7 @@ class StreamEncoder(EventEncoder):
         self._has_open_thought = False
         return self._whole_calls() + self._chunk(dumps(write_part(media)))
 
-    def _failed(self, event: Failed) -> bytes:
+    def _failed(self, event: StreamFailed) -> bytes:
         return _framed(_error(event))
 
     def _chunk(self, part: bytes) -> bytes:
@@ -164,7 +164,7 @@ def _framed(chunk: bytes) -> bytes:
     return b"data: " + chunk + b"\r\n\r\n"
 
 
-def _error(event: Failed) -> bytes:
+def _error(event: StreamFailed) -> bytes:
     failure = failure_named(event.code)
     error = {
         "code": failure.http_status,

@@ -18,8 +18,8 @@ from channels.translation.field_names import spelled, spelled_media
 from channels.translation.identifiers import IdentifierLimits
 from channels.translation.losses import LossReport
 from channels.translation.model import (
+    ClientProtocol,
     Media,
-    Origin,
     Part,
     Refusal,
     Text,
@@ -45,7 +45,7 @@ class TurnWriter:
 
     def __init__(
         self,
-        origin: Origin,
+        origin: ClientProtocol,
         report: LossReport,
         limits: IdentifierLimits,
         *,

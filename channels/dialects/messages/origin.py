@@ -7,7 +7,7 @@ indices. A field that it has no word for cannot have come from it.
 from __future__ import annotations
 
 from channels.families import MESSAGES
-from channels.translation.model import Origin
+from channels.translation.model import ClientProtocol
 
 _NAMES = {
     "parallel_tools": "tool_choice.disable_parallel_tool_use",
@@ -48,7 +48,7 @@ _NEUTRAL = {
     "messages.caller": {"type": "direct"},
 }
 
-ORIGIN = Origin(
+ORIGIN = ClientProtocol(
     protocol=MESSAGES.protocol,
     names=_NAMES,
     neutral=_NEUTRAL,

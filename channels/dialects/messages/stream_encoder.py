@@ -20,8 +20,8 @@ from channels.translation.media import markdown
 from channels.translation.model import (
     CallBegan,
     CallDelta,
-    Failed,
     Media,
+    StreamFailed,
     Thinking,
     ThinkingDelta,
 )
@@ -77,7 +77,7 @@ class StreamEncoder(EventEncoder):
     def _media(self, media: Media) -> bytes:
         return self._words("text", markdown(media))
 
-    def _failed(self, event: Failed) -> bytes:
+    def _failed(self, event: StreamFailed) -> bytes:
         return _error(event)
 
     def _words(self, kind: str, text: str) -> bytes:
@@ -158,6 +158,6 @@ class StreamEncoder(EventEncoder):
         return self._start() + self._queue.close() + ending
 
 
-def _error(event: Failed) -> bytes:
+def _error(event: StreamFailed) -> bytes:
     error = {"type": failure_named(event.code).messages_type, "message": event.message}
     return b"event: error\ndata: " + dumps({"type": "error", "error": error}) + b"\n\n"

@@ -16,8 +16,8 @@ from channels.translation.identifiers import IdentifierLimits
 from channels.translation.losses import LossReport
 from channels.translation.media import data_uri, split_markdown
 from channels.translation.model import (
+    ClientProtocol,
     Media,
-    Origin,
     Refusal,
     Text,
     Thinking,
@@ -40,7 +40,9 @@ class ItemWriter:
 
     __slots__ = ("_items", "_limits", "_origin", "_report")
 
-    def __init__(self, origin: Origin, report: LossReport, limits: IdentifierLimits) -> None:
+    def __init__(
+        self, origin: ClientProtocol, report: LossReport, limits: IdentifierLimits
+    ) -> None:
         self._origin = origin
         self._report = report
         self._limits = limits

@@ -19,9 +19,9 @@ from channels.translation.model import (
     Began,
     Ended,
     Event,
-    Failed,
     Finished,
     RefusalDelta,
+    StreamFailed,
     TextDelta,
     UsageStated,
 )
@@ -39,7 +39,7 @@ class StreamDecoder:
     def __init__(self) -> None:
         self._items = ItemReader()
         self._stated = UsageReader()
-        self._failed: Failed | None = None
+        self._failed: StreamFailed | None = None
         self._began = False
         self._ended = False
 
@@ -144,7 +144,7 @@ def _item_key(read: WireEvent) -> ItemKey:
     return stated if isinstance(stated, str) else None
 
 
-def _failure(read: WireEvent) -> Failed:
+def _failure(read: WireEvent) -> StreamFailed:
     """The failure of an `error` event, whose members are in it or in its `error`."""
     inner = failure_in(read_json(bytes(read.error)))
-    return inner or Failed(read.code, message_in(read.message) or UNNAMED.message)
+    return inner or StreamFailed(read.code, message_in(read.message) or UNNAMED.message)

@@ -12,8 +12,8 @@ from channels.media.plain import paths
 from channels.media.replies import (
     Canvas,
     CatalogReply,
+    CatalogValue,
     Failed,
-    Found,
     Layer,
     PresetAvatar,
     PresetVoice,
@@ -40,7 +40,7 @@ def ask(
         if not is_ok(response):
             return catalog_refusal(response)
         value = read(json_of(response))
-        return UNREADABLE if value is None else Found(value)
+        return UNREADABLE if value is None else CatalogValue(value)
 
     request = MediaRequest(method="GET", path=path, query=query)
     return Exchange(request=request, read=read_response, response_bytes_max=CATALOG_BYTES_MAX)

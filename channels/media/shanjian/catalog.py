@@ -17,8 +17,8 @@ from channels.media.outcomes import catalog_refusal, is_ok
 from channels.media.plain.catalog import UNREADABLE, canvas_of
 from channels.media.replies import (
     CatalogReply,
+    CatalogValue,
     Failed,
-    Found,
     Layer,
     PresetAvatar,
     PresetVoice,
@@ -57,14 +57,14 @@ def _get(
     return Exchange(request=request, read=read, response_bytes_max=CATALOG_BYTES_MAX)
 
 
-def _data(response: MediaResponse) -> Refused | Failed | Found[Any]:
+def _data(response: MediaResponse) -> Refused | Failed | CatalogValue[Any]:
     """What is in an envelope."""
     if not is_ok(response):
         return catalog_refusal(response)
     value = json_of(response)
     code = word(member(value, "code")).lower()
     if code == GOOD:
-        return Found(member(value, "data"))
+        return CatalogValue(member(value, "data"))
     return reported(code, value) if code else UNREADABLE
 
 
@@ -92,7 +92,7 @@ def templates(scene: str) -> Exchange[Templates]:
 def _page(listing: _Listing, sid: str | None) -> Exchange[Templates]:
     def read(response: MediaResponse) -> Templates | Exchange[Templates]:
         data = _data(response)
-        if not isinstance(data, Found):
+        if not isinstance(data, CatalogValue):
             return data
         results = member(data.value, "results")
         if not isinstance(results, list):
@@ -116,13 +116,13 @@ def _details(listing: _Listing) -> Templates | Exchange[Templates]:
     """Ask for the details that are not known yet; one that cannot be had leaves its flags on."""
     position = listing.checked
     if position >= min(len(listing.found), DETAILS_MAX):
-        return Found(listing.found)
+        return CatalogValue(listing.found)
     template = listing.found[position]
 
     def read(response: MediaResponse) -> Templates | Exchange[Templates]:
         data = _data(response)
         flagged = template
-        if isinstance(data, Found) and (layers := _edit_info(data.value)) is not None:
+        if isinstance(data, CatalogValue) and (layers := _edit_info(data.value)) is not None:
             flagged = _flagged(template, layers)
         found = (*listing.found[:position], flagged, *listing.found[position + 1 :])
         return _details(replace(listing, found=found, checked=position + 1))
@@ -165,11 +165,11 @@ def template(template_id: str) -> Exchange[CatalogReply[TemplateDetail]]:
         data = _data(response)
         if isinstance(data, Refused) and data.status == 400:
             return _NO_TEMPLATE  # the id is all that it can be about
-        if not isinstance(data, Found):
+        if not isinstance(data, CatalogValue):
             return data
         if not isinstance(data.value, Mapping):
             return _NO_TEMPLATE
-        return Found(_detail(template_id, data.value))
+        return CatalogValue(_detail(template_id, data.value))
 
     return _get(f"{DETAIL}/{segment(template_id)}", read)
 
@@ -226,7 +226,7 @@ def _all(
 ) -> CatalogReply[tuple[T, ...]]:
     """The entries of a list, or of the `results` in an object."""
     data = _data(response)
-    if not isinstance(data, Found):
+    if not isinstance(data, CatalogValue):
         return data
     results = data.value if isinstance(data.value, list) else member(data.value, "results")
     if not isinstance(results, list):
@@ -234,7 +234,7 @@ def _all(
     with_ids = (
         (identifier(one.get(id_name)) or identifier(one.get("id")), one) for one in entries(results)
     )
-    return Found(tuple(read(one_id, one) for one_id, one in with_ids if one_id is not None))
+    return CatalogValue(tuple(read(one_id, one) for one_id, one in with_ids if one_id is not None))
 
 
 def _avatar(avatar_id: str, value: Entry) -> PresetAvatar:

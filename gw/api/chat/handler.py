@@ -18,7 +18,7 @@ from gw.api.writer import HandlerWriter
 from gw.calls.call import ChatCall
 from gw.calls.conversation import Conversation
 from gw.calls.framing import Framing, SseFraming
-from gw.calls.plan import ChatRequest
+from gw.calls.plan import ConversationRequest
 from gw.calls.tools import lacking_tool
 from gw.errors.table import TOOL_NOT_SUPPORTED, GatewayError
 from metrics import genai
@@ -42,7 +42,7 @@ async def converse(
 ) -> None:
     """Serve the call. Raises GatewayError while nothing has been sent.
 
-    `path`, `own` and `own_headers` are those of `ChatRequest`.
+    `path`, `own` and `own_headers` are those of `ConversationRequest`.
     """
     handler, model = call.handler, call.model
     services, body = handler.services, handler.request.body
@@ -60,7 +60,7 @@ async def converse(
         max_tokens=request.max_tokens,
         pin=_pin(handler),
         span=call.span("gw.chat.complete", lambda: _attributes(request)),
-        request=ChatRequest(
+        request=ConversationRequest(
             request,
             protocol=dialect.protocol,
             model=model,

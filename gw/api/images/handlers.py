@@ -13,7 +13,7 @@ from gw.api.images.bill import ImageBill, UnknownArea
 from gw.api.media_services import MediaServices
 from gw.api.model_call import ModelCall
 from gw.api.submit import guarded, submission_of
-from gw.calls.media import MediaCall, MediaRequest
+from gw.calls.media import MediaCall, SyncMediaRequest
 from gw.calls.models import require_served
 from gw.errors.table import INVALID_REQUEST, GatewayError
 from gw.idempotency.submission import Submission
@@ -42,7 +42,7 @@ class ImagesHandler(ApiHandler):
         self, request: ImagesRequest, call: ModelCall, submission: Submission | None
     ) -> MediaCall:
         model = call.model
-        upstream_request = MediaRequest(
+        upstream_request = SyncMediaRequest(
             request,
             protocol=self.protocol,
             body=self.request.body,

@@ -12,7 +12,7 @@ from typing import Any
 from actors.clock import Clock
 from gw.api.logs.cursor import Cursor, PagePosition
 from gw.api.logs.handler import LogsHandler
-from gw.api.logs.list_query import ListQuery, read_list_query
+from gw.api.logs.list_query import LogListQuery, read_list_query
 from gw.api.logs.pages import read_in_flight, read_page
 from gw.api.logs.rows import CURRENCY, LogRow, Rendering
 from gw.api.logs.summary import SummaryQuery, read_summary_query, read_sums, show_summary
@@ -44,7 +44,9 @@ class LogListHandler(LogsHandler):
             body["in_flight"] = [rendering.job(job) for job in jobs]
         self.write(dumps(body))
 
-    def _page(self, query: ListQuery, found: list[LogRow], rendering: Rendering) -> dict[str, Any]:
+    def _page(
+        self, query: LogListQuery, found: list[LogRow], rendering: Rendering
+    ) -> dict[str, Any]:
         rows, has_more = found[: query.limit], len(found) > query.limit
         next_cursor = None
         if has_more:

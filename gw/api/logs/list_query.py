@@ -20,7 +20,7 @@ LIMIT_DEFAULT, LIMIT_MAX = 50, 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListQuery:
+class LogListQuery:
     """What is asked for; `after` is the last row of the page before, None on the first."""
 
     visibility: Visibility
@@ -39,7 +39,7 @@ def read_list_query(
     see: Callable[[Scope], Visibility],
     seal: CursorSeal,
     now: datetime,
-) -> ListQuery:
+) -> LogListQuery:
     """Read everything, and refuse what cannot be meant. `see` raises 403, the rest is 400.
 
     On later pages the cursor's window and order hold; `from`, `to` and `period` must still be well
@@ -66,7 +66,7 @@ def read_list_query(
             raise refuse("cursor", f"belongs to a listing with order={cursor.order}.")
         window, order, after = cursor.window, cursor.order, cursor.position
     limit = parameters.whole("limit", least=1, most=LIMIT_MAX)
-    return ListQuery(
+    return LogListQuery(
         visibility=visibility,
         filters=filters,
         window=window,

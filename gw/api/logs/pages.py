@@ -16,7 +16,7 @@ from typing import Any
 from actors.store.database import Database
 from actors.store.queries import load
 from gw.api.logs.filters import TOKEN_BILLED, Filters
-from gw.api.logs.list_query import ListQuery
+from gw.api.logs.list_query import LogListQuery
 from gw.api.logs.rows import InFlightJob, LogRow
 from gw.api.logs.timestamps import midnight
 
@@ -36,7 +36,7 @@ _MICROSECOND = timedelta(microseconds=1)
 Busy = Sequence[tuple[datetime, int]]
 
 
-async def read_page(database: Database, query: ListQuery) -> list[LogRow]:
+async def read_page(database: Database, query: LogListQuery) -> list[LogRow]:
     """The rows of the page and one more if there is one, in order. Raises StoreUnavailable."""
     params = page_parameters(query)
     if query.filters.ref is not None:
@@ -49,7 +49,7 @@ async def read_page(database: Database, query: ListQuery) -> list[LogRow]:
 
 
 async def _search(
-    database: Database, query: ListQuery, params: dict[str, Any]
+    database: Database, query: LogListQuery, params: dict[str, Any]
 ) -> list[tuple[Any, ...]]:
     """The page of a list with filters."""
     width = _DAY
@@ -79,11 +79,11 @@ def _rows(busy: Busy) -> int:
     return sum(rows for _, rows in busy)
 
 
-def _walk(query: ListQuery) -> str:
+def _walk(query: LogListQuery) -> str:
     return "newest_first" if query.order == "desc" else "oldest_first"
 
 
-def has_own_index(query: ListQuery) -> bool:
+def has_own_index(query: LogListQuery) -> bool:
     """Whether an index holds just the rows that pass: one filter over a whole account."""
     filters = query.filters
     lists = (filters.models, filters.statuses, filters.unit_types, filters.error_codes)
@@ -91,7 +91,7 @@ def has_own_index(query: ListQuery) -> bool:
     return query.visibility.key_id is None and sum(map(bool, lists)) == 1 and not is_partial
 
 
-async def read_in_flight(database: Database, query: ListQuery) -> list[InFlightJob]:
+async def read_in_flight(database: Database, query: LogListQuery) -> list[InFlightJob]:
     """The jobs under way that the key may see; filters and window do not apply to them."""
     visibility = query.visibility
     params = {"account": visibility.account_id, "key": visibility.key_id, "limit": IN_FLIGHT_MAX}
@@ -115,7 +115,7 @@ def enough(busy: Busy, width: timedelta, params: Mapping[str, Any]) -> Busy:
     return busy
 
 
-def page_parameters(query: ListQuery) -> dict[str, Any]:
+def page_parameters(query: LogListQuery) -> dict[str, Any]:
     """The parameters of the queries; `first` and `last` are what is still to be shown."""
     after, window, filters = query.after, query.window, query.filters
     first, last = window.start, window.end - _MICROSECOND

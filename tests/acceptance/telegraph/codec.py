@@ -11,13 +11,13 @@ from channels.translation.field_names import spelled
 from channels.translation.losses import LossReport
 from channels.translation.model import (
     Began,
+    ClientProtocol,
     Ended,
     Event,
-    Failed,
     Finished,
-    Origin,
     Request,
     Response,
+    StreamFailed,
     Text,
     TextDelta,
     Turn,
@@ -29,7 +29,7 @@ from tests.acceptance.telegraph.family import TELEGRAPH
 from tests.acceptance.telegraph.meter import Event as WireEvent
 from tests.acceptance.telegraph.meter import TelegraphMeter
 
-ORIGIN = Origin(
+ORIGIN = ClientProtocol(
     protocol=TELEGRAPH.protocol, names={"max_tokens": "words"}, neutral={}, turns="text", parts=""
 )
 KEEP_ALIVE = b": still there\n\n"
@@ -117,7 +117,7 @@ class StreamEncoder:
             self._usage = event.usage
         elif isinstance(event, TextDelta):
             return _written({"text": event.text})
-        elif isinstance(event, Failed):
+        elif isinstance(event, StreamFailed):
             return _written({"error": {"message": event.message}})
         elif isinstance(event, Ended):
             return _written({"stop": True, **_counts(self._usage)})

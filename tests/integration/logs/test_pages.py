@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from actors.store.database import Database
 from gw.api.logs import pages
 from gw.api.logs.cursor import Cursor, CursorSeal, PagePosition
-from gw.api.logs.list_query import ListQuery, read_list_query
+from gw.api.logs.list_query import LogListQuery, read_list_query
 from gw.api.logs.pages import read_page
 from tests.integration.logs.model import expected, see
 from tests.integration.logs.strategies import list_queries, row_lists
@@ -22,7 +22,7 @@ from tests.support.call_log import Row
 SEAL = CursorSeal(b"k" * 32)
 
 
-def read(parameters: dict[str, str], now: datetime = NOW) -> ListQuery:
+def read(parameters: dict[str, str], now: datetime = NOW) -> LogListQuery:
     query = {name: [value.encode()] for name, value in parameters.items()}
     return read_list_query(query, see=see, seal=SEAL, now=now)
 

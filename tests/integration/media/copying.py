@@ -13,10 +13,10 @@ from yarl import URL
 
 from actors.clock import SystemClock
 from actors.media_store.copier import Copier, Locate
-from actors.media_store.copies import Copy, Kept, Made
-from actors.media_store.fetch import Location
+from actors.media_store.copies import Copy, Kept, SucceededTask
+from actors.media_store.fetch import FileLocation
 from actors.media_store.links import LinkSigner
-from actors.media_store.room import Room
+from actors.media_store.storage import CopyStorage
 from actors.media_store.store import CopyStore
 from actors.media_store.throttle import Throttle
 from actors.media_store.worker import MediaStore
@@ -36,12 +36,12 @@ class Store:
     media: MediaStore
     copies: CopyStore
     database: Database
-    room: Room
+    storage: CopyStorage
 
     async def find(self, *urls: str | None, channel: str = "one") -> list[str]:
         """Tasks that have made these; the ids of their copies."""
         tasks = [
-            Made(
+            SucceededTask(
                 job_id=f"vid_{next(_numbers):032x}",
                 kind="video",
                 channel_id=channel,
@@ -95,7 +95,7 @@ _numbers = itertools.count(1)
 @asynccontextmanager
 async def storing(
     url: str,
-    room: Room,
+    storage: CopyStorage,
     *,
     kind: Any = "local",
     channel_url: str = "",
@@ -108,9 +108,9 @@ async def storing(
 ) -> AsyncIterator[Store]:
     """A media store whose channel is at `channel_url`."""
 
-    async def behind_links(copy: Copy) -> Location | None:
+    async def behind_links(copy: Copy) -> FileLocation | None:
         assert copy.url is not None
-        return Location(copy.url, channel_url=channel_url)
+        return FileLocation(copy.url, channel_url=channel_url)
 
     async def nothing() -> bool:
         return False
@@ -120,7 +120,7 @@ async def storing(
         copies = CopyStore(database, kind, lease_seconds=lease_seconds)
         copier = Copier(
             store=copies,
-            room=room,
+            storage=storage,
             locate=locate or behind_links,
             bytes_max=bytes_max,
             file_bytes_max=file_bytes_max,
@@ -130,7 +130,7 @@ async def storing(
         )
         media = MediaStore(
             store=copies,
-            room=room,
+            storage=storage,
             copier=copier,
             find=nothing,
             signer=LinkSigner(b"key"),
@@ -139,10 +139,10 @@ async def storing(
             clock=clock,
         )
         try:
-            yield Store(media, copies, database, room)
+            yield Store(media, copies, database, storage)
         finally:
             await media.finished()
-            await room.close()
+            await storage.close()
 
 
 async def fetch(url: str, **headers: str) -> tuple[int, str, bytes]:

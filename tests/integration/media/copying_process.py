@@ -6,13 +6,13 @@ import asyncio
 import sys
 from pathlib import Path
 
-from actors.media_store.folder import Folder
+from actors.media_store.folder import FolderStorage
 from tests.integration.media.copying import storing
 
 
 async def main(url: str, folder: str, channel_url: str) -> None:
-    room = Folder(Path(folder))
-    async with storing(url, room, channel_url=channel_url, lease_seconds=1.0) as store:
+    storage = FolderStorage(Path(folder))
+    async with storing(url, storage, channel_url=channel_url, lease_seconds=1.0) as store:
         await store.media.run()
 
 

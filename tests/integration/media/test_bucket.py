@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from actors.media_store.bucket import Bucket
+from actors.media_store.bucket import BucketStorage
 from loadtests.simulator.server import Simulator
 from tests.integration.media.copying import fetch, film_bytes, film_link, storing
 from tests.support.s3 import StorageServer, running_storage
@@ -26,7 +26,7 @@ def storage() -> Iterator[StorageServer]:
 async def test_a_film_goes_up_in_parts_and_on_from_the_last_that_is_there(
     database_url: str, storage: StorageServer
 ) -> None:
-    bucket = Bucket(storage.spec, part_bytes=PART)
+    bucket = BucketStorage(storage.spec, part_bytes=PART)
     async with (
         Simulator() as simulator,
         storing(database_url, bucket, kind="s3", channel_url=simulator.base_url) as store,
@@ -58,7 +58,7 @@ async def test_a_small_film_goes_up_at_once(database_url: str, storage: StorageS
     async with (
         Simulator() as simulator,
         storing(
-            database_url, Bucket(storage.spec), kind="s3", channel_url=simulator.base_url
+            database_url, BucketStorage(storage.spec), kind="s3", channel_url=simulator.base_url
         ) as store,
     ):
         (copy_id,) = await store.find(film_link(simulator, MIB))
@@ -73,7 +73,7 @@ async def test_a_small_film_goes_up_at_once(database_url: str, storage: StorageS
 async def test_keys_that_are_wrong_are_tried_again_later(
     database_url: str, storage: StorageServer
 ) -> None:
-    bucket = Bucket(replace(storage.spec, secret_key="wrong" * 8))
+    bucket = BucketStorage(replace(storage.spec, secret_key="wrong" * 8))
     async with (
         Simulator() as simulator,
         storing(database_url, bucket, kind="s3", channel_url=simulator.base_url) as store,

@@ -18,9 +18,9 @@ from channels.media.perform import perform
 from channels.media.replies import (
     Accepted,
     AvatarResult,
+    CatalogValue,
     Done,
     Failed,
-    Found,
     MusicResult,
     NotFound,
     Polled,
@@ -244,22 +244,22 @@ async def test_a_clip_is_made_and_its_template_described(name: str) -> None:
         assert isinstance(made.result, VideoResult)
         assert (await upstream.at.fetch(made.result.url or "")).status == 200
         listed = await upstream.perform(upstream.dialect.templates("realMan"))
-        assert isinstance(listed, Found)
+        assert isinstance(listed, CatalogValue)
         assert [(one.title, one.has_title, one.has_persona) for one in listed.value] == [
             ("Plain", True, True),
             ("Bold", True, False),
             ("Quiet", False, False),
         ]
         detail = await upstream.perform(upstream.dialect.template("realman-quiet"))
-        assert isinstance(detail, Found)
+        assert isinstance(detail, CatalogValue)
         assert (detail.value.has_title, detail.value.canvas is not None) == (False, True)
         unknown = await upstream.perform(upstream.dialect.template("none"))
         assert isinstance(unknown, Refused)
         assert unknown.status == 404
         avatars = await upstream.perform(upstream.dialect.preset_avatars())
         voices = await upstream.perform(upstream.dialect.preset_voices())
-        assert isinstance(avatars, Found)
-        assert isinstance(voices, Found)
+        assert isinstance(avatars, CatalogValue)
+        assert isinstance(voices, CatalogValue)
         assert (avatars.value[0].name, voices.value[0].language) == ("Anna", "en")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.media_store.fetch import FetchFault, Location, opened
+from actors.media_store.fetch import FetchFault, FileLocation, opened
 from loadtests.simulator.server import Simulator
 from tests.integration.media.copying import film_bytes, film_link
 
@@ -16,7 +16,7 @@ def redirect(to: str, **more: object) -> dict[str, object]:
     return {"status": 302, "headers": {"Location": to}, **more}
 
 
-async def read(location: Location) -> bytes:
+async def read(location: FileLocation) -> bytes:
     async with opened(location) as source:
         return b"".join([piece async for piece in source.pieces()])
 
@@ -24,7 +24,7 @@ async def read(location: Location) -> bytes:
 async def test_a_redirect_is_followed_and_the_key_goes_no_further() -> None:
     async with Simulator() as first, Simulator() as second:
         first.put_faults({"file": redirect(film_link(second, SIZE))})
-        start = Location(film_link(first, SIZE), first.base_url, KEY)
+        start = FileLocation(film_link(first, SIZE), first.base_url, KEY)
         assert await read(start) == film_bytes(SIZE)
         (asked,), (then,) = first.requests(), second.requests()
         assert (asked.header(b"authorization"), then.header(b"authorization")) == (b"Bearer k", b"")
@@ -44,7 +44,7 @@ async def test_a_redirect_leads_nowhere_it_must_not(to: str, reason: str) -> Non
     async with Simulator() as simulator:
         simulator.put_faults({"file": redirect(to)})
         with pytest.raises(FetchFault, match=reason):
-            await read(Location(film_link(simulator, SIZE), simulator.base_url))
+            await read(FileLocation(film_link(simulator, SIZE), simulator.base_url))
 
 
 @pytest.mark.parametrize(
@@ -61,12 +61,12 @@ async def test_what_cannot_be_used_says_why(sim: dict[str, object], reason: str)
     async with Simulator() as simulator:
         simulator.put_faults({"file": sim})
         with pytest.raises(FetchFault, match=reason):
-            await read(Location(film_link(simulator, SIZE), simulator.base_url))
+            await read(FileLocation(film_link(simulator, SIZE), simulator.base_url))
 
 
 async def test_a_wish_to_be_asked_later_is_heard() -> None:
     async with Simulator() as simulator:
         simulator.put_faults({"file": {"status": 429, "retry_after": 40}})
         with pytest.raises(FetchFault) as caught:
-            await read(Location(film_link(simulator, SIZE), simulator.base_url))
+            await read(FileLocation(film_link(simulator, SIZE), simulator.base_url))
         assert caught.value.after_seconds == 40.0

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from actors.media_store.copies import Copy
-from actors.media_store.fetch import Location
-from actors.media_store.folder import Folder, FolderWriting
-from actors.media_store.room import Busy
+from actors.media_store.fetch import FileLocation
+from actors.media_store.folder import FolderStorage, FolderWriting
+from actors.media_store.storage import Busy
 from loadtests.simulator.server import Simulator
 from tests.integration.media.copying import film_bytes, film_link, storing
 from tests.support.aio import eventually
@@ -35,7 +35,7 @@ def overwrite(folder: Path, data: bytes) -> None:
 async def test_a_film_is_copied_and_read_in_any_part(database_url: str, data_dir: Path) -> None:
     async with (
         Simulator() as simulator,
-        storing(database_url, Folder(data_dir), channel_url=simulator.base_url) as store,
+        storing(database_url, FolderStorage(data_dir), channel_url=simulator.base_url) as store,
     ):
         (copy_id,) = await store.find(film_link(simulator, SIZE))
         await store.round()
@@ -51,7 +51,7 @@ async def test_a_film_is_copied_and_read_in_any_part(database_url: str, data_dir
 async def test_what_was_cut_goes_on_where_it_was(database_url: str, data_dir: Path) -> None:
     async with (
         Simulator() as simulator,
-        storing(database_url, Folder(data_dir), channel_url=simulator.base_url) as store,
+        storing(database_url, FolderStorage(data_dir), channel_url=simulator.base_url) as store,
     ):
         link = film_link(simulator, SIZE, cut_after_bytes=2 * MIB, times=1)
         (copy_id,) = await store.find(link)
@@ -70,7 +70,7 @@ async def test_another_file_behind_the_same_link_is_begun_anew(
 ) -> None:
     async with (
         Simulator() as simulator,
-        storing(database_url, Folder(data_dir), channel_url=simulator.base_url) as store,
+        storing(database_url, FolderStorage(data_dir), channel_url=simulator.base_url) as store,
     ):
         link = film_link(simulator, SIZE, cut_after_bytes=2 * MIB, times=1)
         (copy_id,) = await store.find(link)
@@ -85,7 +85,7 @@ async def test_another_file_behind_the_same_link_is_begun_anew(
 async def test_a_part_that_is_lost_here_is_fetched_again(database_url: str, data_dir: Path) -> None:
     async with (
         Simulator() as simulator,
-        storing(database_url, Folder(data_dir), channel_url=simulator.base_url) as store,
+        storing(database_url, FolderStorage(data_dir), channel_url=simulator.base_url) as store,
     ):
         link = film_link(simulator, SIZE, cut_after_bytes=2 * MIB, times=1)
         (copy_id,) = await store.find(link)
@@ -113,7 +113,7 @@ async def test_a_refusal_is_tried_again_and_at_last_given_up(
         expect_log("media_not_copied")
     async with (
         Simulator() as simulator,
-        storing(database_url, Folder(data_dir), channel_url=simulator.base_url) as store,
+        storing(database_url, FolderStorage(data_dir), channel_url=simulator.base_url) as store,
     ):
         (copy_id,) = await store.find(film_link(simulator, SIZE, status=status))
         for _ in range(attempts):
@@ -132,7 +132,7 @@ async def test_nothing_within_the_network_is_fetched_for_a_channel_outside(
     expect_log("media_not_copied")
     async with (
         Simulator() as simulator,
-        storing(database_url, Folder(data_dir), channel_url="http://192.0.2.1") as store,
+        storing(database_url, FolderStorage(data_dir), channel_url="http://192.0.2.1") as store,
     ):
         links = [film_link(simulator, SIZE), f"http://localhost:{simulator.port}/x"]
         for copy_id in await store.find(*links, "file:///etc/passwd", "http://"):
@@ -155,7 +155,7 @@ async def test_room_is_made_by_dropping_the_oldest_and_never_more_is_taken(
         Simulator() as simulator,
         storing(
             database_url,
-            Folder(data_dir),
+            FolderStorage(data_dir),
             channel_url=simulator.base_url,
             bytes_max=2 * SIZE,
             concurrency=1,
@@ -183,7 +183,7 @@ async def test_room_is_made_by_dropping_the_oldest_and_never_more_is_taken(
 async def test_what_was_kept_long_enough_is_dropped(database_url: str, data_dir: Path) -> None:
     async with (
         Simulator() as simulator,
-        storing(database_url, Folder(data_dir), channel_url=simulator.base_url) as store,
+        storing(database_url, FolderStorage(data_dir), channel_url=simulator.base_url) as store,
     ):
         (copy_id,) = await store.find(film_link(simulator, SIZE))
         await store.round()
@@ -198,7 +198,7 @@ async def test_whoever_has_lost_the_lease_stops(database_url: str, data_dir: Pat
     async with (
         Simulator() as simulator,
         storing(
-            database_url, Folder(data_dir), channel_url=simulator.base_url, lease_seconds=0.2
+            database_url, FolderStorage(data_dir), channel_url=simulator.base_url, lease_seconds=0.2
         ) as store,
     ):
         link = film_link(simulator, SIZE, delay_event_ms=50)
@@ -212,7 +212,7 @@ async def test_whoever_has_lost_the_lease_stops(database_url: str, data_dir: Pat
 
 
 async def test_two_do_not_write_one_copy(data_dir: Path) -> None:
-    folder = Folder(data_dir)
+    folder = FolderStorage(data_dir)
     copy = Copy(
         id="vid_1-0", job_id="vid_1", lease="a", channel_id="one", wire="videos",
         upstream_id="u", url=None, content_type="video/mp4", attempts=0, done=0, size=None,
@@ -232,11 +232,11 @@ async def test_a_film_without_a_link_is_read_with_the_channels_key(
     async with Simulator(task_seconds=0) as simulator:
         base = simulator.base_url
 
-        async def with_key(copy: Copy) -> Location | None:
+        async def with_key(copy: Copy) -> FileLocation | None:
             content = f"{base}/v1/videos/{copy.upstream_id}/content"
-            return Location(content, base, (("Authorization", "Bearer k"),))
+            return FileLocation(content, base, (("Authorization", "Bearer k"),))
 
-        async with storing(database_url, Folder(data_dir), locate=with_key) as store:
+        async with storing(database_url, FolderStorage(data_dir), locate=with_key) as store:
             (copy_id,) = await store.find(None)
             task = simulator.engine.tasks.book
             await store.round()
@@ -250,7 +250,7 @@ async def test_another_process_goes_on_after_a_kill(database_url: str, data_dir:
     async with (
         Simulator() as simulator,
         storing(
-            database_url, Folder(data_dir), channel_url=simulator.base_url, lease_seconds=1.0
+            database_url, FolderStorage(data_dir), channel_url=simulator.base_url, lease_seconds=1.0
         ) as store,
     ):
         link = film_link(simulator, SIZE, delay_event_ms=100)
@@ -286,14 +286,14 @@ async def test_a_copier_that_dies_ends_no_other_copy(
 ) -> None:
     expect_log("media_copier_died")
 
-    async def locate(copy: Copy) -> Location | None:
+    async def locate(copy: Copy) -> FileLocation | None:
         if copy.url == "bad":
             raise AssertionError("a fault of ours")
-        return Location(copy.url or "", simulator.base_url)
+        return FileLocation(copy.url or "", simulator.base_url)
 
     async with (
         Simulator() as simulator,
-        storing(database_url, Folder(data_dir), locate=locate) as store,
+        storing(database_url, FolderStorage(data_dir), locate=locate) as store,
     ):
         bad, good = await store.find("bad", film_link(simulator, SIZE))
         await store.round()
@@ -314,7 +314,7 @@ async def test_an_upstream_is_read_no_faster_than_the_folder_takes_it(
     monkeypatch.setattr(FolderWriting, "write", slow)
     async with (
         Simulator() as simulator,
-        storing(database_url, Folder(data_dir), channel_url=simulator.base_url) as store,
+        storing(database_url, FolderStorage(data_dir), channel_url=simulator.base_url) as store,
     ):
         (copy_id,) = await store.find(film_link(simulator, size))
         await store.media.round()

@@ -172,7 +172,7 @@ async def test_broken_session_stays_closed_and_says_so(empty_url: str, is_cancel
             with pytest.raises(StoreUnavailable):
                 await session.execute(BREAK)
         assert session.is_closed
-        assert repr(session) == "<Session <Connection closed>>"
+        assert repr(session) == "<Session <DatabaseConnection closed>>"
         with pytest.raises(StoreUnavailable, match="session is closed"):
             await session.fetch_all("SELECT 1")
         await session.close()

@@ -24,7 +24,7 @@ from gw.api.overload import Overload
 from gw.api.services import RefusedCall, Services
 from gw.app import make_application
 from gw.config.config import Timeouts
-from gw.http.drain import InFlight
+from gw.http.drain import RequestsInFlight
 from gw.idempotency.guard import IdempotencyGuard
 from gw.idempotency.store import StoredResponse
 from gw.keys.principal import KeyRefused, Principal
@@ -183,7 +183,7 @@ class World:
     money: FakeMoney = field(default_factory=FakeMoney)
     metrics: FakeMetrics = field(default_factory=FakeMetrics)
     clock: FakeClock = field(default_factory=FakeClock)
-    in_flight: InFlight = field(default_factory=InFlight)
+    in_flight: RequestsInFlight = field(default_factory=RequestsInFlight)
     overload: Overload = field(default_factory=lambda: Overload(None))
     refusals: list[RefusedCall] = field(default_factory=list)
     registry: Registry = field(default_factory=lambda: Registry.of([], []))

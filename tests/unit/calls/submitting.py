@@ -29,7 +29,7 @@ from gw.calls.exchange_upstream import ExchangeUpstream
 from gw.calls.job import JobCall, Pin
 from gw.calls.job_submit import JobSubmit
 from gw.calls.unattended import Unattended
-from gw.http.drain import InFlight
+from gw.http.drain import RequestsInFlight
 from metrics.spans import UNSAMPLED
 from tests.support.fake_ledger import FakeLedger
 from tests.support.specs import make_channel, make_model
@@ -67,7 +67,7 @@ class Stage:
     world: World
     submits: JobSubmit
     jobs: Jobs
-    in_flight: InFlight
+    in_flight: RequestsInFlight
     database: LeavingDatabase
     cancelled: list[UpstreamJob] = field(default_factory=list)
 
@@ -202,7 +202,7 @@ async def stage(
             clock=w.clock,
             metrics=w.metrics,
         )
-        in_flight, cancelled = InFlight(), list[UpstreamJob]()
+        in_flight, cancelled = RequestsInFlight(), list[UpstreamJob]()
         submits = JobSubmit(
             billing=Billing(
                 wallets=w.wallets,

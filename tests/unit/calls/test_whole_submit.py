@@ -22,7 +22,7 @@ from gw.calls.speech_upstream import SpeechUpstream
 from gw.calls.unattended import Unattended
 from gw.calls.unit_bill import UnitBill
 from gw.calls.whole_submit import Delivery, WholeCall, WholeSubmit
-from gw.http.drain import InFlight
+from gw.http.drain import RequestsInFlight
 from metrics.spans import UNSAMPLED
 from tests.support.aio import eventually
 from tests.support.logs import LogWatch
@@ -197,7 +197,7 @@ async def test_client_that_leaves_stops_it_unless_it_is_left_alone() -> None:
     ready = asyncio.Event()
     async with stage(a=[(ready, *SOUND)]) as s:
         call, writer = s.prepare(), SubmittingWriter()
-        in_flight = InFlight()
+        in_flight = RequestsInFlight()
         writer.task = asyncio.ensure_future(
             s.submits.run_unattended(call, writer, Unattended(in_flight))
         )

@@ -39,7 +39,7 @@ from gw.calls.conversation import Conversation
 from gw.calls.framing import Framing, SseFraming
 from gw.calls.media import MediaCall
 from gw.calls.media_upstream import MediaUpstream
-from gw.calls.plan import ChatRequest, UpstreamPlan
+from gw.calls.plan import ConversationRequest, UpstreamPlan
 from gw.calls.sync_media import SyncMedia
 from gw.config.config import Precharge
 from gw.errors.table import GatewayError
@@ -65,7 +65,7 @@ MESSAGES_TOKENS = -(-len(json.dumps(MESSAGES)) // 4)  # as the pre-charge counts
 Plan = Callable[[UpstreamRequest], UpstreamPlan]
 
 
-class PlannedRequest(ChatRequest):
+class PlannedRequest(ConversationRequest):
     """A chat request whose channels answer as a test says: in this dialect, so translated."""
 
     plan: Plan | None = None

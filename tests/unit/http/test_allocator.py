@@ -10,7 +10,7 @@ import weakref
 from gw import allocator
 from gw.allocator import QUIET_SECONDS, QUIET_TIMES, IdleTrimmer
 from gw.http import admin, state
-from gw.http.drain import InFlight
+from gw.http.drain import RequestsInFlight
 
 
 class Request:
@@ -24,7 +24,7 @@ class Looks:
     """A clock on which each sleep ends with the next of some events, and then never again."""
 
     def __init__(self, *events: str) -> None:
-        self.in_flight = InFlight()
+        self.in_flight = RequestsInFlight()
         self.given_back: list[int] = []  # after how many of the events
         self._events = events
         self._count = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from gw.http.drain import CUT_SECONDS, InFlight
+from gw.http.drain import CUT_SECONDS, RequestsInFlight
 from tests.support.aio import eventually, run
 from tests.support.clock import FakeClock
 
@@ -12,7 +12,7 @@ from tests.support.clock import FakeClock
 class Request:
     """Ends when it is cut, or not even then."""
 
-    def __init__(self, in_flight: InFlight, *, is_stubborn: bool = False) -> None:
+    def __init__(self, in_flight: RequestsInFlight, *, is_stubborn: bool = False) -> None:
         self.in_flight = in_flight
         self.is_stubborn = is_stubborn
         self.is_cut = False
@@ -25,17 +25,17 @@ class Request:
 
 
 def test_an_idle_process_is_drained_at_once() -> None:
-    in_flight = InFlight()
+    in_flight = RequestsInFlight()
     assert run(in_flight.drain(seconds=30, clock=FakeClock())) == 0
     assert in_flight.is_draining
 
 
 async def test_a_drain_ends_with_the_last_request() -> None:
-    in_flight, clock = InFlight(), FakeClock()
+    in_flight, clock = RequestsInFlight(), FakeClock()
     first, second = Request(in_flight), Request(in_flight)
     draining = asyncio.create_task(in_flight.drain(seconds=30, clock=clock))
     await eventually(lambda: clock.sleepers == 1)
-    assert repr(in_flight) == "<InFlight 2 requests draining>"
+    assert repr(in_flight) == "<RequestsInFlight 2 requests draining>"
     in_flight.leave(first)
     in_flight.leave(first)
     clock.advance(29)
@@ -48,7 +48,7 @@ async def test_a_drain_ends_with_the_last_request() -> None:
 
 
 async def test_what_outlasts_the_drain_is_cut_and_counted() -> None:
-    in_flight, clock = InFlight(), FakeClock()
+    in_flight, clock = RequestsInFlight(), FakeClock()
     late = [Request(in_flight), Request(in_flight)]
     draining = asyncio.create_task(in_flight.drain(seconds=30, clock=clock))
     await eventually(lambda: clock.sleepers == 1)
@@ -59,7 +59,7 @@ async def test_what_outlasts_the_drain_is_cut_and_counted() -> None:
 
 
 async def test_what_does_not_even_end_when_cut_is_not_waited_for_for_ever() -> None:
-    in_flight, clock = InFlight(), FakeClock()
+    in_flight, clock = RequestsInFlight(), FakeClock()
     Request(in_flight, is_stubborn=True)
     draining = asyncio.create_task(in_flight.drain(seconds=0, clock=clock))
     await eventually(lambda: clock.sleepers == 1)
@@ -70,7 +70,7 @@ async def test_what_does_not_even_end_when_cut_is_not_waited_for_for_ever() -> N
 
 
 async def test_request_that_slips_in_behind_the_last_one_is_waited_for_and_not_cut() -> None:
-    in_flight, clock = InFlight(), FakeClock()
+    in_flight, clock = RequestsInFlight(), FakeClock()
     first = Request(in_flight)
     draining = asyncio.create_task(in_flight.drain(seconds=30, clock=clock))
     await eventually(lambda: clock.sleepers == 1)

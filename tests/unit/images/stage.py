@@ -17,7 +17,7 @@ from actors.wallet.unit_pricing import ImagePrice
 from channels.dialects import images
 from channels.registry import HealthSpec, PriceSpec
 from gw.api.images.bill import ImageBill
-from gw.calls.media import MediaCall, MediaRequest
+from gw.calls.media import MediaCall, SyncMediaRequest
 from gw.idempotency.submission import Submission
 from metrics.spans import UNSAMPLED
 from tests.support.specs import make_channel, make_model
@@ -87,7 +87,7 @@ def prepare(w: World, **body: Any) -> MediaCall:
         bill=ImageBill(request, ImagePrice.of(w.model.price, w.model.multiplier)),
         cheaper="or ask for fewer images.",
         span=UNSAMPLED,
-        request=MediaRequest(
+        request=SyncMediaRequest(
             request,
             protocol="images",
             body=written,

@@ -12,7 +12,7 @@ from tornado.escape import parse_qs_bytes
 
 from gw.api.logs.cursor import Cursor, CursorSeal, PagePosition
 from gw.api.logs.filters import Filters
-from gw.api.logs.list_query import ListQuery, read_list_query
+from gw.api.logs.list_query import LogListQuery, read_list_query
 from gw.api.logs.visibility import Scope, Visibility
 from gw.api.logs.window import EARLIEST, LATEST, Window
 from gw.errors.table import GatewayError
@@ -32,7 +32,7 @@ def see(scope: Scope) -> Visibility:
     return OWN if scope == "key" else WHOLE
 
 
-def read(query: str = "") -> ListQuery:
+def read(query: str = "") -> LogListQuery:
     arguments = parse_qs_bytes(query.encode(), keep_blank_values=True)
     return read_list_query(arguments, see=see, seal=SEAL, now=NOW)
 
@@ -54,7 +54,7 @@ def utc(*parts: int) -> datetime:
 
 def test_nothing_given_is_the_defaults_and_so_is_everything_empty() -> None:
     default = read()
-    assert default == ListQuery(
+    assert default == LogListQuery(
         visibility=OWN,
         filters=Filters(),
         window=Window(NOW - timedelta(days=30), NOW),

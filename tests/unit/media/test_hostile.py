@@ -18,9 +18,9 @@ from channels.media.dialects import DIALECTS
 from channels.media.model import TASK_KINDS, Exchange, MediaResponse
 from channels.media.replies import (
     Accepted,
+    CatalogValue,
     Done,
     Failed,
-    Found,
     NotFound,
     Polled,
     RateLimited,
@@ -190,6 +190,6 @@ def test_answers_to_a_question_for_a_list(
     exchange = ask(DIALECTS[name])
     assert exchange is not None
     reply = after(exchange, answers)
-    assert isinstance(reply, Found | Refused | Failed | Exchange)
+    assert isinstance(reply, CatalogValue | Refused | Failed | Exchange)
     if not isinstance(reply, Exchange):
         check_storable(reply)

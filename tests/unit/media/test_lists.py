@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from channels.errors import InvalidRequest
-from gw.media.lists import MUSIC, SPEECH, VIDEOS, ListKind, ListQuery, read_list
+from gw.media.lists import MUSIC, SPEECH, VIDEOS, ListKind, TaskListQuery, read_list
 
-EVERYTHING = ListQuery(limit=30, states=frozenset(), before=None)
+EVERYTHING = TaskListQuery(limit=30, states=frozenset(), before=None)
 ID = "vid_" + "0a" * 16
 
 

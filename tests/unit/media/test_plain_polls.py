@@ -9,8 +9,8 @@ import pytest
 from channels.media.plain.dialect import Plain
 from channels.media.replies import (
     AvatarResult,
+    CatalogValue,
     Failed,
-    Found,
     MusicResult,
     NotFound,
     Polled,
@@ -229,22 +229,22 @@ def test_lists_of_what_everybody_may_use() -> None:
         (("scene", "realMan"),),
     )
     listed = [{"id": "s1", "title": "T", "cover": FILM, "has_title": False}, {"title": "no id"}, 7]
-    assert end(templates, response({"templates": listed})) == Found(
+    assert end(templates, response({"templates": listed})) == CatalogValue(
         (Template(id="s1", title="T", cover=FILM, has_title=False, has_persona=True),)
     )
     avatars = PLAIN.preset_avatars()
     assert avatars is not None
     assert avatars.request.path == "/v1/videos/avatars/presets"
-    assert end(avatars, response({"avatars": [{"id": "a", "name": "Ann"}, {"id": "b"}]})) == Found(
-        (PresetAvatar(id="a", name="Ann"), PresetAvatar(id="b", name="b"))
-    )
+    assert end(
+        avatars, response({"avatars": [{"id": "a", "name": "Ann"}, {"id": "b"}]})
+    ) == CatalogValue((PresetAvatar(id="a", name="Ann"), PresetAvatar(id="b", name="b")))
     voices = PLAIN.preset_voices()
     assert voices is not None
     listed = [
         {"id": "v", "name": "Vi", "kind": "preset", "language": "en", "preview_url": AUDIO},
         {"id": "mine", "name": "Me", "kind": "cloned"},
     ]
-    assert end(voices, response({"voices": listed})) == Found(
+    assert end(voices, response({"voices": listed})) == CatalogValue(
         (PresetVoice(id="v", name="Vi", language="en", preview_url=AUDIO),)
     )
 
@@ -260,7 +260,7 @@ def test_template_as_a_whole() -> None:
         "layers": [{"id": "l", "type": "header", "name": "Title", "editable": True}, 7],
     }
     found = end(asked, response(detail))
-    assert isinstance(found, Found)
+    assert isinstance(found, CatalogValue)
     assert found.value.scene == "realMan"
     assert found.value.canvas is not None
     assert (found.value.canvas.width, found.value.canvas.height) == (1080, 1920)

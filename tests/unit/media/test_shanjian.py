@@ -10,9 +10,9 @@ from channels.media.replies import (
     Accepted,
     AvatarResult,
     Canvas,
+    CatalogValue,
     Done,
     Failed,
-    Found,
     Layer,
     Polled,
     PresetAvatar,
@@ -266,7 +266,7 @@ def test_templates_come_in_pages_and_their_flags_from_their_details() -> None:
     detail = edit_info(canvas={}, headerLayer=[], ipLayer=[{"id": 1}])
     second_detail = next_of(first_detail, response(good(detail)))
     assert second_detail.request.path == "/v1/clip/template/detail/2"
-    assert end(second_detail, response({"code": "Service.Error"})) == Found(
+    assert end(second_detail, response({"code": "Service.Error"})) == CatalogValue(
         (
             Template(id="s/1", title="One", cover=IMAGE, has_title=False, has_persona=True),
             Template(id="2", has_title=True, has_persona=True),
@@ -323,7 +323,7 @@ def test_template_as_a_whole() -> None:
             Layer(id="3", type="subtitle"),
         ),
     )
-    assert end(asked, response(good(detail))) == Found(whole)
+    assert end(asked, response(good(detail))) == CatalogValue(whole)
     for answer in (response(good(None)), response({"code": "Template.None"}), response(status=404)):
         refused = end(asked, answer)
         assert isinstance(refused, Refused)
@@ -338,10 +338,10 @@ def test_avatars_and_voices_that_everybody_may_use() -> None:
     assert avatars.request.path == "/v1/assets/virtualman/common"
     assert voices.request.path == "/v1/assets/voice/common"
     listed = [{"virtualmanId": "a", "name": "Ann"}, {"id": 7}, {"name": "no id"}, "odd"]
-    assert end(avatars, response(good(listed))) == Found(
+    assert end(avatars, response(good(listed))) == CatalogValue(
         (PresetAvatar(id="a", name="Ann"), PresetAvatar(id="7", name="7"))
     )
     listed = [{"speakerId": "v", "name": "Vi", "language": "zh-CN", "demoUrl": AUDIO}]
-    assert end(voices, response(good({"results": listed}))) == Found(
+    assert end(voices, response(good({"results": listed}))) == CatalogValue(
         (PresetVoice(id="v", name="Vi", language="zh-CN", preview_url=AUDIO),)
     )

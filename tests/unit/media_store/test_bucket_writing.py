@@ -8,7 +8,7 @@ import pytest
 
 from actors.media_store.bucket import BucketWriting
 from actors.media_store.copies import Copy
-from actors.media_store.room import Lost
+from actors.media_store.storage import Lost
 from actors.media_store.store import Progress
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.media_store.copies import Kept, Made, sources_of
+from actors.media_store.copies import Kept, SucceededTask, sources_of
 from actors.media_store.links import LINK_SECONDS, LinkSigner, period_end
 from actors.media_store.results import with_own_links
 from channels.media.replies import AvatarResult, MusicResult, SpeechResult, Track, VideoResult
@@ -73,7 +73,9 @@ def test_a_film_and_a_recording_lead_to_their_copies() -> None:
 def test_the_files_of_each_language_have_links_of_their_own() -> None:
     files = [{"language": "en", "url": "a"}, "odd", {"language": "de", "url": "b"}, {"url": 5}]
     result = VideoResult(url="theirs", output_files=files)
-    made = Made(job_id="j", kind="video", channel_id="c", upstream_id="u", wire="w", result=result)
+    made = SucceededTask(
+        job_id="j", kind="video", channel_id="c", upstream_id="u", wire="w", result=result
+    )
     assert [(one.position, one.url) for one in sources_of(made)] == [
         (0, "theirs"),
         (1, "a"),
@@ -104,7 +106,7 @@ def test_songs_lead_to_their_copies_and_last_as_long_as_the_first_of_them() -> N
 
 def test_every_file_of_a_result_has_a_place() -> None:
     def positions(result: VideoResult | MusicResult | AvatarResult) -> list[int]:
-        made = Made(
+        made = SucceededTask(
             job_id="j", kind="video", channel_id="c", upstream_id="u", wire="w", result=result
         )
         return [source.position for source in sources_of(made)]

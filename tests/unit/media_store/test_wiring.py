@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.media_store.copies import Copy
-from actors.media_store.fetch import Location
+from actors.media_store.fetch import FileLocation
 from gw.config import relations
 from gw.live_config import LiveConfig
 from gw.media_store import Locator
@@ -31,11 +31,11 @@ def copy_of(channel: str, url: str | None) -> Copy:
 async def test_a_link_is_followed_without_a_key_and_what_has_none_is_asked_for_with_it() -> None:
     locate = Locator(LiveConfig(read(TEXT))).locate
     link = "https://cdn.example/film.mp4"
-    assert await locate(copy_of("plain", link)) == Location(link, "https://a.example")
+    assert await locate(copy_of("plain", link)) == FileLocation(link, "https://a.example")
     content = "https://b.example/v1/videos/up%2F1/content"
     key = (("Authorization", "Bearer key-b"),)
     for url in (None, "https://our.own/v1/videos/generations/vid_1/content?signature=x"):
-        expected = Location(content, "https://b.example", key)
+        expected = FileLocation(content, "https://b.example", key)
         assert await locate(copy_of("sora", url)) == expected
     assert await locate(copy_of("plain", None)) is None
     assert await locate(copy_of("gone", link)) is None

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from metrics.families import Families
 from metrics.prometheus import Metrics
-from metrics.series import SERIES, Series
+from metrics.series import SERIES, MetricFamily
 
 SNAPSHOT = Path(__file__).with_name("metrics.snap.txt")
 UNITS = ("seconds", "total", "messages")
@@ -71,7 +71,7 @@ def test_names_are_unique_and_follow_the_house_style() -> None:
 
 
 @pytest.mark.parametrize("series", SERIES, ids=lambda series: series.name)
-def test_series_is_described_and_cheap(series: Series) -> None:
+def test_series_is_described_and_cheap(series: MetricFamily) -> None:
     assert series.help.endswith(".")
     assert len(series.labels) <= 4
     assert bool(series.buckets) == (series.kind == "histogram")

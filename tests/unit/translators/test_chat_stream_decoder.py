@@ -10,11 +10,11 @@ from channels.translation.model import (
     CallBegan,
     CallDelta,
     Ended,
-    Failed,
     Finished,
     Media,
     MediaDelta,
     RefusalDelta,
+    StreamFailed,
     TextDelta,
     ThinkingDelta,
     ToolCall,
@@ -290,7 +290,7 @@ def test_error_ends_the_stream() -> None:
     assert events_from("chat", sse(chunk(content="a"), error, chunk(content="b"), DONE)) == [
         BEGAN,
         TextDelta("a"),
-        Failed("503", "Too busy."),
+        StreamFailed("503", "Too busy."),
     ]
     quiet = {**chunk(content="a"), "error": None}
     assert events_from("chat", sse(quiet, DONE)) == [BEGAN, TextDelta("a"), Ended()]
@@ -298,7 +298,7 @@ def test_error_ends_the_stream() -> None:
 
 def test_error_without_words_has_some() -> None:
     (failed,) = events_from("chat", sse({"error": {"code": None}}))
-    assert failed == Failed(None, "The upstream reported an error.")
+    assert failed == StreamFailed(None, "The upstream reported an error.")
 
 
 def test_chunk_that_is_not_as_documented_is_read_as_far_as_it_goes() -> None:

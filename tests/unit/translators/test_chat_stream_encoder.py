@@ -13,11 +13,11 @@ from channels.translation.model import (
     CallDelta,
     Ended,
     Event,
-    Failed,
     Finished,
     Media,
     MediaDelta,
     RefusalDelta,
+    StreamFailed,
     TextDelta,
     ThinkingDelta,
     UsageStated,
@@ -245,7 +245,7 @@ def test_refusals_and_images() -> None:
 def test_error_is_chats_own_and_ends_without_terminator(
     code: str | None, expected: tuple[str, str]
 ) -> None:
-    stream = written("chat", [TextDelta("a"), Failed(code, "Busy."), Ended()])
+    stream = written("chat", [TextDelta("a"), StreamFailed(code, "Busy."), Ended()])
     kind, word = expected
     assert data_of(stream)[-1] == {"error": {"message": "Busy.", "type": kind, "code": word}}
     assert b"[DONE]" not in stream

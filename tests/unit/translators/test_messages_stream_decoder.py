@@ -14,8 +14,8 @@ from channels.translation.model import (
     CallBegan,
     CallDelta,
     Ended,
-    Failed,
     Finished,
+    StreamFailed,
     TextDelta,
     ThinkingDelta,
     ToolCall,
@@ -222,13 +222,13 @@ def test_stop_sequence_is_named() -> None:
     [
         (
             {"type": "overloaded_error", "message": "Overloaded"},
-            Failed("overloaded_error", "Overloaded"),
+            StreamFailed("overloaded_error", "Overloaded"),
         ),
-        ({}, Failed(None, "The upstream reported an error.")),
-        (None, Failed(None, "The upstream reported an error.")),
+        ({}, StreamFailed(None, "The upstream reported an error.")),
+        (None, StreamFailed(None, "The upstream reported an error.")),
     ],
 )
-def test_error_ends_the_stream(error: Any, expected: Failed) -> None:
+def test_error_ends_the_stream(error: Any, expected: StreamFailed) -> None:
     event = {"type": "error", "error": error}
     assert events_from("messages", sse(start(), event, words(0, "late"), STOP)) == [BEGAN, expected]
 

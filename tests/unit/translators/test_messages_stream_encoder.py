@@ -13,11 +13,11 @@ from channels.translation.model import (
     CallDelta,
     Ended,
     Event,
-    Failed,
     Finished,
     Media,
     MediaDelta,
     RefusalDelta,
+    StreamFailed,
     TextDelta,
     ThinkingDelta,
     UsageStated,
@@ -278,6 +278,6 @@ def test_finish_is_said_in_the_protocols_words(
 
 
 def test_error_is_the_protocols_own_and_ends_without_stop() -> None:
-    stream = written("messages", [TextDelta("a"), Failed("503", "Busy."), Ended()])
+    stream = written("messages", [TextDelta("a"), StreamFailed("503", "Busy."), Ended()])
     assert names_of(stream)[-1] == "error"
     assert data_of(stream)[-1]["error"] == {"type": "overloaded_error", "message": "Busy."}

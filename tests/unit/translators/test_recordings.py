@@ -17,9 +17,9 @@ from channels.json.text import arguments_object
 from channels.translation.model import (
     Ended,
     Event,
-    Failed,
     Protocol,
     Response,
+    StreamFailed,
     Text,
     ThinkingDelta,
     ToolCall,
@@ -61,7 +61,7 @@ def test_recorded_stream_is_translated_to_its_end() -> None:
     for protocol, path in STREAMS:
         wire = recorded(protocol, path)
         events = events_from(protocol, wire)
-        assert isinstance(events[-1], Ended | Failed), path.name
+        assert isinstance(events[-1], Ended | StreamFailed), path.name
         answer = folded(events)
         stated = stated_usage(protocol, list(values_of(b"".join(one.raw for one in wire))))
         assert usage_of(answer) == stated, path.name

@@ -23,7 +23,6 @@ from channels.translation.model import (
     Citation,
     Ended,
     Event,
-    Failed,
     Finished,
     MediaDelta,
     Part,
@@ -32,6 +31,7 @@ from channels.translation.model import (
     RefusalDelta,
     Request,
     Response,
+    StreamFailed,
     Text,
     TextDelta,
     Thinking,
@@ -201,7 +201,7 @@ def folded(events: Iterable[Event]) -> Response:
             )
         elif isinstance(event, UsageStated):
             answer = replace(answer, usage=event.usage)
-        elif not isinstance(event, Citation | Ended | Failed):
+        elif not isinstance(event, Citation | Ended | StreamFailed):
             _append(parts, event)
     return replace(answer, parts=tuple(parts))
 

@@ -14,11 +14,11 @@ from channels.translation.model import (
     CallDelta,
     Ended,
     Event,
-    Failed,
     Finished,
     FinishReason,
     Media,
     MediaDelta,
+    StreamFailed,
     TextDelta,
     ThinkingDelta,
     UsageStated,
@@ -197,14 +197,14 @@ STREAMS: dict[str, tuple[list[Any], list[Event]]] = {
             {"error": {"code": 429, "message": "slow down", "status": "RESOURCE_EXHAUSTED"}},
             chunk("b", finishReason="STOP"),
         ],
-        [BEGAN, TextDelta("a"), Failed("RESOURCE_EXHAUSTED", "slow down")],
+        [BEGAN, TextDelta("a"), StreamFailed("RESOURCE_EXHAUSTED", "slow down")],
     ),
     "an error in an array": (
         [[{"error": {"code": 500, "message": "broke"}}]],
-        [Failed("500", "broke")],
+        [StreamFailed("500", "broke")],
     ),
     "an error that says nothing": ([{"error": None}, chunk("a")], [BEGAN, TextDelta("a")]),
-    "an error without words": ([{"error": "x"}], [Failed(None, "x")]),
+    "an error without words": ([{"error": "x"}], [StreamFailed(None, "x")]),
 }
 
 

@@ -15,11 +15,11 @@ from channels.translation.model import (
     Citation,
     Ended,
     Event,
-    Failed,
     Finished,
     Media,
     MediaDelta,
     RefusalDelta,
+    StreamFailed,
     TextDelta,
     ThinkingDelta,
     UsageStated,
@@ -353,12 +353,14 @@ def test_reason_of_the_end(last: dict[str, Any], reason: str) -> None:
 
 def test_failure_waits_for_what_belongs_to_it() -> None:
     error = {"type": "error", "error": {"code": "server_error", "message": "Out of order."}}
-    failed = Failed("server_error", "Out of order.")
+    failed = StreamFailed("server_error", "Out of order.")
     last = completed(status="failed", error={"code": "other", "message": "Later words."})
     assert read(text("Hi"), error, last) == [TextDelta("Hi"), STATED, failed]
     assert read(text("Hi"), error) == [TextDelta("Hi"), failed]  # and then it was cut
-    assert read(text("Hi"), last)[-1] == Failed("other", "Later words.")
-    assert read(completed(status="failed"))[-1] == Failed(None, "The upstream reported an error.")
+    assert read(text("Hi"), last)[-1] == StreamFailed("other", "Later words.")
+    assert read(completed(status="failed"))[-1] == StreamFailed(
+        None, "The upstream reported an error."
+    )
 
 
 @pytest.mark.parametrize(
@@ -366,14 +368,17 @@ def test_failure_waits_for_what_belongs_to_it() -> None:
     [
         (
             {"type": "error", "code": "rate_limit_exceeded", "message": "Slow down."},
-            Failed("rate_limit_exceeded", "Slow down."),
+            StreamFailed("rate_limit_exceeded", "Slow down."),
         ),
-        ({"type": "error", "error": "Broken."}, Failed(None, "Broken.")),
-        ({"type": "error", "error": {"type": "t"}}, Failed("t", "The upstream reported an error.")),
-        ({"type": "error"}, Failed(None, "The upstream reported an error.")),
+        ({"type": "error", "error": "Broken."}, StreamFailed(None, "Broken.")),
+        (
+            {"type": "error", "error": {"type": "t"}},
+            StreamFailed("t", "The upstream reported an error."),
+        ),
+        ({"type": "error"}, StreamFailed(None, "The upstream reported an error.")),
     ],
 )
-def test_error_event_in_any_shape(event: dict[str, Any], failed: Failed) -> None:
+def test_error_event_in_any_shape(event: dict[str, Any], failed: StreamFailed) -> None:
     assert read(event) == [failed]
 
 

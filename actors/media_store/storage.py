@@ -9,15 +9,15 @@ from actors.media_store.copies import Copy, Kept
 from actors.media_store.store import Progress
 
 
-class RoomFault(Exception):
+class StorageFault(Exception):
     """The place does not take or give it at this moment."""
 
 
-class Busy(RoomFault):
+class Busy(StorageFault):
     """Another process, frozen perhaps, still writes this copy."""
 
 
-class Lost(RoomFault):
+class Lost(StorageFault):
     """What was safe of a copy is not there any more: it begins anew."""
 
 
@@ -52,7 +52,7 @@ class Writing(Protocol):
         """Let go of it, finished or not."""
 
 
-class Room(Protocol):
+class CopyStorage(Protocol):
     """A place for copies. Its methods raise RoomFault."""
 
     async def open(self, copy: Copy) -> Writing:

@@ -11,13 +11,13 @@ from typing import Any, Final
 import msgspec
 import ujson
 
-from actors.media_store.copies import Made
+from actors.media_store.copies import SucceededTask
 from actors.media_store.store import CopyStore
 from actors.store.database import Database
 from actors.store.queries import load
 from channels.media.replies import TaskResult
 
-SQL: Final = load("actors.media_store", "finder.sql")
+SQL: Final = load("actors.media_store", "task_scanner.sql")
 # Longer than any transaction lasts and any clock is wrong.
 LOOK_BACK_SECONDS: Final = 600.0
 # What had succeeded before there was a store: its links may still be good.
@@ -25,7 +25,7 @@ FIRST_LOOK_SECONDS: Final = 86_400.0
 BATCH: Final = 200
 
 
-class Finder:
+class TaskScanner:
     """Looks through the jobs, one process at a time."""
 
     def __init__(self, database: Database, store: CopyStore) -> None:
@@ -46,9 +46,9 @@ class Finder:
             return not is_all
 
 
-def _made(row: Any) -> Made:
+def _made(row: Any) -> SucceededTask:
     job_id, kind, channel_id, upstream_id, wire, result, _ = row
-    return Made(
+    return SucceededTask(
         job_id=job_id,
         kind=kind,
         channel_id=channel_id,

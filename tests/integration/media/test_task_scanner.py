@@ -10,8 +10,8 @@ import pytest
 
 from actors.clock import SystemClock
 from actors.jobs.jobs import Jobs, Links
-from actors.media_store.finder import Finder
-from actors.media_store.folder import Folder
+from actors.media_store.folder import FolderStorage
+from actors.media_store.task_scanner import TaskScanner
 from actors.media_store.worker import MediaStore
 from actors.store.database import Database
 from channels.media.replies import VideoResult
@@ -43,17 +43,17 @@ async def found(database: Database) -> list[tuple[str, str | None, str]]:
 
 async def test_what_has_succeeded_is_found_once(database_url: str, data_dir: Path) -> None:
     async with (
-        storing(database_url, Folder(data_dir)) as store,
+        storing(database_url, FolderStorage(data_dir)) as store,
         process(database_url) as mine,
     ):
         await open_account(store.database, 10_000_000_000)
-        finder = Finder(store.database, store.copies)
-        assert not await finder.find()
+        scanner = TaskScanner(store.database, store.copies)
+        assert not await scanner.find()
         await ended(mine, "vid_1", made("https://a.b/c"))
         await ended(mine, "vid_2", made(None))
         await ended(mine, "vid_3", failed())
-        await finder.find()
-        await finder.find()
+        await scanner.find()
+        await scanner.find()
         assert await found(store.database) == [
             ("vid_1-0", "https://a.b/c", "waiting"),
             ("vid_2-0", None, "waiting"),
@@ -61,9 +61,9 @@ async def test_what_has_succeeded_is_found_once(database_url: str, data_dir: Pat
         await ended(mine, "vid_4", made(None))
         async with store.database.transaction() as session:
             await session.execute("SELECT FROM media_scan FOR UPDATE")
-            assert not await finder.find()  # another process looks at this moment
+            assert not await scanner.find()  # another process looks at this moment
         assert len(await found(store.database)) == 2
-        await finder.find()
+        await scanner.find()
         assert len(await found(store.database)) == 3
 
 
@@ -72,7 +72,7 @@ async def test_clients_see_our_link_where_there_is_a_copy(
 ) -> None:
     async with (
         Simulator() as simulator,
-        storing(database_url, Folder(data_dir), channel_url=simulator.base_url) as store,
+        storing(database_url, FolderStorage(data_dir), channel_url=simulator.base_url) as store,
         process(database_url) as mine,
     ):
         await open_account(store.database, 10_000_000_000)
@@ -81,7 +81,7 @@ async def test_clients_see_our_link_where_there_is_a_copy(
         await ended(mine, "vid_2", made("https://a.example/never-copied"))
         copied = make_jobs(TASKS, store.database, SystemClock(), Metrics(), links(store.media))
         plain = make_jobs(TASKS, store.database, SystemClock(), Metrics())
-        await Finder(store.database, store.copies).find()
+        await TaskScanner(store.database, store.copies).find()
         assert await shown(copied) == await shown(plain)
         await store.round()
         other, ours = await shown(copied)
