@@ -13,9 +13,10 @@ psycopg2's `%s` or `%(name)s`; with parameters a literal percent sign is written
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from types import MappingProxyType
+from typing import Any
 
 HEADER = re.compile(r"^-- ([a-z][a-z0-9_]*) --$", re.MULTILINE)
 
@@ -48,3 +49,13 @@ def parse(text: str, filename: str) -> Mapping[str, str]:
             raise QueryFileFault(f"{filename}: {name} stands there twice")
         queries[name] = sql.strip()
     return MappingProxyType(queries)
+
+
+def settings(changes: Mapping[str, Any], columns: Iterable[str]) -> dict[str, Any]:
+    """The parameters of an UPDATE that sets some columns: of each whether to set it (`set_…`), and
+    to what."""
+    params: dict[str, Any] = {}
+    for column in columns:
+        params[f"set_{column}"] = column in changes
+        params[column] = changes.get(column)
+    return params

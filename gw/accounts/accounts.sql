@@ -5,12 +5,14 @@ VALUES (%(id)s, %(name)s, %(rpm_limit)s, %(concurrency_limit)s)
 
 -- show --
 -- One account.
-SELECT id, name, enabled, balance_nano_usd, held_nano_usd, rpm_limit, concurrency_limit, created_at
+SELECT id, name, enabled, balance_nano_usd, held_nano_usd, rpm_limit, concurrency_limit, created_at, default_model,
+       allowed_models
 FROM accounts WHERE id = %s
 
 -- list --
 -- All accounts, oldest first.
-SELECT id, name, enabled, balance_nano_usd, held_nano_usd, rpm_limit, concurrency_limit, created_at
+SELECT id, name, enabled, balance_nano_usd, held_nano_usd, rpm_limit, concurrency_limit, created_at, default_model,
+       allowed_models
 FROM accounts ORDER BY created_at, id
 
 -- limit --
@@ -24,3 +26,10 @@ WHERE id = %(id)s
 -- enable --
 -- Let an account's keys work, or not.
 UPDATE accounts SET enabled = %(enabled)s WHERE id = %(id)s
+
+-- set_models --
+-- What agents of the account call where they have no model of their own, and what they may call.
+UPDATE accounts SET
+    default_model = CASE WHEN %(set_default_model)s THEN %(default_model)s ELSE default_model END,
+    allowed_models = CASE WHEN %(set_allowed_models)s THEN %(allowed_models)s::text[] ELSE allowed_models END
+WHERE id = %(id)s

@@ -9,10 +9,10 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from actors.store.database import Database
-from actors.store.queries import load
+from actors.store.queries import load, settings
 from actors.wallet.ledger import UnknownAccount, top_up
 
 SQL = load("gw.accounts", "accounts.sql")
@@ -33,6 +33,8 @@ class Account:
     rpm_limit: int | None
     concurrency_limit: int | None
     created_at: datetime
+    default_model: str | None  # of agents that have none
+    allowed_models: list[str] | None  # of agents; None: every model
 
     @property
     def available_nano_usd(self) -> int:
@@ -45,6 +47,13 @@ class LimitChanges(TypedDict, total=False):
 
     rpm_limit: int | None
     concurrency_limit: int | None
+
+
+class ModelChanges(TypedDict, total=False):
+    """What agents may call; an absent name leaves it alone, None is no default and every model."""
+
+    default_model: str | None
+    allowed_models: list[str] | None
 
 
 async def create(
@@ -88,11 +97,15 @@ async def list_all(database: Database) -> list[Account]:
 
 async def set_limits(database: Database, account_id: str, changes: LimitChanges) -> None:
     """Set the limits that `changes` names. Raises UnknownAccount."""
-    params: dict[str, Any] = {"id": account_id}
-    for column in LimitChanges.__annotations__:
-        params[f"set_{column}"] = column in changes
-        params[column] = changes.get(column)
-    if not await database.execute(SQL["limit"], params):
+    params = settings(changes, LimitChanges.__annotations__)
+    if not await database.execute(SQL["limit"], {"id": account_id, **params}):
+        raise UnknownAccount(account_id)
+
+
+async def set_models(database: Database, account_id: str, changes: ModelChanges) -> None:
+    """Set what `changes` names, in canonical ids. Raises UnknownAccount."""
+    params = settings(changes, ModelChanges.__annotations__)
+    if not await database.execute(SQL["set_models"], {"id": account_id, **params}):
         raise UnknownAccount(account_id)
 
 

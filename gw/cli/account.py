@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from actors.wallet.ledger import top_up
 from actors.wallet.money import NANO_PER_USD, format_usd
 from gw.accounts import store
-from gw.accounts.store import Account, LimitChanges
+from gw.accounts.store import Account, LimitChanges, ModelChanges
 from gw.cli.arguments import (
     add_command,
     add_noun,
@@ -24,6 +24,13 @@ from gw.cli.arguments import (
 )
 from gw.cli.context import Context, with_database
 from gw.cli.failures import CommandRefused, UsageFault
+from gw.cli.model_options import (
+    add_model_options,
+    allowed_models,
+    names_models,
+    read_chat_model,
+    shown_models,
+)
 from gw.cli.output import Result, rfc3339, sheet, table
 
 if TYPE_CHECKING:
@@ -80,6 +87,18 @@ def add(nouns: Subparsers) -> None:
         "--concurrency", metavar="N|none", type=or_none(count), default=SUPPRESS, help="at a time"
     )
 
+    text = "say which models its agents call; what is not given stays"
+    set_parser = add_command(verbs, "set", text, with_database(set_, check=check_set))
+    _with_id(set_parser)
+    set_parser.add_argument(
+        "--default-model",
+        metavar="MODEL|none",
+        type=or_none(str),
+        default=SUPPRESS,
+        help="of agents that have none",
+    )
+    add_model_options(set_parser)
+
     _with_id(add_command(verbs, "enable", "let its keys work again", with_database(enable)))
     _with_id(add_command(verbs, "disable", "refuse all its keys", with_database(disable)))
 
@@ -135,6 +154,22 @@ async def limits(context: Context, options: Namespace) -> Result:
     return await _shown(context, options.id)
 
 
+def check_set(options: Namespace) -> None:
+    if "default_model" not in options and not names_models(options):
+        raise UsageFault("nothing to set: name at least one setting")
+
+
+async def set_(context: Context, options: Namespace) -> Result:
+    changes, registry = ModelChanges(), context.config.registry
+    if "default_model" in options:
+        changes["default_model"] = read_chat_model(options.default_model, registry)
+    if names_models(options):
+        changes["allowed_models"] = allowed_models(options, registry)
+    await store.set_models(context.database, options.id, changes)
+    await context.in_force()
+    return await _shown(context, options.id)
+
+
 async def enable(context: Context, options: Namespace) -> Result:
     await store.set_enabled(context.database, options.id, enabled=True)
     await context.in_force()
@@ -158,6 +193,8 @@ def account_record(account: Account) -> dict[str, Any]:
         "available_usd": format_usd(account.available_nano_usd),
         "rpm_limit": account.rpm_limit,
         "concurrency_limit": account.concurrency_limit,
+        "default_model": account.default_model,
+        "allowed_models": account.allowed_models,
         "created_at": rfc3339(account.created_at),
     }
 
@@ -168,7 +205,7 @@ async def _shown(context: Context, account_id: str) -> Result:
 
 def _result(account: Account) -> Result:
     record = account_record(account)
-    return Result(record, sheet(record))
+    return Result(record, sheet({**record, "allowed_models": shown_models(account.allowed_models)}))
 
 
 def _with_id(parser: Parser) -> None:

@@ -135,6 +135,17 @@ def count(text: str) -> int:
     return int(text)
 
 
+def temperature(text: str) -> float:
+    """Read how freely a model may choose its words, from 0 to 2."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 2:  # which NaN is not, either
+        raise argparse.ArgumentTypeError(f"{text!a} is not a number from 0 to 2")
+    return value
+
+
 def instant(text: str) -> datetime:
     """Read an RFC 3339 time, such as 2027-01-31T12:00:00Z; it may lie in the past."""
     message = f"{text!a} is not an RFC 3339 time such as 2027-01-31T12:00:00Z"

@@ -15,12 +15,14 @@ from actors.store.database import StoreError, StoreUnavailable
 from actors.store.embedded import EmbeddedFault
 from actors.store.migrations import MigrationFault
 from actors.wallet.ledger import UnknownAccount
+from gw.agents.store import UnknownAgent
 from gw.cli.output import print_line, to_json
 from gw.config.faults import ConfigFaults, fault_records
 from gw.keys.issue import NotRevealable
+from gw.keys.requests import RequestIsDecided, UnknownRequest
 from gw.keys.secret import WrongSecret
 from gw.keys.secret_file import SecretFault
-from gw.keys.store import HashIsTaken, KeyIsRevoked, UnknownKey
+from gw.keys.store import CapIsNeeded, HashIsTaken, KeyIsRevoked, UnknownKey
 from gw.knowledge.bases import UnknownBase
 from gw.knowledge.exporting import ExportRefused
 from gw.knowledge.faults import FolderFaults
@@ -73,6 +75,9 @@ def explain(error: Exception) -> CommandFailure | None:
         return CommandFailure(text, "invalid_pages", EXIT_USAGE, text=text, more={"faults": faults})
     if isinstance(error, CommandRefused):
         return CommandFailure(str(error), error.code)
+    if isinstance(error, CapIsNeeded):
+        text = f"the key {error} was requested, and such keys keep a spend cap"
+        return CommandFailure(text, "usage", EXIT_USAGE)
     for kind, (code, wording) in _WORDINGS.items():
         if isinstance(error, kind):
             return CommandFailure(wording.format(error), code)
@@ -97,6 +102,9 @@ _WORDINGS: Mapping[type[Exception], tuple[str, str]] = {
         "key_not_revealable",
         "the key {} is stored as a hash only and cannot be revealed",
     ),
+    UnknownAgent: ("agent_not_found", "there is no agent {}"),
+    UnknownRequest: ("request_not_found", "there is no request {}"),
+    RequestIsDecided: ("request_decided", "the request {} has been approved or rejected before"),
     UnknownBase: ("kb_not_found", "the account has no knowledge base {}"),
     ExportRefused: ("export_refused", "{}"),
     WrongSecret: ("wrong_secret", "{}"),

@@ -7,13 +7,12 @@ Reads them into what `gw/keys` takes, the models against the registry of the con
 from __future__ import annotations
 
 from argparse import SUPPRESS, Namespace
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from channels.registry import Registry
 from gw.cli.arguments import identifier, instant, label, or_none, usd_or_more, user_name
-from gw.cli.failures import CommandRefused, UsageFault
-from gw.config.spelling import closest
+from gw.cli.failures import UsageFault
+from gw.cli.model_options import add_model_options, allowed_models, names_models
 from gw.keys.issue import KeyWish
 from gw.keys.principal import KEY_KINDS, OWNER
 from gw.keys.store import KeyChanges, KeyRecord
@@ -52,13 +51,7 @@ def add_set_options(parser: Parser) -> None:
     absent = SUPPRESS
     parser.add_argument("--name", metavar="NAME", type=label, default=absent)
     parser.add_argument("--kind", choices=KEY_KINDS, default=absent)
-    parser.add_argument("--agent", metavar="ID", type=identifier, default=absent)
-    models = parser.add_mutually_exclusive_group()
-    models.add_argument(
-        "--allow", metavar="MODEL", action="append", help="may be repeated; replaces the list"
-    )
-    models.add_argument("--allow-none", action="store_true", help="allow no model at all")
-    models.add_argument("--allow-all", action="store_true", help="allow every model")
+    add_model_options(parser)
     parser.add_argument("--expires", metavar="RFC3339|none", type=or_none(instant), default=absent)
     parser.add_argument(
         "--spend-cap-usd", metavar="X|none", type=or_none(usd_or_more), default=absent
@@ -72,8 +65,10 @@ def add_set_options(parser: Parser) -> None:
 
 def check_create(options: Namespace) -> None:
     """Raise UsageFault for options that do not go together."""
-    if options.agent is not None and options.kind != AGENT:
-        raise UsageFault(f"--agent goes with --kind {AGENT}")
+    if (options.agent is not None) != (options.kind == AGENT):
+        raise UsageFault(f"--agent goes with --kind {AGENT}, and that needs it")
+    if options.kind == AGENT:
+        _check_agent_key(options, account_logs=options.account_logs)
 
 
 def read_wish(options: Namespace, registry: Registry) -> KeyWish:
@@ -83,7 +78,7 @@ def read_wish(options: Namespace, registry: Registry) -> KeyWish:
         name=options.name,
         kind=options.kind,
         agent_id=options.agent,
-        allowed_models=_allowed_models(options, registry),
+        allowed_models=allowed_models(options, registry),
         expires_at=options.expires,
         account_logs=options.account_logs,
         spend_cap_nano_usd=options.spend_cap_usd,
@@ -93,26 +88,23 @@ def read_wish(options: Namespace, registry: Registry) -> KeyWish:
 
 def check_set(options: Namespace) -> None:
     """Raise UsageFault when nothing is to be set."""
-    names = ("name", "kind", "agent", "expires", "spend_cap_usd", "account_logs")
-    models = (options.allow, options.allow_none, options.allow_all)
-    if not any(models) and not any(name in options for name in names):
+    names = ("name", "kind", "expires", "spend_cap_usd", "account_logs")
+    if not names_models(options) and not any(name in options for name in names):
         raise UsageFault("nothing to set: name at least one setting")
 
 
 def read_changes(options: Namespace, key: KeyRecord, registry: Registry) -> KeyChanges:
-    """What is to be changed of `key`. Raises CommandRefused."""
+    """What is to be changed of `key`. Raises CommandRefused, UsageFault."""
     changes = KeyChanges()
+    if key.kind == AGENT:
+        _check_agent_key(options, account_logs=getattr(options, "account_logs", False))
     if "name" in options:
         changes["name"] = options.name
     if "kind" in options:
         _check_kind(options.kind, key)
         changes["kind"] = options.kind
-    if "agent" in options:
-        if key.kind != AGENT:
-            raise CommandRefused(f"{key.id} is no key of an agent", "not_an_agent_key")
-        changes["agent_id"] = options.agent
-    if options.allow or options.allow_none or options.allow_all:
-        changes["allowed_models"] = _allowed_models(options, registry)
+    if names_models(options):
+        changes["allowed_models"] = allowed_models(options, registry)
     if "expires" in options:
         changes["expires_at"] = options.expires
     if "spend_cap_usd" in options:
@@ -122,32 +114,17 @@ def read_changes(options: Namespace, key: KeyRecord, registry: Registry) -> KeyC
     return changes
 
 
-def canonical_models(names: Sequence[str], registry: Registry) -> list[str]:
-    """Ids for ids and aliases, each once. Raises CommandRefused with guesses for unknown ones."""
-    unknown = [name for name in dict.fromkeys(names) if registry.resolve(name) is None]
-    if unknown:
-        raise CommandRefused(
-            "; ".join(_unknown(name, registry) for name in unknown), "model_not_found"
-        )
-    found = (registry.resolve(name) for name in names)
-    return list(dict.fromkeys(model.id for model in found if model is not None))
-
-
-def _allowed_models(options: Namespace, registry: Registry) -> list[str] | None:
-    if options.allow_none:
-        return []
-    return canonical_models(options.allow, registry) if options.allow else None
-
-
 def _check_kind(kind: str, key: KeyRecord) -> None:
     """An agent's key is fenced in; it can neither leave the fence nor slip in behind it."""
     if (kind == AGENT) != (key.kind == AGENT):
-        raise CommandRefused(
-            f"{key.id} is of kind {key.kind} and cannot become one of kind {kind}", "kind_is_fixed"
+        raise UsageFault(f"{key.id} is of kind {key.kind} and cannot become one of kind {kind}")
+
+
+def _check_agent_key(options: Namespace, *, account_logs: bool) -> None:
+    """What an agent may call is its organisation's word, and it reads no logs."""
+    if options.allow or options.allow_none:
+        raise UsageFault(
+            f"a key of kind {AGENT} has no list of models of its own: see `gw account set`"
         )
-
-
-def _unknown(name: str, registry: Registry) -> str:
-    names = [*registry.models, *(alias for m in registry.models.values() for alias in m.aliases)]
-    guess = closest(name, names)
-    return f"there is no model {name}" + (f", did you mean {guess}?" if guess else "")
+    if account_logs:
+        raise UsageFault(f"a key of kind {AGENT} reads no logs")

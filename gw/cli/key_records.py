@@ -10,10 +10,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from actors.wallet.money import format_usd
+from gw.cli.model_options import shown_models
 from gw.cli.output import Result, rfc3339, sheet, table
+from gw.keys.requests import KeyRequest
 from gw.keys.store import KeyRecord
 from gw.keys.views import View
 
+REQUEST_COLUMNS = ("id", "agent_id", "name", "requested_by", "spend_cap_usd", "status")
 VIEW_COLUMNS = ("viewed_at", "os_user", "host")
 COLUMNS = ("id", "name", "kind", "prefix", "status", "models", "expires_at", "last_used_at")
 
@@ -39,7 +42,7 @@ def revealed_result(key: KeyRecord, text: str) -> Result:
 def key_list_result(keys: Sequence[KeyRecord]) -> Result:
     """The keys of an account."""
     records = [key_record(key) for key in keys]
-    rows = [{**record, "models": _models(record["allowed_models"])} for record in records]
+    rows = [{**record, "models": shown_models(record["allowed_models"])} for record in records]
     return Result({"keys": records}, table(rows, COLUMNS))
 
 
@@ -62,6 +65,7 @@ def key_record(key: KeyRecord) -> dict[str, Any]:
         "kind": key.kind,
         "agent_id": key.agent_id,
         "user": key.user,
+        "requested_by": key.requested_by,
         "prefix": key.prefix,
         "status": status(key, datetime.now(UTC)),
         "enabled": key.enabled,
@@ -77,6 +81,35 @@ def key_record(key: KeyRecord) -> dict[str, Any]:
     }
 
 
+def key_request_result(request: KeyRequest) -> Result:
+    """What became of a request for a key; of one that waits, no more than its id."""
+    record = key_request_record(request)
+    shown = {name: record[name] for name in ("id", "status")}
+    return Result(shown, sheet(record))
+
+
+def key_requests_result(requests: Sequence[KeyRequest]) -> Result:
+    """The requests of an account."""
+    records = [key_request_record(request) for request in requests]
+    return Result({"requests": records}, table(records, REQUEST_COLUMNS))
+
+
+def key_request_record(request: KeyRequest) -> dict[str, Any]:
+    """A request for a key as `--json` shows it."""
+    return {
+        "id": request.id,
+        "account_id": request.account_id,
+        "agent_id": request.agent_id,
+        "name": request.name,
+        "requested_by": request.requested_by,
+        "spend_cap_usd": format_usd(request.spend_cap_nano_usd),
+        "status": request.status,
+        "created_at": rfc3339(request.created_at),
+        "decided_at": rfc3339(request.decided_at),
+        "decided_by": request.decided_by,
+    }
+
+
 def status(key: KeyRecord, now: datetime) -> str:
     """What a request with this key would meet, its account apart."""
     if key.revoked_at is not None:
@@ -89,11 +122,7 @@ def status(key: KeyRecord, now: datetime) -> str:
 
 
 def _sheet(record: Mapping[str, Any]) -> str:
-    return sheet({**record, "allowed_models": _models(record["allowed_models"])})
-
-
-def _models(allowed: Sequence[str] | None) -> str:
-    return "all" if allowed is None else ", ".join(allowed) or "none"
+    return sheet({**record, "allowed_models": shown_models(record["allowed_models"])})
 
 
 def _usd_or_none(amount_nano_usd: int | None) -> str | None:

@@ -27,6 +27,7 @@ NOUNS = {
     "matrix": "gw.cli.matrix",
     "account": "gw.cli.account",
     "key": "gw.cli.key",
+    "agent": "gw.cli.agent",
     "ledger": "gw.cli.ledger",
     "receipt": "gw.cli.receipt",
     "tasks": "gw.cli.tasks",

@@ -98,6 +98,17 @@ class KbStore:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """What holds for agents of every account. The figures bound what of knowledge bases is put
+    into a call: so many pages, of each so many characters, and of all together."""
+
+    default_model: str  # id or alias of a chat model; empty: there is none
+    kb_pages: int
+    kb_page_chars: int
+    kb_chars: int
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     """One whole configuration, free of faults, paths absolute, units as named."""
 
@@ -124,6 +135,7 @@ class Config:
     tasks: Tasks
     media_store: MediaStoreSpec
     kb_store: KbStore
+    agents: AgentSettings
     registry: Registry
     log_level: str  # a key of metrics.logs.LEVELS
     source: Path  # the file this was read from

@@ -32,10 +32,19 @@ from gw.config.cautions import (
     caution_versions_twice,
     caution_wildcard_admin,
 )
-from gw.config.config import Certificate, Config, KbStore, MediaStoreSpec, Tasks, Timeouts
+from gw.config.config import (
+    AgentSettings,
+    Certificate,
+    Config,
+    KbStore,
+    MediaStoreSpec,
+    Tasks,
+    Timeouts,
+)
 from gw.config.faults import FaultReport, Location, Mark
 from gw.config.nodes import Unreadable, quoted
 from gw.config.relations import (
+    check_agents,
     check_bindings,
     check_certificate,
     check_channel_ids,
@@ -158,6 +167,7 @@ def _check(top: Section) -> None:
     check_fields(channels or ())
     check_keys(channels or ())
     check_videos(models)
+    check_agents(top.get("agents"), models)
 
 
 def _check_log_level(top: Section, environ: Mapping[str, str]) -> None:
@@ -196,6 +206,7 @@ def _config(values: Mapping[str, Any], source: Path, environ: Mapping[str, str])
         tasks=Tasks(**values["tasks"].values),
         media_store=_media_store(values["media_store"].values),
         kb_store=KbStore(**values["kb_store"].values),
+        agents=AgentSettings(**values["agents"].values),
         registry=Registry.of(
             channels=[
                 _channel(channel.values, transport_of(channel.values, source.parent, environ))

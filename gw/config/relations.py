@@ -233,3 +233,21 @@ def check_videos(models: Sequence[Section]) -> None:
         model.location("video").blame(
             found=f"video on {named}", allowed=f"video on a general model of {types}"
         )
+
+
+def check_agents(agents: Section | None, models: Sequence[Section]) -> None:
+    """The model of agents that have none is one that can be called, on chat."""
+    name = agents.get("default_model") if agents is not None else None
+    if agents is None or not name:
+        return
+    fit: list[str] = []
+    for model in models:
+        if model.get("callable") is not False and model.get("endpoint_type") is None:
+            aliases = [alias.value for alias in model.get("aliases", ())]
+            fit += [one for one in (model.get("id"), *aliases) if one is not None]
+    if name not in fit:
+        agents.location("default_model").blame(
+            found=quoted(name),
+            allowed="a chat model that can be called",
+            hint=suggestion(name, fit),
+        )

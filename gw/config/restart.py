@@ -15,6 +15,7 @@ from gw.config.config import Config, KbStore, Tasks, Timeouts
 # What a reload does put in force, or what says nothing.
 APPLIED = frozenset(
     {
+        "agents",
         "cautions",
         "drain_seconds",
         "log_level",

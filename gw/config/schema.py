@@ -98,6 +98,13 @@ KB_STORE: Schema = {
     "max_source_mb": Key(whole(1, 1024), 64),
 }
 
+AGENTS: Schema = {
+    "default_model": Key(text(may_be_empty=True), ""),
+    "kb_pages": Key(whole(1, 50), 5),
+    "kb_page_chars": Key(whole(1, 100_000), 4000),
+    "kb_chars": Key(whole(1, 1_000_000), 12_000),
+}
+
 TASKS: Schema = {
     "poll_first": Key(seconds(), 2.0),
     "poll_factor": Key(decimal("a factor", least=1, most=1000), Decimal("1.5")),
@@ -245,6 +252,7 @@ TOP: Schema = {
     "tasks": section(TASKS),
     "media_store": section(MEDIA_STORE),
     "kb_store": section(KB_STORE),
+    "agents": section(AGENTS),
     "channels": Key(listing(channel(CHANNEL), "a list of channels"), ()),
     "models": Key(listing(mapping(MODEL), "a list of models"), ()),
 }

@@ -17,14 +17,16 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Protocol
+from weakref import WeakValueDictionary
 
 from actors.clock import Clock
 from actors.store.database import StoreUnavailable
 from actors.store.waiting import in_time
 from gw.keys import store
 from gw.keys.key_text import is_key_text, legacy_hash
-from gw.keys.principal import KeyRefused, Principal, RefusalReason
+from gw.keys.principal import Agent, KeyRefused, Principal, RefusalReason
 from gw.keys.reads import ChangeLog, SharedReads
 from gw.keys.store import FoundKey, Store
 
@@ -102,7 +104,10 @@ class KeyCache:
         self._entries: OrderedDict[bytes, _Entry] = OrderedDict()
         self._unknown: OrderedDict[bytes, float] = OrderedDict()  # hash to when to ask again
         self._hash_of_key: dict[str, bytes] = {}
-        self._hashes_of_account: dict[str, set[bytes]] = {}
+        # By what their changes are pushed as, `account:<id>` and `agent:<id>`.
+        self._hashes_of: dict[str, set[bytes]] = {}
+        # A system prompt is kept once, however many keys speak for its agent.
+        self._agents: WeakValueDictionary[str, Agent] = WeakValueDictionary()
         self._reads: SharedReads[str, FoundKey | None] = SharedReads(self._read)
         self._touched: dict[str, float] = {}
 
@@ -142,15 +147,15 @@ class KeyCache:
         return principal
 
     def invalidate(self, payload: str) -> None:
-        """Forget what a push names: `key:<id>` or `account:<id>`. Others are ignored."""
+        """Forget what a push names, `key:<id>`, `account:<id>` or `agent:<id>`; ignore others."""
         kind, _, name = payload.partition(":")
         if kind == "key":
             # It may be a new key, or one whose text was asked for before it was there.
             self._unknown.clear()
             if name in self._hash_of_key:
                 self._drop(self._hash_of_key[name])
-        elif kind == "account":
-            for key_hash in list(self._hashes_of_account.get(name, ())):
+        else:
+            for key_hash in list(self._hashes_of.get(payload, ())):
                 self._drop(key_hash)
         self._reads.note(payload)
 
@@ -230,7 +235,7 @@ class KeyCache:
         results: dict[bytes, FoundKey | Exception | None] = {}
         for key_hash in texts:
             reading = readings.get(key_hash)
-            found = reading.key if reading is not None else None
+            found = self._shared(reading.key) if reading is not None else None
             if _is_overtaken(found, heard):
                 continue
             self._keep(key_hash, found, read_at=read_at)
@@ -267,7 +272,8 @@ class KeyCache:
         )
         principal = found.principal
         self._hash_of_key[principal.key_id] = key_hash
-        self._hashes_of_account.setdefault(principal.account_id, set()).add(key_hash)
+        for owner in _owners(principal):
+            self._hashes_of.setdefault(owner, set()).add(key_hash)
         if len(self._entries) > self._capacity:
             self._drop(next(iter(self._entries)))
 
@@ -277,10 +283,28 @@ class KeyCache:
             return
         principal = entry.found.principal
         del self._hash_of_key[principal.key_id]
-        siblings = self._hashes_of_account[principal.account_id]
-        siblings.discard(key_hash)
-        if not siblings:
-            del self._hashes_of_account[principal.account_id]
+        for owner in _owners(principal):
+            siblings = self._hashes_of[owner]
+            siblings.discard(key_hash)
+            if not siblings:
+                del self._hashes_of[owner]
+
+    def _shared(self, found: FoundKey) -> FoundKey:
+        """The same with the agent that is here already, if it is no other."""
+        agent = found.principal.agent
+        if agent is None:
+            return found
+        known = self._agents.get(agent.id)
+        if known != agent:
+            self._agents[agent.id] = agent
+            return found
+        return replace(found, principal=replace(found.principal, agent=known))
+
+
+def _owners(principal: Principal) -> tuple[str, ...]:
+    """The pushes that concern a key beside its own."""
+    account = f"account:{principal.account_id}"
+    return (account, f"agent:{principal.agent_id}") if principal.agent_id else (account,)
 
 
 def _admitted(found: FoundKey, now: float) -> Principal:
@@ -307,4 +331,4 @@ def _is_overtaken(found: FoundKey | None, heard: ChangeLog) -> bool:
         # The key may have come into being.
         return any(change.startswith("key:") for change in changes)
     principal = found.principal
-    return f"key:{principal.key_id}" in changes or f"account:{principal.account_id}" in changes
+    return not changes.isdisjoint((f"key:{principal.key_id}", *_owners(principal)))

@@ -36,6 +36,7 @@ class KeyWish:
     account_logs: bool = False
     spend_cap_nano_usd: int | None = None
     user: str = OWNER
+    requested_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +48,17 @@ class IssuedKey:
 
 
 async def issue_key(
-    database: Store, wish: KeyWish, *, hasher: KeyHasher, sealer: KeySealer
+    database: Store,
+    wish: KeyWish,
+    *,
+    hasher: KeyHasher,
+    sealer: KeySealer,
+    key_id: str | None = None,
 ) -> IssuedKey:
     """Make and store a key. Raises UnknownAccount, WrongSecret, StoreError."""
     # A key hashed under another secret than the gateway's would be refused by it.
     await check_secret(database, sealer)
-    issued = IssuedKey(new_key_id(), new_key_text())
+    issued = IssuedKey(key_id or new_key_id(), new_key_text())
     await store.insert(
         database,
         _row(
@@ -126,4 +132,5 @@ def _row(
         account_logs=wish.account_logs,
         spend_cap_nano_usd=wish.spend_cap_nano_usd,
         user_name=wish.user,
+        requested_by=wish.requested_by,
     )

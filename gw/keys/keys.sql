@@ -5,16 +5,17 @@ SELECT * FROM find_keys(%(lookup)s::bytea[], %(legacy)s::bytea[])
 -- insert --
 -- A new key, found by its keyed hash or, when imported, by its plain one.
 INSERT INTO keys (id, account_id, name, kind, agent_id, prefix, lookup_hash, legacy_hash, sealed,
-                  allowed_models, expires_at, account_logs, spend_cap_nano_usd, user_name)
+                  allowed_models, expires_at, account_logs, spend_cap_nano_usd, user_name, requested_by)
 VALUES (%(id)s, %(account_id)s, %(name)s, %(kind)s, %(agent_id)s, %(prefix)s, %(lookup_hash)s,
         %(legacy_hash)s, %(sealed)s, %(allowed_models)s::text[], %(expires_at)s, %(account_logs)s,
-        %(spend_cap_nano_usd)s, %(user_name)s)
+        %(spend_cap_nano_usd)s, %(user_name)s, %(requested_by)s)
 
 -- show --
 -- One key as its owner may see it.
 SELECT k.id, k.account_id, k.name, k.kind, k.agent_id, k.prefix, k.sealed IS NOT NULL,
        k.allowed_models, k.expires_at, k.enabled, k.revoked_at, k.account_logs,
-       k.spend_cap_nano_usd, s.spent_nano_usd, k.last_used_at, k.created_at, k.user_name
+       k.spend_cap_nano_usd, s.spent_nano_usd, k.last_used_at, k.created_at, k.user_name,
+       k.requested_by
 FROM keys k JOIN key_spend s ON s.key_id = k.id
 WHERE k.id = %s
 
@@ -22,7 +23,8 @@ WHERE k.id = %s
 -- All keys of an account as their owner may see them, oldest first.
 SELECT k.id, k.account_id, k.name, k.kind, k.agent_id, k.prefix, k.sealed IS NOT NULL,
        k.allowed_models, k.expires_at, k.enabled, k.revoked_at, k.account_logs,
-       k.spend_cap_nano_usd, s.spent_nano_usd, k.last_used_at, k.created_at, k.user_name
+       k.spend_cap_nano_usd, s.spent_nano_usd, k.last_used_at, k.created_at, k.user_name,
+       k.requested_by
 FROM keys k JOIN key_spend s ON s.key_id = k.id
 WHERE k.account_id = %s ORDER BY k.created_at, k.id
 
@@ -31,7 +33,6 @@ WHERE k.account_id = %s ORDER BY k.created_at, k.id
 UPDATE keys SET
     name = CASE WHEN %(set_name)s THEN %(name)s ELSE name END,
     kind = CASE WHEN %(set_kind)s THEN %(kind)s ELSE kind END,
-    agent_id = CASE WHEN %(set_agent_id)s THEN %(agent_id)s ELSE agent_id END,
     allowed_models = CASE WHEN %(set_allowed_models)s THEN %(allowed_models)s::text[] ELSE allowed_models END,
     expires_at = CASE WHEN %(set_expires_at)s THEN %(expires_at)s::timestamptz ELSE expires_at END,
     enabled = CASE WHEN %(set_enabled)s THEN %(enabled)s ELSE enabled END,
@@ -63,3 +64,23 @@ INSERT INTO key_views (key_id, os_user, host) VALUES (%s, %s, %s)
 -- views --
 -- Who has been shown the text of a key, oldest first.
 SELECT viewed_at, os_user, host FROM key_views WHERE key_id = %s ORDER BY id
+
+-- ask --
+-- Somebody wants a key of an agent.
+INSERT INTO key_requests (id, account_id, agent_id, name, requested_by, spend_cap_nano_usd)
+VALUES (%s, %s, %s, %s, %s, %s)
+
+-- request --
+-- One request for a key.
+SELECT id, account_id, agent_id, name, requested_by, spend_cap_nano_usd, status, created_at, decided_at, decided_by
+FROM key_requests WHERE id = %s
+
+-- requests --
+-- The requests of an account, oldest first.
+SELECT id, account_id, agent_id, name, requested_by, spend_cap_nano_usd, status, created_at, decided_at, decided_by
+FROM key_requests WHERE account_id = %s ORDER BY created_at, id
+
+-- decide --
+-- A request is approved or rejected, once.
+UPDATE key_requests SET status = %s, decided_at = now(), decided_by = %s, decided_on = %s
+WHERE id = %s AND status = 'pending'

@@ -6,7 +6,7 @@ Facts only; finding them is `cache.py`, the row they come from `store.py`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 KEY_KINDS = ("console", "employee", "compute", "agent")
@@ -40,6 +40,26 @@ class KeyRefused(Exception):
         self.reason = reason
 
 
+@dataclass(frozen=True, slots=True, weakref_slot=True, kw_only=True)
+class Agent:
+    """What a key of kind agent speaks for, with what its account says of models.
+
+    All keys of an agent share one, unless it was changed between their readings.
+    """
+
+    id: str
+    user: str  # of the account, whose bases it may read
+    system_prompt: bytes = field(repr=False)  # a JSON string
+    model: str | None
+    temperature: float | None
+    web_search: bool
+    image_generation: bool
+    kbs: tuple[str, ...]  # as the user names them
+    enabled: bool
+    default_model: str | None  # the account's
+    allowed_models: frozenset[str] | None  # the account's; canonical ids; empty: none
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
     """A good key with its account, as a call needs them; None means no restriction."""
@@ -57,3 +77,5 @@ class Principal:
     rpm_limit: int | None
     concurrency_limit: int | None
     user: str = OWNER  # of the account; fixed for the life of the key
+    # None also for a key of kind agent that has none: it can call nothing.
+    agent: Agent | None = field(default=None, repr=False)

@@ -11,15 +11,18 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Protocol, TypedDict
 
+import msgspec
+
 from actors.store.database import ConstraintViolated
-from actors.store.queries import load
+from actors.store.queries import load, settings
 from actors.wallet.ledger import UnknownAccount
-from gw.keys.principal import Principal, RefusalReason
+from gw.keys.principal import Agent, Principal, RefusalReason
 
 SQL = load("gw.keys", "keys.sql")
 
 ACCOUNT_MISSING = "keys_account_id_fkey"
 HASH_TAKEN = "keys_legacy_hash_once"
+REQUESTED_WITHOUT_CAP = "keys_requested_have_a_cap"
 
 
 class Store(Protocol):
@@ -40,6 +43,10 @@ class KeyIsRevoked(Exception):
 
 class HashIsTaken(Exception):
     """A key with this hash has been imported before."""
+
+
+class CapIsNeeded(Exception):
+    """The key was requested, and such keys keep a spend cap (spec: Agent API)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +83,7 @@ class NewKey:
     account_logs: bool
     spend_cap_nano_usd: int | None
     user_name: str
+    requested_by: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +107,7 @@ class KeyRecord:
     last_used_at: datetime | None
     created_at: datetime
     user: str
+    requested_by: str | None
 
 
 class KeyChanges(TypedDict, total=False):
@@ -106,7 +115,6 @@ class KeyChanges(TypedDict, total=False):
 
     name: str
     kind: str
-    agent_id: str | None
     allowed_models: Sequence[str] | None
     expires_at: datetime | None
     enabled: bool
@@ -165,8 +173,13 @@ async def list_of_account(store: Store, account_id: str) -> list[KeyRecord]:
 
 
 async def change(store: Store, key_id: str, changes: KeyChanges) -> None:
-    """Set what `changes` names. Raises UnknownKey, KeyIsRevoked."""
-    touched = await store.execute(SQL["change"], {"id": key_id, **_settings(changes)})
+    """Set what `changes` names. Raises UnknownKey, KeyIsRevoked, CapIsNeeded."""
+    try:
+        touched = await store.execute(SQL["change"], {"id": key_id, **_params(changes)})
+    except ConstraintViolated as error:
+        if error.constraint_name == REQUESTED_WITHOUT_CAP:
+            raise CapIsNeeded(key_id) from error
+        raise
     if not touched:
         await show(store, key_id)
         raise KeyIsRevoked(key_id)
@@ -205,8 +218,8 @@ def _bytea_array(values: Iterable[bytes]) -> str:
 
 def _found(row: Sequence[Any]) -> FoundKey:
     key_id, account_id, name, prefix, kind, agent_id, allowed, expires_at = row[:8]
-    account_logs, cap, rpm, concurrency, user = row[8:13]
-    is_revoked, is_enabled, is_account_enabled = row[13:]
+    account_logs, cap, rpm, concurrency, user, agent = row[8:14]
+    is_revoked, is_enabled, is_account_enabled = row[14:]
     principal = Principal(
         key_id=key_id,
         account_id=account_id,
@@ -221,6 +234,7 @@ def _found(row: Sequence[Any]) -> FoundKey:
         rpm_limit=rpm,
         concurrency_limit=concurrency,
         user=user,
+        agent=None if agent is None else _agent(**agent),
     )
     refusal: RefusalReason | None = None
     if is_revoked:
@@ -232,13 +246,23 @@ def _found(row: Sequence[Any]) -> FoundKey:
     return FoundKey(principal, refusal)
 
 
-def _settings(changes: KeyChanges) -> dict[str, Any]:
-    """For each column whether to set it, and to what."""
-    given: Mapping[str, Any] = changes
-    settings: dict[str, Any] = {}
-    for column in KeyChanges.__annotations__:
-        settings[f"set_{column}"] = column in given
-        settings[column] = given.get(column)
+def _agent(
+    *,
+    system_prompt: str,
+    kbs: Sequence[str],
+    allowed_models: Sequence[str] | None,
+    **others: Any,
+) -> Agent:
+    return Agent(
+        system_prompt=msgspec.json.encode(system_prompt),
+        kbs=tuple(kbs),
+        allowed_models=None if allowed_models is None else frozenset(allowed_models),
+        **others,
+    )
+
+
+def _params(changes: KeyChanges) -> dict[str, Any]:
+    params = settings(changes, KeyChanges.__annotations__)
     if changes.get("allowed_models") is not None:
-        settings["allowed_models"] = list(changes["allowed_models"] or ())
-    return settings
+        params["allowed_models"] = list(changes["allowed_models"] or ())
+    return params

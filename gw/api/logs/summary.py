@@ -18,7 +18,7 @@ from gw.api.logs.rows import CURRENCY
 from gw.api.logs.timestamps import show
 from gw.api.logs.visibility import Scope, Visibility
 from gw.api.logs.window import DEFAULT_PERIOD, Window, read_window
-from gw.api.logs.window_parts import cover
+from gw.api.logs.window_parts import cover, part_columns
 
 SQL = load("gw.api.logs", "summary.sql")
 WINDOW_MAX = timedelta(days=365)
@@ -75,10 +75,7 @@ async def read_sums(
         {
             "account": visibility.account_id,
             "key": visibility.key_id,
-            "hours": [piece.hours for piece in pieces],
-            "starts": [piece.start for piece in pieces],
-            "ends": [piece.end for piece in pieces],
-            "signs": [piece.sign for piece in pieces],
+            **part_columns(pieces),
         },
     )
     sums: dict[str, list[Sums]] = {"status": [], "day": [], "model": []}

@@ -10,9 +10,10 @@ day of hours and half an hour of rows is read at either end. Pure; instants are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from gw.api.logs.timestamps import EPOCH
 from gw.api.logs.window import Window
@@ -42,6 +43,16 @@ def cover(window: Window, now: datetime) -> list[WindowPart]:
         pieces += _stretch(1, hour, day, sign=sign)
         pieces += _stretch(0, edge, hour, sign=sign)
     return pieces
+
+
+def part_columns(parts: Sequence[WindowPart]) -> dict[str, list[Any]]:
+    """The parts as the arrays that a statement takes."""
+    return {
+        "hours": [part.hours for part in parts],
+        "starts": [part.start for part in parts],
+        "ends": [part.end for part in parts],
+        "signs": [part.sign for part in parts],
+    }
 
 
 def _stretch(hours: int, start: datetime, end: datetime, *, sign: int) -> Iterator[WindowPart]:

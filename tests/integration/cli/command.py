@@ -20,6 +20,9 @@ channels:
 models:
   - {{id: gpt-large, channels: [a], price: {{input: 1, output: 2}}, aliases: [gpt-latest]}}
   - {{id: gpt-small, channels: [a], price: {{input: 1, output: 2}}}}
+  - {{id: gpt-soon, callable: false}}
+  - {{id: picture, channels: [], endpoint_type: images_generations, price: {{per_image: "1"}}}}
+agents: {{default_model: gpt-latest}}
 """
 
 
@@ -62,12 +65,12 @@ class Gw:
         assert (said.exit_code, said.err) == (0, "")
         return one_object(said.out)
 
-    def refuses(self, *arguments: str) -> tuple[str, str]:
+    def refuses(self, *arguments: str, exit_code: int = 1) -> tuple[str, str]:
         """Run a command that must be refused; return the code and the message."""
         said = self.says(*arguments, "--json")
-        assert said.exit_code == 1
+        assert said.exit_code == exit_code
         error = one_object(said.out)["error"]
-        assert said.err == f"error: {error['message']}\n"
+        assert said.err.endswith(f"error: {error['message']}\n")  # perhaps after a line of usage
         return error["code"], error["message"]
 
 

@@ -22,6 +22,8 @@ def test_account_is_made_with_what_was_asked(gw: Gw) -> None:
         "available_usd": "0",
         "rpm_limit": None,
         "concurrency_limit": None,
+        "default_model": None,
+        "allowed_models": None,
     }
     options = ["--credit-usd", "2.000000001", "--trial", "--rpm", "60", "--concurrency", "3"]
     account = gw.answers("account", "create", "Bob", *options)

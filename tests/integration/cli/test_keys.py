@@ -61,9 +61,6 @@ def test_every_setting_of_a_new_key_is_kept(gw: Gw, account: str) -> None:
     assert (key["spend_cap_usd"], key["spent_usd"]) == ("1.5", "0")
     assert key["account_logs"] is True
     assert make(gw, account, "--allow-none")["allowed_models"] == []
-    agent = make(gw, account, "--kind", "agent", "--agent", "agent_1")
-    assert (agent["kind"], agent["agent_id"]) == ("agent", "agent_1")
-    assert make(gw, account, "--kind", "agent")["agent_id"] is None
 
 
 def test_key_for_a_model_or_account_that_is_not_there_is_refused(gw: Gw, account: str) -> None:
@@ -171,7 +168,6 @@ def test_settings_are_replaced_one_by_one(gw: Gw, account: str) -> None:
         key.update(changed)
         assert gw.answers("key", "set", key_id, *options.split()) == key
     assert gw.refuses("key", "set", key_id, "--allow", "gpt")[0] == "model_not_found"
-    assert gw.refuses("key", "set", key_id, "--kind", "agent")[0] == "kind_is_fixed"
     assert gw.answers("key", "list", "--account", account) == {"keys": [key]}
 
 

@@ -132,5 +132,5 @@ def test_check_config_opens_nothing(gw: Gw, tmp_path: Path) -> None:
         "channels[0].id",
         "channels[0].api_key",
     ]
-    assert told == {"ok": True, "file": str(gw.config), "channels": 1, "models": 2}
+    assert told == {"ok": True, "file": str(gw.config), "channels": 1, "models": 4}
     assert sorted(tmp_path.iterdir()) == [gw.config]

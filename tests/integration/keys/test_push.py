@@ -11,6 +11,8 @@ import pytest
 from actors.clock import SystemClock
 from actors.store.database import Database
 from gw.accounts import store as accounts
+from gw.agents import store as agents
+from gw.agents.store import NewAgent
 from gw.keys import store
 from gw.keys.cache import KeyCache, KeyRefused
 from gw.keys.issue import KeyWish, import_hash, issue_key
@@ -126,6 +128,44 @@ async def test_edited_key_and_limited_account_are_seen(database_url: str) -> Non
             return principal.allowed_models == frozenset() and principal.concurrency_limit == 3
 
         await eventually(is_so)
+
+
+async def test_changed_agent_and_its_organisations_models_are_seen(database_url: str) -> None:
+    async with running(database_url) as world:
+        agent = NewAgent(
+            account_id=world.account_id,
+            name="n",
+            user_name="ann",
+            system_prompt="Be brief.",
+            model=None,
+            temperature=None,
+            web_search=False,
+            image_generation=True,
+            kbs=["default", "a,b"],
+        )
+        agent_id = await agents.create(world.other, agent)
+        wish = KeyWish(account_id=world.account_id, name="n", kind="agent", agent_id=agent_id)
+        text = (await issue_key(world.other, wish, hasher=HASHER, sealer=SEALER)).text
+        found = (await world.cache.authenticate(text)).agent
+        assert found is not None
+        assert (found.id, found.user, found.kbs) == (agent_id, "ann", ("default", "a,b"))
+        assert (found.image_generation, found.enabled, found.allowed_models) == (True, True, None)
+        await agents.change(world.other, agent_id, {"enabled": False, "temperature": 0.25})
+        await accounts.set_models(
+            world.other, world.account_id, {"allowed_models": [], "default_model": "m"}
+        )
+
+        async def is_so() -> bool:
+            found = (await world.cache.authenticate(text)).agent
+            assert found is not None
+            seen = (found.enabled, found.temperature, found.allowed_models, found.default_model)
+            return seen == (False, 0.25, frozenset(), "m")
+
+        await eventually(is_so)
+        elsewhere = (await accounts.create(world.other, "Bob")).id
+        foreign = KeyWish(account_id=elsewhere, name="n", kind="agent", agent_id=agent_id)
+        text = (await issue_key(world.other, foreign, hasher=HASHER, sealer=SEALER)).text
+        assert (await world.cache.authenticate(text)).agent is None
 
 
 async def test_hash_imported_after_it_was_refused_works(database_url: str) -> None:

@@ -149,8 +149,6 @@ async def test_key_of_an_account_that_is_not_there_is_refused(database_url: str)
 CHANGES: Sequence[KeyChanges] = (
     {"name": "other"},
     {"kind": "employee"},
-    {"agent_id": "agent_1"},
-    {"agent_id": None},
     {"allowed_models": ["a", "b,c", 'd"e', "{}"]},
     {"allowed_models": []},
     {"allowed_models": None},

@@ -14,6 +14,7 @@ from gw.cli.key_options import check_create, check_set
 from gw.cli.main import main, make_parser
 
 CREATE = ["key", "create", "--account", "acct_1", "--name", "n"]
+AGENT_KEY = [*CREATE, "--kind", "agent", "--agent", "g"]
 HASH = "ab" * 32
 
 
@@ -136,7 +137,7 @@ def test_new_key_is_unrestricted_unless_it_is_said() -> None:
         (["--allow-all"], {"allow_all": True}),
         (["--allow-none"], {"allow_none": True}),
         (["--allow", "a", "--allow", "b"], {"allow": ["a", "b"]}),
-        (["--kind", "employee", "--agent", "g"], {"kind": "employee", "agent": "g"}),
+        (["--kind", "employee"], {"kind": "employee"}),
     ],
 )
 def test_settings_that_are_not_named_leave_no_trace(
@@ -206,6 +207,15 @@ def test_command_line_that_is_wrong_says_so(
         (["account", "limits", "a"], "nothing to set"),
         (["key", "set", "k"], "nothing to set"),
         ([*CREATE, "--agent", "g"], "--agent goes with --kind agent"),
+        ([*CREATE, "--kind", "agent"], "--agent goes with --kind agent"),
+        ([*AGENT_KEY, "--allow", "m"], "no list of models"),
+        ([*AGENT_KEY, "--allow-none"], "no list of models"),
+        ([*AGENT_KEY, "--account-logs"], "reads no logs"),
+        (["account", "set", "a"], "nothing to set"),
+        (["agent", "set", "g"], "nothing to set"),
+        (["agent", "usage", "g", "--period", "8d"], "`period` takes"),
+        (["agent", "usage", "g", "--from", "2026-01-01"], "given together"),
+        (["key", "request", "--account", "a", "--agent", "g", "--name", "n"], "required"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused_before_anything_is_opened(
@@ -217,8 +227,8 @@ def test_options_that_do_not_go_together_are_refused_before_anything_is_opened(
 
 def test_checks_pass_what_goes_together() -> None:
     check_create(Namespace(agent=None, kind="console"))
-    check_create(Namespace(agent="g", kind="agent"))
-    check_create(Namespace(agent=None, kind="agent"))
+    agents = {"agent": "g", "kind": "agent", "allow": None, "allow_none": False}
+    check_create(Namespace(**agents, account_logs=False))
     check_set(Namespace(allow=None, allow_none=False, allow_all=True))
     check_set(Namespace(allow=None, allow_none=False, allow_all=False, expires=None))
     with pytest.raises(UsageFault):

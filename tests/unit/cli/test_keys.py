@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from gw.cli.failures import CommandRefused
-from gw.cli.key_options import canonical_models, read_changes, read_wish
+from gw.cli.failures import CommandRefused, UsageFault
+from gw.cli.key_options import read_changes, read_wish
 from gw.cli.key_records import key_list_result, key_result, new_key_result, revealed_result, status
 from gw.cli.main import make_parser
+from gw.cli.model_options import canonical_models
 from gw.keys.store import KeyRecord
 from tests.unit.config.reading import channel, read
 
@@ -44,6 +45,7 @@ KEY = KeyRecord(
     last_used_at=None,
     created_at=NOW,
     user="owner",
+    requested_by=None,
 )
 
 
@@ -106,16 +108,19 @@ def test_only_what_is_named_is_changed(line: str, changes: dict[str, Any]) -> No
 
 
 def test_agent_keys_stay_agent_keys() -> None:
-    assert changes_of("--agent", "g", kind="agent") == {"agent_id": "g"}
     assert changes_of("--kind", "agent", kind="agent") == {"kind": "agent"}
-    for arguments, kind, code in (
-        (["--kind", "agent"], "console", "kind_is_fixed"),
-        (["--kind", "console"], "agent", "kind_is_fixed"),
-        (["--agent", "g"], "console", "not_an_agent_key"),
+    assert changes_of("--allow-all", kind="agent") == {"allowed_models": None}
+    for arguments, kind in (
+        (["--kind", "agent"], "console"),
+        (["--kind", "console"], "agent"),
+        (["--agent", "g"], "console"),
+        (["--agent", "g"], "agent"),
+        (["--allow", "gpt-large"], "agent"),
+        (["--allow-none"], "agent"),
+        (["--account-logs"], "agent"),
     ):
-        with pytest.raises(CommandRefused) as caught:
+        with pytest.raises(UsageFault):
             changes_of(*arguments, kind=kind)
-        assert caught.value.code == code
 
 
 @pytest.mark.parametrize(
@@ -141,6 +146,7 @@ def test_key_is_shown_with_everything_but_its_text() -> None:
         "kind": "console",
         "agent_id": None,
         "user": "owner",
+        "requested_by": None,
         "prefix": "sk-platform-01234567",
         "status": "active",
         "enabled": True,

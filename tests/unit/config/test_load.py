@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from channels.registry import Binding, HealthSpec, PriceSpec, VideoSpec
-from gw.config.config import KbStore, ListenAddress, Tasks, Timeouts
+from gw.config.config import AgentSettings, KbStore, ListenAddress, Tasks, Timeouts
 from gw.config.faults import ConfigFaults, Fault
 from gw.config.load import MAX_FILE_BYTES, load
 from gw.config.schema import PRICE_KEYS
@@ -67,6 +67,9 @@ def test_empty_file_is_a_configuration_with_the_contracts_defaults(text: str) ->
         catalog_seconds=600.0,
     )
     assert config.kb_store == KbStore(kind="local", path="kb", link_seconds=3600, max_source_mb=64)
+    assert config.agents == AgentSettings(
+        default_model="", kb_pages=5, kb_page_chars=4000, kb_chars=12_000
+    )
     assert config.kb_folder == SOURCE.parent / "var" / "kb"
     assert config.registry.channels == {}
     assert config.registry.models == {}

@@ -158,3 +158,20 @@ def test_price_by_a_unit_that_the_endpoint_is_not_billed_by_is_a_fault() -> None
 
 def test_model_that_reaches_no_upstream_may_list_any_price() -> None:
     read(model("callable: false", price="{input: 1, output: 1, per_image: 1}"))
+
+
+def test_model_of_agents_is_one_for_chat_that_can_be_called() -> None:
+    models = """\
+channels:
+  - {id: a, base_url: "https://a.example", api_key: k, protocols: [chat]}
+models:
+  - {id: m, channels: [a], price: {input: 1, output: 1}, aliases: [latest]}
+  - {id: soon, callable: false}
+  - {id: p, endpoint_type: images_generations}
+"""
+    for name in ("m", "latest", '""'):
+        assert read(f"agents: {{default_model: {name}}}\n{models}")
+    for name in ("soon", "p", "late"):
+        fault = fault_of(f"agents: {{default_model: {name}}}\n{models}")
+        assert (fault.line, fault.path) == (1, "agents.default_model")
+        assert fault.allowed == "a chat model that can be called"

@@ -33,6 +33,7 @@ class Row:
     rpm_limit: int | None = None
     concurrency_limit: int | None = None
     user: str = "owner"
+    agent: dict[str, Any] | None = None
     is_revoked: bool = False
     is_enabled: bool = True
     is_account_enabled: bool = True
@@ -68,6 +69,7 @@ class Row:
             self.rpm_limit,
             self.concurrency_limit,
             self.user,
+            self.agent,
             self.is_revoked,
             self.is_enabled,
             self.is_account_enabled,

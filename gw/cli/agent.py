@@ -1,0 +1,129 @@
+"""`gw agent`: make agents, change them, switch them off and on, see what they cost.
+
+The options are `agent_options.py`; the table is `gw/agents/store.py`.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from gw.accounts import store as accounts
+from gw.agents import store
+from gw.api.logs.agent_usage import read_usage
+from gw.cli.agent_options import (
+    add_create_options,
+    add_set_options,
+    check_set,
+    check_usage,
+    read_changes,
+    read_prompt,
+    read_window_of,
+    readable,
+)
+from gw.cli.agent_records import agent_list_result, agent_result, usage_result
+from gw.cli.arguments import add_command, add_noun, identifier
+from gw.cli.context import Context, with_database
+from gw.cli.model_options import read_chat_model
+from gw.cli.output import Result
+
+if TYPE_CHECKING:
+    from gw.cli.arguments import Parser, Subparsers
+
+
+def add(nouns: Subparsers) -> None:
+    """Add the noun to the command line."""
+    verbs = add_noun(nouns, "agent", "make and change agents, and see what they cost")
+
+    create_ = add_command(verbs, "create", "make an agent", with_database(create))
+    create_.add_argument("--account", metavar="ID", type=identifier, required=True)
+    add_create_options(create_)
+
+    text = "change an agent; what is not given stays"
+    set_parser = add_command(verbs, "set", text, with_database(set_, check=check_set))
+    _with_id(set_parser)
+    add_set_options(set_parser)
+
+    list_parser = add_command(verbs, "list", "list agents", with_database(list_))
+    list_parser.add_argument("--account", metavar="ID", type=identifier, help="of this one alone")
+    _with_id(add_command(verbs, "show", "show an agent", with_database(show)))
+    _with_id(add_command(verbs, "enable", "let its keys work again", with_database(enable)))
+    _with_id(add_command(verbs, "disable", "refuse all its keys", with_database(disable)))
+
+    text = "what the keys of an agent have cost, revoked ones too"
+    usage_ = add_command(verbs, "usage", text, with_database(usage, check=check_usage))
+    _with_id(usage_)
+    usage_.add_argument("--period", metavar="P", help="today, 7d, 30d (default), this_month, all")
+    usage_.add_argument("--from", dest="since", metavar="TIME", help="a date or an RFC 3339 time")
+    usage_.add_argument("--to", dest="until", metavar="TIME", help="likewise; both or none")
+
+
+async def create(context: Context, options: Namespace) -> Result:
+    database = context.database
+    await accounts.show(database, options.account)
+    agent = store.NewAgent(
+        account_id=options.account,
+        name=options.name,
+        user_name=options.user,
+        system_prompt=read_prompt(options.system_prompt),
+        model=read_chat_model(options.model, context.config.registry),
+        temperature=options.temperature,
+        web_search=options.web_search,
+        image_generation=options.image_generation,
+        kbs=await readable(
+            database, options.kb or (), account_id=options.account, user=options.user
+        ),
+    )
+    return await _shown(context, await store.create(database, agent))
+
+
+async def set_(context: Context, options: Namespace) -> Result:
+    record = await store.show(context.database, options.id)
+    changes = await read_changes(context, options, record)
+    await store.change(context.database, options.id, changes)
+    return await _changed(context, options.id)
+
+
+async def list_(context: Context, options: Namespace) -> Result:
+    if options.account is not None:
+        await accounts.show(context.database, options.account)
+    found = await store.list_all(context.database, options.account)
+    return agent_list_result(found, context.config.agents.default_model)
+
+
+async def show(context: Context, options: Namespace) -> Result:
+    return await _shown(context, options.id)
+
+
+async def enable(context: Context, options: Namespace) -> Result:
+    await store.change(context.database, options.id, {"enabled": True})
+    return await _changed(context, options.id)
+
+
+async def disable(context: Context, options: Namespace) -> Result:
+    await store.change(context.database, options.id, {"enabled": False})
+    return await _changed(context, options.id)
+
+
+async def usage(context: Context, options: Namespace) -> Result:
+    agent = await store.show(context.database, options.id)
+    window, now = read_window_of(options), datetime.now(UTC)
+    sums = await read_usage(
+        context.database, account_id=agent.account_id, agent_id=agent.id, window=window, now=now
+    )
+    return usage_result(agent, window, sums, context.config.credits_per_usd)
+
+
+async def _changed(context: Context, agent_id: str) -> Result:
+    await context.in_force()
+    return await _shown(context, agent_id)
+
+
+async def _shown(context: Context, agent_id: str) -> Result:
+    agent = await store.show(context.database, agent_id)
+    return agent_result(agent, context.config.agents.default_model)
+
+
+def _with_id(parser: Parser) -> None:
+    parser.add_argument("id", metavar="ID", type=identifier, help="of the agent, agent_…")

@@ -1,0 +1,87 @@
+"""How agents are shown, and what they have cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+from actors.wallet.money import format_credits, format_usd
+from gw.agents.policy import effective_model
+from gw.agents.store import AgentRecord
+from gw.api.logs.agent_usage import KeyUsage, total
+from gw.api.logs.filters import STATUSES
+from gw.api.logs.timestamps import show
+from gw.api.logs.window import Window
+from gw.cli.output import Result, rfc3339, sheet, table
+
+COLUMNS = ("id", "account_id", "name", "user", "effective_model", "kbs", "enabled")
+KEY_COLUMNS = ("key_id", "key_name", "requests", "cost_usd", "cost")
+
+
+def agent_result(agent: AgentRecord, platform_default: str) -> Result:
+    """One agent."""
+    record = agent_record(agent, platform_default)
+    return Result(record, sheet(record))
+
+
+def agent_list_result(agents: Sequence[AgentRecord], platform_default: str) -> Result:
+    """Several agents."""
+    records = [agent_record(agent, platform_default) for agent in agents]
+    return Result({"agents": records}, table(records, COLUMNS))
+
+
+def agent_record(agent: AgentRecord, platform_default: str) -> dict[str, Any]:
+    """An agent as `--json` shows it."""
+    return {
+        "id": agent.id,
+        "account_id": agent.account_id,
+        "name": agent.name,
+        "user": agent.user,
+        "system_prompt": agent.system_prompt,
+        "model": agent.model,
+        "effective_model": effective_model(agent.model, agent.default_model, platform_default),
+        "temperature": agent.temperature,
+        "web_search": agent.web_search,
+        "image_generation": agent.image_generation,
+        "kbs": agent.kbs,
+        "enabled": agent.enabled,
+        "created_at": rfc3339(agent.created_at),
+    }
+
+
+def usage_result(
+    agent: AgentRecord, window: Window, keys: Sequence[KeyUsage], credits_per_usd: Decimal
+) -> Result:
+    """What the keys of an agent have cost in a window, the dearest first."""
+
+    def cost(amount_nano_usd: int) -> Mapping[str, str]:
+        return {
+            "cost_usd": format_usd(amount_nano_usd),
+            "cost": format_credits(amount_nano_usd, credits_per_usd),
+        }
+
+    whole = total(keys)
+    by_key = [
+        {
+            "key_id": key.key_id,
+            "key_name": key.key_name,
+            "requests": key.requests,
+            **cost(key.cost_nano_usd),
+        }
+        for key in sorted(keys, key=lambda key: (-key.cost_nano_usd, -key.requests, key.key_id))
+    ]
+    record = {
+        "agent_id": agent.id,
+        "name": agent.name,
+        "period_from": show(window.start),
+        "period_to": show(window.end),
+        "requests": whole.requests,
+        **cost(whole.cost_nano_usd),
+        "input_tokens": whole.input_tokens,
+        "output_tokens": whole.output_tokens,
+        "cached_tokens": whole.cached_tokens,
+    }
+    counts = {status: whole.by_status.get(status, 0) for status in STATUSES}
+    text = f"{sheet({**record, **counts})}\n\n{table(by_key, KEY_COLUMNS)}"
+    return Result({**record, "status_counts": counts, "by_key": by_key}, text)

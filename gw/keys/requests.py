@@ -1,0 +1,100 @@
+"""Keys that were asked for: a request waits until an operator approves or rejects it.
+
+A key of an agent that somebody else than an operator wants has a spend cap (spec: Agent API). The
+id of the request is that of the key, which is made when it is approved and not before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from gw.keys.issue import IssuedKey, KeyWish, issue_key, new_key_id
+from gw.keys.secret import KeyHasher, KeySealer
+from gw.keys.store import SQL, Store
+from gw.keys.views import Viewer
+
+
+class UnknownRequest(Exception):
+    """No request has this id."""
+
+
+class RequestIsDecided(Exception):
+    """The request has been approved or rejected before."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRequest:
+    """A request; the columns of `request` and `requests` in their order."""
+
+    id: str
+    account_id: str
+    agent_id: str
+    name: str
+    requested_by: str
+    spend_cap_nano_usd: int
+    status: str  # pending, approved, rejected
+    created_at: datetime
+    decided_at: datetime | None
+    decided_by: str | None
+
+
+async def ask(
+    store: Store,
+    *,
+    account_id: str,
+    agent_id: str,
+    name: str,
+    requested_by: str,
+    spend_cap_nano_usd: int,
+) -> KeyRequest:
+    """Store a request for a key of an agent, which the caller knows to be of this account."""
+    request_id = new_key_id()
+    params = (request_id, account_id, agent_id, name, requested_by, spend_cap_nano_usd)
+    await store.execute(SQL["ask"], params)
+    return await show(store, request_id)
+
+
+async def show(store: Store, request_id: str) -> KeyRequest:
+    """One request. Raises UnknownRequest."""
+    row = await store.fetch_one(SQL["request"], (request_id,))
+    if row is None:
+        raise UnknownRequest(request_id)
+    return KeyRequest(*row)
+
+
+async def list_of_account(store: Store, account_id: str) -> list[KeyRequest]:
+    """The requests of an account, oldest first."""
+    return [KeyRequest(*row) for row in await store.fetch_all(SQL["requests"], (account_id,))]
+
+
+async def approve(
+    store: Store, request_id: str, *, viewer: Viewer, hasher: KeyHasher, sealer: KeySealer
+) -> IssuedKey:
+    """Make the key that was asked for; `store` is a transaction.
+
+    Raises UnknownRequest, RequestIsDecided, WrongSecret.
+    """
+    request = await _decide(store, request_id, "approved", viewer)
+    wish = KeyWish(
+        account_id=request.account_id,
+        name=request.name,
+        kind="agent",
+        agent_id=request.agent_id,
+        spend_cap_nano_usd=request.spend_cap_nano_usd,
+        requested_by=request.requested_by,
+    )
+    return await issue_key(store, wish, hasher=hasher, sealer=sealer, key_id=request.id)
+
+
+async def reject(store: Store, request_id: str, *, viewer: Viewer) -> KeyRequest:
+    """Turn a request down, for good. Raises UnknownRequest, RequestIsDecided."""
+    return await _decide(store, request_id, "rejected", viewer)
+
+
+async def _decide(store: Store, request_id: str, status: str, viewer: Viewer) -> KeyRequest:
+    params = (status, viewer.os_user, viewer.host, request_id)
+    if not await store.execute(SQL["decide"], params):
+        await show(store, request_id)
+        raise RequestIsDecided(request_id)
+    return await show(store, request_id)
