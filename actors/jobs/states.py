@@ -69,9 +69,9 @@ Observation: TypeAlias = PollReply | TimedOut | Unreachable | Gone | Cancel
 PollOutcome: TypeAlias = Literal[
     "ok", "rate_limited", "not_found", "error", "timeout", "unreachable"
 ]
-Ending: TypeAlias = Literal["lost", "expired", "cancelled"]
+EndReason: TypeAlias = Literal["lost", "expired", "cancelled"]
 
-ENDS: Mapping[Ending, tuple[EndState, TaskError]] = MappingProxyType(
+ENDS: Mapping[EndReason, tuple[EndState, TaskError]] = MappingProxyType(
     {
         "lost": (
             "failed",
@@ -161,7 +161,7 @@ _OUTCOMES: Mapping[type, PollOutcome] = MappingProxyType(
 )
 
 
-def ended_as(kind: TaskKind, ending: Ending, *, asks_to_cancel: bool = False) -> End:
+def ended_as(kind: TaskKind, ending: EndReason, *, asks_to_cancel: bool = False) -> End:
     """The end that this has in a kind."""
     state, error = ENDS[ending]
     return End(state=_state_in(kind, state), error=error, asks_to_cancel=asks_to_cancel)

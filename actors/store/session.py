@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from psycopg2 import extensions
 
@@ -18,6 +18,14 @@ from actors.store.errors import StatementRefused, StoreUnavailable
 
 T = TypeVar("T")
 ABORTED = "25P02"  # PostgreSQL: in_failed_sql_transaction
+
+
+class Statements(Protocol):
+    """Anything that runs one statement after another: the pool, or a transaction."""
+
+    async def fetch_all(self, sql: str, params: Params = ()) -> list[Row]: ...
+    async def fetch_one(self, sql: str, params: Params = ()) -> Row | None: ...
+    async def execute(self, sql: str, params: Params = ()) -> int: ...
 
 
 class Session:

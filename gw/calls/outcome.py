@@ -38,7 +38,7 @@ RETRY_AFTER_MAX_SECONDS = 60
 # An upstream's refusals that are not its client's doing: the channel's key, its credit, its rights.
 CHANNEL_REFUSALS = (401, 402, 403)
 
-Fault = Literal["upstream", "timeout", "gateway"]
+FaultSide = Literal["upstream", "timeout", "gateway"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Ending:
     is_clients: bool = field(default=False, compare=False)  # it failed for what the client did
 
     @property
-    def fault(self) -> Fault | None:
+    def fault(self) -> FaultSide | None:
         """Whose fault a failed call is; None for one that did not fail, or failed by its client."""
         if self.is_clients:
             return None

@@ -19,7 +19,7 @@ from gw.knowledge import bases
 from gw.knowledge.bases import PERSONAL, BaseRecord
 from gw.knowledge.exporting import export_base
 from gw.knowledge.folder import read_folder
-from gw.knowledge.importing import Imported, Target, import_folder, remove_base, remove_page
+from gw.knowledge.importing import Imported, ImportTarget, import_folder, remove_base, remove_page
 from gw.knowledge.sources import Sources
 from metrics.logs import EventLog
 
@@ -191,7 +191,7 @@ def base_record(base: BaseRecord) -> dict[str, Any]:
     }
 
 
-def _imported(target: Target, done: Imported) -> Mapping[str, Any]:
+def _imported(target: ImportTarget, done: Imported) -> Mapping[str, Any]:
     return {
         "account_id": target.account_id,
         "kb_id": target.kb_id,
@@ -217,13 +217,13 @@ async def _find(context: Context, options: Namespace) -> BaseRecord:
     return await bases.find(context.database, target.account_id, target.kb_id, target.user)
 
 
-def _target(options: Namespace) -> Target:
+def _target(options: Namespace) -> ImportTarget:
     name, is_restricted = getattr(options, "name", None), getattr(options, "restricted", None)
     if options.kb is not None:
-        return Target(
+        return ImportTarget(
             account_id=options.account, kb_id=options.kb, name=name, is_restricted=is_restricted
         )
-    return Target(account_id=options.account, user=options.user or OWNER, name=name)
+    return ImportTarget(account_id=options.account, user=options.user or OWNER, name=name)
 
 
 def _sources(context: Context) -> Sources:

@@ -23,12 +23,13 @@ from weakref import WeakValueDictionary
 
 from actors.clock import Clock
 from actors.store.database import StoreUnavailable
+from actors.store.session import Statements
 from actors.store.waiting import in_time
 from gw.keys import store
 from gw.keys.key_text import is_key_text, legacy_hash
 from gw.keys.principal import Agent, KeyRefused, Principal, RefusalReason
 from gw.keys.reads import ChangeLog, SharedReads
-from gw.keys.store import FoundKey, Store
+from gw.keys.store import FoundKey
 
 __all__ = ["KeyCache", "KeyRefused", "Principal"]
 
@@ -83,7 +84,7 @@ class KeyCache:
 
     def __init__(
         self,
-        database: Store,
+        database: Statements,
         hasher: Hasher,
         clock: Clock,
         metrics: CacheMetrics,

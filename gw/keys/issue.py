@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from actors.store.session import Statements
 from gw.keys import store
 from gw.keys.key_text import PREFIX, new_key_text, shown_prefix
 from gw.keys.principal import OWNER
 from gw.keys.secret import KeyHasher, KeySealer
-from gw.keys.store import NewKey, Store
+from gw.keys.store import NewKey
 from gw.keys.views import Viewer, note_view
 
 
@@ -48,7 +49,7 @@ class IssuedKey:
 
 
 async def issue_key(
-    database: Store,
+    database: Statements,
     wish: KeyWish,
     *,
     hasher: KeyHasher,
@@ -72,7 +73,7 @@ async def issue_key(
     return issued
 
 
-async def import_hash(database: Store, wish: KeyWish, *, sha256: bytes) -> str:
+async def import_hash(database: Statements, wish: KeyWish, *, sha256: bytes) -> str:
     """Store a key of which only the plain SHA-256 of the text is known; return its id.
 
     Raises UnknownAccount, HashIsTaken.
@@ -82,7 +83,9 @@ async def import_hash(database: Store, wish: KeyWish, *, sha256: bytes) -> str:
     return key_id
 
 
-async def reveal_key(database: Store, key_id: str, sealer: KeySealer, *, viewer: Viewer) -> str:
+async def reveal_key(
+    database: Statements, key_id: str, sealer: KeySealer, *, viewer: Viewer
+) -> str:
     """Return the text of a stored key, once it is written down who is to see it.
 
     Raises UnknownKey, NotRevealable, WrongSecret.
@@ -95,7 +98,7 @@ async def reveal_key(database: Store, key_id: str, sealer: KeySealer, *, viewer:
     return text
 
 
-async def check_secret(database: Store, sealer: KeySealer) -> None:
+async def check_secret(database: Statements, sealer: KeySealer) -> None:
     """Raise WrongSecret when the keys in the database were stored under another secret."""
     found = await store.read_oldest_sealed(database)
     if found is not None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from actors.store.session import Statements
 from gw.keys import store
-from gw.keys.store import Store
 
 
 class Touched(Protocol):
@@ -21,7 +21,7 @@ class Touched(Protocol):
 class LastUse:
     """Moves the times from the cache to the database."""
 
-    def __init__(self, *, keys: Touched, database: Store) -> None:
+    def __init__(self, *, keys: Touched, database: Statements) -> None:
         self._keys = keys
         self._database = database
         self._pending: dict[str, float] = {}

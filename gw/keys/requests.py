@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from actors.store.session import Statements
 from gw.keys.issue import IssuedKey, KeyWish, issue_key, new_key_id
 from gw.keys.secret import KeyHasher, KeySealer
-from gw.keys.store import SQL, Store
+from gw.keys.store import SQL
 from gw.keys.views import Viewer
 
 
@@ -40,7 +41,7 @@ class KeyRequest:
 
 
 async def ask(
-    store: Store,
+    store: Statements,
     *,
     account_id: str,
     agent_id: str,
@@ -55,7 +56,7 @@ async def ask(
     return await show(store, request_id)
 
 
-async def show(store: Store, request_id: str) -> KeyRequest:
+async def show(store: Statements, request_id: str) -> KeyRequest:
     """One request. Raises UnknownRequest."""
     row = await store.fetch_one(SQL["request"], (request_id,))
     if row is None:
@@ -63,13 +64,13 @@ async def show(store: Store, request_id: str) -> KeyRequest:
     return KeyRequest(*row)
 
 
-async def list_of_account(store: Store, account_id: str) -> list[KeyRequest]:
+async def list_of_account(store: Statements, account_id: str) -> list[KeyRequest]:
     """The requests of an account, oldest first."""
     return [KeyRequest(*row) for row in await store.fetch_all(SQL["requests"], (account_id,))]
 
 
 async def approve(
-    store: Store, request_id: str, *, viewer: Viewer, hasher: KeyHasher, sealer: KeySealer
+    store: Statements, request_id: str, *, viewer: Viewer, hasher: KeyHasher, sealer: KeySealer
 ) -> IssuedKey:
     """Make the key that was asked for; `store` is a transaction.
 
@@ -87,12 +88,12 @@ async def approve(
     return await issue_key(store, wish, hasher=hasher, sealer=sealer, key_id=request.id)
 
 
-async def reject(store: Store, request_id: str, *, viewer: Viewer) -> KeyRequest:
+async def reject(store: Statements, request_id: str, *, viewer: Viewer) -> KeyRequest:
     """Turn a request down, for good. Raises UnknownRequest, RequestIsDecided."""
     return await _decide(store, request_id, "rejected", viewer)
 
 
-async def _decide(store: Store, request_id: str, status: str, viewer: Viewer) -> KeyRequest:
+async def _decide(store: Statements, request_id: str, status: str, viewer: Viewer) -> KeyRequest:
     params = (status, viewer.os_user, viewer.host, request_id)
     if not await store.execute(SQL["decide"], params):
         await show(store, request_id)

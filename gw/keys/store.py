@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, Protocol, TypedDict
+from typing import Any, TypedDict
 
 import msgspec
 
 from actors.store.database import ConstraintViolated
 from actors.store.queries import load, settings
+from actors.store.session import Statements
 from actors.wallet.ledger import UnknownAccount
 from gw.keys.principal import Agent, Principal, RefusalReason
 
@@ -23,14 +24,6 @@ SQL = load("gw.keys", "keys.sql")
 ACCOUNT_MISSING = "keys_account_id_fkey"
 HASH_TAKEN = "keys_legacy_hash_once"
 REQUESTED_WITHOUT_CAP = "keys_requested_have_a_cap"
-
-
-class Store(Protocol):
-    """What the keys ask of the database: the pool or a transaction."""
-
-    async def fetch_all(self, sql: str, params: Any = ()) -> list[tuple[Any, ...]]: ...
-    async def fetch_one(self, sql: str, params: Any = ()) -> tuple[Any, ...] | None: ...
-    async def execute(self, sql: str, params: Any = ()) -> int: ...
 
 
 class UnknownKey(Exception):
@@ -122,7 +115,7 @@ class KeyChanges(TypedDict, total=False):
     spend_cap_nano_usd: int | None
 
 
-async def find(store: Store, hashes: Mapping[bytes, bytes]) -> dict[bytes, Reading]:
+async def find(store: Statements, hashes: Mapping[bytes, bytes]) -> dict[bytes, Reading]:
     """Find the keys of some texts in one statement; what is no key is left out.
 
     A text is known by its keyed hash, which stands for it in the response, and its plain one. An
@@ -145,7 +138,7 @@ async def find(store: Store, hashes: Mapping[bytes, bytes]) -> dict[bytes, Readi
     return readings
 
 
-async def insert(store: Store, key: NewKey) -> None:
+async def insert(store: Statements, key: NewKey) -> None:
     """Store a new key. Raises UnknownAccount, HashIsTaken."""
     row = {field.name: getattr(key, field.name) for field in fields(key)}
     row["allowed_models"] = None if key.allowed_models is None else list(key.allowed_models)
@@ -159,7 +152,7 @@ async def insert(store: Store, key: NewKey) -> None:
         raise
 
 
-async def show(store: Store, key_id: str) -> KeyRecord:
+async def show(store: Statements, key_id: str) -> KeyRecord:
     """One key. Raises UnknownKey."""
     row = await store.fetch_one(SQL["show"], (key_id,))
     if row is None:
@@ -167,12 +160,12 @@ async def show(store: Store, key_id: str) -> KeyRecord:
     return KeyRecord(*row)
 
 
-async def list_of_account(store: Store, account_id: str) -> list[KeyRecord]:
+async def list_of_account(store: Statements, account_id: str) -> list[KeyRecord]:
     """The keys of an account, oldest first; none when there is no such account."""
     return [KeyRecord(*row) for row in await store.fetch_all(SQL["list"], (account_id,))]
 
 
-async def change(store: Store, key_id: str, changes: KeyChanges) -> None:
+async def change(store: Statements, key_id: str, changes: KeyChanges) -> None:
     """Set what `changes` names. Raises UnknownKey, KeyIsRevoked, CapIsNeeded."""
     try:
         touched = await store.execute(SQL["change"], {"id": key_id, **_params(changes)})
@@ -185,13 +178,13 @@ async def change(store: Store, key_id: str, changes: KeyChanges) -> None:
         raise KeyIsRevoked(key_id)
 
 
-async def revoke(store: Store, key_id: str) -> None:
+async def revoke(store: Statements, key_id: str) -> None:
     """Revoke a key for good; revoking it again changes nothing. Raises UnknownKey."""
     if not await store.execute(SQL["revoke"], (key_id,)):
         raise UnknownKey(key_id)
 
 
-async def read_sealed(store: Store, key_id: str) -> bytes | None:
+async def read_sealed(store: Statements, key_id: str) -> bytes | None:
     """The encrypted text of a key, None when only its hash is known. Raises UnknownKey."""
     row = await store.fetch_one(SQL["sealed"], (key_id,))
     if row is None:
@@ -199,13 +192,13 @@ async def read_sealed(store: Store, key_id: str) -> bytes | None:
     return None if row[0] is None else bytes(row[0])
 
 
-async def read_oldest_sealed(store: Store) -> tuple[str, bytes] | None:
+async def read_oldest_sealed(store: Statements) -> tuple[str, bytes] | None:
     """Id and encrypted text of the oldest key that has one."""
     row = await store.fetch_one(SQL["oldest_sealed"])
     return None if row is None else (row[0], bytes(row[1]))
 
 
-async def write_last_use(store: Store, used_at: Mapping[str, float]) -> None:
+async def write_last_use(store: Statements, used_at: Mapping[str, float]) -> None:
     """Note when keys (id to Unix seconds) were last used; an earlier time changes nothing."""
     params = {"ids": list(used_at), "seconds": list(used_at.values())}
     await store.execute(SQL["write_last_use"], params)

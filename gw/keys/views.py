@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from gw.keys.store import SQL, Store
+from actors.store.session import Statements
+from gw.keys.store import SQL
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +46,11 @@ class View:
     host: str
 
 
-async def note_view(store: Store, key_id: str, viewer: Viewer) -> None:
+async def note_view(store: Statements, key_id: str, viewer: Viewer) -> None:
     """Write down that the text of this key is about to be shown."""
     await store.execute(SQL["note_view"], (key_id, viewer.os_user, viewer.host))
 
 
-async def views_of(store: Store, key_id: str) -> list[View]:
+async def views_of(store: Statements, key_id: str) -> list[View]:
     """Every view of a key, oldest first."""
     return [View(*row) for row in await store.fetch_all(SQL["views"], (key_id,))]

@@ -6,24 +6,16 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from actors.store.database import ConstraintViolated, Database
 from actors.store.queries import load
-from actors.store.session import Session
+from actors.store.session import Session, Statements
 from actors.wallet.ledger import UnknownAccount
 
 SQL = load("gw.knowledge", "knowledge.sql")
 PERSONAL = "default"
 GRANTEE_MISSING = "kb_grants_to_account"
-
-
-class Store(Protocol):
-    """What is asked of the database: the pool, or a transaction."""
-
-    async def fetch_all(self, sql: str, params: Any = ()) -> list[tuple[Any, ...]]: ...
-    async def fetch_one(self, sql: str, params: Any = ()) -> tuple[Any, ...] | None: ...
-    async def execute(self, sql: str, params: Any = ()) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +56,7 @@ async def one_state(database: Database) -> AsyncIterator[Session]:
         yield session
 
 
-async def readable_bases(store: Store, *, account_id: str, user: str) -> list[Base]:
+async def readable_bases(store: Statements, *, account_id: str, user: str) -> list[Base]:
     """Every base that the user may read: the personal one, the account's, the granted ones."""
     params = {"account": account_id, "user": user, "kb": None}
     found = [Base(*row) for row in await store.fetch_all(SQL["readable"], params)]
@@ -73,7 +65,9 @@ async def readable_bases(store: Store, *, account_id: str, user: str) -> list[Ba
     return found
 
 
-async def readable_base(store: Store, kb_id: str, *, account_id: str, user: str) -> Base | None:
+async def readable_base(
+    store: Statements, kb_id: str, *, account_id: str, user: str
+) -> Base | None:
     """The base of this id; None whether it is absent or not for this user."""
     params = {"account": account_id, "user": user, "kb": kb_id}
     row = await store.fetch_one(SQL["readable"], params)
@@ -82,7 +76,7 @@ async def readable_base(store: Store, kb_id: str, *, account_id: str, user: str)
     return Base(*row)
 
 
-async def find(store: Store, account_id: str, kb_id: str, user: str | None) -> BaseRecord:
+async def find(store: Statements, account_id: str, kb_id: str, user: str | None) -> BaseRecord:
     """A base of an account. Raises UnknownBase; a personal one is always there."""
     params = {"account": account_id, "kb": kb_id, "user": user}
     row = await store.fetch_one(SQL["find_base"], params)
@@ -93,17 +87,19 @@ async def find(store: Store, account_id: str, kb_id: str, user: str | None) -> B
     return (await _detailed(store, [row]))[0]
 
 
-async def list_all(store: Store, account_id: str) -> list[BaseRecord]:
+async def list_all(store: Statements, account_id: str) -> list[BaseRecord]:
     """Every base of an account that something was imported into."""
     return await _detailed(store, await store.fetch_all(SQL["list_bases"], (account_id,)))
 
 
-async def unresolved(store: Store, base: BaseRecord) -> list[tuple[str, str]]:
+async def unresolved(store: Statements, base: BaseRecord) -> list[tuple[str, str]]:
     """Page and target of each link that leads nowhere."""
     return [(row[0], row[1]) for row in await store.fetch_all(SQL["unresolved"], (base.no,))]
 
 
-async def grant(store: Store, base: BaseRecord, *, user: str | None, account: str | None) -> None:
+async def grant(
+    store: Statements, base: BaseRecord, *, user: str | None, account: str | None
+) -> None:
     """Let a user of its account, or all users of another account, read a base.
 
     Raises UnknownAccount.
@@ -117,13 +113,15 @@ async def grant(store: Store, base: BaseRecord, *, user: str | None, account: st
         raise
 
 
-async def revoke(store: Store, base: BaseRecord, *, user: str | None, account: str | None) -> bool:
+async def revoke(
+    store: Statements, base: BaseRecord, *, user: str | None, account: str | None
+) -> bool:
     """Take a grant back; False when there was none."""
     params = {"base": base.no, "user": user, "account": account}
     return bool(await store.execute(SQL["revoke"], params))
 
 
-async def _detailed(store: Store, rows: Sequence[tuple[Any, ...]]) -> list[BaseRecord]:
+async def _detailed(store: Statements, rows: Sequence[tuple[Any, ...]]) -> list[BaseRecord]:
     nos = [row[0] for row in rows]
     found = {row[0]: row[1:] for row in await store.fetch_all(SQL["base_details"], (nos,))}
     return [BaseRecord(*row, *found[row[0]]) for row in rows]

@@ -7,7 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from gw.knowledge.bases import SQL, BaseRecord, Store
+from actors.store.session import Statements
+from gw.knowledge.bases import SQL, BaseRecord
 from gw.knowledge.sources import Sources
 
 
@@ -15,7 +16,7 @@ class ExportRefused(Exception):
     """The folder is not empty, or the base does not fit into one."""
 
 
-async def export_base(store: Store, base: BaseRecord, sources: Sources, folder: Path) -> int:
+async def export_base(store: Statements, base: BaseRecord, sources: Sources, folder: Path) -> int:
     """Write the files of a base; return how many pages. Raises ExportRefused, OSError."""
     rows = await store.fetch_all(SQL["exported"], (base.no,))
     await asyncio.to_thread(_write, rows, sources, folder)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Fault:
+class FolderFault:
     """One thing at a line (from 1) of a file, whose path is relative to the folder."""
 
     file: str
@@ -21,6 +21,6 @@ class Fault:
 class FolderFaults(Exception):
     """A folder that cannot be imported; nothing of it was."""
 
-    def __init__(self, faults: Sequence[Fault]) -> None:
+    def __init__(self, faults: Sequence[FolderFault]) -> None:
         self.faults = sorted(faults)
         super().__init__("\n".join(map(str, self.faults)))

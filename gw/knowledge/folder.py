@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from gw.knowledge.faults import Fault, FolderFaults
+from gw.knowledge.faults import FolderFault, FolderFaults
 from gw.knowledge.front_matter import SourceEntry
 from gw.knowledge.pages import PAGE_BYTES_MAX, SUFFIX, Page, parse_page
 
@@ -37,13 +37,13 @@ class Folder:
 
     pages: dict[str, Page]
     sources: dict[str, Source]
-    warnings: list[Fault]
+    warnings: list[FolderFault]
 
 
 def read_folder(root: Path, *, source_mb_max: int) -> Folder:
     """Read every page below `root`. Raises FolderFaults with all that is wrong."""
-    faults: list[Fault] = []
-    warnings: list[Fault] = []
+    faults: list[FolderFault] = []
+    warnings: list[FolderFault] = []
     pages: dict[str, Page] = {}
     sources: dict[str, Source] = {}
     top = root.resolve()
@@ -54,7 +54,9 @@ def read_folder(root: Path, *, source_mb_max: int) -> Folder:
             continue
         if page.id in pages:
             other = pages[page.id].path
-            faults.append(Fault(path, 1, f"the page {page.id} is there twice: {other} and {path}"))
+            faults.append(
+                FolderFault(path, 1, f"the page {page.id} is there twice: {other} and {path}")
+            )
             continue
         pages[page.id] = page
         if page.source is not None:
@@ -62,13 +64,13 @@ def read_folder(root: Path, *, source_mb_max: int) -> Folder:
             if source is not None:
                 sources[page.id] = source
     if not pages and not faults:
-        faults.append(Fault(".", 1, f"the folder has no pages (files that end in {SUFFIX})"))
+        faults.append(FolderFault(".", 1, f"the folder has no pages (files that end in {SUFFIX})"))
     if faults:
         raise FolderFaults(faults)
     return Folder(pages, sources, warnings + alias_warnings(pages))
 
 
-def alias_warnings(pages: dict[str, Page]) -> list[Fault]:
+def alias_warnings(pages: dict[str, Page]) -> list[FolderFault]:
     """Aliases that two pages have: the smaller id gets them."""
     owner: dict[str, str] = {}
     warnings = []
@@ -77,17 +79,17 @@ def alias_warnings(pages: dict[str, Page]) -> list[Fault]:
             first = owner.setdefault(alias.casefold(), page_id)
             if first != page_id:
                 text = f"the alias {alias} is also one of {first}, which it leads to"
-                warnings.append(Fault(pages[page_id].path, 1, text))
+                warnings.append(FolderFault(pages[page_id].path, 1, text))
     return warnings
 
 
-def _files(root: Path, faults: list[Fault]) -> Iterator[str]:
+def _files(root: Path, faults: list[FolderFault]) -> Iterator[str]:
     """The paths of pages, relative to `root`, in order."""
 
     def fail(error: OSError) -> None:
         where = Path(error.filename or root)
         name = "." if where == root else where.relative_to(root).as_posix()
-        faults.append(Fault(name, 1, f"cannot be read: {error.strerror}"))
+        faults.append(FolderFault(name, 1, f"cannot be read: {error.strerror}"))
 
     for folder, folders, files in os.walk(root, onerror=fail):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -96,21 +98,23 @@ def _files(root: Path, faults: list[Fault]) -> Iterator[str]:
                 yield (Path(folder) / name).relative_to(root).as_posix()
 
 
-def _page(top: Path, path: str, faults: list[Fault], warnings: list[Fault]) -> Page | None:
+def _page(
+    top: Path, path: str, faults: list[FolderFault], warnings: list[FolderFault]
+) -> Page | None:
     try:
         path.encode()
     except UnicodeEncodeError:
-        faults.append(Fault(ascii(path), 1, "the file's name is not UTF-8"))
+        faults.append(FolderFault(ascii(path), 1, "the file's name is not UTF-8"))
         return None
     try:
         file = _inside(top, path)
         if isinstance(file, str):
-            faults.append(Fault(path, 1, file))
+            faults.append(FolderFault(path, 1, file))
             return None
         with file.open("rb") as opened:
             content = opened.read(PAGE_BYTES_MAX + 1)
     except OSError as error:
-        faults.append(Fault(path, 1, f"cannot be read: {error.strerror}"))
+        faults.append(FolderFault(path, 1, f"cannot be read: {error.strerror}"))
         return None
     return parse_page(path, content, faults, warnings)
 
@@ -121,10 +125,10 @@ def _source(
     entry: SourceEntry,
     mb_max: int,
     hashes: dict[Path, str],
-    faults: list[Fault],
+    faults: list[FolderFault],
 ) -> Source | None:
     def blame(text: str) -> None:
-        faults.append(Fault(page.path, entry.line, text))
+        faults.append(FolderFault(page.path, entry.line, text))
 
     parent = PurePosixPath(page.path).parent.as_posix()
     path = os.path.normpath(os.path.join(parent, entry.path))

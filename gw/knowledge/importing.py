@@ -28,7 +28,7 @@ ACCOUNT_MISSING = "kb_bases_of_account"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class ImportTarget:
     """The base that a folder becomes; without `kb_id` the user's own.
 
     None leaves a name or a restriction as it is.
@@ -55,7 +55,7 @@ class Imported:
 
 
 async def import_folder(
-    database: Database, target: Target, folder: Folder, sources: Sources, *, keep: bool
+    database: Database, target: ImportTarget, folder: Folder, sources: Sources, *, keep: bool
 ) -> Imported:
     """Make the base the folder; with `keep` pages without a file stay.
 
@@ -97,7 +97,7 @@ async def import_folder(
     return result
 
 
-async def remove_base(database: Database, target: Target, sources: Sources) -> None:
+async def remove_base(database: Database, target: ImportTarget, sources: Sources) -> None:
     """Remove a base. Raises UnknownBase."""
     async with database.transaction() as session:
         await session.execute(SQL["lock_account"], (target.account_id,))
@@ -108,7 +108,9 @@ async def remove_base(database: Database, target: Target, sources: Sources) -> N
     await drop_unused_sources(database, sources, target.account_id)
 
 
-async def remove_page(database: Database, target: Target, page_id: str, sources: Sources) -> bool:
+async def remove_page(
+    database: Database, target: ImportTarget, page_id: str, sources: Sources
+) -> bool:
     """Remove one page by its id; False when there is none. Raises UnknownBase."""
     async with database.transaction() as session:
         await session.execute(SQL["lock_account"], (target.account_id,))
@@ -140,7 +142,7 @@ async def drop_unused_sources(database: Database, sources: Sources, account_id: 
         await asyncio.to_thread(sources.keep_only, account_id, used)
 
 
-async def _base(session: Session, target: Target) -> int:
+async def _base(session: Session, target: ImportTarget) -> int:
     """The base's number; a new base where there is none. Raises UnknownAccount."""
     row = await session.fetch_one(SQL["find_base"], _key(target))
     if row is not None:
@@ -160,7 +162,7 @@ async def _base(session: Session, target: Target) -> int:
     return int(row[0])
 
 
-def _key(target: Target) -> dict[str, Any]:
+def _key(target: ImportTarget) -> dict[str, Any]:
     return {"account": target.account_id, "kb": target.kb_id, "user": target.user}
 
 

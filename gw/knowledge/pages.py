@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from gw.knowledge import front_matter
-from gw.knowledge.faults import Fault
+from gw.knowledge.faults import FolderFault
 from gw.knowledge.front_matter import SourceEntry
 from gw.knowledge.links import first_heading, links
 
@@ -36,15 +36,15 @@ class Page:
 
 
 def parse_page(
-    path: str, content: bytes, faults: list[Fault], warnings: list[Fault]
+    path: str, content: bytes, faults: list[FolderFault], warnings: list[FolderFault]
 ) -> Page | None:
     """Make a page of a file; None where a fault leaves nothing to make it of."""
 
     def blame(line: int, text: str) -> None:
-        faults.append(Fault(path, line, text))
+        faults.append(FolderFault(path, line, text))
 
     def warn(line: int, text: str) -> None:
-        warnings.append(Fault(path, line, text))
+        warnings.append(FolderFault(path, line, text))
 
     page_id = unicodedata.normalize("NFC", PurePosixPath(path).name.removesuffix(SUFFIX))
     fault = id_fault(page_id)

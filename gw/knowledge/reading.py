@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gw.knowledge.bases import SQL, Base, Store
+from actors.store.session import Statements
+from gw.knowledge.bases import SQL, Base
 from gw.knowledge.importing import alias_key
 
 # A body is cut to as many characters as are asked for; this is more than any body has.
@@ -54,7 +55,7 @@ class Listed:
     tags: list[str]
 
 
-async def resolve(store: Store, base: Base, names: Sequence[str]) -> list[int | None]:
+async def resolve(store: Statements, base: Base, names: Sequence[str]) -> list[int | None]:
     """The pages that ids or aliases mean, in their order; None where there is none."""
     # PostgreSQL keeps no NUL, so no page has one in its name.
     params = {
@@ -66,7 +67,7 @@ async def resolve(store: Store, base: Base, names: Sequence[str]) -> list[int | 
 
 
 async def read_pages(
-    store: Store, base: Base, nos: Sequence[int], *, characters: int = WHOLE
+    store: Statements, base: Base, nos: Sequence[int], *, characters: int = WHOLE
 ) -> dict[int, StoredPage]:
     """Pages by their numbers, each body cut to so many characters."""
     params = {"nos": list(nos), "characters": characters}
@@ -75,7 +76,7 @@ async def read_pages(
 
 
 async def read_page(
-    store: Store, base: Base, name: str, *, characters: int = WHOLE
+    store: Statements, base: Base, name: str, *, characters: int = WHOLE
 ) -> StoredPage | None:
     """One page by its id or alias."""
     (no,) = await resolve(store, base, [name])
@@ -84,12 +85,12 @@ async def read_page(
     return (await read_pages(store, base, [no], characters=characters))[no]
 
 
-async def tags(store: Store, base: Base) -> list[tuple[str, int]]:
+async def tags(store: Statements, base: Base) -> list[tuple[str, int]]:
     """The tags of a base, each with how many pages have it, the commonest first."""
     return [(row[0], row[1]) for row in await store.fetch_all(SQL["tags"], (base.no,))]
 
 
-async def tagged(store: Store, base: Base, tag: str) -> list[Listed]:
+async def tagged(store: Statements, base: Base, tag: str) -> list[Listed]:
     """The pages that have a tag, by id."""
     if "\0" in tag:
         return []
@@ -97,7 +98,7 @@ async def tagged(store: Store, base: Base, tag: str) -> list[Listed]:
     return [Listed(*row) for row in rows]
 
 
-async def backlinks(store: Store, page_no: int) -> list[Listed]:
+async def backlinks(store: Statements, page_no: int) -> list[Listed]:
     """The other pages that link to a page, by id."""
     rows = await store.fetch_all(SQL["backlinks"], {"page": page_no})
     return [Listed(*row) for row in rows]

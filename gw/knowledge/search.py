@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from gw.knowledge.bases import SQL, Base, Store
+from actors.store.session import Statements
+from gw.knowledge.bases import SQL, Base
 from gw.knowledge.query import Query, Term, near_tsquery, parse_query
 from gw.knowledge.snippet import STRETCH_CHARACTERS_MAX, Finder, snippet
 from gw.knowledge.tokens import folded_name
@@ -62,7 +63,7 @@ class Ranked:
 
 
 async def search(
-    store: Store, bases: Sequence[Base], text: str, *, offset: int, limit: int
+    store: Statements, bases: Sequence[Base], text: str, *, offset: int, limit: int
 ) -> Found:
     """Find the pages of some bases. Raises StoreUnavailable."""
     query = parse_query(text)
@@ -79,7 +80,9 @@ async def search(
     return Found(total, hits, match if total else "none")
 
 
-async def search_any(store: Store, bases: Sequence[Base], text: str, *, limit: int) -> list[Ranked]:
+async def search_any(
+    store: Statements, bases: Sequence[Base], text: str, *, limit: int
+) -> list[Ranked]:
     """Find the best pages that have any term of a text, CJK by pairs. Raises StoreUnavailable."""
     query: Query = parse_query(text)
     _, ranked = await rank(store, bases, text, query.any, every=False, offset=0, limit=limit)
@@ -87,7 +90,7 @@ async def search_any(store: Store, bases: Sequence[Base], text: str, *, limit: i
 
 
 async def rank(
-    store: Store,
+    store: Statements,
     bases: Sequence[Base],
     text: str,
     terms: Sequence[Term],
@@ -131,7 +134,7 @@ def _ranked(
 
 
 async def _hits(
-    store: Store, bases: Sequence[Base], terms: Sequence[Term], ranked: Sequence[Ranked]
+    store: Statements, bases: Sequence[Base], terms: Sequence[Term], ranked: Sequence[Ranked]
 ) -> list[Hit]:
     if not ranked:
         return []

@@ -24,7 +24,7 @@ from actors.store.migrations import migrate
 from gw.accounts import store as accounts
 from gw.knowledge.bases import one_state, readable_base
 from gw.knowledge.folder import read_folder
-from gw.knowledge.importing import Target, import_folder
+from gw.knowledge.importing import ImportTarget, import_folder
 from gw.knowledge.search import search
 from gw.knowledge.sources import Sources
 
@@ -98,7 +98,7 @@ async def measure(pages: int, imported: int, searches: int, seed: int) -> dict[s
         seconds = {}
         for name, count in (("small", imported), ("large", pages)):
             _write(folder / name, language, count)
-            target = Target(account_id=account.id, kb_id=name)
+            target = ImportTarget(account_id=account.id, kb_id=name)
             began = time.perf_counter()
             read = read_folder(folder / name, source_mb_max=1)
             await import_folder(database, target, read, Sources(folder / "kb"), keep=False)
