@@ -1,7 +1,7 @@
 """One cheap request to a channel that shows whether address and key are good: its list of models.
 
-It costs nothing with any provider that has one. What else answers says at least that something
-is there; what it says is the operator's to read.
+It costs nothing with any provider that has one. Any other response shows at least that a
+server is there; its text is shown to the operator.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ async def probe(
 
 
 def models_request(channel: ChannelSpec) -> UpstreamRequest:
-    """The request, in the way of the first protocol that the channel speaks."""
+    """The request, in the form of the channel's first protocol."""
     spoken = (one.address for protocol, one in DIALECTS.items() if protocol in channel.protocols)
     address = next(spoken, _BEARER)
     kind = KINDS.get(channel.kind)

@@ -1,7 +1,7 @@
-"""The films that their upstreams give to the channel's key alone: opened here, read by whoever has
-a link of ours (contract for media §7, `openai`).
+"""The films that their upstreams give to the channel's key alone: opened here, read by the client
+that has a signed link of the gateway's (contract for media §7, `openai`).
 
-No slot is taken and nothing is said of the channel's health, as with polls.
+As with polls, no slot is taken and the channel's health is not reported.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class JobContent:
         return f"<JobContent {self._wire!r}>"
 
     async def open(self, job: Job, headers: Sequence[tuple[str, str]]) -> UpstreamResponse:
-        """Ask for a job's film, with these headers; whoever opens it closes it.
+        """Request a job's film with these headers; the caller closes the response.
 
         Raises ContentUnavailable, UpstreamError and TimeoutError.
         """
@@ -44,7 +44,7 @@ class JobContent:
         if channel is None or job.upstream_id is None or job.wire is None:
             raise ContentUnavailable
         request = DIALECTS[channel.dialect_of(job.wire)].content(job.upstream_id)
-        if request is None:  # the channel speaks another dialect by now
+        if request is None:  # the channel has another dialect by now
             raise ContentUnavailable
         asked = addressed(channel, request)
         asked = structs.replace(asked, headers=(*asked.headers, *headers))

@@ -1,7 +1,7 @@
 """Ends a job: works its settlement out, has the ledger apply it, and finds out who was first.
 
 State, settlement or refund, release of the hold and row are one transaction of the ledger's; the
-first one counts. Only whoever was first counts, logs and asks the upstream to give up.
+first one counts. Only the first caller counts, logs and asks the upstream to cancel.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One poll or one cancellation of a job at its upstream.
 
-Beside the calls and not one of them: it takes no slot of the channel, says nothing of its health,
-and is made while its circuit is open.
+Not a part of any call: it takes no slot of the channel, reports nothing on its health, and is made
+while its circuit is open.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class UpstreamJob(Protocol):
 
 
 class JobUpstreams:
-    """Asks the upstreams of jobs. `seconds` is how long one answer may take, however many requests
-    it needs."""
+    """Polls and cancels jobs at their upstreams. `seconds` is the timeout of one of these, however
+    many requests it needs."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class JobUpstreams:
         return list(self._channels())
 
     async def poll(self, job: UpstreamJob) -> Observation:
-        """Ask how a job is. Never raises, but when it is cancelled."""
+        """Ask for the state of a job. Never raises, but when it is cancelled."""
         found = self._find(job)
         if found is None:
             return Gone()
@@ -81,7 +81,7 @@ class JobUpstreams:
             return Unreachable(reason=f"{error} {error.detail}".strip())
 
     async def cancel(self, job: UpstreamJob) -> bool:
-        """Ask for a job to be given up, if its upstream has a way to; whether it did so."""
+        """Cancel a job, if its upstream has a way to; whether the upstream did so."""
         found = self._find(job)
         if found is None:
             return False

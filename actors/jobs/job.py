@@ -1,4 +1,4 @@
-"""A job as it is stored: what was asked, where it is made, and how far it has come."""
+"""A job as it is stored: its request, its channel, and its progress."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from channels.media.replies import TaskResult
 OpenState: TypeAlias = Literal["submitting", "queued", "running"]
 State: TypeAlias = OpenState | EndState
 STATES: tuple[State, ...] = (*get_args(OpenState), *get_args(EndState))
-# Those of a job that an upstream has accepted: no other is anybody's to see.
+# States of a job that an upstream has accepted: no other is shown to its account.
 VISIBLE: tuple[State, ...] = STATES[1:]
 
 
@@ -69,8 +69,8 @@ class Job:
 class Acceptance:
     """An upstream has accepted a job: where, and under which id.
 
-    `wire` is the channel's protocol it went by, `upstream_model` the model's name over there.
-    `attempts` and `detail` are what the row will say of the submission (`Outcome`), JSON values.
+    `wire` is the channel's protocol it went by, `upstream_model` the upstream's name of the model.
+    `attempts` and `detail` are what the row will hold of the submission (`Outcome`), JSON values.
     """
 
     channel_id: str

@@ -3,12 +3,12 @@
 A submission, seen from here:
 
 1. `wallets.hold(Hold(facts=…, job=jobs.new_job(…)))`, with `facts.job_id` from `new_job_id`: money
-   is held and the job is there, `submitting`, nobody's to see.
-2. The upstream is asked, under the job's id as its idempotency key.
-3. It accepts: `accepted`, and only then the client is answered. The call has no settlement of its
-   own any more: whoever ends the job settles it.
-4. It does not: `wallets.settle` ends the call, and the job with it, as `failed`. Where nobody knows
-   whether it did, `submit_unknown` says so first; nothing is sent again.
+   is held and the job is there, `submitting`, not shown to its account yet.
+2. The request is sent to the upstream, with the job's id as its idempotency key.
+3. It accepts: `accepted`, and only then the client gets its response. The call has no settlement
+   of its own any more: what ends the job settles it.
+4. It does not: `wallets.settle` ends the call, and the job with it, as `failed`. Where it is
+   unknown whether it did, `submit_unknown` logs that first; nothing is sent again.
 
 Should the process die before 3, recovery does 4.
 """
@@ -112,10 +112,10 @@ class Jobs:
     ) -> bool:
         """Store what the upstream calls the job of a call, hand its hold over, and have it polled.
 
-        `claim_end` is what its idempotency key says from now on: the answer, to be kept. Waits for
+        `claim_end` is the new state of its idempotency key, with the response to be kept. Waits for
         a database that is away, however long: an id that is not stored is a job that is lost. So it
         is not to be cancelled by a client who leaves. False when the call has been settled by
-        others, who took this process for dead: then the client is told of an unknown outcome and
+        others, who took this process for dead: then the client's error is an unknown outcome, and
         the upstream, as far as it listens, to stop.
         """
         pause = self._schedule.pause_seconds(0, self._chance())
@@ -139,7 +139,7 @@ class Jobs:
     def submit_unknown(
         self, facts: CallFacts, channel_id: str, *, task_id: str | None = None
     ) -> None:
-        """Nobody knows whether this channel took the job: say so, for whoever pays the upstream.
+        """Log and count that this channel may have taken the job, for the operator who pays for it.
 
         `task_id` is the id of what is no job: a voice, a script.
         """
@@ -158,7 +158,7 @@ class Jobs:
         return shown
 
     async def read_linked(self, job_id: str) -> Job | None:
-        """The job that a signed link leads to, whoever's it is; None for one that is no more.
+        """The job that a signed link leads to, of any account; None for one that is no more.
 
         Raises StoreUnavailable.
         """

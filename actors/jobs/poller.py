@@ -1,11 +1,11 @@
-"""The actor of a process that polls what is due, whoever submitted it.
+"""The actor of a process that polls the jobs that are due, whichever process submitted them.
 
 What is due is leased in PostgreSQL for long enough to poll it once, some at a time. What ends a job
 is settled at once; what does not comes by message, and is booked together. A lease that is not
 given back, because its process died, runs out: then any process polls that job again, and what a
 poll of a lost lease still sees counts only if it ends the job, which the ledger does once.
 
-A channel whose upstream does not answer gets few polls at a time, so that it does not keep the
+A channel whose upstream does not respond gets few polls at a time, so that it does not keep the
 others waiting; a process whose calls wait for its loop begins few polls at all (`pace.py`).
 """
 
@@ -47,9 +47,9 @@ from metrics.prometheus import Metrics
 TICK_SECONDS = 0.25
 # Never sooner: what polls have seen is booked together, some tens at a time when there are many.
 GATHER_SECONDS = 0.02
-# While the database is away, and for an end that it could not be asked about.
+# Between two tries while the database is away.
 BACKOFF_SECONDS = 1.0
-# A channel whose last poll took so long and brought no answer has an eighth of the polls at most.
+# A channel whose last poll took so long and brought no response has an eighth of the polls at most.
 SILENT_SECONDS = 1.0
 SILENT_SHARE = 8
 # How often jobs of channels are looked for that the configuration has no more.
@@ -93,7 +93,7 @@ class Poller(Actor[Booked]):
         tick_seconds: float = TICK_SECONDS,
         cpu_seconds: Callable[[], float] = time.thread_time,
     ) -> None:
-        """`name` is the process's, in leases; `cpu_seconds` tells what its thread has worked."""
+        """`name` is the process's, in leases; `cpu_seconds` returns the CPU time of its thread."""
         super().__init__(clock=clock, metrics=metrics)
         self.log = EventLog("actors.jobs")
         self._leases = (f"{name}/{number}" for number in itertools.count(1))
@@ -110,7 +110,7 @@ class Poller(Actor[Booked]):
         self._wake = asyncio.Event()
         self._under_way: set[asyncio.Task[None]] = set()  # polls and endings
         self._polls: Counter[str] = Counter()  # under way, by channel
-        self._silent: set[str] = set()  # channels that do not answer
+        self._silent: set[str] = set()  # channels that do not respond
         self._finished = 0  # polls and endings since the last round
         self._unbooked: list[Booked] = []
         self._gone_at = self._count_at = float("-inf")
@@ -151,7 +151,7 @@ class Poller(Actor[Booked]):
             self._count_at = now
 
     async def _until_next(self) -> None:
-        """Wait for the next round; what comes late says how busy the loop is."""
+        """Wait for the next round; a late wake-up shows how busy the loop is."""
         due = self.clock.monotonic() + GATHER_SECONDS
         await self.clock.sleep(GATHER_SECONDS)
         now = self.clock.monotonic()
@@ -219,7 +219,7 @@ class Poller(Actor[Booked]):
     # Polls
 
     async def _poll(self, claimed: Claimed) -> None:
-        """Poll a job, and end it or leave word of when it is to be polled again."""
+        """Poll a job, and end it or book when it is to be polled again."""
         try:
             seen = await self._ask(claimed)
         finally:

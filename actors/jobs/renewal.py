@@ -1,8 +1,8 @@
-"""New links for results whose links have expired: the upstream is asked for its task once more.
+"""New links for results whose links have expired: the upstream's task is polled once more.
 
-By whoever shows a job after the instant until which its links were good; at most once a minute for
-each job, whichever process it is, and nobody waits for it for long. What the upstream tells later
-is there for the next one who asks.
+A request that shows a job whose links have expired begins the poll: at most one a minute for each
+job, of all processes, and a request waits for it for `WAIT_SECONDS` at most. Links that arrive
+later are stored, for the next request.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from channels.media.replies import (
 )
 from metrics.logs import EventLog
 
-# How long whoever asks for a job waits for its links (contract for media §5).
+# How long a request that shows a job waits for its links (contract for media §5).
 WAIT_SECONDS = 2.0
-# Between two questions about one job.
+# Between two polls of one job.
 AGAIN_SECONDS = 60.0
-# Questions under way in a process; jobs beyond that keep their old links for now.
-QUESTIONS_MAX = 256
+# Polls under way in a process; jobs beyond that keep their old links for now.
+POLLS_MAX = 256
 
 Linked = VideoResult | MusicResult | SpeechResult
 
@@ -57,7 +57,7 @@ class LinkRenewal:
         self._upstreams = upstreams
         self._clock = clock
         self._under_way: dict[str, asyncio.Task[TaskResult | None]] = {}
-        self._claiming = 0  # jobs of which it is being found out whether they may be asked for
+        self._claiming = 0  # jobs being claimed for a poll
         self._log = EventLog("actors.jobs")
 
     def __repr__(self) -> str:
@@ -80,8 +80,8 @@ class LinkRenewal:
         return [_with(job, found.get(job.id)) for job in jobs]
 
     async def _begin(self, expired: dict[str, Job]) -> None:
-        """Ask about those of which nobody has asked for a while."""
-        room = QUESTIONS_MAX - len(self._under_way) - self._claiming
+        """Begin polls of the jobs that have not been renewed for `AGAIN_SECONDS`."""
+        room = POLLS_MAX - len(self._under_way) - self._claiming
         ids = [name for name in expired if name not in self._under_way][: max(0, room)]
         if not ids:
             return

@@ -1,7 +1,9 @@
-"""What the end of a job costs and what its row says: from a job and its end to the ledger's words.
+"""What the end of a job costs and what its row holds: from a job and its end to the ledger's
+messages.
 
-Sans I/O. Only what succeeded is paid for: the seconds that the upstream reported or, where it said
-nothing, what was asked for; the characters that were sent; or one whole (contract-media §3).
+Sans I/O. Only what succeeded is paid for: the seconds that the upstream reported or, where it
+reported none, those of the request; the characters that were sent; or one whole (contract for
+media §3).
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from actors.wallet.money import div_round_half_up
 from actors.wallet.unit_pricing import MediaPrice
 from channels.media.replies import AvatarResult, MusicResult, SpeechResult, TaskResult, VideoResult
 
-# For so long a link is said to be good when neither the upstream nor the link says more.
+# How long a link is taken to be good when neither the upstream nor the link states its end.
 LINK_SECONDS = 7 * 24 * 3600.0
 
 
@@ -82,7 +84,7 @@ def _units(job: Job, charged: int) -> int:
 
 
 def _with_expiry(result: TaskResult, now: float) -> TaskResult:
-    """The result with an instant until which its links are said to be good."""
+    """The result with the instant at which its links expire."""
     if isinstance(result, AvatarResult) or result.expires_at is not None:
         return result
     return msgspec.structs.replace(result, expires_at=now + LINK_SECONDS)

@@ -1,8 +1,8 @@
 """The state table of a job: what was observed, and what follows from it.
 
 Sans I/O: nothing here knows a clock, a socket or a database. A job is `queued` when its upstream
-accepts it, `running` when that says so, and ends once, as the table `ENDS` says or by the state
-that the upstream's reply names. Nothing follows an end.
+accepts it, `running` when a poll reports so, and ends once, as the table `ENDS` has it or by the
+state that the upstream's reply names. Nothing follows an end.
 
     observed                           follows
     Polled queued / running            that state; never back from running
@@ -10,7 +10,7 @@ that the upstream's reply names. Nothing follows an end.
     Polled failed                      failed, with the upstream's code, or no_result
     Polled cancelled / expired         cancelled / expired
     Polled by an unknown word          nothing but a line in the log, one for each job
-    RateLimited                        nothing; polled again when the upstream said
+    RateLimited                        nothing; polled again when the upstream allows
     NotFound                           nothing; failed at the third in a row
     Trouble, and TimedOut, Unreachable nothing
     any of these past the deadline     what ends it ends it, else expired
@@ -47,11 +47,11 @@ LOGGED_EVERY = 10
 
 
 class TimedOut(Struct, frozen=True):
-    """The upstream did not answer the poll in time."""
+    """The upstream did not respond to the poll in time."""
 
 
 class Unreachable(Struct, frozen=True, kw_only=True):
-    """No answer came: no connection, or it was lost. `reason` is for the log."""
+    """No response came: no connection, or it was lost. `reason` is for the log."""
 
     reason: str
 
@@ -61,11 +61,11 @@ class Cancel(Struct, frozen=True):
 
 
 class Gone(Struct, frozen=True):
-    """The job's channel is not in the configuration: nobody can be asked."""
+    """The job's channel is not in the configuration: it cannot be polled."""
 
 
 Observation: TypeAlias = PollReply | TimedOut | Unreachable | Gone | Cancel
-# In the words of `gw_task_polls_total`.
+# Values of the label `outcome` of `gw_task_polls_total`.
 PollOutcome: TypeAlias = Literal[
     "ok", "rate_limited", "not_found", "error", "timeout", "unreachable"
 ]
@@ -104,7 +104,7 @@ class Watch(Struct, frozen=True, kw_only=True):
 
     state: OpenState = "queued"
     progress: int | None = None
-    failures: int = 0  # polls in a row that told nothing
+    failures: int = 0  # polls in a row without a state
     not_found: int = 0  # in a row
     has_logged_unknown: bool = False  # an unknown word was logged
 
@@ -122,7 +122,7 @@ class End(Struct, frozen=True, kw_only=True):
 class Step(Struct, frozen=True, kw_only=True):
     """What follows from an observation: another watch, or an end.
 
-    `retry_after_seconds`: not to be polled earlier. `logs`: the event of the log that tells of it.
+    `retry_after_seconds`: not to be polled earlier. `logs`: the event to be logged.
     """
 
     watch: Watch
@@ -143,7 +143,7 @@ def observe(kind: TaskKind, watch: Watch, seen: Observation, *, is_overdue: bool
 
 
 def outcome_of(seen: Observation) -> PollOutcome | None:
-    """The word of the metrics for a poll; None for what was none."""
+    """The label of the metrics for a poll; None for what was none."""
     if isinstance(seen, Cancel | Gone):
         return None
     return _OUTCOMES[type(seen)]
@@ -172,7 +172,7 @@ def _state_in(kind: TaskKind, state: EndState) -> EndState:
 
 
 def _polled(kind: TaskKind, watch: Watch, seen: Polled) -> Step:
-    """The upstream told the state of the task, perhaps by a word that nobody knows."""
+    """The upstream reported the state of the task, perhaps by an unknown word."""
     is_unknown = seen.state is None
     heard = Watch(
         state="running" if seen.state == "running" else watch.state,
@@ -196,7 +196,7 @@ Silence: TypeAlias = RateLimited | NotFound | Trouble | TimedOut | Unreachable |
 
 
 def _silent(kind: TaskKind, watch: Watch, seen: Silence) -> Step:
-    """The upstream told nothing of the task."""
+    """The upstream reported no state of the task."""
     if isinstance(seen, Gone):
         return Step(watch=watch)
     not_found = watch.not_found + 1 if isinstance(seen, NotFound) else 0

@@ -24,7 +24,7 @@ from actors.wallet.parameters import to_json
 from channels.media.model import TaskKind
 from channels.media.replies import TaskResult
 
-# Of one answer or listing; whoever wants more asks again.
+# Rows of one list; a client that wants more asks for the next page.
 LIST_MAX = 1000
 _INSTANTS = frozenset(("submitted_at", "deadline_at", "ended_at"))
 _EXPRESSIONS: Mapping[str, str] = {
@@ -47,7 +47,7 @@ SQL: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenJob:
-    """A job that may be ended, with what is held for it and what its row says of its submission."""
+    """A job that may be ended, the amount held for it and what its row has of its submission."""
 
     job: Job
     facts: CallFacts
@@ -59,7 +59,7 @@ class OpenJob:
 class Claimed(Struct, frozen=True, kw_only=True):
     """A job leased to be polled. `lag_seconds` is since it was due.
 
-    `taken_from` is the lease that somebody never gave back; None: nobody had it.
+    `taken_from` is the lease of a process that never gave it back; None: it was free.
     """
 
     job_id: str
@@ -95,7 +95,7 @@ async def accept(
 ) -> bool:
     """An upstream has accepted the job of a call: the hold is the job's, and it is to be polled.
 
-    `claim_end`: what its idempotency key says from now on; None: it stays claimed as long as the
+    `claim_end`: the new state of its idempotency key; None: it stays claimed as long as the
     job is open. False when the call was settled before, because its process was taken for dead. To
     be repeated after StoreUnavailable, which it raises: a second time changes nothing.
     """
@@ -176,13 +176,13 @@ async def renew_result(database: Executor, job_id: str, result: TaskResult) -> N
 async def claim_renewals(
     database: Executor, job_ids: Sequence[str], again_seconds: float
 ) -> list[str]:
-    """Those whose links nobody has asked for again since then; from now on somebody has."""
+    """Claim the jobs whose links were not renewed for so long; returns their ids."""
     rows = await database.fetch_all(SQL["claim_renewals"], (list(job_ids), again_seconds))
     return [row[0] for row in rows]
 
 
 async def read_open(database: Executor, job_id: str) -> OpenJob | None:
-    """What whoever ends a job must know; None when it has ended, or was never accepted."""
+    """What is needed to end a job; None when it has ended, or was never accepted."""
     rows = await database.fetch_all(SQL["open"], (job_id,))
     if not rows:
         return None

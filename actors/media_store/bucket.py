@@ -2,8 +2,8 @@
 
 botocore speaks it, in threads of its own, and is imported when the first bucket is opened: it takes
 a quarter of a second and forty megabytes, which no gateway without a bucket has to spend. A copy
-larger than one part goes up in parts, which are safe as soon as the storage has each: whoever goes
-on begins with the next.
+larger than one part goes up in parts, which are safe as soon as the storage has each: a copy that
+is resumed begins with the next.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PART_BYTES: Final = 8 * 1024 * 1024  # at least five, and at most 10,000 of them
 THREADS: Final = 4
 CONNECT_SECONDS: Final = 5.0
 READ_SECONDS: Final = 30.0
-REDIRECT_SECONDS: Final = 3600  # that the storage's own link is good, asked for at each fetch
+REDIRECT_SECONDS: Final = 3600  # that the storage's own link is good, made at each fetch
 
 
 class BucketMissing(Exception):
@@ -80,7 +80,7 @@ class BucketStorage:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _ask(self, operation: str, copy_id: str, **params: Any) -> Any:
-        """One operation on the object of a copy. Raises RoomFault."""
+        """One operation on the object of a copy. Raises StorageFault."""
 
         def work() -> Any:
             client, refused, failed = self._client()

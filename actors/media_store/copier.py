@@ -20,13 +20,13 @@ BEATS: Final = 4  # in the time of a lease: how often it is renewed, and progres
 FIRST_PAUSE_SECONDS: Final = 2.0
 PAUSE_SECONDS_MAX: Final = 900.0
 FULL_PAUSE_SECONDS: Final = 5.0  # until what is to be dropped has been
-# Room is taken in steps of this where the upstream does not say how large a file is.
 # A copy that has not come by then never will, whatever kept it.
 AGE_SECONDS_MAX: Final = 3 * 86_400.0
+# Room is taken in steps of this where the upstream does not state how large a file is.
 STEP_BYTES: Final = 64 * 1024 * 1024
 
 Outcome = Literal["kept", "retried", "failed", "left"]
-# Where the file of a copy is at this moment; None where nobody knows any more.
+# Where the file of a copy is at this moment; None where that is unknown.
 Locate = Callable[[Copy], Awaitable[FileLocation | None]]
 
 
@@ -78,7 +78,7 @@ class Copier:
                 await self._make(copy, beat)
             outcome: Outcome = "kept"
         except asyncio.CancelledError:
-            # The process ends: whoever comes next goes on at once.
+            # The process ends: the next one that claims the copy goes on at once.
             await self._store.later(copy, pause_seconds=0.0, error=None, counts=False)
             raise
         except LeaseLost:
@@ -224,7 +224,7 @@ class Copier:
 
 
 class Beat:
-    """Renews a lease, and says with it how far the copy is."""
+    """Renews a lease, and stores with it how far the copy is."""
 
     def __init__(self, copy: Copy, store: CopyStore, clock: Clock) -> None:
         self._copy = copy
@@ -252,7 +252,7 @@ class Beat:
             progress = Progress(progress.done, self._validator, progress.upload_id, progress.parts)
             self.has_progressed |= progress.done > self._copy.done
         else:
-            progress = None  # what cannot be told from another file is begun anew
+            progress = None  # without a validator the copy begins anew
         return await self._store.hold_on(self._copy, progress)
 
 

@@ -48,14 +48,14 @@ class FileSource(Struct, frozen=True, kw_only=True):
 
     position: int  # among the files of its task
     url: str | None
-    content_type: str  # where the upstream says none that we know
+    content_type: str  # where the upstream states none that we know
 
 
 class Copy(Struct, frozen=True, kw_only=True):
-    """A copy that is to be made, leased to whoever claimed it.
+    """A copy that is to be made, leased to the process that claimed it.
 
-    `done` bytes of it are safe; `size` is what the upstream says of the whole, and `validator` what
-    tells it from another. `upload_id` and `parts` are the bucket's.
+    `done` bytes of it are safe; `size` is the whole file's, as the upstream states it, and
+    `validator` its tag or time of change. `upload_id` and `parts` are the bucket's.
     """
 
     id: str

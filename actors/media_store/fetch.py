@@ -1,4 +1,4 @@
-"""Reads a result from where the upstream says it is, from any byte on.
+"""Reads a result from the upstream's link to it, from any byte on.
 
 Redirects are followed a few times, each address checked anew (`addresses.py`); credentials go to
 the channel's own origin alone. What is read is handed out piece by piece, and reading stops while
@@ -41,7 +41,7 @@ _tls = functools.cache(verifying)
 
 
 class FetchFault(Exception):
-    """It did not come; the message says why, in a word or two."""
+    """The file did not come; the message is why, in a word or two."""
 
     def __init__(
         self, reason: str, *, attempts: int = ATTEMPTS_MAX, after_seconds: float | None = None
@@ -56,7 +56,7 @@ class FetchFault(Exception):
 class FileLocation:
     """Where a file is, and what the channel behind it is reached by.
 
-    `headers` are credentials, for `url`'s own origin; `channel_url` says where the channel is.
+    `headers` are credentials, for `url`'s own origin; `channel_url` is the channel's base URL.
     """
 
     url: str
@@ -114,7 +114,7 @@ async def opened(
 async def _followed(
     wire: HttpWire, location: FileLocation, extra: tuple[tuple[str, str], ...]
 ) -> UpstreamResponse:
-    """The answer at the end of all redirects."""
+    """The response at the end of all redirects."""
     url, origin = location.url, _origin(location.url)
     for _ in range(REDIRECTS_MAX + 1):
         headers = (*location.headers, *extra) if _origin(url) == origin else extra
@@ -137,7 +137,7 @@ async def _followed(
 
 
 def _read(response: UpstreamResponse, start: int) -> Opened:
-    """What the head says. Raises FetchFault."""
+    """Check the head of the response. Raises FetchFault."""
     status = response.status
     if status == 206 and start:
         match = _RANGE.fullmatch(response.header("content-range") or "")

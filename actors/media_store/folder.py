@@ -1,7 +1,7 @@
 """A folder of copies: one file each, in a thread of its own at every step.
 
-A copy under way is `NAME.part`, locked by whoever writes it: a process that was taken for dead and
-is not keeps others off. What is beyond the bytes known to be safe is cut off before going on.
+A copy under way is `NAME.part`, locked by the process that writes it: one that was taken for dead
+and is not keeps others off. What is beyond the bytes known to be safe is cut off before going on.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class FolderWriting:
         self._block: list[bytes] = []
         self._waiting = 0
         self._written = copy.done
-        # A lease that is renewed saves, while whoever copies may be writing.
+        # The renewal of a lease saves, while the copier may be writing.
         self._writing = asyncio.Lock()
 
     async def write(self, piece: bytes) -> None:

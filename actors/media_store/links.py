@@ -1,6 +1,6 @@
 """Links to our own copies: signed, good for seven days, the same for as long as they are good.
 
-A link says what it leads to and until when; the signature is over both, under a key derived from
+A link holds what it leads to and until when; the signature is over both, under a key derived from
 the secret, so no process needs to remember any.
 """
 
@@ -18,7 +18,7 @@ DIGITS_MAX: Final = 12
 
 
 class LinkSigner:
-    """Signs paths until an instant, and says whether such a signature is good."""
+    """Signs paths until an instant, and checks such signatures."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
@@ -42,7 +42,7 @@ class LinkSigner:
 
 
 def period_end(since: float, now: float) -> int:
-    """When a link ends that is asked for now: seven days, counted on from `since`.
+    """When a link ends that is made now: seven days, counted on from `since`.
 
     So all who ask within one period get the same link, and the next after it a new one.
     """

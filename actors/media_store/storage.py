@@ -1,4 +1,4 @@
-"""Where copies are put, whatever it is: a folder or a bucket."""
+"""The interface of what copies are put into: a folder or a bucket."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from actors.media_store.store import Progress
 
 
 class StorageFault(Exception):
-    """The place does not take or give it at this moment."""
+    """The storage cannot be written or read at this moment."""
 
 
 class Busy(StorageFault):
@@ -22,47 +22,47 @@ class Lost(StorageFault):
 
 
 class LocalFile(Protocol):
-    """A copy that is read from here."""
+    """A copy that the gateway reads and serves itself."""
 
     def pieces(self, start: int, end: int) -> AsyncIterator[bytes]:
-        """The bytes from `start` to before `end`, as they are taken. Raises RoomFault."""
+        """The bytes from `start` to before `end`, as they are taken. Raises StorageFault."""
 
     async def close(self) -> None:
-        """Enough of it."""
+        """Close the file."""
 
 
 class Writing(Protocol):
-    """A copy that is being written, from byte `done` on. Its methods raise RoomFault."""
+    """A copy that is being written, from byte `done` on. Its methods raise StorageFault."""
 
     done: int  # bytes that have been taken
 
     async def write(self, piece: bytes) -> None:
-        """Take more; whoever calls waits until there is room for the next."""
+        """Take more; returns when there is room for the next."""
 
     async def restart(self) -> None:
         """Forget what there is of it."""
 
     async def save(self) -> Progress | None:
-        """Make safe what has been taken, and say so; None where that must wait for more."""
+        """Make safe what has been taken; None where that must wait for more."""
 
     async def finish(self, content_type: str) -> None:
         """All of it is here: make it one file."""
 
     async def close(self) -> None:
-        """Let go of it, finished or not."""
+        """Release the file, finished or not."""
 
 
 class CopyStorage(Protocol):
-    """A place for copies. Its methods raise RoomFault."""
+    """Keeps copies. Its methods raise StorageFault."""
 
     async def open(self, copy: Copy) -> Writing:
         """Go on with a copy where it was left."""
 
     async def remove(self, copy: Copy) -> None:
-        """Take it away, with all that was ever written of it; nothing there is no error."""
+        """Delete a copy, with all that was ever written of it; nothing there is no error."""
 
     async def served(self, kept: Kept) -> LocalFile | str:
-        """A copy to be read, or the link where whoever may have it fetches it."""
+        """A copy to be read, or a link to it that the client is redirected to."""
 
     async def close(self) -> None:
-        """Nothing more is asked for."""
+        """End the storage's threads and connections."""

@@ -21,7 +21,7 @@ NOTHING: Final = FileSource(position=-1, url=None, content_type="")
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How much of a copy is safe, and what whoever goes on must know."""
+    """How much of a copy is safe, and what is needed to resume it."""
 
     done: int
     validator: str | None

@@ -1,6 +1,6 @@
-"""Blocking work in a thread, carried through even when whoever asked for it is cancelled.
+"""Blocking work in a thread, carried through even when its caller is cancelled.
 
-A block half written by a thread that nobody waits for would be written beside the next one.
+Else a block that a thread still writes could be written beside the next one.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from actors.clock import Clock
 
 
 class Throttle:
-    """Lets bytes through at a rate; 0 lets all through. Whoever took too many waits."""
+    """Lets bytes through at a rate; 0 lets all through. A caller that took too many waits."""
 
     def __init__(self, bytes_per_second: float, clock: Clock) -> None:
         self._rate = bytes_per_second

@@ -103,7 +103,7 @@ class MediaStore:
         try:
             await self._copier.copy(copy)
         except StoreError as error:
-            # Its lease runs out, and whoever comes then goes on.
+            # Its lease runs out, and the next process that claims it goes on.
             self._log.warning("media_store_waits", task_id=copy.job_id, error=str(error))
         except Exception:  # noqa: BLE001 - a fault of ours, which must not end the other copies
             self._log.error("media_copier_died", exc_info=True, task_id=copy.job_id)
@@ -137,7 +137,7 @@ class MediaStore:
     async def served(self, file_name: str) -> tuple[Kept, LocalFile | str] | None:
         """A copy by the last part of its link: a file, or where it is to be fetched.
 
-        None when it is not there any more. Raises StoreUnavailable and RoomFault.
+        None when it is not there any more. Raises StoreUnavailable and StorageFault.
         """
         copy_id, _, _ = file_name.partition(".")
         kept = await in_time(self._store.one(copy_id))

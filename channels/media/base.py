@@ -21,7 +21,7 @@ from channels.media.requests import Submission
 
 
 class BaseDialect:
-    """Says None to everything a dialect may lack."""
+    """Returns None for everything that a dialect may lack."""
 
     name = ""
 
@@ -50,7 +50,7 @@ class BaseDialect:
         return None
 
     def not_served(self, what: object) -> NoReturn:
-        """The configuration allows no such wire, so nobody asks for it."""
+        """The configuration allows no such wire, so this is never called."""
         raise AssertionError(f"{self.name} has no {type(what).__name__} {what!r}")
 
 

@@ -1,7 +1,7 @@
 """The `minimax` dialect: speech, as hexadecimal digits at once or as a task and its file.
 
 Errors come with status 200, in `base_resp`. A task that has succeeded names a file, whose link is
-asked for in a second request and lives nine hours.
+fetched by a second request and lives nine hours.
 """
 
 from __future__ import annotations
@@ -99,13 +99,13 @@ def _body(request: SpeechRequest) -> dict[str, Any]:
 
 
 def _status(value: Any) -> int:
-    """The HTTP status that an answer means; 200 where it reports no error."""
+    """The HTTP status that a response means; 200 where it reports no error."""
     code = identifier(member(value, "base_resp", "status_code"))
     return 200 if code in (None, "0") else STATUSES.get(code, 502)
 
 
 def _failure(value: Any) -> Refused | Failed | None:
-    """What an answer reports in place of what was asked for."""
+    """What a response reports in place of its result."""
     status = _status(value)
     if status == 200:
         return None
@@ -139,7 +139,7 @@ _RESPONSE = msgspec.json.Decoder(_Response)
 def _sound(response_format: AudioFormat, response: MediaResponse) -> SubmitReply:
     if not is_ok(response):
         return refusal(response)
-    # The digits are stepped over here, and found where they stand below.
+    # The digits are stepped over here, and read below.
     failure = _failure(read_loosely(outline(response.body), mends=False))
     if failure is not None:
         return failure
@@ -171,7 +171,7 @@ _HEX = b"0123456789abcdefABCDEF"
 
 
 def _trouble(value: Any, response: MediaResponse) -> PollReply | None:
-    """What an answer to a poll reports in place of a state."""
+    """What the response to a poll reports in place of a state."""
     status = _status(value)
     if status == 200:
         return None

@@ -2,7 +2,7 @@
 
 An exchange is one request and how its response is read: as the reply, or as the next exchange where
 a further request is needed (an image to be registered first, a page that follows, a file's link).
-Whoever sends the requests keeps the time, the slots and the channels; see `perform.py`.
+The sender of the requests keeps the time, the slots and the channels; see `perform.py`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TaskKind: TypeAlias = Literal["video", "music", "speech", "avatar"]
 TASK_KINDS: tuple[TaskKind, ...] = ("video", "music", "speech", "avatar")
 
 KIB, MIB = 1024, 1024 * 1024
-# Of a response's body; a longer one is Trouble to a poll, Unknown to a submit. Task answers are a
+# Of a response's body; a longer one is Trouble to a poll, Unknown to a submit. Those of tasks are a
 # few hundred bytes.
 TASK_BYTES_MAX = 128 * KIB
 CATALOG_BYTES_MAX = MIB
@@ -92,7 +92,7 @@ class Exchange(Generic[R_co]):
 
 
 class MediaDialect(Protocol):
-    """How one kind of upstream is spoken to: pure functions of their arguments."""
+    """Requests and responses of one kind of upstream: pure functions of their arguments."""
 
     @property
     def name(self) -> str:

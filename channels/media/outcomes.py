@@ -1,6 +1,6 @@
 """What an HTTP status, a status word and an error become, in every dialect alike.
 
-The table of words is the contract's, to be laid beside it.
+The table of status words is the contract's.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _RETRY_AFTER = re.compile(r"[0-9]{1,9}|[A-Za-z]{3}, [0-9A-Za-z: ]{10,30}", re.AS
 CODE_CHARACTERS_MAX = 64
 MESSAGE_CHARACTERS_MAX = 500
 
-# In lower case. Any other word changes nothing.
+# Status words in lower case. Any other word changes nothing.
 STATES: Mapping[str, TaskState] = MappingProxyType(
     {
         **dict.fromkeys(("queued", "pending", "submitted", "created", "not_start"), "queued"),
@@ -45,7 +45,7 @@ STATES: Mapping[str, TaskState] = MappingProxyType(
     }
 )
 
-# Where the upstream gives no code, and no words.
+# Code and message where the upstream gives none.
 _ENDS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "failed": ("generation_failed", "The generation failed."),
@@ -59,12 +59,12 @@ NO_RESULT = TaskError(
 
 
 def state_of(status: str) -> TaskState | None:
-    """What a status word means; None for one that nobody knows."""
+    """What a status word means; None for an unknown one."""
     return STATES.get(status.lower())
 
 
 def is_ok(response: MediaResponse) -> bool:
-    """Whether an answer stands behind its status."""
+    """Whether the status is a success with a body."""
     return 200 <= response.status < 300 and response.status != 204
 
 
@@ -82,12 +82,12 @@ def refusal(response: MediaResponse) -> Refused | Failed | Unknown:
 
 
 def _passed_on(retry_after: str | None) -> str | None:
-    """A `Retry-After` that a client may be told: seconds, or a date."""
+    """A `Retry-After` that is passed on to the client: seconds, or a date."""
     return retry_after if retry_after and _RETRY_AFTER.fullmatch(retry_after) else None
 
 
 def unusable(reason: str) -> Unknown:
-    """What a submit's response means that is a success, and says nothing."""
+    """What a submit's response means that is a success without a result."""
     return Unknown(status=502, reason=fit(reason, MESSAGE_CHARACTERS_MAX))
 
 
@@ -107,7 +107,7 @@ def poll_trouble(response: MediaResponse) -> RateLimited | NotFound | Trouble:
 
 
 def retry_after_seconds(value: str | None) -> float | None:
-    """What a `Retry-After` says in seconds, at most 300; None for a date and for anything else."""
+    """A `Retry-After` in seconds, at most 300; None for a date and for anything else."""
     found = decimal(value)
     return None if found is None else min(float(found), RETRY_AFTER_SECONDS_MAX)
 
@@ -121,9 +121,9 @@ def polled(
     error: Any = None,
     words: Mapping[str, TaskState] = STATES,
 ) -> Polled:
-    """What a poll says, by its status word.
+    """The reply to a poll, by its status word.
 
-    `result` is what it has to show if that word is a success. `progress` and `error` are as the
+    `result` is what the response holds if that word is a success. `progress` and `error` are as the
     upstream sent them.
     """
     status_word = word(status)

@@ -1,4 +1,4 @@
-"""Make an exchange to its end, with somebody else's way to send and to wait."""
+"""Make an exchange to its end, with the caller's way to send and to wait."""
 
 from __future__ import annotations
 

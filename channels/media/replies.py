@@ -1,4 +1,4 @@
-"""What a media upstream may answer, whatever its dialect calls it.
+"""What a media upstream may reply, in every dialect alike.
 
 To a submit: Accepted, Done, Refused, Failed or Unknown. To a poll: Polled, RateLimited, NotFound or
 Trouble. To a question for a list: Found, or what a submit may fail with. All texts are bounded and
@@ -20,8 +20,9 @@ T = TypeVar("T")
 class VideoResult(Struct, frozen=True, kw_only=True, tag="video"):
     """A film. `url` None: the upstream has no link for it, and the gateway serves it itself.
 
-    `expires_at` is in Unix seconds; None: neither the upstream nor the link says. `output_files`
-    are JSON values as the upstream gave them. `milliseconds` is what was paid for; None until then.
+    `expires_at` is in Unix seconds; None: neither the upstream nor the link states it.
+    `output_files` are JSON values as the upstream gave them. `milliseconds` is what was paid for;
+    None until then.
     """
 
     url: str | None
@@ -31,7 +32,7 @@ class VideoResult(Struct, frozen=True, kw_only=True, tag="video"):
 
 
 class Track(Struct, frozen=True, kw_only=True):
-    """A song. What the upstream does not say is None."""
+    """A song. What the upstream leaves out is None."""
 
     clip_id: str | None = None
     title: str | None = None
@@ -120,10 +121,10 @@ class Done(Struct, frozen=True):
 
 
 class Refused(Struct, frozen=True, kw_only=True):
-    """The upstream refused the request: a 4xx to be passed on, no other channel is asked.
+    """The upstream refused the request: a 4xx to be passed on, no other channel is tried.
 
-    `status` is 400 to 499, the upstream's own or what its dialect means. `is_rejected`: what the
-    thing was to be made of was refused, before it was asked for.
+    `status` is 400 to 499, the upstream's own or what its dialect means. `is_rejected`: the
+    material of the result was refused, in a request before the submit.
     """
 
     status: int
@@ -133,10 +134,10 @@ class Refused(Struct, frozen=True, kw_only=True):
 
 
 class Failed(Struct, frozen=True, kw_only=True):
-    """The upstream failed, and nothing was made: the next channel may be asked.
+    """The upstream failed, and nothing was made: the next channel may be tried.
 
     `status` is 500 to 599; of a submit not 504. `is_final`: it took the request and failed at the
-    work, so that another channel is not asked.
+    work, so that no other channel is tried.
     """
 
     status: int
@@ -146,9 +147,9 @@ class Failed(Struct, frozen=True, kw_only=True):
 
 
 class Unknown(Struct, frozen=True, kw_only=True):
-    """Whether the upstream took the request cannot be told: nothing is sent again.
+    """It is unknown whether the upstream took the request: nothing is sent again.
 
-    `status` is the client's: 504 for an upstream's 504, 502 for an answer that cannot be used.
+    `status` is the client's: 504 for an upstream's 504, 502 for a response that cannot be used.
     `reason` is for the log.
     """
 
@@ -160,21 +161,21 @@ SubmitReply: TypeAlias = Accepted | Done | Refused | Failed | Unknown
 
 # --- What a poll brings ---
 
-# In the words of the state tables. "cancelled" and "expired" are what the upstream made of it.
+# As in the state tables. "cancelled" and "expired" are what the upstream made of it.
 TaskState: TypeAlias = Literal["queued", "running", "succeeded", "failed", "cancelled", "expired"]
 
 
 class TaskError(Struct, frozen=True, kw_only=True):
-    """Why a task did not succeed: the upstream's code and words, or ours where it has none."""
+    """Why a task did not succeed: the upstream's code and message, or ours where it has none."""
 
     code: str
     message: str
 
 
 class Polled(Struct, frozen=True, kw_only=True):
-    """The upstream told the state of the task.
+    """The upstream reported the state of the task.
 
-    `state` None: by a word that nobody knows, which changes nothing. "succeeded" always has a
+    `state` None: by an unknown word, which changes nothing. "succeeded" always has a
     `result`, what ends otherwise has an `error`: a success with nothing to show for it is "failed",
     `no_result`. `seconds_ms` is the real length, above 0; `progress` 0 to 100.
     """
@@ -192,7 +193,7 @@ class Polled(Struct, frozen=True, kw_only=True):
 
 
 class RateLimited(Struct, frozen=True):
-    """The upstream wants to be asked later: after 0 to 300 seconds, if it says so."""
+    """The upstream wants to be polled later: after 0 to 300 seconds, if it states so."""
 
     retry_after_seconds: float | None = None
 
@@ -202,7 +203,7 @@ class NotFound(Struct, frozen=True):
 
 
 class Trouble(Struct, frozen=True, kw_only=True):
-    """The upstream said nothing about the task. `reason` is for the log."""
+    """The upstream reported no state of the task. `reason` is for the log."""
 
     reason: str
     status: int | None = None
@@ -265,10 +266,10 @@ class PresetVoice(Struct, frozen=True, kw_only=True):
 
 
 class CatalogValue(Struct, Generic[T], frozen=True):
-    """What was asked for."""
+    """A list or an entry of a catalog."""
 
     value: T
 
 
-# Of a template nobody knows: Refused, 404.
+# Of an unknown template: Refused, 404.
 CatalogReply: TypeAlias = CatalogValue[T] | Refused | Failed

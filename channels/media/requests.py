@@ -1,4 +1,4 @@
-"""What a media upstream is asked for, checked and in the gateway's own words.
+"""Requests for media, checked and in the gateway's own form.
 
 `gw/media` makes these of a client's body; `model` is the upstream's name of the model, `avatar` and
 `voice` are the upstream's ids. None is a field that is not sent. A number is as the client sent it.
@@ -38,9 +38,9 @@ class ContentItem(Struct, frozen=True):
 
 
 class VideoRequest(Struct, frozen=True, kw_only=True):
-    """What every kind of video may be asked for.
+    """The parameters of every kind of video.
 
-    `duration` is in seconds. `asked_duration` is what the client said, which is held and paid for
+    `duration` is in seconds. `asked_duration` is the client's own, which is held and paid for
     where nothing better is known; it and `portrait_auth` are not sent.
     """
 
@@ -75,7 +75,7 @@ class GeneralVideo(VideoRequest, frozen=True, kw_only=True):
 
 
 class AvatarVideo(VideoRequest, frozen=True, kw_only=True):
-    """An avatar that speaks: what it says is a recording, or a voice and a text."""
+    """An avatar that speaks a recording, or a text in a voice."""
 
     avatar: str
     audio_url: str | None = None
@@ -85,7 +85,7 @@ class AvatarVideo(VideoRequest, frozen=True, kw_only=True):
 
 
 class LipSyncVideo(VideoRequest, frozen=True, kw_only=True):
-    """A film whose speaker says what is in a recording."""
+    """A film whose speaker's lips follow a recording."""
 
     source_video_url: str
     audio_url: str

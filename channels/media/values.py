@@ -1,4 +1,4 @@
-"""Read single values out of an upstream's answer: each function takes any JSON value, none raises.
+"""Read single values of an upstream's response: each function takes any JSON value, none raises.
 
 What is not as it should be is None: an upstream may leave out, misspell or invent anything.
 """
@@ -19,7 +19,7 @@ from channels.text import fit
 
 NAME_CHARACTERS_MAX = 1000
 LYRICS_CHARACTERS_MAX = 20_000
-# A film that is said to be longer than a day is a mistake of units, and nothing to be billed by.
+# A reported length above a day is a mistake of units, and nothing to be billed by.
 SECONDS_MAX = 86_400
 
 _NUMERIC = re.compile(r"\s*\d{1,15}(?:\.\d{1,30})?\s*", re.ASCII)
@@ -33,7 +33,7 @@ def json_of(response: MediaResponse) -> Any:
 
 
 def member(value: Any, *path: str) -> Any:
-    """What stands at the end of a path of members; None where it leads nowhere."""
+    """The value at the end of a path of members; None where it leads nowhere."""
     for name in path:
         if not isinstance(value, Mapping):
             return None
@@ -47,7 +47,7 @@ def entries(value: Any) -> list[Mapping[str, Any]]:
 
 
 def text(value: Any, limit: int = NAME_CHARACTERS_MAX) -> str | None:
-    """A text that says something, fit to be stored, of at most so many characters."""
+    """A text that is not blank, fit to be stored, of at most so many characters."""
     return fit(value, limit) if isinstance(value, str) and value else None
 
 
@@ -62,7 +62,7 @@ def link(value: Any) -> str | None:
 
 
 def identifier(value: Any) -> str | None:
-    """An upstream's id: a text or a whole number, which can stand in a path and in a row."""
+    """An upstream's id: a text or a whole number, which fits into a path and a row."""
     if isinstance(value, int) and not isinstance(value, bool):
         if not 0 <= value < 10**30:
             return None
@@ -125,7 +125,7 @@ def instant(value: Any) -> float | None:
 
 
 def link_end(url: str | None, *, now: float, at_most: float | None = None) -> float | None:
-    """When a link ends: as it says itself, and not after `at_most`; None where nothing says so."""
+    """When a link ends: by its own parameters, and not after `at_most`; None without either."""
     stated = None if url is None else end_in_link(url)
     if stated is not None and not now < stated <= now + LASTS_SECONDS_MAX:
         stated = None

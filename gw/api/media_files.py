@@ -1,4 +1,4 @@
-"""`GET /v1/media/{name}`: a copy of a result, to whoever has a link that is signed and not over.
+"""`GET /v1/media/{name}`: a copy of a result, for clients with a signed link that has not expired.
 
 A folder's is sent from here, whole or in part (RFC 9110, 14); for a bucket's the client is sent on
 to the storage, with a link of the storage's own that lasts an hour.
@@ -24,7 +24,7 @@ _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 
 
 class MediaFileHandler(ApiHandler):
-    """Serves without a key: the signature says that we made the link."""
+    """Serves without a key: the signature proves that the gateway made the link."""
 
     route = "media_file"
     auth = "none"
@@ -75,7 +75,7 @@ class MediaFileHandler(ApiHandler):
         self.finish()
 
     def _range(self, kept: Kept) -> tuple[int, int]:
-        """From which byte to before which; the whole where no part is asked for."""
+        """From which byte to before which; the whole without a `Range`."""
         headers = self.request.headers
         match = _RANGE.fullmatch(headers.get("Range", ""))
         if match is None or match.group() == "bytes=-":

@@ -56,7 +56,7 @@ class Made:
 
 
 def dialect_of(candidate: Candidate, channel: ChannelSpec) -> MediaDialect:
-    """How the channel is spoken to."""
+    """The dialect of a candidate's channel."""
     return DIALECTS[channel.dialect_of(candidate.protocol)]
 
 
@@ -104,7 +104,7 @@ class ExchangeUpstream:
 
 
 class _WatchedWire(Wire):
-    """Sends the requests of one attempt, which is told of them."""
+    """Sends the requests of one attempt, and reports them to it."""
 
     def __init__(self, wire: Wire, attempts: Attempts) -> None:
         self._wire = wire
@@ -117,7 +117,7 @@ class _WatchedWire(Wire):
 
 
 def _asked_of(request: Submission, candidate: Candidate) -> Submission:
-    """The request, by the model's name over there."""
+    """The request, with the upstream's name of the model."""
     if isinstance(request, AvatarRequest):
         return request
     return replace(request, model=candidate.upstream_model)

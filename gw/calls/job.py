@@ -1,6 +1,6 @@
 """A call that begins a job, as the use-case sees it, and its bill: nothing, until the job ends.
 
-What the job costs is settled by whoever ends it (`actors/jobs/settlement.py`), at the price that is
+What the job costs is settled when it ends (`actors/jobs/settlement.py`), at the price that is
 fixed here.
 """
 

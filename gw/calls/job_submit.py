@@ -2,7 +2,7 @@
 
 Whatever is made, and without HTTP. From the moment in which an upstream has taken it the job is
 polled and settled by any process (`actors/jobs`), and its call is over. A client that leaves stops
-nothing: what was asked of an upstream is asked, and the client finds it in its list.
+nothing: the submit goes on, and the client finds the job in its list.
 """
 
 from __future__ import annotations

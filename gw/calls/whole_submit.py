@@ -1,7 +1,7 @@
 """One call for what a media upstream makes while the client waits: speech, a voice, a script.
 
-Hold, candidates, attempts, settlement, answer, as pictures are sold (`sync_media.py`); what is
-asked for and what comes back are the exchanges of `channels/media`.
+Hold, candidates, attempts, settlement, response, as with images (`sync_media.py`); requests and
+responses of the upstream are the exchanges of `channels/media`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Delivery:
 class WholeCall:
     """A call that has passed every check except money and channels.
 
-    `deliver` makes the client's answer of what was made, and keeps what is to be kept of it; should
+    `deliver` makes the client's response of the result, and keeps what is to be kept of it; should
     it fail, nothing is charged. The rest is as in `JobCall`.
     """
 
@@ -62,7 +62,7 @@ class WholeCall:
 
 
 class WholeSubmit:
-    """Runs calls of one kind. `unknown` is told of a channel that may have made what nobody got."""
+    """Runs calls of one kind. `unknown` gets the channel that may have made a lost result."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class WholeSubmit:
         _send(delivered[0], writer)
 
     async def _serve(self, call: WholeCall, client: Client) -> Delivery:
-        """Settled before the answer goes out: whoever reads it finds the balance moved."""
+        """Settle before the response is sent: a client that has it finds its balance changed."""
         order = self._attempts.order(call)
         async with await self._billing.hold(
             call,

@@ -86,7 +86,7 @@ def _text(at: str, members: JsonObject, name: str, words: str) -> str:
 
 
 def _value(members: JsonObject, name: str) -> Any:
-    """A member's value; what is no string is told from one alone."""
+    """A member's value; one that cannot be decoded becomes another that is no string either."""
     raw = members.raw.get(name)
     if raw is None:
         return None

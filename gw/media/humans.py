@@ -1,7 +1,7 @@
 """A request for a digital human: an avatar that speaks, lips that follow, people replaced.
 
-Contract for media §4. `avatar` and `voice` are the client's references still; whoever submits the
-request puts the upstream's ids in their place.
+Contract for media §4. `avatar` and `voice` are the client's references still; the submit
+replaces them with the upstream's ids.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ MOTION_RESOLUTION = "standard"
 
 
 def held_milliseconds(request: Video) -> int:
-    """What is held before the upstream is asked."""
+    """What is held before the upstream gets the request."""
     asked = request.asked_duration
     if isinstance(request, ClipVideo):
         seconds = CLIP_SECONDS if request.scene == "news" else max(CLIP_SECONDS, asked or 0)

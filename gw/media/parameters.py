@@ -23,7 +23,7 @@ _SETTINGS: Mapping[str, str] = MappingProxyType(
         "is_async": "async",
     }
 )
-# Fields that a person wrote, told by their length.
+# Fields that a person wrote, logged by their length.
 _TEXTS = ("prompt", "lyrics", "input", "text")
 
 

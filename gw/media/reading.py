@@ -53,7 +53,7 @@ FLAG_WORDS = "a boolean"
 
 
 class Named(Struct, gc=False):
-    """The model, which says what else there may be."""
+    """The model, on which the other fields depend."""
 
     model: Model
 

@@ -14,7 +14,7 @@ from channels.media.requests import AvatarRequest, AvatarSource, TranscriptReque
 from gw.media.reading import MODEL_WORDS, WORD_WORDS, FieldTable, Model, Word, url
 
 NAME_CHARACTERS_MAX = 20
-# What a cloned voice says in its sample.
+# The text of a cloned voice's sample.
 SAMPLE_CHARACTERS_MAX = 10_000
 
 _Name = Annotated[str, Meta(min_length=1, max_length=NAME_CHARACTERS_MAX)]

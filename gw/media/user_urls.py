@@ -1,8 +1,8 @@
 """Which links a client may name for an upstream to fetch (contract for media §4, User URLs).
 
-Nothing here resolves or fetches: a link is refused for what it says. A host is read as browsers
+Nothing here resolves or fetches: a link is refused for its text alone. A host is read as browsers
 read it, and as older libraries do: addresses in every spelling, digits and dots of other scripts,
-labels in Punycode. Where two readers may differ, neither may come to a place that is not public.
+labels in Punycode. Where two readers may differ, neither may reach an address that is not public.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _is_label(label: str) -> bool:
 
 
 def _is_punycode(encoded: str) -> bool:
-    """Does it say a label that needs Punycode, and says the same when it is read as others do?"""
+    """Whether it decodes to a label that needs Punycode and is normalised."""
     try:
         label = encoded.encode("ascii").decode("punycode")
     except (UnicodeError, OverflowError, ValueError):

@@ -14,7 +14,7 @@ AVATAR, LIPSYNC, MOTION, CLIP = "dh-avatar", "dh-lipsync", "dh-motion", "clip-"
 def read_video(body: bytes, model: ModelSpec) -> Video | None:
     """Check a body for a model. Raises InvalidRequest; None: no kind is known by that id.
 
-    What is asked of the upstream is asked by the model's canonical id, until a channel is chosen.
+    The request has the model's canonical id until a channel is chosen.
     """
     model_id = model.id
     if model_id in SCENES:

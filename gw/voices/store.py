@@ -14,7 +14,7 @@ from actors.store.waiting import in_time
 
 SQL = load("gw.voices", "voices.sql")
 
-# Of one answer; an account that has more sees the newest.
+# Rows of one list; an account that has more sees the newest.
 LIST_MAX = 1000
 _ID = re.compile(r"voc_[0-9a-f]{32}", re.ASCII)
 

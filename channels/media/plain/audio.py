@@ -1,4 +1,4 @@
-"""A recording that is the answer itself, and the content types of the formats."""
+"""A recording that is the response's body, and the content types of the formats."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _AUDIO = re.compile(r"audio/[\w.+-]{1,60}(?:;[\w.+=; -]{0,60})?", re.ASCII | re.
 
 
 def audio_of(response_format: AudioFormat, response: MediaResponse) -> SubmitReply:
-    """The sound of a response: in the type it says, or that of the format where it says none.
+    """The sound of a response: in the declared type, or that of the format where none is declared.
 
     A page or a JSON object is no sound, whatever its status.
     """

@@ -22,7 +22,7 @@ S = TypeVar("S", bound=Struct)
 
 
 def without_nothing(value: Struct, *, leaves_out: Iterable[str] = ()) -> dict[str, Any]:
-    """The fields of a request that say something, by name."""
+    """The fields of a request that are not None, by name."""
     fields = {name: getattr(value, name) for name in value.__struct_fields__}
     dropped = set(leaves_out)
     return {name: one for name, one in fields.items() if one is not None and name not in dropped}

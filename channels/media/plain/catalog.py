@@ -66,7 +66,7 @@ def preset_avatars() -> Exchange[CatalogReply[tuple[PresetAvatar, ...]]]:
 
 
 def preset_voices() -> Exchange[CatalogReply[tuple[PresetVoice, ...]]]:
-    """The voices that everybody may use; those that were cloned for somebody are not."""
+    """The preset voices; those that were cloned for an account are left out."""
     return ask(paths.VOICES, lambda value: _all(member(value, "voices"), _voice))
 
 
@@ -116,7 +116,7 @@ def _detail(value: Any) -> TemplateDetail | None:
 
 
 def canvas_of(value: Entry) -> Canvas:
-    """Width, height and ratio, as far as they are told."""
+    """Width, height and ratio, as far as they are there."""
     width, height = number(value.get("width")), number(value.get("height"))
     return Canvas(
         width=None if width is None else int(width),

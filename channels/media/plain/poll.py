@@ -32,7 +32,7 @@ from channels.media.values import (
     text,
 )
 
-# A song has two tracks, a film a file per language; more than this is no answer to store.
+# A song has two tracks, a film a file per language; more than this is not stored.
 TRACKS_MAX = 20
 OUTPUT_FILES_MAX = 100
 
@@ -53,7 +53,7 @@ def cancel(kind: TaskKind, upstream_id: str) -> Exchange[bool]:
 
 
 def was_done(response: MediaResponse) -> bool:
-    """Whether the upstream did what it was asked."""
+    """Whether the upstream accepted the cancellation."""
     return 200 <= response.status < 300
 
 

@@ -1,4 +1,4 @@
-"""Submits on the plain wire: what is asked, and what the first answer means."""
+"""Submits on the plain wire: their requests, and what the first response means."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def post(
 
 
 def accepted(response: MediaResponse) -> SubmitReply:
-    """The answer `{id, …}` of something that has begun."""
+    """The response `{id, …}` of a task that has begun."""
     if not is_ok(response):
         return refusal(response)
     upstream_id = identifier(member(json_of(response), "id"))
@@ -179,7 +179,7 @@ def transcript(request: TranscriptRequest, *, idempotency_key: str) -> Exchange[
 
 
 def _looking(upstream_id: str) -> Exchange[SubmitReply]:
-    """Look whether a script has come; whatever else is answered, look again."""
+    """Poll a script; poll again after any response that is not its end."""
 
     def read(response: MediaResponse) -> Outcome:
         ended = _ended(json_of(response)) if is_ok(response) else None

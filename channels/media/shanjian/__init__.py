@@ -1,5 +1,5 @@
-"""The `shanjian` dialect: avatars and what they say, clips by template, cloned voices.
+"""The `shanjian` dialect: speaking avatars, clips by template, cloned voices.
 
-`envelope.py` is what every answer comes in, `bodies.py` what is sent, `tasks.py` the submits and
+`envelope.py` is the form of every response, `bodies.py` what is sent, `tasks.py` the submits and
 polls, `catalog.py` the lists, `dialect.py` all of it under the names that every dialect has.
 """

@@ -1,6 +1,6 @@
 """Templates, which come in pages, and the avatars and voices that everybody may use.
 
-Whether a template has a title and a persona only its details say. So they are asked for one after
+Only a template's details hold whether it has a title and a persona. So they are fetched one after
 another before a list is complete; the gateway keeps it for a while.
 """
 
@@ -37,7 +37,7 @@ VOICES = "/v1/assets/voice/common"
 PAGE_SIZE = 100
 PAGES_MAX = 20
 TEMPLATES_MAX = PAGES_MAX * PAGE_SIZE
-# Details asked for to complete one list; what comes after has every flag.
+# Details fetched to complete one list; what comes after has every flag.
 DETAILS_MAX = 300
 
 _LAYER = "Layer"
@@ -150,7 +150,7 @@ def _flagged(template: Template, layers: Entry) -> Template:
 
 
 def _edit_info(data: Any) -> Entry | None:
-    """The layers of a template, which some answers hold as JSON within a string."""
+    """The layers of a template, which some responses hold as JSON within a string."""
     structure = member(data, "videoStructInfo")
     if isinstance(structure, str):
         structure = read_loosely(structure.encode("utf-8", "replace"), mends=False)

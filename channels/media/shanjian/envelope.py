@@ -1,4 +1,4 @@
-"""What every answer comes in: `{code, message, data}`, with a status that is 200 for errors too."""
+"""The form of every response: `{code, message, data}`, with a status that is 200 for errors too."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STATUSES: Mapping[str, int] = MappingProxyType(
 
 
 def opened(response: MediaResponse) -> dict[str, Any] | Refused | Failed | Unknown:
-    """The data of an answer to a submit, or what is reported in its place."""
+    """The data of the response to a submit, or what is reported in its place."""
     if not is_ok(response):
         return refusal(response)
     value = json_of(response)
@@ -54,7 +54,7 @@ def reported(code: str, value: Any) -> Refused | Failed:
 
 
 def opened_poll(response: MediaResponse) -> dict[str, Any] | RateLimited | NotFound | Trouble:
-    """The data of an answer to a poll, or what is reported in its place."""
+    """The data of the response to a poll, or what is reported in its place."""
     if not is_ok(response):
         return poll_trouble(response)
     value = json_of(response)

@@ -86,14 +86,14 @@ def _result(kind: TaskKind, result: Any, *, now: float) -> TaskResult | None:
 
 
 def _waiting(upstream_id: str) -> Exchange[SubmitReply]:
-    """Look whether a voice is ready; whatever else is answered, look again."""
+    """Poll a voice; poll again after any response that is not its end."""
 
     def read(response: MediaResponse) -> SubmitReply | Exchange[SubmitReply]:
         data = opened_poll(response)
         if not isinstance(data, dict):
             return waiting
         speaker = identifier(member(data, "result", "speakerId"))
-        # By the same words as any other task.
+        # By the same status words as any other task.
         polled = _polled(data, None if speaker is None else AvatarResult(upstream_id=speaker))
         if polled.state == "succeeded" and speaker is not None:
             return Done(VoiceResult(upstream_id=speaker))

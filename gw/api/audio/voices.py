@@ -45,7 +45,7 @@ class VoicesHandler(ApiHandler):
         self.write(dumps({"voices": shown}))
 
     async def on_post(self) -> None:
-        """What an upstream was asked for goes on when the client leaves: it finds it listed."""
+        """A submit goes on when its client leaves, who finds the voice in the list."""
         submit, voice_id = await MediaSubmit.begin(self, "voice"), new_voice_id()
         request = submit.read(read_voice, model=lambda read: read.model)
         call = submit.whole_call(

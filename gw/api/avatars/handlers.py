@@ -82,7 +82,7 @@ class AvatarHandler(ApiHandler):
         self.write(dumps(shown(await self._find(avatar_id))))
 
     async def on_delete(self, avatar_id: str) -> None:
-        """Nobody sees it any more; then its upstream is asked to drop it, too."""
+        """Hide the avatar; then ask its upstream to delete it, too."""
         media, account_id = media_of(self), self.principal.account_id
         job = await self._find(avatar_id)
         if not job.has_ended:

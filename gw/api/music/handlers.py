@@ -1,4 +1,4 @@
-"""`/v1/music/generations`: songs are asked for, polled and listed (spec: Music)."""
+"""`/v1/music/generations`: songs are submitted, polled and listed (spec: Music)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gw.api.task_lists import error_of, listed, polled
 from gw.media import read_music
 from gw.media.lists import MUSIC
 
-# Until it ends a task is `processing`, whatever its upstream says.
+# Until it ends a task is `processing`, whatever its upstream reports.
 SHOWN: Mapping[State, str] = MappingProxyType({"queued": "processing", "running": "processing"})
 
 

@@ -1,6 +1,6 @@
 """`GET /v1/videos/generations/{id}/content`: a film that its upstream gives to our key alone.
 
-It needs no key: the signature says that the gateway made the link. The film goes through as it
+It needs no key: the signature proves that the gateway made the link. The film goes through as it
 comes; a client that reads slowly slows the upstream, and nothing of it is kept.
 """
 

@@ -1,4 +1,4 @@
-"""`/v1/videos/generations`: films are asked for, polled and listed (spec: Video generation; Digital
+"""`/v1/videos/generations`: films are submitted, polled and listed (spec: Video generation; Digital
 human and smart edit)."""
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ async def test_nobody_waits_long_and_the_next_one_gets_what_came(
 
 async def test_questions_of_one_process_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(renewal, "WAIT_SECONDS", 0.01)
-    monkeypatch.setattr(renewal, "QUESTIONS_MAX", 3)
+    monkeypatch.setattr(renewal, "POLLS_MAX", 3)
     s = Scene()
     s.upstreams.gate = asyncio.Event()
     jobs = [s.job(number) for number in range(10)]
