@@ -57,9 +57,9 @@ class Families(Collector):
         for series, family in self._made.items():
             metric = _metric(series)
             base = series.name
-            for values, cell in family.shown():
+            for values, one in family.shown():
                 labels = dict(zip(series.labels, values, strict=True))
-                for suffix, more, value in cell.samples():
+                for suffix, more, value in one.samples():
                     metric.add_sample(base + suffix, {**labels, **more}, value)
             yield metric
 

@@ -1,7 +1,7 @@
-"""The numbers behind the metrics: one cell per series, one family of cells per metric.
+"""The numbers behind the metrics: one object per series, one family of series per metric.
 
-Cells instead of prometheus-client's children because every call touches about twenty of them:
-measured, a cell costs 0.1 to 0.2 µs where a child, which takes locks and walks its buckets, costs
+Own objects instead of prometheus-client's children because every call touches about twenty of them:
+measured, one costs 0.1 to 0.2 µs where a child, which takes locks and walks its buckets, costs
 0.5 to 0.8. What pays for it is a rule: one thread writes, the loop's. A scrape in another thread
 only copies. Names, labels and buckets are in `series.py`, the text format is prometheus-client's.
 """
@@ -20,7 +20,7 @@ Sample = tuple[str, dict[str, str], float]
 
 
 class Series(Protocol):
-    """What a scrape asks of a cell."""
+    """One figure or histogram under one set of labels, as a scrape reads it."""
 
     def samples(self) -> list[Sample]: ...
 
@@ -69,44 +69,44 @@ C = TypeVar("C", bound=Series)
 
 
 class SeriesFamily(dict[Key, C]):
-    """The cells of one metric by label values, in the order of its labels. A miss makes the cell.
+    """The series of one metric by label values, in the order of its labels. A miss makes the series.
 
     An empty label value is shown as `other`. The bound on their number is the last fence against a
-    label whose values a client can choose: past it, new ones share one cell of `other`.
+    label whose values a client can choose: past it, new ones share one series of `other`.
     """
 
-    __slots__ = ("_limit", "_new_cell", "_width")
+    __slots__ = ("_limit", "_new_series", "_width")
 
-    def __init__(self, new_cell: Callable[[], C], *, width: int, limit: int) -> None:
+    def __init__(self, new_series: Callable[[], C], *, width: int, limit: int) -> None:
         super().__init__()
-        self._new_cell = new_cell
+        self._new_series = new_series
         self._width = width
         self._limit = limit
         if not width:
-            self[()] = new_cell()  # shown from the start
+            self[()] = new_series()  # shown from the start
 
     def __missing__(self, key: Key) -> C:
         assert len(key) == self._width, key
         if len(self) >= self._limit:
-            return self.setdefault((OTHER,) * self._width, self._new_cell())
+            return self.setdefault((OTHER,) * self._width, self._new_series())
         shown = _shown(key)
-        cell = self.get(shown)
-        if cell is None:
-            cell = self[shown] = self._new_cell()
+        series = self.get(shown)
+        if series is None:
+            series = self[shown] = self._new_series()
         if shown != key:
-            self[key] = cell  # the same cell by another name: 200 for "200"
-        return cell
+            self[key] = series  # the same series by another key: 200 for "200"
+        return series
 
     def discard(self, wanted: Mapping[int, str]) -> None:
-        """Drop the cells that have the `wanted` values at these positions."""
+        """Drop the series that have the `wanted` values at these positions."""
         for key in list(self):
             if all(key[index] == value for index, value in wanted.items()):
                 del self[key]
 
     def shown(self) -> list[tuple[tuple[str, ...], C]]:
-        """Return each cell once, with its label values; safe beside the thread that writes."""
+        """Return each series once, with its label values; safe beside the thread that writes."""
         copied = dict.copy(self)
-        return [(_shown(key), cell) for key, cell in copied.items() if key == _shown(key)]
+        return [(_shown(key), series) for key, series in copied.items() if key == _shown(key)]
 
 
 def _shown(key: Key) -> tuple[str, ...]:

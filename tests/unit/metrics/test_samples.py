@@ -50,7 +50,7 @@ def test_empty_label_value_is_other() -> None:
     assert [(values, cell.value) for values, cell in family.shown()] == [(("other",), 2)]
 
 
-def test_values_past_the_limit_share_one_cell() -> None:
+def test_values_past_the_limit_share_one_series() -> None:
     family = numbers(width=2, limit=3)
     for n in range(1000):
         family[f"m{n}", "chat"].value += 1
