@@ -69,7 +69,7 @@ C = TypeVar("C", bound=Series)
 
 
 class SeriesFamily(dict[Key, C]):
-    """The series of one metric by label values, in the order of its labels. A miss makes the series.
+    """The series of one metric by label values, in the order of its labels. A miss makes one.
 
     An empty label value is shown as `other`. The bound on their number is the last fence against a
     label whose values a client can choose: past it, new ones share one series of `other`.
