@@ -24,6 +24,8 @@ from gw.knowledge.vectors import field_parts
 FORMAT = 1
 # So much text goes into one statement, and at least one page.
 BATCH_CHARACTERS = 2_000_000
+# So many pages are entered under their lexemes at once; the lists of common ones are rewritten.
+ENTERED_PAGES = 2000
 ACCOUNT_MISSING = "kb_bases_of_account"
 
 
@@ -86,9 +88,13 @@ async def import_folder(
                 result.added += 1
         await asyncio.to_thread(_store_sources, sources, target.account_id, folder)
         if gone or fresh:
-            await session.execute(SQL["remove_pages"], (gone,))
+            await _remove_pages(session, base_no, gone)
+            nos: list[int] = []
             for batch in _batches(fresh):
-                await _insert(session, base_no, target.account_id, batch, folder)
+                nos += await _insert(session, base_no, target.account_id, batch, folder)
+            for at in range(0, len(nos), ENTERED_PAGES):
+                entered = nos[at : at + ENTERED_PAGES]
+                await session.execute(SQL["add_postings"], (base_no, entered))
             await settle_pages(session, base_no)
         used = await session.fetch_all(SQL["base_details"], ([base_no],))
         result.sources = used[0][1]
@@ -104,7 +110,7 @@ async def remove_base(database: Database, target: ImportTarget, sources: Sources
         row = await session.fetch_one(SQL["find_base"], _key(target))
         if row is None:
             raise UnknownBase(target.kb_id)
-        await session.execute(SQL["remove_base"], (row[0],))
+        await session.execute(SQL["remove_base"], {"base": row[0]})
     await drop_unused_sources(database, sources, target.account_id)
 
 
@@ -120,7 +126,7 @@ async def remove_page(
         stored = await session.fetch_all(SQL["stored_pages"], (row[0],))
         nos = [no for name, no, _ in stored if name == page_id]
         if nos:
-            await session.execute(SQL["remove_pages"], (nos,))
+            await _remove_pages(session, row[0], nos)
             await settle_pages(session, row[0])
     await drop_unused_sources(database, sources, target.account_id)
     return bool(nos)
@@ -131,6 +137,11 @@ async def settle_pages(session: Session, base_no: int) -> None:
     await session.execute(SQL["resolve_links"], (base_no,))
     await session.execute(SQL["count_pages"], {"base": base_no})
     await session.execute(SQL["tidy_terms"])
+
+
+async def _remove_pages(session: Session, base_no: int, nos: list[int]) -> None:
+    await session.execute(SQL["drop_postings"], (base_no, nos))
+    await session.execute(SQL["remove_pages"], (nos,))
 
 
 async def drop_unused_sources(database: Database, sources: Sources, account_id: str) -> None:
@@ -198,7 +209,8 @@ async def _insert(
     account_id: str,
     batch: list[tuple[Page, bytes]],
     folder: Folder,
-) -> None:
+) -> list[int]:
+    """Store pages; their numbers."""
     rows = [_row(page, digest, account_id, folder.sources.get(page.id)) for page, digest in batch]
     made: list[Any] = await session.fetch_all(SQL["insert_pages"], _rows(base_no, rows))
     nos: dict[str, int] = dict(made)
@@ -224,6 +236,7 @@ async def _insert(
     await session.execute(SQL["insert_names"], _rows(base_no, names))
     await session.execute(SQL["insert_links"], _rows(base_no, links))
     await session.execute(SQL["insert_terms"], _rows(base_no, terms))
+    return list(nos.values())
 
 
 def alias_key(text: str) -> str:

@@ -59,7 +59,7 @@ WHERE no = %(base)s
 
 -- remove_base --
 -- A base with all that is in it.
-DELETE FROM kb_bases WHERE no = %s
+WITH postings AS (DELETE FROM kb_postings WHERE base_no = %(base)s) DELETE FROM kb_bases WHERE no = %(base)s
 
 -- stored_pages --
 -- What of each page tells whether it has changed.
@@ -97,6 +97,14 @@ INSERT INTO kb_terms (page_no, field, part, starts, ends, terms)
 SELECT page_no, field, part, starts, ends, terms::tsvector
 FROM json_to_recordset(%(rows)s::json)
     AS x(page_no bigint, field smallint, part integer, starts integer, ends integer, terms text)
+
+-- add_postings --
+-- Enter new pages under their lexemes, once their terms are there.
+SELECT kb_add_postings(%s, %s)
+
+-- drop_postings --
+-- Take pages out from under their lexemes, while their terms are there.
+SELECT kb_drop_postings(%s, %s)
 
 -- resolve_links --
 -- Where the links of a base lead now: exact ids first, then aliases, of several pages to the smallest id.
@@ -172,46 +180,11 @@ SELECT id, title, summary, tags FROM kb_pages
 WHERE no IN (SELECT l.page_no FROM kb_links l WHERE l.to_no = %(page)s) AND no <> %(page)s ORDER BY id
 
 -- rank --
--- The pages that have every term of a search, or any of them where none has, best first; and how many there are.
--- A row of `asked` is a term in a base; each is looked up in the index by itself, so that what a search costs is the
--- number of rows its terms are in. The first `near` pages are ordered again by how near their terms stand.
-WITH asked AS MATERIALIZED (
-    SELECT t.q::tsquery AS q, t.n
-    FROM unnest(%(queries)s::text[], %(numbers)s::integer[]) AS t(q, n)
-), hit AS MATERIALIZED (
-    SELECT s.page_no, a.n, min(s.field) AS field, sum(s.weight) AS weight
-    FROM asked a CROSS JOIN LATERAL (
-        SELECT t.page_no, t.field, (%(weights)s::float8[])[t.field + 1] * ts_rank('{1,1,1,1}', t.terms, a.q, 16) AS weight
-        FROM kb_terms t WHERE t.terms @@ a.q OFFSET 0
-    ) s GROUP BY s.page_no, a.n
-), rarity AS (
-    SELECT n, ln(1 + %(pages)s::float8 / count(*)) AS weight FROM hit GROUP BY n
-), page AS MATERIALIZED (
-    SELECT h.page_no, count(*) AS found, min(h.field) AS field, sum(h.weight * r.weight) AS weight
-    FROM hit h JOIN rarity r USING (n) GROUP BY h.page_no
-), kept AS MATERIALIZED (
-    SELECT page.*, e.page_no IS NOT NULL AS is_equal, p.id, p.base_no
-    FROM page JOIN kb_pages p ON p.no = page.page_no
-    LEFT JOIN (SELECT DISTINCT page_no FROM kb_names
-               WHERE base_no = ANY (%(bases)s) AND kind = 'equal' AND md5(name) = md5(%(name)s) AND name = %(name)s) e
-        ON e.page_no = page.page_no
-    WHERE page.found >= %(need)s
-), first AS (
-    SELECT *, row_number() OVER (ORDER BY found DESC, is_equal DESC, field, weight DESC, id, base_no) AS place
-    FROM kept ORDER BY place LIMIT greatest(%(near)s, %(offset)s + %(limit)s)
-), again AS (
-    SELECT f.*, f.weight + CASE WHEN f.place > %(near)s THEN 0 ELSE coalesce((
-        SELECT max(ts_rank_cd('{1,1,1,1}', t.terms, b.q::tsquery, 4))
-        FROM unnest(%(bases)s::bigint[], %(near_queries)s::text[]) AS b(no, q), kb_terms t
-        WHERE b.no = f.base_no AND t.page_no = f.page_no AND t.terms @@ b.q::tsquery), 0) END AS full_weight
-    FROM first f
-), shown AS (
-    SELECT page_no, base_no, found, is_equal, field, full_weight AS weight,
-           row_number() OVER (ORDER BY place > %(near)s, found DESC, is_equal DESC, field, full_weight DESC, id, base_no) AS place
-    FROM again ORDER BY place OFFSET %(offset)s LIMIT %(limit)s
-)
-SELECT t.total, s.page_no, s.base_no, s.found, s.is_equal, s.field, s.weight
-FROM (SELECT count(*) AS total FROM kept) t LEFT JOIN shown s ON true ORDER BY s.place
+-- The pages that a search finds, best first (see the function).
+SELECT * FROM kb_rank(%(bases)s::bigint[], %(pages)s, %(name)s, %(every)s,
+    %(numbers)s::integer[], %(alternatives)s::integer[], %(lexeme_bases)s::bigint[], %(lexemes)s::text[],
+    %(costs)s::integer[], %(phrase_numbers)s::integer[], %(phrases)s::text[],
+    %(near)s, %(near_terms)s, %(near_queries)s::text[], %(budget)s, %(offset)s, %(limit)s)
 
 -- hits --
 -- What is shown of pages that were found, with the part of each body that a search fits best.

@@ -31,6 +31,11 @@ class Term:
     shown: tuple[str, ...] = ()
     run: str = ""
 
+    @property
+    def is_lexeme(self) -> bool:
+        """Whether a single lexeme is all that it asks for."""
+        return len(self.sequences) == 1 and len(self.sequences[0]) == 1
+
     def tsquery(self, prefix: str) -> str:
         """The condition on a row of terms, of the base with this prefix of lexemes."""
         alternatives = (_sequence(sequence, prefix) for sequence in self.sequences)

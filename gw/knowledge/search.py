@@ -12,17 +12,23 @@ from typing import Any, Literal
 
 from actors.store.session import Statements
 from gw.knowledge.bases import SQL, Base
-from gw.knowledge.query import Query, Term, near_tsquery, parse_query
+from gw.knowledge.query import NEAR_TERMS_MAX, Query, Term, near_tsquery, parse_query
 from gw.knowledge.snippet import STRETCH_CHARACTERS_MAX, Finder, snippet
 from gw.knowledge.tokens import folded_name
-from gw.knowledge.vectors import BODY, lexeme_prefix
+from gw.knowledge.vectors import lexeme_prefix
 
-# Of a hit in title, aliases, tags, summary and body.
-FIELD_WEIGHTS = (8.0, 6.0, 4.0, 3.0, 1.0)
 # So many of the best are ordered by how near their terms stand.
-NEAR_PAGES = 100
-# What a score is made of, so that the order of pages is the order of scores.
-_TERM, _EQUAL, _FIELD, _FRACTION = 1000.0, 500.0, 100.0, 90.0
+NEAR_PAGES = 50
+# So many pages are weighed for a search, each once for every term that it has; where terms have
+# more, the commonest are left out.
+WEIGHED_PAGES_MAX = 200_000
+# To find a phrase the terms of a page are read: so much dearer than to know a word is in it.
+PHRASE_COST = 8
+# How the database's number for a page's place is cut (see kb_rank), and what a score is made of.
+_FOUND_BIT, _EQUAL_BIT, _FIELD_BIT = 50, 49, 44
+_TERM, _EQUAL, _FIELD, _FRACTION = 1000.0, 500.0, 20.0, 19.0
+# Half of what a fraction can be.
+_HALF_WEIGHT = float(2048 * 256 * 5)
 # Of a body of which nothing was found: no more is needed for its beginning.
 BEGINNING_CHARACTERS = 1000
 
@@ -103,21 +109,18 @@ async def rank(
     bases = [base for base in bases if base.no and base.pages]
     if not bases or not terms:
         return 0, []
-    asked = [
-        (term.tsquery(lexeme_prefix(base.no)), n) for n, term in enumerate(terms) for base in bases
-    ]
     near = [near_tsquery(terms, base.no) for base in bases]
-    has_neighbours = bool(near[0])
+    near_terms = min(len(terms), NEAR_TERMS_MAX) if near[0] else 0
     params: dict[str, Any] = {
-        "queries": [query for query, _ in asked],
-        "numbers": [n for _, n in asked],
         "bases": [base.no for base in bases],
-        "near_queries": near if has_neighbours else [],
-        "near": NEAR_PAGES if has_neighbours else 0,
-        "weights": list(FIELD_WEIGHTS),
         "pages": sum(base.pages for base in bases),
         "name": folded_name(text),
-        "need": len(terms) if every else 1,
+        "every": every,
+        **_asked(bases, terms),
+        "near": NEAR_PAGES if near_terms else 0,
+        "near_terms": near_terms,
+        "near_queries": near,
+        "budget": WEIGHED_PAGES_MAX,
         "offset": offset,
         "limit": limit,
     }
@@ -125,11 +128,40 @@ async def rank(
     return rows[0][0], [_ranked(*row[1:]) for row in rows if row[1] is not None]
 
 
-def _ranked(
-    page_no: int, base_no: int, found: int, is_equal: bool, field: int, weight: float
-) -> Ranked:
-    fraction = weight / (weight + 10.0)
-    score = found * _TERM + is_equal * _EQUAL + (BODY - field) * _FIELD + _FRACTION * fraction
+def _asked(bases: Sequence[Base], terms: Sequence[Term]) -> dict[str, Any]:
+    """The terms in each base, as `kb_rank` takes them."""
+    lexemes = [
+        (n, alternative, base.no, lexeme_prefix(base.no) + lexeme)
+        for n, term in enumerate(terms)
+        for base in bases
+        for alternative, sequence in enumerate(term.sequences)
+        for _, lexeme in sequence
+    ]
+    phrases = [
+        (n, term.tsquery(lexeme_prefix(base.no)))
+        for n, term in enumerate(terms)
+        for base in bases
+        if not term.is_lexeme
+    ]
+    return {
+        "numbers": [row[0] for row in lexemes],
+        "alternatives": [row[1] for row in lexemes],
+        "lexeme_bases": [row[2] for row in lexemes],
+        "lexemes": [row[3] for row in lexemes],
+        "costs": [1 if term.is_lexeme else PHRASE_COST for term in terms],
+        "phrase_numbers": [row[0] for row in phrases],
+        "phrases": [row[1] for row in phrases],
+    }
+
+
+def _ranked(page_no: int, base_no: int, key: int, nearness: float) -> Ranked:
+    weight = (key & (1 << _FIELD_BIT) - 1) * (1 + nearness / (1 + nearness))
+    score = (
+        (key >> _FOUND_BIT) * _TERM
+        + (key >> _EQUAL_BIT & 1) * _EQUAL
+        + (key >> _FIELD_BIT & 15) * _FIELD
+        + weight / (weight + _HALF_WEIGHT) * _FRACTION
+    )
     return Ranked(page_no, base_no, round(score, 4))
 
 

@@ -14,6 +14,7 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
+from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -43,18 +44,18 @@ class Language:
             {"".join(chance.choices(syllables, k=chance.randint(2, 4))) for _ in range(WORDS * 2)}
         )
         chance.shuffle(self.words)
-        self._weights = [1 / (n + 10) for n in range(len(self.words))]
+        self._weights = list(accumulate(1 / (n + 10) for n in range(len(self.words))))
         self._han = [chr(0x4E00 + n) for n in range(CHARACTERS)]
         chance.shuffle(self._han)
-        self._han_weights = [1 / (n + 20) for n in range(CHARACTERS)]
+        self._han_weights = list(accumulate(1 / (n + 20) for n in range(CHARACTERS)))
 
     def draw(self, count: int) -> list[str]:
         """So many words."""
-        return self._chance.choices(self.words, self._weights, k=count)
+        return self._chance.choices(self.words, cum_weights=self._weights, k=count)
 
     def han(self, count: int) -> str:
         """So many characters."""
-        return "".join(self._chance.choices(self._han, self._han_weights, k=count))
+        return "".join(self._chance.choices(self._han, cum_weights=self._han_weights, k=count))
 
     def page(self, number: int) -> str:
         """The file of a page."""

@@ -1,0 +1,180 @@
+"""What a search finds on a real PostgreSQL, in which order, and what it may cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gw.knowledge import search as searching
+from gw.knowledge.bases import one_state
+from gw.knowledge.importing import Target, remove_base
+from gw.knowledge.search import search_any
+from gw.knowledge.sources import Sources
+from tests.integration.knowledge.importing import KB, bases_in
+
+POSTINGS = """
+SELECT substr(lexeme, strpos(lexeme, ':') + 1), pages, ARRAY(
+    SELECT p.id || ' ' || (e & 1048575) FROM unnest(entries) e JOIN kb_pages p ON p.no = e >> 20
+    ORDER BY 1)
+FROM kb_postings WHERE base_no = %s ORDER BY 1
+"""
+OTTER = {
+    "equal": "---\ntitle: Otter\n---\nnothing of it",
+    "titled": "---\ntitle: The otter and its river\n---\nnothing of it",
+    "alias": "---\naliases: [river otter of old]\n---\nnothing of it",
+    "tag": "---\ntags: [otter]\n---\nnothing of it",
+    "summary": "---\nsummary: of an otter\n---\nnothing of it",
+    "fifty": "otter " * 50,
+    "body": "a long walk with an otter beside the water of a lake in the rain",
+}
+
+
+async def test_a_better_field_goes_before_any_number_of_hits(
+    database_url: str, tmp_path: Path
+) -> None:
+    async with bases_in(database_url, tmp_path) as bases:
+        await bases.become(OTTER)
+        order = ["equal", "titled", "alias", "tag", "summary", "fifty", "body"]
+        assert await bases.ids("otters") == order
+        found = await bases.search("otter")
+        scores = [hit.score for hit in found.hits]
+        assert scores == sorted(scores, reverse=True)
+        assert scores[-1] > 0
+        # Two terms go before one, wherever that one stands.
+        assert (await bases.ids("otter lake zebra"))[0] == "body"
+
+
+async def test_nearness_and_rarity_decide_where_frequency_does_not(
+    database_url: str, tmp_path: Path
+) -> None:
+    filler = "one two three four five six seven eight nine ten "
+    pages = {
+        "a-far": f"river {filler * 4} stone",
+        "b-near": f"river stone {filler * 4}",
+        "c-common": f"heron {filler}",
+        "d-rare": f"newt {filler}",
+        **{f"heron{n}": f"a heron {filler}" for n in range(9)},
+    }
+    async with bases_in(database_url, tmp_path) as bases:
+        await bases.become(pages)
+        assert await bases.ids("river stone") == ["b-near", "a-far"]
+        assert (await bases.ids("heron newt"))[0] == "d-rare"
+
+
+@pytest.mark.parametrize(
+    ("q", "ids"),
+    [
+        ("余额不足", ["zh"]),
+        ("余额 检索", ["zh"]),
+        ("検索エンジン", ["ja"]),
+        ("けんさく", ["ja"]),
+        ("검색", ["ko"]),
+        ("GPT模型", ["mixed"]),
+        ("gpt 模型", ["mixed"]),
+        ("getUserName", ["code"]),
+        ("username", []),
+        ("user name", ["code"]),
+        ("max_tokens", ["code", "words"]),
+        ("MAX-TOKENS", ["code", "words"]),
+        ("tokens max", ["code", "words"]),
+        ("v1.2", ["code"]),
+        ("🚀", ["emoji"]),
+        ("👍🏽", ["emoji"]),
+        ('"max tokens of"', ["words"]),
+        ('"检索余额"', ["zh"]),
+        ("CAFÉ", ["words"]),
+        ("ｃａｆｅ", ["words"]),
+    ],
+)
+async def test_languages_code_and_emoji(
+    database_url: str, tmp_path: Path, q: str, ids: list[str]
+) -> None:
+    pages = {
+        "zh": "网关的检索余额不足时返回错误",
+        "ja": "全文検索エンジンの使い方。けんさく",
+        "ko": "지식 검색 엔진",
+        "mixed": "我们用GPT模型回答",
+        "code": "`max_tokens` in getUserName since v1.2",
+        "words": "the max tokens of a café",
+        "emoji": "ship it 🚀 👍🏽",
+    }
+    async with bases_in(database_url, tmp_path) as bases:
+        await bases.become(pages)
+        assert sorted(await bases.ids(q)) == ids
+
+
+async def test_equal_pages_are_in_the_order_of_their_ids_over_windows_and_bases(
+    database_url: str, tmp_path: Path
+) -> None:
+    ids = [f"p{n:03}" for n in range(120)]
+    async with bases_in(database_url, tmp_path) as bases:
+        await bases.become(dict.fromkeys(reversed(ids), "river stone"))
+        await bases.become(dict.fromkeys(ids[:30], "river stone"), "other")
+        seen = []
+        for offset in range(0, 120, 37):
+            window = await bases.search("river stone", offset=offset, limit=37)
+            assert window.total == 120
+            seen += [hit.id for hit in window.hits]
+        assert seen == ids
+        together = await bases.search("river", KB, "other")
+        assert together.total == 150
+        pairs = [(hit.id, hit.base.kb_id) for hit in together.hits[:4]]
+        assert pairs == [("p000", KB), ("p000", "other"), ("p001", KB), ("p001", "other")]
+
+
+async def test_what_is_weighed_is_always_what_is_there(database_url: str, tmp_path: Path) -> None:
+    async with bases_in(database_url, tmp_path) as bases:
+        await bases.become(OTTER)
+        changed = {**OTTER, "body": "a newt instead", "new": "---\ntitle: A newt\n---\notter"}
+        del changed["fifty"], changed["tag"]
+        done = await bases.become(changed)
+        assert (done.added, done.changed, done.removed) == (1, 1, 2)
+        await bases.become(changed, "fresh")
+        states = [
+            await bases.database.fetch_all(POSTINGS, ((await bases.base(kb)).no,))
+            for kb in (KB, "fresh")
+        ]
+        assert states[0] == states[1]
+        assert all(pages == len(entries) for _, pages, entries in states[0])
+
+
+async def test_a_search_weighs_a_bounded_number_of_pages(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with bases_in(database_url, tmp_path) as bases:
+        await bases.become({f"p{n:02}": "common usual" + " rare" * (n < 3) for n in range(40)})
+        assert (await bases.search("common usual rare zebra")).total == 40
+        monkeypatch.setattr(searching, "WEIGHED_PAGES_MAX", 3)
+        assert (await bases.search("common usual rare zebra")).total == 3
+        # Of one term all pages are weighed: there is nothing rarer to go by.
+        assert (await bases.search("common")).total == 40
+        # A phrase counts for more than a word, because pages are read for it.
+        phrase = 'zebra rare "common usual"'
+        monkeypatch.setattr(searching, "WEIGHED_PAGES_MAX", 41 * searching.PHRASE_COST)
+        assert (await bases.search(phrase)).total == 40
+        monkeypatch.setattr(searching, "WEIGHED_PAGES_MAX", 3)
+        assert (await bases.search(phrase)).total == 3
+
+
+async def test_retrieval_takes_pages_that_have_any_term(database_url: str, tmp_path: Path) -> None:
+    async with bases_in(database_url, tmp_path) as bases:
+        await bases.become(OTTER)
+        base = await bases.base()
+        async with one_state(bases.database) as session:
+            found = await search_any(session, [base], "is an otter at the lake", limit=3)
+            everything = await search_any(session, [base], "zebra " * 400, limit=3)
+            rows = await session.fetch_all("SELECT no, id FROM kb_pages")
+        names = dict(rows)
+        assert [names[one.page_no] for one in found] == ["body", "equal", "titled"]
+        assert everything == []
+
+
+async def test_a_base_is_removed_with_all_that_finds_it(database_url: str, tmp_path: Path) -> None:
+    async with bases_in(database_url, tmp_path) as bases:
+        await bases.become(OTTER)
+        target = Target(account_id=bases.account_id, kb_id=KB)
+        await remove_base(bases.database, target, Sources(tmp_path / "sources"))
+        for table in ("kb_postings", "kb_terms", "kb_names", "kb_pages"):
+            rows = await bases.database.fetch_all(f"SELECT count(*) FROM {table}")
+            assert rows == [(0,)], table
