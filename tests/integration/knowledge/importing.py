@@ -10,7 +10,7 @@ from pathlib import Path
 from actors.store.database import Database
 from gw.knowledge.bases import Base, one_state, readable_base
 from gw.knowledge.folder import read_folder
-from gw.knowledge.importing import Imported, Target, import_folder
+from gw.knowledge.importing import Imported, ImportTarget, import_folder
 from gw.knowledge.search import Found, search
 from gw.knowledge.sources import Sources
 from tests.integration.keys.table import account_in
@@ -34,7 +34,7 @@ class Bases:
             path.unlink()
         for page_id, text in pages.items():
             (folder / f"{page_id}.md").write_text(text, encoding="utf-8")
-        target = Target(account_id=self.account_id, kb_id=kb_id)
+        target = ImportTarget(account_id=self.account_id, kb_id=kb_id)
         read = read_folder(folder, source_mb_max=1)
         sources = Sources(self.folder / "sources")
         return await import_folder(self.database, target, read, sources, keep=False)

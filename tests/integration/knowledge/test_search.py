@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gw.knowledge import search as searching
 from gw.knowledge.bases import one_state
-from gw.knowledge.importing import Target, remove_base
+from gw.knowledge.importing import ImportTarget, remove_base
 from gw.knowledge.search import search_any
 from gw.knowledge.sources import Sources
 from tests.integration.knowledge.importing import KB, bases_in
@@ -164,8 +165,8 @@ async def test_retrieval_takes_pages_that_have_any_term(database_url: str, tmp_p
         async with one_state(bases.database) as session:
             found = await search_any(session, [base], "is an otter at the lake", limit=3)
             everything = await search_any(session, [base], "zebra " * 400, limit=3)
-            rows = await session.fetch_all("SELECT no, id FROM kb_pages")
-        names = dict(rows)
+            rows: list[Any] = await session.fetch_all("SELECT no, id FROM kb_pages")
+        names: dict[int, str] = dict(rows)
         assert [names[one.page_no] for one in found] == ["body", "equal", "titled"]
         assert everything == []
 
@@ -173,7 +174,7 @@ async def test_retrieval_takes_pages_that_have_any_term(database_url: str, tmp_p
 async def test_a_base_is_removed_with_all_that_finds_it(database_url: str, tmp_path: Path) -> None:
     async with bases_in(database_url, tmp_path) as bases:
         await bases.become(OTTER)
-        target = Target(account_id=bases.account_id, kb_id=KB)
+        target = ImportTarget(account_id=bases.account_id, kb_id=KB)
         await remove_base(bases.database, target, Sources(tmp_path / "sources"))
         for table in ("kb_postings", "kb_terms", "kb_names", "kb_pages"):
             rows = await bases.database.fetch_all(f"SELECT count(*) FROM {table}")
