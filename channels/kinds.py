@@ -24,7 +24,8 @@ class Kind:
     none where it needs no key. `url_variable` is the one that holds its address, where each account
     has its own. `models_path` lists its models, to whoever holds a key, free of
     charge; it is appended to `base_url`. `quirks` are differences on
-    the wire that an operator should know.
+    the wire that an operator should know. A kind that `is_reseller` serves models of others, which
+    a channel of theirs serves rather.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Kind:
     models_path: str = "/v1/models"
     read_on: str | None = None
     quirks: str = ""
+    is_reseller: bool = False
 
 
 _ROWS = (
@@ -127,6 +129,7 @@ _ROWS = (
         protocols=("chat", "responses", "messages"),
         auth="bearer",
         variables=("OPENROUTER_API_KEY",),
+        is_reseller=True,
         quirks="models are vendor/name; comments keep a waiting stream open",
     ),
     Kind(
@@ -277,6 +280,7 @@ _ROWS = (
         ),
         tools=("web_search", "image_generation"),
         variables=("GATEWAY_API_KEY",),
+        is_reseller=True,
         url_variable="GATEWAY_URL",
         quirks="another of these gateways; its models name themselves as they do there",
     ),

@@ -1,6 +1,6 @@
 """`gw init`: a first `gw.yaml` out of the keys in the environment (contract §1).
 
-Asks nothing and calls nobody; what is written is `gw/config/starter.py`.
+Asks nothing and calls nobody; what is written is `gw/price_list/starter.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from gw.cli.arguments import add_command
 from gw.cli.failures import CommandRefused
 from gw.cli.output import Result, table
 from gw.config.find import DEFAULT_NAME
-from gw.config.starter import kinds_found, missing, starter
+from gw.price_list.reading import bundled
+from gw.price_list.starter import kinds_found, missing, starter
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers
@@ -49,7 +50,7 @@ def init(options: Namespace) -> Result:
             "--provider NAME",
             "no_provider",
         )
-    _write(path, starter(kinds, os.environ), is_forced=options.force)
+    _write(path, starter(kinds, os.environ, bundled()), is_forced=options.force)
     channels = [
         {"channel": kind.name, "kind": kind.name, "unset": missing(kind, os.environ)}
         for kind in kinds

@@ -32,6 +32,7 @@ NOUNS = {
     "receipt": "gw.cli.receipt",
     "tasks": "gw.cli.tasks",
     "kb": "gw.cli.kb",
+    "models": "gw.cli.models",
 }
 DISTRIBUTION = "model-gateway"
 

@@ -100,15 +100,21 @@ def reread_text(path: Path) -> str:
     return text
 
 
-def load_text(text: str, environ: Mapping[str, str], *, source: Path) -> Config:
-    """Read a configuration from its text, as if it stood in the file `source`."""
+def load_text(
+    text: str, environ: Mapping[str, str], *, source: Path, is_priced: bool = True
+) -> Config:
+    """Read a configuration from its text, as if it stood in the file `source`.
+
+    Not `is_priced`: models may lack the price that a gateway needs of them, as for whoever fills
+    prices in. Raises ConfigFaults.
+    """
     report = FaultReport(str(source))
     root = parse(text, environ, report)
     if isinstance(root, Unreadable):
         report.raise_if_any()
     tops = attempt(mapping(TOP), root, report.top())
     for top in tops:
-        _check(top)
+        _check(top, is_priced=is_priced)
         _check_log_level(top, environ)
         check_proxies(top.get("channels") or (), environ)
     report.raise_if_any()
@@ -153,7 +159,7 @@ def _decoded(content: bytes, report: FaultReport) -> str:
         return ""
 
 
-def _check(top: Section) -> None:
+def _check(top: Section, *, is_priced: bool) -> None:
     channels, models = top.get("channels"), top.get("models") or ()
     check_listeners(top)
     for section in (top, *(channels or ())):
@@ -162,7 +168,8 @@ def _check(top: Section) -> None:
     check_channel_ids(channels or ())
     check_model_names(models)
     check_bindings(models, channels)
-    check_prices(models)
+    if is_priced:
+        check_prices(models)
     check_of_protocols(channels or ())
     check_fields(channels or ())
     check_keys(channels or ())

@@ -123,7 +123,7 @@ def check_prices(models: Sequence[Section]) -> None:
         _check_area(price)
         if "endpoint_type" in model.values:
             _check_price(price, model.values["endpoint_type"])
-            _check_units(price, model.values["endpoint_type"])
+            check_price_units(price, model.values["endpoint_type"])
 
 
 def _check_price(price: Section, endpoint_type: str | None) -> None:
@@ -143,7 +143,7 @@ def _check_price(price: Section, endpoint_type: str | None) -> None:
         )
 
 
-def _check_units(price: Section, endpoint_type: str | None) -> None:
+def check_price_units(price: Section, endpoint_type: str | None) -> None:
     """Blame prices by a unit that this endpoint is not billed by. Token prices may always stand."""
     billed: Sequence[str] = TOKEN_PRICES
     hint = ""

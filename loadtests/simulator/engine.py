@@ -22,6 +22,7 @@ from loadtests.simulator.dialects.responses import ResponsesDialect
 from loadtests.simulator.directives import DirectiveError, Layer
 from loadtests.simulator.exchange import Exchange, Ring
 from loadtests.simulator.faults import FaultBook
+from loadtests.simulator.providers import ROUTES
 from loadtests.simulator.script import Script
 from loadtests.simulator.stats import Stats
 from loadtests.simulator.tasks.server import TaskServer
@@ -60,6 +61,7 @@ class Engine:
             b"/v1/messages": MessagesDialect(),
             b"/v1/responses": ResponsesDialect(),
             b"/v1/images/generations": ImagesDialect(self.tasks.files),
+            **ROUTES,
         }
 
     def reset(self) -> None:

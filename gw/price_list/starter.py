@@ -1,4 +1,4 @@
-"""A first configuration: a channel for each provider there is a key for, with words for the rest.
+"""A first configuration: a channel for each provider there is a key for, and the models it serves.
 
 Keys never stand in it: they are read from the environment whenever the file is.
 """
@@ -6,10 +6,14 @@ Keys never stand in it: they are read from the environment whenever the file is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import indent
 
 from channels.kinds import KINDS, Kind
+from gw.price_list.offers import Provided, offers
+from gw.price_list.reading import PriceList
+from gw.price_list.writing import item, unpriced
 
-_HEAD = """\
+HEAD = """\
 # Written by `gw init`; every key of a configuration is in ops/examples/gw.yaml.
 # ${NAME} is taken from the environment when the gateway starts or reloads (SIGHUP).
 
@@ -18,10 +22,15 @@ admin_listen: 127.0.0.1:9090  # metrics and probes, never to be public
 data_dir: ./var               # the embedded PostgreSQL and what else is kept
 secret: ${GW_SECRET:-}        # encrypts stored keys; empty: made once under data_dir
 
-channels:
 """
 
 _MODELS = """
+# What clients ask for. Two channels of a model stand in for each other. A chat model needs both
+# prices, in USD per million tokens; those below are of the price list of {dated}, each with where
+# it was read: compare them with the provider's page. `gw models import` adds what a newer list has.
+models:
+"""
+_NO_MODELS = """
 # What clients ask for. A chat model needs both prices, in USD per million tokens: they are on the
 # provider's page of prices. Two channels of a model stand in for each other.
 models: []
@@ -29,6 +38,11 @@ models: []
 #    channels: [{channel}]                   # or [{{id: {channel}, as: its-name-over-there}}]
 #    price: {{input: "…", output: "…"}}
 """
+_UNPRICED = """\
+  # Models whose price is not known here: write it and take the # away.
+"""
+# Of kinds that resell what others serve: tried when these are full or failing.
+_RESELLER_PRIORITY = 2
 
 
 def kinds_found(environ: Mapping[str, str]) -> list[Kind]:
@@ -45,10 +59,24 @@ def missing(kind: Kind, environ: Mapping[str, str]) -> list[str]:
     return [names[0] for names in needed if names and not any(environ.get(name) for name in names)]
 
 
-def starter(kinds: Sequence[Kind], environ: Mapping[str, str]) -> str:
+def starter(kinds: Sequence[Kind], environ: Mapping[str, str], price_list: PriceList) -> str:
     """The file for these kinds, of which there is at least one."""
     channels = "".join(_channel(kind, environ) for kind in kinds)
-    return _HEAD + channels + _MODELS.format(example="name-of-a-model", channel=kinds[0].name)
+    return HEAD + "\nchannels:\n" + channels + _models(kinds, price_list)
+
+
+def _models(kinds: Sequence[Kind], price_list: PriceList) -> str:
+    """The models of the list that channels of these kinds could serve."""
+    channels = [Provided(kind.name, kind.name, frozenset(kind.protocols)) for kind in kinds]
+    found = offers(price_list, channels)
+    priced = [offer for offer in found if offer.price is not None]
+    if not priced:
+        return _NO_MODELS.format(example="name-of-a-model", channel=kinds[0].name)
+    text = _MODELS.format(dated=price_list.dated) + indent("".join(map(item, priced)), "  ")
+    waiting = [offer for offer in found if offer.price is None]
+    if waiting:
+        text += _UNPRICED + indent("".join(map(unpriced, waiting)), "  ")
+    return text
 
 
 def _channel(kind: Kind, environ: Mapping[str, str]) -> str:
@@ -59,6 +87,8 @@ def _channel(kind: Kind, environ: Mapping[str, str]) -> str:
     if kind.variables:
         names = [name for name in kind.variables if environ.get(name)]
         lines.append(f"    api_key: ${{{(names or kind.variables)[0]}}}")
+    if kind.is_reseller:
+        lines.append(f"    priority: {_RESELLER_PRIORITY}  # others of a model are tried first")
     lines.append(f"    # speaks {', '.join(kind.protocols)}; {kind.source}")
     if kind.quirks:
         lines.append(f"    # {kind.quirks}")

@@ -1,0 +1,143 @@
+"""Fills models and prices of a price list into a configuration file.
+
+Added are the models that a channel could serve and the file does not have; a model that is there
+and has no price gets one. What an operator has written stays, prices too, unless it `is_replacing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from channels.families import CHAT_PRICES
+from channels.registry import ModelSpec, PriceSpec
+from gw.config.config import Config
+from gw.config.faults import FaultReport
+from gw.config.load import load_text
+from gw.price_list.insertion import Edit, FileText, PriceText, edited
+from gw.price_list.offers import Offer, offers, price_of, provided_by, rows_of
+from gw.price_list.reading import PriceList
+from gw.price_list.writing import item, price, remark
+
+UNPRICED = PriceSpec()
+
+
+@dataclass(slots=True)
+class Filled:
+    """A new text of a file and what is new in it, as ids of models.
+
+    `unpriced` are offered by a channel and have no price in the list: they were not added.
+    `without_price` are in the file and have none there either: a fault of the configuration.
+    """
+
+    text: str
+    added: list[str] = field(default_factory=list)
+    priced: list[str] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)
+    unpriced: list[str] = field(default_factory=list)
+    without_price: list[str] = field(default_factory=list)
+
+
+def fill(
+    text: str,
+    environ: Mapping[str, str],
+    price_list: PriceList,
+    *,
+    source: Path,
+    is_replacing: bool = False,
+    only: frozenset[str] = frozenset(),
+) -> Filled:
+    """Fill a list into the text of the file `source`; `only` these models, if there are any.
+
+    Raises ConfigFaults for a file that has other faults than prices it lacks, or that nothing can
+    be added to.
+    """
+    config = load_text(text, environ, source=source, is_priced=False)
+    file = FileText(text, source)
+    filled = Filled(text)
+    edits = _prices(config, file, price_list, filled, is_replacing=is_replacing, only=only)
+    wanted = _wanted(config, price_list, filled, only)
+    if wanted:
+        edits.append(file.append("models", "".join(map(item, wanted))))
+    filled.text = edited(text, edits)
+    filled.added = [offer.model for offer in wanted]
+    _check(filled, config, environ, source)
+    return filled
+
+
+def _prices(
+    config: Config,
+    file: FileText,
+    price_list: PriceList,
+    filled: Filled,
+    *,
+    is_replacing: bool,
+    only: frozenset[str],
+) -> list[Edit]:
+    """The edits that give models of the file their prices."""
+    channels = provided_by(config.registry)
+    edits = []
+    for index, model in enumerate(config.registry.models.values()):
+        if only and model.id not in only:
+            continue
+        rows = rows_of(model, price_list, channels)
+        found = price_of(rows)
+        is_lacking = lacks_price(model)
+        if found is None or found == model.price:
+            if is_lacking:
+                filled.without_price.append(model.id)
+        elif is_lacking and model.price == UNPRICED:
+            filled.priced.append(model.id)
+            edits.append(file.set_price("models", index, PriceText(price(found), remark(rows))))
+        elif is_replacing:
+            filled.replaced.append(model.id)
+            edits.append(file.set_price("models", index, PriceText(price(found))))
+        elif is_lacking:
+            filled.without_price.append(model.id)
+    return edits
+
+
+def _wanted(
+    config: Config, price_list: PriceList, filled: Filled, only: frozenset[str]
+) -> list[Offer]:
+    """The models that the file does not have, and that have a price."""
+    wanted = []
+    names = set(config.registry.models)
+    names.update(alias for one in config.registry.models.values() for alias in one.aliases)
+    for offer in offers(price_list, provided_by(config.registry)):
+        if offer.model in names or (only and offer.model not in only):
+            continue
+        if offer.price is None:
+            filled.unpriced.append(offer.model)
+        elif names.isdisjoint(offer.aliases):
+            wanted.append(offer)
+            names.update({offer.model, *offer.aliases})
+    return wanted
+
+
+def lacks_price(model: ModelSpec) -> bool:
+    """Is a chat model called, and lacks what it is billed by? Others are told by `check-config`."""
+    if not model.callable or not model.bindings:
+        return False
+    if model.endpoint_type is not None:
+        return model.price == UNPRICED
+    return any(getattr(model.price, name) is None for name in CHAT_PRICES)
+
+
+def _check(filled: Filled, before: Config, environ: Mapping[str, str], source: Path) -> None:
+    """Read the new text back: what was there is there as it was, and what was added is too."""
+    after = load_text(filled.text, environ, source=source, is_priced=False).registry
+    changed = {*filled.priced, *filled.replaced}
+    is_kept = after.channels == before.registry.channels and all(
+        after.models.get(model.id) == model or model.id in changed
+        for model in before.registry.models.values()
+    )
+    ids = [*before.registry.models, *filled.added]
+    if not is_kept or list(after.models) != ids:
+        report = FaultReport(str(source))
+        report.top().blame(
+            found="a form that cannot be added to without changing what is there",
+            allowed="models as a list of a line or more for each item",
+        )
+        report.raise_if_any()

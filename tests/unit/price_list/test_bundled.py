@@ -1,0 +1,94 @@
+"""The list that comes with the program: whole, sourced, and taken by a configuration as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from channels.families import FAMILIES
+from channels.kinds import KINDS
+from gw.config.load import load_text
+from gw.price_list.offers import provided_by
+from gw.price_list.reading import bundled
+from gw.price_list.starter import kinds_found, missing, starter
+
+LIST = bundled()
+PROVIDERS = sorted({row.provider for row in LIST.rows})
+
+
+def test_list_has_about_a_hundred_models_of_many_providers() -> None:
+    assert len({row.model for row in LIST.rows}) > 90
+    assert len(PROVIDERS) > 10
+
+
+def test_no_source_is_younger_than_the_list() -> None:
+    dates = [row.source.dated for row in LIST.rows if row.source.dated is not None]
+    assert max(dates) <= LIST.dated
+    assert all(row.source.url.startswith("https://") for row in LIST.rows)
+
+
+def test_no_price_is_zero() -> None:
+    free = [
+        row.model
+        for row in LIST.rows
+        if row.price is not None
+        and any(amount == 0 for amount in (row.price.input, row.price.output, row.price.per_image))
+    ]
+    assert not free
+
+
+def test_cached_input_is_never_dearer_than_input() -> None:
+    for row in LIST.rows:
+        if row.price is not None and row.price.cached_input is not None:
+            assert row.price.input is not None
+            assert row.price.cached_input <= row.price.input, row.model
+
+
+def test_every_row_is_served_by_its_provider() -> None:
+    for row in LIST.rows:
+        family = next(one for one in FAMILIES.values() if one.serves(row.endpoint_type))
+        spoken = KINDS[row.provider].protocols
+        if family.is_chat:
+            assert any(FAMILIES[protocol].is_chat for protocol in spoken), row
+        else:
+            assert family.channel_protocol(row.model) in spoken, row
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_first_configuration_of_each_provider_is_free_of_faults(provider: str) -> None:
+    kind = KINDS[provider]
+    environ = dict.fromkeys(missing(kind, {}), "https://own.example")
+    text = starter([kind], environ, LIST)
+    config = load_text(text, environ, source=Path("/etc/gw.yaml"))
+    names = {row.model for row in LIST.rows if row.provider == provider and row.price is not None}
+    assert set(config.registry.models) == names
+    for row in LIST.rows:
+        if row.provider == provider and row.price is not None:
+            model = config.registry.models[row.model]
+            (binding,) = model.bindings
+            assert (binding.upstream_model or model.id) == row.upstream
+            assert model.price == row.price
+            assert str(row.source) in text
+        elif row.provider == provider:
+            assert f"# - id: {row.model}\n" in text
+
+
+def test_models_of_several_providers_have_all_of_them() -> None:
+    kinds = [KINDS[name] for name in ("openai", "groq", "openrouter", "together", "fireworks")]
+    environ = {name: "key-of-somebody" for kind in kinds for name in kind.variables}
+    assert [kind.name for kind in kinds_found(environ)] == [
+        kind.name for kind in KINDS.values() if kind in kinds
+    ]
+    config = load_text(starter(kinds, environ, LIST), environ, source=Path("/etc/gw.yaml"))
+    models = config.registry.models
+    bound = {binding.channel_id for binding in models["gpt-oss-120b"].bindings}
+    assert bound == {"groq", "together", "fireworks"}
+    assert [(one.channel_id, one.upstream_model) for one in models["gpt-5"].bindings] == [
+        ("openai", None),
+        ("openrouter", "openai/gpt-5"),
+    ]
+    # Who made a model serves it before who resells it.
+    channels = config.registry.channels
+    assert channels["openai"].priority < channels["openrouter"].priority
+    assert len(provided_by(config.registry)) == len(kinds)
