@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 
 ContentType: TypeAlias = Literal["text", "image_url", "video_url", "audio_url"]
 MaterialType: TypeAlias = Literal["image", "video"]
@@ -19,6 +20,7 @@ AvatarSource: TypeAlias = Literal["image", "video"]
 AudioFormat: TypeAlias = Literal["mp3", "wav", "opus", "aac", "flac", "pcm"]
 
 _NOTHING: Mapping[str, Raw] = {}
+_EMPTY = Raw(b"{}")
 
 
 class ContentItem(Struct, frozen=True):
@@ -64,6 +66,19 @@ class GeneralVideo(VideoRequest, frozen=True, kw_only=True):
     video_mode: str | None = None
     others: Mapping[str, Raw] = _NOTHING
     registers_images: bool = False
+
+    @property
+    def may_be_long(self) -> bool:
+        """Whether what it holds may grow with its body: texts, images that are their own links.
+
+        Where images are registered they are links of a bounded length.
+        """
+        return not self.registers_images
+
+    def without_body(self) -> GeneralVideo:
+        """The same without what grows with its body: only which items there are."""
+        items = tuple(ContentItem(item.type, "", _EMPTY) for item in self.content)
+        return replace(self, content=items, others=_NOTHING)
 
     def texts(self) -> list[str]:
         """The texts of its content, in order."""

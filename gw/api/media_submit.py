@@ -13,8 +13,9 @@ from msgspec.structs import replace
 from actors.wallet.jobs import NewJob
 from actors.wallet.unit_pricing import MediaPrice
 from channels.errors import InvalidRequest
+from channels.media.requests import GeneralVideo
 from channels.media.requests import Submission as MediaSubmission
-from channels.offload.weight import READ_VALUES_MAX
+from channels.offload.submissions import read_submission
 from channels.registry import ModelSpec
 from gw.api.base import ApiHandler
 from gw.api.media_services import MediaServices
@@ -24,6 +25,7 @@ from gw.calls.exchange_upstream import Made
 from gw.calls.job import JobCall, Pin
 from gw.calls.job_submit import JobSubmit
 from gw.calls.models import require_served
+from gw.calls.request import LargeSubmission
 from gw.calls.unit_bill import UnitBill
 from gw.calls.whole_submit import Delivery, WholeCall, WholeSubmit
 from gw.content_links import BASE_URL
@@ -54,6 +56,7 @@ class MediaSubmit:
         self._handler = call.handler
         self._call = call
         self._submission = submission
+        self._large: LargeSubmission | None = None
         self._output = output
 
     def __repr__(self) -> str:
@@ -67,20 +70,30 @@ class MediaSubmit:
 
     # --- What is asked for ---
 
-    def read(
+    async def read(
         self, reading: Callable[[bytes, *Ts], S], *arguments: *Ts, model: Callable[[S], str]
     ) -> S:
         """The request, its model, and whether the key may use it. Raises GatewayError."""
-        request = self.parsed(reading, *arguments)
+        request = await self.parsed(reading, *arguments)
         self.find_model(model(request), request)
         return request
 
-    def parsed(self, reading: Callable[[bytes, *Ts], A], *arguments: *Ts) -> A:
-        """What `reading` makes of the body and these arguments. Raises GatewayError."""
+    async def parsed(self, reading: Callable[[bytes, *Ts], A], *arguments: *Ts) -> A:
+        """What `reading` makes of the body and these arguments. Raises GatewayError.
+
+        A large body is read in a helper process, and what may be long of a request stays out.
+        """
+        call, handler = self._call, self._handler
         try:
-            if self._call.is_heavy:  # none that means something has a hundredth of these
-                raise InvalidRequest(f"The body has more than {READ_VALUES_MAX} values.")
-            return reading(self._handler.request.body, *arguments)
+            if not call.is_heavy:
+                return reading(handler.request.body, *arguments)
+            read, _ = await call.offload(read_submission, reading, *arguments)
+            if isinstance(read, GeneralVideo) and read.may_be_long:
+                self._large = LargeSubmission(
+                    handler.request.body, handler.services.offload, reading, arguments
+                )
+            made: A = read
+            return made
         except InvalidRequest as invalid:
             raise invalid_request(invalid) from None
 
@@ -143,6 +156,7 @@ class MediaSubmit:
             span=self._span(span),
             started=handler.services.clock.monotonic(),
             pins=pins,
+            large=self._large,
             submission=self._submission,
             detail=call.detail,
         )

@@ -74,12 +74,13 @@ async def _guarded(
 class UnattendedWriter(HandlerWriter):
     """Writes the response of a call whose client may leave it alone (see `Attendant`).
 
-    The right to be in flight is the call's, until it has ended.
+    The rights to be in flight and to hold the body are the call's, until it has ended.
     """
 
     def __init__(self, call: ModelCall) -> None:
         super().__init__(call.handler)
         self._admission: LimitLease | None = call.handler.take_admission()
+        self._body = call.handler.request.take_body()
         self._is_left_alone = False
 
     def left_alone(self) -> None:
@@ -101,3 +102,5 @@ class UnattendedWriter(HandlerWriter):
     def _leave(self) -> None:
         if self._admission is not None:
             self._admission.leave()
+        if self._body is not None:
+            self._body.forget()

@@ -6,6 +6,7 @@ what the reply means for the call is `retries.py` and `outcome.py`.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,14 +24,15 @@ from channels.errors import (
 )
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
 from channels.media.dialects import DIALECTS
-from channels.media.model import MediaDialect, MediaRequest, MediaResponse
+from channels.media.model import Exchange, MediaDialect, MediaRequest, MediaResponse
 from channels.media.perform import perform
-from channels.media.replies import Accepted, Done, Failed, Refused
+from channels.media.replies import Accepted, Done, Failed, Refused, SubmitReply
 from channels.media.requests import AvatarRequest, Submission
 from channels.media.send import send
 from channels.registry import ChannelSpec
 from gw.calls.attempts import Attempts
 from gw.calls.call import PaidCall
+from gw.calls.request import LargeSubmission
 from gw.calls.results import UpstreamRefusal
 from gw.calls.retries import Retry, retry_of_submits
 
@@ -41,6 +43,10 @@ class SubmitCall(PaidCall, Protocol):
     @property
     def request(self) -> Submission:
         """What is asked for."""
+
+    @property
+    def large(self) -> LargeSubmission | None:
+        """The client's body, where `request` is without it."""
 
     @property
     def upstream_key(self) -> str:
@@ -85,9 +91,7 @@ class ExchangeUpstream:
             attempts.took_whole()
             return response
 
-        exchange = dialect_of(candidate, channel).submit(
-            _asked_of(call.request, candidate), idempotency_key=call.upstream_key
-        )
+        exchange = await _exchange(call, candidate, dialect_of(candidate, channel))
         reply = await perform(exchange, sent, self._clock.sleep)
         if isinstance(reply, Accepted | Done):
             return Made(candidate, reply)
@@ -114,6 +118,17 @@ class _WatchedWire(Wire):
         response = await self._wire.open(self._attempts.traced(request))
         self._attempts.took_response(response)
         return response
+
+
+async def _exchange(
+    call: SubmitCall, candidate: Candidate, dialect: MediaDialect
+) -> Exchange[SubmitReply]:
+    key, model = call.upstream_key, candidate.upstream_model
+    exchange = dialect.submit(_asked_of(call.request, candidate), idempotency_key=key)
+    if call.large is None:
+        return exchange
+    body = await call.large.body_for(dialect.name, model, idempotency_key=key)
+    return dataclasses.replace(exchange, request=replace(exchange.request, body=body))
 
 
 def _asked_of(request: Submission, candidate: Candidate) -> Submission:

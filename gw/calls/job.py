@@ -16,6 +16,7 @@ from actors.wallet.messages import CallFacts
 from channels.media.requests import Submission as MediaSubmission
 from channels.registry import ModelSpec
 from gw.calls.bill import Charged
+from gw.calls.request import LargeSubmission
 from gw.idempotency.submission import Submission
 from metrics.spans import Attributes
 from metrics.tracing import CallSpan
@@ -38,7 +39,7 @@ class JobCall:
     `facts` has the job's id. `hold_nano_usd` is what the job may cost, `cheaper` tells a client
     that is refused for its balance what would cost less. `response_body` is sent once an upstream
     has taken the job: it says nothing that is not known before. `pins` are what its request names
-    of a channel's own.
+    of a channel's own; `large` is the client's body where `request` is without it.
     """
 
     facts: CallFacts
@@ -52,6 +53,7 @@ class JobCall:
     span: CallSpan
     started: float  # monotonic seconds
     pins: tuple[Pin, ...] = ()
+    large: LargeSubmission | None = None
     submission: Submission | None = None
     detail: dict[str, Any] = field(default_factory=dict)
 

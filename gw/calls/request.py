@@ -6,13 +6,14 @@ loop. Where that is done is decided here, by the weight of the body, and nowhere
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from channels.json.members import JsonObject
 from channels.offload.jobs import passthrough_body, passthrough_job
 from channels.offload.pool import OffloadFailed, OffloadFull, OffloadPool
 from channels.offload.process import Job
+from channels.offload.submissions import submission_body
 from channels.offload.weight import READ_VALUES_MAX
 from gw.errors.table import NO_CHANNEL_AVAILABLE, GatewayError
 
@@ -34,6 +35,35 @@ async def offloaded(
         return await offload.run(job, body, *arguments)
     except (OffloadFull, OffloadFailed) as error:
         raise GatewayError(NO_CHANNEL_AVAILABLE, _TOO_MANY_LARGE) from error
+
+
+class LargeSubmission:
+    """The body of a request to a media upstream, where the request is here without it.
+
+    `reading` and its arguments are what `channels/offload/submissions.py` reads it by.
+    """
+
+    def __init__(
+        self,
+        body: bytes,
+        offload: OffloadPool,
+        reading: Callable[..., Any],
+        arguments: tuple[Any, ...],
+    ) -> None:
+        self._body = body
+        self._offload = offload
+        self._reading = reading
+        self._arguments = arguments
+
+    def __repr__(self) -> str:
+        return f"<LargeSubmission {len(self._body)} bytes>"
+
+    async def body_for(self, wire: str, upstream_model: str, *, idempotency_key: str) -> bytes:
+        """The body for a channel of this wire. Raises GatewayError."""
+        about = (self._reading, self._arguments, wire, upstream_model, idempotency_key)
+        _, written = await offloaded(self._offload, submission_body, self._body, *about)
+        assert written is not None
+        return written
 
 
 class ClientRequest:

@@ -57,6 +57,7 @@ class WholeCall:
     span: CallSpan
     started: float  # monotonic seconds
     pins: tuple[Pin, ...] = ()
+    large: None = None
     submission: Submission | None = None
     detail: dict[str, Any] = field(default_factory=dict)
 

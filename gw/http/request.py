@@ -240,6 +240,10 @@ class Request(TornadoRequest):
             self._inbound.forget()
             self._inbound = None
 
+    def take_body(self) -> InboundBody | None:
+        inbound, self._inbound = self._inbound, None
+        return inbound
+
     # --- The endpoint ---
 
     async def _serve(self, handler: TornadoHandler) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 from tornado.httputil import (
     HTTPHeaders,
@@ -81,6 +81,13 @@ class RequestHeaders(HTTPHeaders):
         return 0 if length is None else int(length[0])
 
 
+class HeldBody(Protocol):
+    """The bytes of a body, as they are counted."""
+
+    def forget(self) -> None:
+        """They are no longer held. A second call does nothing."""
+
+
 class TornadoRequest(HTTPServerRequest):
     """One request as its handler knows it: the head, and how the response is sent."""
 
@@ -116,6 +123,10 @@ class TornadoRequest(HTTPServerRequest):
 
     def forget_body(self) -> None:
         """Let go of the body: it is not needed any more."""
+        raise NotImplementedError
+
+    def take_body(self) -> HeldBody | None:
+        """Hand over the right to hold the body's bytes, to work that may outlive the request."""
         raise NotImplementedError
 
     def respond(

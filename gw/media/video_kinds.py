@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from channels.media.requests import Video
-from channels.registry import ModelSpec
+from channels.registry import VideoSpec
 from gw.media.clips import SCENES, read_clip
 from gw.media.humans import read_avatar_video, read_lipsync_video, read_motion_video
 from gw.media.videos import read_general
@@ -11,12 +11,13 @@ from gw.media.videos import read_general
 AVATAR, LIPSYNC, MOTION, CLIP = "dh-avatar", "dh-lipsync", "dh-motion", "clip-"
 
 
-def read_video(body: bytes, model: ModelSpec) -> Video | None:
-    """Check a body for a model. Raises InvalidRequest; None: no kind is known by that id.
+def read_video(body: bytes, model_id: str, spec: VideoSpec) -> Video | None:
+    """Check a body for a model of this specification. Raises InvalidRequest.
+
+    None: no kind is known by that id.
 
     The request has the model's canonical id until a channel is chosen.
     """
-    model_id = model.id
     if model_id in SCENES:
         return read_clip(body, SCENES[model_id])
     if model_id == AVATAR:
@@ -27,4 +28,4 @@ def read_video(body: bytes, model: ModelSpec) -> Video | None:
         return read_motion_video(body)
     if model_id.startswith(("dh-", CLIP)):
         return None
-    return read_general(body, model.video)
+    return read_general(body, spec)

@@ -165,6 +165,18 @@ SHAPES: Mapping[str, tuple[str, Fill, bool]] = {
     ),
     "many items": (RESPONSES, _of(b"", b'{"role":"user","content":"x"}', b""), True),
 }
+# Of a request for a film: what is in the place of its model, and what fills it.
+FILM = b'{"model":"%b","content":[{"type":"text","text":"x"}'
+FILMS: Mapping[str, Fill] = {
+    "a film's image": _text(
+        FILM + b',{"type":"image_url","image_url":{"url":"data:image/png;base64,', b"AAAA", b'"}}]}'
+    ),
+    "a film's text": _text(FILM + b',{"type":"text","text":"', "Grüße, ".encode(), b'"}]}'),
+    "a film's lists": _of(FILM + b'],"style":[', b"[]", b"]}"),
+    "a film's members": _of(FILM + b"],", b'"k%d":1', b"}"),
+    "a film's items": _of(FILM + b",", b'{"type":"text","text":"x"}', b"]}"),
+    "members of a film's item": _of(FILM + b',{"type":"text","text":"x",', b'"k%d":1', b"}]}"),
+}
 # Whole answers, of the protocol of a channel.
 HOSTILE_ANSWERS: Mapping[str, tuple[str, Fill]] = {
     "answer of lists": ("chat", _of(ANSWERS["chat"][:-1] + b',"x":[', b"[]", b"]}")),
@@ -193,6 +205,11 @@ HOSTILE_ANSWERS: Mapping[str, tuple[str, Fill]] = {
         ),
     ),
 }
+
+
+def film_of(shape: str, model_id: str, size: int) -> bytes:
+    """The body of about so many bytes of a request for a film."""
+    return FILMS[shape](size).replace(b"%b", model_id.encode(), 1)
 
 
 def body_of(shape: str, model_id: str, size: int) -> tuple[str, bytes]:

@@ -25,7 +25,16 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from loadtests.attacks.body_shapes import ANSWERS, HEADS, HOSTILE_ANSWERS, SHAPES, WAYS, body_of
+from loadtests.attacks.body_shapes import (
+    ANSWERS,
+    FILMS,
+    HEADS,
+    HOSTILE_ANSWERS,
+    SHAPES,
+    WAYS,
+    body_of,
+    film_of,
+)
 from tests.support.folders import temporary_folder
 from tests.support.house import House, channel, house, model
 from tests.support.postgres import running_postgres
@@ -35,6 +44,8 @@ SECONDS_MAX = 300
 PROBE_SECONDS = 0.004
 SILENCE_SECONDS = 3.0
 FREE = {"input": "0", "output": "0"}
+FILM_WIRES = ("plain", "ark", "openai")
+FILM_ANSWER = b'{"id":"task","status":"queued"}'
 TRANSLATIONS = (
     "chat_to_messages",
     "chat_to_native",
@@ -63,7 +74,7 @@ class _Answering(socketserver.StreamRequestHandler):
             while length > 0:
                 length -= len(self.rfile.read(min(length, 1 << 20))) or length
             _, protocol, shape, size = place.split(":")
-            answer = ANSWERS[protocol]
+            answer = FILM_ANSWER if protocol == "videos" else ANSWERS[protocol]
             if shape != "-":
                 answer = HOSTILE_ANSWERS[shape.replace("_", " ")][1](int(size))
             head = (
@@ -187,6 +198,10 @@ def attack(h: House, key: str, only: str, size: int) -> Iterator[Found]:
             for protocol in WAYS[path] if re.search(only, shape) else ():
                 where, body = body_of(shape, f"over-{protocol}", size)
                 yield measured(shape, f"{path} over {protocol}", where, body)
+        for shape in FILMS:
+            for wire in FILM_WIRES if re.search(only, shape) else ():
+                body = film_of(shape, f"film-{wire}", size)
+                yield measured(shape, f"a film over {wire}", "/v1/videos/generations", body)
         for shape, (protocol, _) in HOSTILE_ANSWERS.items():
             if re.search(only, shape):
                 path = "/v1/chat/completions"
@@ -205,10 +220,29 @@ def settings(port: str, size: int) -> dict[str, Any]:
         "channels": [
             channel(name, protocols=[protocol], base_url=f"http://127.0.0.1:{port}", api_key=place)
             for name, (protocol, place) in places.items()
+        ]
+        + [
+            channel(
+                f"film-{wire}",
+                protocols=["videos"],
+                wire={"videos": wire},
+                base_url=f"http://127.0.0.1:{port}",
+                api_key="place:videos:-:0",
+            )
+            for wire in FILM_WIRES
         ],
         "models": [
             model(name if name.startswith("hostile") else f"over-{name}", name, price=FREE)
             for name in places
+        ]
+        + [
+            model(
+                f"film-{wire}",
+                f"film-{wire}",
+                endpoint_type="videos_generations",
+                price={"per_second": "0"},
+            )
+            for wire in FILM_WIRES
         ],
     }
 

@@ -105,6 +105,21 @@ def test_failure_is_told_and_refunded(h: House, tenant: Tenant) -> None:
     assert spent(h, tenant) == 0
 
 
+@pytest.mark.parametrize("model_id", ["film", "film-ark", "film-studio"])
+def test_large_image_may_stand_in_the_request(h: House, tenant: Tenant, model_id: str) -> None:
+    link = "data:image/png;base64," + "iVBORw0K" * 400_000
+    headers = {"Idempotency-Key": model_id}
+    begun = submit(tenant.client, headers, model=model_id, content=[TEXT, image(link)])
+    assert begun.status == 200, begun
+    (asked,) = posted(h)
+    body = json.loads(asked["body"])
+    sent = body.get("input_reference") or body["content"][1]["image_url"]
+    assert link in (sent, *sent.values())
+    again = submit(tenant.client, headers, model=model_id, content=[TEXT, image(link)])
+    assert (again.json, len(posted(h))) == (begun.json, 1)
+    assert ended(tenant.client, begun.json["id"])["status"] == "succeeded"
+
+
 FILMS: dict[str, tuple[dict[str, Any], int]] = {
     "twelve seconds where none are said": ({"duration": None}, 12 * SECOND),
     "by resolution": ({"model": "film-other", "resolution": "1080p"}, 12 * SECOND),

@@ -33,7 +33,7 @@ class SpeechHandler(ApiHandler):
 
     async def on_post(self) -> None:
         media, submit = media_of(self), await MediaSubmit.begin(self, "speech")
-        request = submit.read(read_speech, model=lambda read: read.model)
+        request = await submit.read(read_speech, model=lambda read: read.model)
         voice = await own_voice(request.voice, media.voices, account_id=self.principal.account_id)
         voice = voice or Reference(request.voice)
         request = replace(request, voice=voice.upstream_id)

@@ -47,7 +47,7 @@ class VoicesHandler(ApiHandler):
     async def on_post(self) -> None:
         """A submit goes on when its client leaves, who finds the voice in the list."""
         submit, voice_id = await MediaSubmit.begin(self, "voice"), new_voice_id()
-        request = submit.read(read_voice, model=lambda read: read.model)
+        request = await submit.read(read_voice, model=lambda read: read.model)
         call = submit.whole_call(
             request,
             bill=UnitBill(submit.price(), 1, task_id=voice_id),

@@ -45,7 +45,7 @@ class AvatarsHandler(ApiHandler):
         media, submit = media_of(self), await MediaSubmit.begin(self, "avatar")
         model = first_of(self.services.registry(), ENDPOINT_TYPE)
         try:
-            request = submit.read(read_avatar, model=lambda _: model)
+            request = await submit.read(read_avatar, model=lambda _: model)
         except GatewayError as error:
             raise as_http_status(error) from None
         price, job_id = submit.price(), new_job_id("avatar")

@@ -34,7 +34,7 @@ class MusicHandler(ApiHandler):
 
     async def on_post(self) -> None:
         media, submit = media_of(self), await MediaSubmit.begin(self, "music")
-        request = submit.read(read_music, model=lambda read: read.model)
+        request = await submit.read(read_music, model=lambda read: read.model)
         price = submit.price()
         call = submit.job_call(
             request,

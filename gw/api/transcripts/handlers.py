@@ -33,7 +33,7 @@ class TranscriptHandler(ApiHandler):
     async def on_post(self) -> None:
         media, submit = media_of(self), await MediaSubmit.begin(self, "text")
         default_model = first_of(self.services.registry(), ENDPOINT_TYPE)
-        request = submit.read(read_transcript, default_model, model=lambda read: read.model)
+        request = await submit.read(read_transcript, default_model, model=lambda read: read.model)
         transcript_id = f"trs_{uuid.uuid4().hex}"
         redactor = media.redactor
 

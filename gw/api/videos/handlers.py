@@ -50,7 +50,7 @@ class VideosHandler(ApiHandler):
 
     async def on_post(self) -> None:
         media, submit = media_of(self), await MediaSubmit.begin(self, "video")
-        request = self._read(submit)
+        request = await self._read(submit)
         request, pins = await self._referenced(request)
         price = MediaPrice.of(submit.model, resolution=priced_resolution(request))
         call = submit.job_call(
@@ -65,11 +65,12 @@ class VideosHandler(ApiHandler):
         )
         await submit.run_job(call, media.video_submit)
 
-    def _read(self, submit: MediaSubmit) -> Video:
+    async def _read(self, submit: MediaSubmit) -> Video:
         """The request: what a body may have depends on the model it names. Raises GatewayError."""
         try:
-            submit.find_model(submit.parsed(model_of))
-            request = submit.parsed(read_video, submit.model)
+            submit.find_model(await submit.parsed(model_of))
+            model = submit.model
+            request = await submit.parsed(read_video, model.id, model.video)
         except GatewayError as error:
             self._refuse(error)
         if request is None:

@@ -28,6 +28,7 @@ from gw.calls.billing import Billing
 from gw.calls.exchange_upstream import ExchangeUpstream
 from gw.calls.job import JobCall, Pin
 from gw.calls.job_submit import JobSubmit
+from gw.calls.request import LargeSubmission
 from gw.calls.unattended import Unattended
 from gw.http.drain import RequestsInFlight
 from metrics.spans import UNSAMPLED
@@ -77,6 +78,7 @@ class Stage:
         key: str | None = None,
         pins: Sequence[Pin] = (),
         request: GeneralVideo | None = None,
+        large: LargeSubmission | None = None,
     ) -> JobCall:
         """A call as an endpoint makes it; `key` is the idempotency key that it claims."""
         w = self.world
@@ -94,6 +96,7 @@ class Stage:
             span=UNSAMPLED,
             started=w.clock.monotonic(),
             pins=tuple(pins),
+            large=large,
             submission=None if key is None else submission(key),
         )
         w.calls.append(call)
