@@ -73,6 +73,7 @@ def test_answer(h: House, payer: Tenant, way: Way, case: Case) -> None:
     reply = ask(payer, way, case)
     assert reply.status == 200, reply
     assert reply.headers.get("x-protocol-translation") == way.translation
+    assert "x-protocol-warning" not in reply.headers or case.asked != Asked()
     assert reply.headers["content-type"].startswith(CONTENT_TYPES[way.form])
     check_told(read(way, reply), way, case)
     check_sent(h, way, case)

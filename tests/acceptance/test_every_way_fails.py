@@ -111,6 +111,9 @@ def test_refusal_before_anything(h: House, payer: Tenant, way: Way, status: int)
     before = h.balance_nano_usd(payer)
     reply = ask(h, payer, way, status=status, message="Not today, says it.", retry_after=7)
     assert reply.status == status
+    # What it refused is the translation's wording: the client is told of it here, too.
+    refused = way.translation if status < 500 else None
+    assert reply.headers.get("x-protocol-translation") == refused
     check_shape(reply, way, STATUSES[status], says="Not today")
     assert reply.headers.get("retry-after") == ("7" if status in (429, 503) else None)
     assert reply.headers["content-type"].startswith("application/json")

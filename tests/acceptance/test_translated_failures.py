@@ -56,19 +56,6 @@ def test_what_is_lost_is_told(h: House) -> None:
     assert sorted(warned) == ["generationConfig.topK", "safetySettings"]
 
 
-@pytest.mark.parametrize("of_model", PATHS)
-def test_refusal_of_the_upstream_has_the_clients_shape(h: House, of_model: str) -> None:
-    told_to(h, of_model, status=429, message="Slow down.", retry_after=3)
-    reply = chat(h) if of_model == "gemini" else gemini(h, of_model)
-    assert reply.status == 429
-    assert reply.headers["retry-after"] == "3"
-    # What it refused is the translation's wording: the client is told of it here, too.
-    assert reply.headers["x-protocol-translation"] == PATHS[of_model]
-    error = reply.json["error"]
-    assert error["message"] == "Slow down."
-    assert error["code"] == ("rate_limit_exceeded" if of_model == "gemini" else 429)
-
-
 def test_translated_attempt_follows_a_passthrough_one_in_one_call(h: House) -> None:
     h.upstream.fault("failing", status=500)
     reply = gemini(h, "both", stream=True)
@@ -79,15 +66,6 @@ def test_translated_attempt_follows_a_passthrough_one_in_one_call(h: House) -> N
     h.upstream.heal("failing")
     again = gemini(h, "both", stream=True)
     assert "x-protocol-translation" not in again.headers
-
-
-def test_stream_that_begins_with_an_error_is_tried_elsewhere_or_refused(h: House) -> None:
-    told_to(h, "gemini", error_event=0, message="No room.")
-    reply = chat(h, stream=True)
-    assert reply.status == 502
-    assert reply.refusal == (502, "api_error", "upstream_error")
-    assert h.client.remaining_nano_usd() > 0
-    assert h.row(reply.trace)["cost_nano_usd"] == 0
 
 
 def test_conversation_that_moves_back_leaves_foreign_signatures_behind(h: House) -> None:

@@ -28,7 +28,6 @@ NAMES = ("weather", "time")
 CHAT_TOOLS: list[dict[str, Any]] = [
     {"type": "function", "function": {"name": n, "parameters": SCHEMA}} for n in NAMES
 ]
-GEMINI_TOOLS = [{"functionDeclarations": [{"name": n, "parameters": SCHEMA} for n in NAMES]}]
 TWO_CALLS = [
     {"name": "weather", "arguments": {"city": "Berlin", "in": "°C"}},
     {"name": "weather", "arguments": {"city": "Zürich"}},
@@ -102,29 +101,4 @@ def chunks(reply: Reply) -> list[Any]:
     return [json.loads(event) for event in reply.events if event != b"[DONE]"]
 
 
-def parts_of(reply: Reply, *, stream: bool) -> list[dict[str, Any]]:
-    """The parts of a native-content answer, whole or streamed."""
-    answers = chunks(reply) if stream else [reply.json]
-    return [part for one in answers for part in one["candidates"][0]["content"]["parts"]]
-
-
-def text_of(parts: list[dict[str, Any]], *, thought: bool = False) -> str:
-    return "".join(part.get("text", "") for part in parts if part.get("thought", False) is thought)
-
-
 whole_and_streamed = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-
-
-def streamed_calls(reply: Reply) -> list[dict[str, Any]]:
-    """Tool calls put together as client libraries do it, by their index."""
-    calls: dict[int, dict[str, Any]] = {}
-    for chunk in chunks(reply):
-        for choice in chunk["choices"]:
-            for piece in choice["delta"].get("tool_calls") or ():
-                call = calls.setdefault(piece["index"], {"function": {"name": "", "arguments": ""}})
-                function = piece.pop("function", {})
-                call.update({k: v for k, v in piece.items() if k != "index"})
-                for name, text in function.items():
-                    call["function"][name] += text
-    assert list(calls) == list(range(len(calls)))
-    return list(calls.values())

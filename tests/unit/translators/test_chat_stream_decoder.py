@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from channels.http.sse import SseEvent
 from channels.translation.model import (
     Began,
     CallBegan,
     CallDelta,
     Ended,
+    Event,
     Finished,
     Media,
     MediaDelta,
@@ -21,7 +24,7 @@ from channels.translation.model import (
     UsageStated,
 )
 from channels.usage import Usage
-from tests.unit.translators.wire import events_from, events_in, folded, sse
+from tests.unit.translators.wire import events_from, folded, sse
 
 DONE = b"[DONE]"
 
@@ -48,171 +51,201 @@ def calls(*pieces: dict[str, Any]) -> dict[str, Any]:
 
 USAGE = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}}
 BEGAN = Began("chatcmpl-1", "up")
+STATED = UsageStated(Usage(input_tokens=3, output_tokens=4))
+ENVELOPE = {
+    "type": "reasoning.text",
+    "index": 0,
+    "format": "anthropic-claude-v1",
+    "text": "hm",
+    "signature": "s",
+}
+PROOF = {"signature": "s", "signer": "messages"}
+TOO_BUSY = {"error": {"message": "Too busy.", "type": "server_error", "code": 503}}
+IMAGE = {"type": "image_url", "image_url": {"url": "https://a.example/x.png"}}
+GOOGLE = {"google": {"thought_signature": "s"}}
+SAME = {"id": "c1", "name": "f"}
+TOTAL = {"prompt_tokens": 3, "completion_tokens": 1}
+ODD = {
+    "id": 7,
+    "model": None,
+    "choices": [
+        {"index": "0", "delta": {"content": [{"type": "text", "text": "a"}], "role": 1}},
+        "junk",
+    ],
+    "usage": "none",
+}
+THINKING = [
+    {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+    {"type": "text", "text": "b"},
+]
 
 
-def test_text_comes_in_order_and_ends() -> None:
-    found = events_from(
-        "chat",
-        sse(chunk(role="assistant", content=""), chunk(content="a"), chunk("stop"), USAGE, DONE),
-    )
-    assert found == [
-        BEGAN,
-        TextDelta("a"),
-        Finished("stop"),
-        UsageStated(Usage(input_tokens=3, output_tokens=4)),
-        Ended(),
-    ]
+def made(number: int, call_id: str, name: str, *pieces: str) -> list[Event]:
+    return [CallBegan(number, call_id, name), *(CallDelta(number, piece) for piece in pieces)]
 
 
-def test_content_and_finish_and_usage_in_one_chunk_are_split() -> None:
-    one = {**chunk("length", role="assistant", content="a"), "usage": USAGE["usage"]}
-    assert events_from("chat", sse(one, DONE)) == [
-        BEGAN,
-        TextDelta("a"),
-        Finished("length"),
-        UsageStated(Usage(input_tokens=3, output_tokens=4)),
-        Ended(),
-    ]
-
-
-def test_cut_stream_has_no_end() -> None:
-    assert events_from("chat", sse(chunk(content="a"), chunk("stop"))) == [
-        BEGAN,
-        TextDelta("a"),
-        Finished("stop"),
-    ]
-
-
-def test_nothing_follows_the_terminator() -> None:
-    found = events_from("chat", sse(chunk("stop"), b" [DONE] ", chunk(content="late"), DONE))
-    assert found == [BEGAN, Finished("stop"), Ended()]
-
-
-def test_comments_and_junk_are_passed_over() -> None:
-    junk = [
-        SseEvent(b": ping\n\n", None),
-        *sse(b"", b"junk", b"[]", b"null", b"{}", {"object": "news"}, {"choices": None}),
-    ]
-    assert events_from("chat", [*junk, *sse(chunk(content="a"), DONE)]) == [
-        BEGAN,
-        TextDelta("a"),
-        Ended(),
-    ]
-
-
-def test_other_choices_are_not_ours() -> None:
-    other = {"choices": [{"index": 1, "delta": {"content": "b"}, "finish_reason": "stop"}]}
-    assert events_from("chat", sse(chunk(content="a"), other, DONE)) == [
-        BEGAN,
-        TextDelta("a"),
-        Ended(),
-    ]
-
-
-def test_call_has_id_and_name_once_and_arguments_in_pieces() -> None:
-    found = events_from(
-        "chat",
-        sse(
-            calls(piece(0, "", id="c1", name="f")),
-            calls(piece(0, '{"a"')),
-            calls(piece(0, ":1}")),
-            chunk("tool_calls"),
+# name: the data of an upstream's events, and the events they are. All but a cut have their end.
+STREAMS: dict[str, tuple[list[Any], list[Event]]] = {
+    "text": (
+        [chunk(role="assistant", content=""), chunk(content="a"), chunk("stop"), USAGE, DONE],
+        [BEGAN, TextDelta("a"), Finished("stop"), STATED, Ended()],
+    ),
+    "content, finish and usage in one chunk": (
+        [{**chunk("length", role="assistant", content="a"), "usage": USAGE["usage"]}, DONE],
+        [BEGAN, TextDelta("a"), Finished("length"), STATED, Ended()],
+    ),
+    "a cut": (
+        [chunk(content="a"), chunk("stop")],
+        [BEGAN, TextDelta("a"), Finished("stop")],
+    ),
+    "nothing follows the terminator": (
+        [chunk("stop"), b" [DONE] ", chunk(content="late"), DONE],
+        [BEGAN, Finished("stop"), Ended()],
+    ),
+    "junk": (
+        [
+            *(b"", b"junk", b"[]", b"null", b"{}", {"object": "news"}, {"choices": None}),
+            *(chunk(content="a"), DONE),
+        ],
+        [BEGAN, TextDelta("a"), Ended()],
+    ),
+    "another choice": (
+        [
+            chunk(content="a"),
+            {"choices": [{"index": 1, "delta": {"content": "b"}, "finish_reason": "stop"}]},
             DONE,
-        ),
-    )
-    assert found == [
-        BEGAN,
-        CallBegan(0, "c1", "f"),
-        CallDelta(0, '{"a"'),
-        CallDelta(0, ":1}"),
-        Finished("tool_calls"),
-        Ended(),
-    ]
-
-
-def test_interleaved_calls_keep_their_own_arguments() -> None:
-    found = events_from(
-        "chat",
-        sse(
+        ],
+        [BEGAN, TextDelta("a"), Ended()],
+    ),
+    "a call in pieces": (
+        [
+            calls(piece(0, "", id="c1", name="f")),
+            *(calls(piece(0, '{"a"')), calls(piece(0, ":1}"))),
+            *(chunk("tool_calls"), DONE),
+        ],
+        [BEGAN, *made(0, "c1", "f", '{"a"', ":1}"), Finished("tool_calls"), Ended()],
+    ),
+    "interleaved calls": (
+        [
             calls(piece(0, "", id="c1", name="f"), piece(1, "", id="c2", name="g")),
             calls(piece(1, "{"), piece(0, "[")),
             calls(piece(0, "]"), piece(1, "}")),
-            chunk("tool_calls"),
             DONE,
-        ),
-    )
-    assert folded(found).parts == (ToolCall("c1", "f", "[]"), ToolCall("c2", "g", "{}"))
-
-
-def test_call_without_arguments_has_an_empty_object() -> None:
-    found = events_from(
-        "chat",
-        sse(
-            calls(piece(0, id="c1", name="f"), piece(1, "", id="c2", name="g")), chunk("stop"), DONE
-        ),
-    )
-    assert found == [
-        BEGAN,
-        CallBegan(0, "c1", "f"),
-        CallBegan(1, "c2", "g"),
-        CallDelta(0, "{}"),
-        CallDelta(1, "{}"),
-        Finished("tool_calls"),  # though the upstream says stop
-        Ended(),
-    ]
-
-
-def test_signature_of_a_call_is_read_from_beside_it() -> None:
-    signed = piece(0, "{}", id="c", name="f", extra_content={"google": {"thought_signature": "s"}})
-    assert CallBegan(0, "c", "f", signature="s", signer="native") in events_from(
-        "chat", sse(calls(signed), DONE)
-    )
-
-
-def test_id_and_name_in_every_piece_are_said_once() -> None:
-    same = {"id": "c1", "name": "f"}
-    found = events_from(
-        "chat", sse(calls(piece(0, "{", **same)), calls(piece(0, "}", **same)), DONE)
-    )
-    assert folded(found).parts == (ToolCall("c1", "f", "{}"),)
-
-
-def test_calls_that_share_a_number_are_told_apart_by_id() -> None:
-    found = events_from(
-        "chat",
-        sse(
-            calls(piece(0, "{}", id="c1", name="f")), calls(piece(0, "{}", id="c2", name="g")), DONE
-        ),
-    )
-    assert folded(found).parts == (ToolCall("c1", "f", "{}"), ToolCall("c2", "g", "{}"))
-
-
-def test_calls_without_numbers_are_told_apart_by_id_and_name() -> None:
-    found = events_from(
-        "chat",
-        sse(
-            calls(piece(None, "{", id="c1", name="f")),
-            calls(piece(None, "}")),
+        ],
+        [
+            *(BEGAN, CallBegan(0, "c1", "f"), CallBegan(1, "c2", "g")),
+            *(CallDelta(1, "{"), CallDelta(0, "["), CallDelta(0, "]"), CallDelta(1, "}")),
+            Ended(),
+        ],
+    ),
+    "calls without arguments, though the upstream says stop": (
+        [
+            calls(piece(0, id="c1", name="f"), piece(1, "", id="c2", name="g")),
+            *(chunk("stop"), DONE),
+        ],
+        [
+            *(BEGAN, CallBegan(0, "c1", "f"), CallBegan(1, "c2", "g")),
+            *(CallDelta(0, "{}"), CallDelta(1, "{}"), Finished("tool_calls"), Ended()),
+        ],
+    ),
+    "a call without arguments and without a finish": (
+        [calls(piece(0, "", id="c1", name="f")), DONE],
+        [BEGAN, *made(0, "c1", "f", "{}"), Ended()],
+    ),
+    "the signature of a call beside it": (
+        [calls(piece(0, "{}", id="c", name="f", extra_content=GOOGLE)), DONE],
+        [
+            *(BEGAN, CallBegan(0, "c", "f", signature="s", signer="native")),
+            *(CallDelta(0, "{}"), Ended()),
+        ],
+    ),
+    "id and name in every piece": (
+        [calls(piece(0, "{", **SAME)), calls(piece(0, "}", **SAME)), DONE],
+        [BEGAN, *made(0, "c1", "f", "{", "}"), Ended()],
+    ),
+    "calls that share a number": (
+        [calls(piece(0, "{}", id="c1", name="f")), calls(piece(0, "{}", id="c2", name="g")), DONE],
+        [BEGAN, *made(0, "c1", "f", "{}"), *made(1, "c2", "g", "{}"), Ended()],
+    ),
+    "calls without numbers": (
+        [
+            *(calls(piece(None, "{", id="c1", name="f")), calls(piece(None, "}"))),
             calls(piece(None, "[]", id="c2", name="g")),
-            calls(piece(None, " ", id="c1")),
+            *(calls(piece(None, " ", id="c1")), DONE),
+        ],
+        [
+            *(BEGAN, *made(0, "c1", "f", "{", "}"), *made(1, "c2", "g", "[]")),
+            *(CallDelta(0, " "), Ended()),
+        ],
+    ),
+    "a name after the first arguments": (
+        [calls(piece(3, "{", id="c1")), calls(piece(3, "}", name="f")), DONE],
+        [BEGAN, *made(0, "c1", "f", "{", "}"), Ended()],
+    ),
+    "arguments as an object": (
+        [calls({"index": 0, "id": "c1", "function": {"name": "f", "arguments": {"a": 1}}}), DONE],
+        [BEGAN, *made(0, "c1", "f", '{"a":1}'), Ended()],
+    ),
+    "thinking under either name": (
+        [
+            chunk(reasoning_content="hm", reasoning="hm"),
+            *(chunk(reasoning="so"), chunk(content="a"), DONE),
+        ],
+        [BEGAN, ThinkingDelta("hm"), ThinkingDelta("so"), TextDelta("a"), Ended()],
+    ),
+    "a signature in the envelope, its text not again": (
+        [chunk(reasoning_content="hm"), chunk(reasoning_details=[ENVELOPE]), DONE],
+        [BEGAN, ThinkingDelta("hm"), ThinkingDelta("", **PROOF), Ended()],
+    ),
+    "an envelope alone": (
+        [chunk(reasoning_details=[ENVELOPE]), DONE],
+        [BEGAN, ThinkingDelta("hm", **PROOF), Ended()],
+    ),
+    "a refusal and an image": (
+        [chunk(refusal="No."), chunk(images=[IMAGE]), DONE],
+        [
+            *(BEGAN, RefusalDelta("No.")),
+            *(MediaDelta(Media("image", None, url="https://a.example/x.png")), Ended()),
+        ],
+    ),
+    "an error ends the stream": (
+        [chunk(content="a"), TOO_BUSY, chunk(content="b"), DONE],
+        [BEGAN, TextDelta("a"), StreamFailed("503", "Too busy.")],
+    ),
+    "an error that is null": (
+        [{**chunk(content="a"), "error": None}, DONE],
+        [BEGAN, TextDelta("a"), Ended()],
+    ),
+    "an error without words": (
+        [{"error": {"code": None}}],
+        [StreamFailed(None, "The upstream reported an error.")],
+    ),
+    "chunks that are not as documented": (
+        [ODD, chunk(content=THINKING), DONE],
+        [Began(None, None), TextDelta("a"), ThinkingDelta("hm"), TextDelta("b"), Ended()],
+    ),
+    "half a character": (
+        [b'{"choices": [{"index": 0, "delta": {"content": "\\ud83d"}}]}'],
+        [Began(None, None), TextDelta("\ud83d")],
+    ),
+    "running usage replaces": (
+        [
+            {**chunk(content="a"), "usage": TOTAL},
+            {**chunk(content="a"), "usage": {**TOTAL, "completion_tokens": 2}},
             DONE,
-        ),
-    )
-    assert folded(found).parts == (ToolCall("c1", "f", "{} "), ToolCall("c2", "g", "[]"))
+        ],
+        [
+            *(BEGAN, TextDelta("a"), UsageStated(Usage(3, 1))),
+            *(TextDelta("a"), UsageStated(Usage(3, 2)), Ended()),
+        ],
+    ),
+}
 
 
-def test_name_after_the_first_arguments_holds_them_back() -> None:
-    found = events_from(
-        "chat",
-        sse(calls(piece(3, "{", id="c1")), calls(piece(3, "}", name="f")), DONE),
-    )
-    assert found == [
-        BEGAN,
-        CallBegan(0, "c1", "f"),
-        CallDelta(0, "{"),
-        CallDelta(0, "}"),
-        Ended(),
-    ]
+@pytest.mark.parametrize("name", STREAMS)
+def test_stream_is_read(name: str) -> None:
+    datas, expected = STREAMS[name]
+    assert events_from("chat", [SseEvent(b": a comment\n\n", None), *sse(*datas)]) == expected
 
 
 def test_missing_id_is_made_and_stays_the_same() -> None:
@@ -222,11 +255,6 @@ def test_missing_id_is_made_and_stays_the_same() -> None:
     ids = [part.id for part in first.parts if isinstance(part, ToolCall)]
     assert len(set(ids)) == 2
     assert all(call_id.startswith("call_") for call_id in ids)
-
-
-def test_arguments_as_an_object_are_its_text() -> None:
-    odd = calls({"index": 0, "id": "c1", "function": {"name": "f", "arguments": {"a": 1}}})
-    assert folded(events_from("chat", sse(odd, DONE))).parts == (ToolCall("c1", "f", '{"a":1}'),)
 
 
 def test_old_function_call_is_a_call() -> None:
@@ -244,113 +272,6 @@ def test_old_function_call_is_a_call() -> None:
     (call,) = answer.parts
     assert isinstance(call, ToolCall)
     assert (call.name, call.arguments) == ("f", "{}")
-
-
-def test_thinking_under_either_name_is_said_once() -> None:
-    both = chunk(reasoning_content="hm", reasoning="hm")
-    assert events_from("chat", sse(both, chunk(reasoning="so"), chunk(content="a"), DONE)) == [
-        BEGAN,
-        ThinkingDelta("hm"),
-        ThinkingDelta("so"),
-        TextDelta("a"),
-        Ended(),
-    ]
-
-
-def test_signature_in_the_envelope_is_read_without_its_text_again() -> None:
-    entry = {
-        "type": "reasoning.text",
-        "index": 0,
-        "format": "anthropic-claude-v1",
-        "text": "hm",
-        "signature": "s",
-    }
-    found = events_from(
-        "chat", sse(chunk(reasoning_content="hm"), chunk(reasoning_details=[entry]), DONE)
-    )
-    assert found[1:-1] == [
-        ThinkingDelta("hm"),
-        ThinkingDelta("", signature="s", signer="messages"),
-    ]
-    alone = events_from("chat", sse(chunk(reasoning_details=[entry]), DONE))
-    assert alone[1:-1] == [ThinkingDelta("hm", signature="s", signer="messages")]
-
-
-def test_refusal_and_images_are_read() -> None:
-    image = {"type": "image_url", "image_url": {"url": "https://a.example/x.png"}}
-    found = events_from("chat", sse(chunk(refusal="No."), chunk(images=[image]), DONE))
-    assert found[1:-1] == [
-        RefusalDelta("No."),
-        MediaDelta(Media("image", None, url="https://a.example/x.png")),
-    ]
-
-
-def test_error_ends_the_stream() -> None:
-    error = {"error": {"message": "Too busy.", "type": "server_error", "code": 503}}
-    assert events_from("chat", sse(chunk(content="a"), error, chunk(content="b"), DONE)) == [
-        BEGAN,
-        TextDelta("a"),
-        StreamFailed("503", "Too busy."),
-    ]
-    quiet = {**chunk(content="a"), "error": None}
-    assert events_from("chat", sse(quiet, DONE)) == [BEGAN, TextDelta("a"), Ended()]
-
-
-def test_error_without_words_has_some() -> None:
-    (failed,) = events_from("chat", sse({"error": {"code": None}}))
-    assert failed == StreamFailed(None, "The upstream reported an error.")
-
-
-def test_chunk_that_is_not_as_documented_is_read_as_far_as_it_goes() -> None:
-    odd = {
-        "id": 7,
-        "model": None,
-        "choices": [
-            {"index": "0", "delta": {"content": [{"type": "text", "text": "a"}], "role": 1}},
-            "junk",
-        ],
-        "usage": "none",
-    }
-    thought = chunk(
-        content=[
-            {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
-            {"type": "text", "text": "b"},
-        ]
-    )
-    assert events_from("chat", sse(odd, thought, DONE)) == [
-        Began(None, None),
-        TextDelta("a"),
-        ThinkingDelta("hm"),
-        TextDelta("b"),
-        Ended(),
-    ]
-
-
-def test_half_a_character_is_passed_on() -> None:
-    half = b'{"choices": [{"index": 0, "delta": {"content": "\\ud83d"}}]}'
-    found = events_from("chat", sse(half))
-    assert found == [Began(None, None), TextDelta("\ud83d")]
-
-
-def test_running_usage_replaces() -> None:
-    def used(output: int) -> dict[str, Any]:
-        usage = {"prompt_tokens": 3, "completion_tokens": output}
-        return {**chunk(content="a"), "usage": usage}
-
-    answer = folded(events_from("chat", sse(used(1), used(2), DONE)))
-    assert answer.usage == Usage(input_tokens=3, output_tokens=2)
-
-
-def test_bytes_cut_anywhere_mean_the_same() -> None:
-    stream = (
-        'data: {"choices":[{"index":0,"delta":{"content":"é😀"}}]}\r\n\r\n: hi\r\n\r\n'
-        'data: {"choices":[{"index":0,\r\ndata: "delta":{},"finish_reason":"stop"}]}\r\n\r\n'
-        "data: [DONE]\r\n\r\n"
-    ).encode()
-    expected = [Began(None, None), TextDelta("é😀"), Finished("stop"), Ended()]
-    for at in range(len(stream)):
-        assert events_in("chat", stream, sizes=[at]) == expected
-    assert events_in("chat", stream, sizes=[1] * len(stream)) == expected
 
 
 def test_usage_in_a_choice_or_as_groq_states_it_counts_until_the_protocols_own_comes() -> None:

@@ -32,13 +32,6 @@ def encoder(*, include_usage: bool = False) -> StreamEncoder:
     return StreamEncoder(id="answer-1", created=7, model="m", include_usage=include_usage)
 
 
-def deltas(*events: Event) -> list[Any]:
-    """The deltas of the chunks, the role's left out."""
-    chunks = data_of(written("chat", events, include_usage=False))
-    found = [chunk["choices"][0]["delta"] for chunk in chunks if chunk != "[DONE]"]
-    return [delta for delta in found if "role" not in delta]
-
-
 def test_stream_is_role_text_finish_usage_terminator() -> None:
     events: list[Event] = [
         Began("x", "up"),
@@ -104,129 +97,94 @@ def test_empty_answer_is_a_whole_stream() -> None:
     assert chunks[1:] == ["[DONE]"]
 
 
-def test_calls_are_numbered_by_themselves_with_id_and_name_once() -> None:
-    found = deltas(
-        TextDelta("a"),
-        CallBegan(0, "c1", "f"),
-        CallDelta(0, '{"x'),
-        CallBegan(1, "c2", "g"),
-        CallDelta(1, "{}"),
-        CallDelta(0, '":1}'),
-        Ended(),
-    )
-    assert found == [
-        {"content": "a"},
-        {
-            "tool_calls": [
-                {
-                    "index": 0,
-                    "id": "c1",
-                    "type": "function",
-                    "function": {"name": "f", "arguments": ""},
-                }
-            ]
-        },
-        {"tool_calls": [{"index": 0, "function": {"arguments": '{"x'}}]},
-        {
-            "tool_calls": [
-                {
-                    "index": 1,
-                    "id": "c2",
-                    "type": "function",
-                    "function": {"name": "g", "arguments": ""},
-                }
-            ]
-        },
-        {"tool_calls": [{"index": 1, "function": {"arguments": "{}"}}]},
-        {"tool_calls": [{"index": 0, "function": {"arguments": '":1}'}}]},
-        {},
-    ]
+FORM = "anthropic-claude-v1"
 
 
-def test_call_without_arguments_is_given_an_empty_object() -> None:
-    found = deltas(CallBegan(0, "c1", "f"), CallDelta(0, ""), Finished("tool_calls"), Ended())
-    assert found[1:] == [{"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]}, {}]
+def called(index: int, call_id: str, name: str, **members: Any) -> dict[str, Any]:
+    function = {"name": name, "arguments": ""}
+    made = {"index": index, "id": call_id, "type": "function", "function": function}
+    return {"tool_calls": [{**made, **members}]}
 
 
-def test_delta_of_a_call_that_never_began_is_nothing() -> None:
-    assert deltas(TextDelta("a"), CallDelta(3, "{}")) == [{"content": "a"}]
-    assert deltas(CallDelta(0, "{}")) == []
+def more(index: int, arguments: str) -> dict[str, Any]:
+    return {"tool_calls": [{"index": index, "function": {"arguments": arguments}}]}
+
+
+def proven(index: int, text: str, signature: str) -> list[dict[str, Any]]:
+    entry = {"type": "reasoning.text", "index": index, "format": FORM}
+    return [{**entry, "text": text, "signature": signature}]
+
+
+BLOB = {"type": "reasoning.encrypted", "index": 1, "format": FORM, "data": "blob"}
+
+# name: events, and the deltas of their chunks without the role's.
+DELTAS: dict[str, tuple[list[Event], list[Any]]] = {
+    "calls, numbered by themselves, with id and name once": (
+        [
+            *(TextDelta("a"), CallBegan(0, "c1", "f"), CallDelta(0, '{"x')),
+            *(CallBegan(1, "c2", "g"), CallDelta(1, "{}"), CallDelta(0, '":1}'), Ended()),
+        ],
+        [
+            *({"content": "a"}, called(0, "c1", "f"), more(0, '{"x')),
+            *(called(1, "c2", "g"), more(1, "{}"), more(0, '":1}'), {}),
+        ],
+    ),
+    "a call without arguments": (
+        [CallBegan(0, "c1", "f"), CallDelta(0, ""), Finished("tool_calls"), Ended()],
+        [called(0, "c1", "f"), more(0, "{}"), {}],
+    ),
+    "a delta of a call that never began": (
+        [TextDelta("a"), CallDelta(3, "{}")],
+        [{"content": "a"}],
+    ),
+    "such a delta alone": ([CallDelta(0, "{}")], []),
+    "the signature of a call, beside it": (
+        [CallBegan(0, "c", "f", signature="s", signer="native")],
+        [called(0, "c", "f", extra_content={"google": {"thought_signature": "s"}})],
+    ),
+    "thinking beside the text, proven at its end": (
+        [
+            *(ThinkingDelta("a"), ThinkingDelta("b")),
+            ThinkingDelta(signature="s", signer="messages"),
+            ThinkingDelta(redacted="blob", signer="messages"),
+            TextDelta("x"),
+            ThinkingDelta("c", signature="t", signer="messages"),
+        ],
+        [
+            *({"reasoning_content": "a"}, {"reasoning_content": "b"}),
+            *({"reasoning_details": proven(0, "ab", "s")}, {"reasoning_details": [BLOB]}),
+            *(
+                {"content": "x"},
+                {"reasoning_content": "c", "reasoning_details": proven(2, "c", "t")},
+            ),
+        ],
+    ),
+    "thinking that says nothing": ([ThinkingDelta(), ThinkingDelta(signature="whose")], []),
+    "a refusal, not explained twice, and an image": (
+        [
+            *(RefusalDelta("No."), MediaDelta(Media("image", "image/png", data="iVBOR"))),
+            *(Finished("refusal", explanation="not said twice"), Ended()),
+        ],
+        [{"refusal": "No."}, {"content": "![image](data:image/png;base64,iVBOR)"}, {}],
+    ),
+    "a refusal that is explained": (
+        [Finished("refusal", explanation="Not this."), Ended()],
+        [{"refusal": "Not this."}, {}],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DELTAS)
+def test_events_are_written_as_deltas(name: str) -> None:
+    events, deltas = DELTAS[name]
+    chunks = data_of(written("chat", events, include_usage=False))
+    found = [chunk["choices"][0]["delta"] for chunk in chunks if chunk != "[DONE]"]
+    assert [delta for delta in found if "role" not in delta] == deltas
 
 
 def test_stop_after_calls_is_tool_calls() -> None:
     chunks = data_of(written("chat", [CallBegan(0, "c", "f"), Finished("stop"), Ended()]))
     assert chunks[-2]["choices"][0]["finish_reason"] == "tool_calls"
-
-
-def test_signature_of_a_call_is_beside_it() -> None:
-    (began, *_) = deltas(CallBegan(0, "c", "f", signature="s", signer="native"))
-    assert began["tool_calls"][0]["extra_content"] == {"google": {"thought_signature": "s"}}
-
-
-def test_thinking_is_beside_the_text_and_proven_at_its_end() -> None:
-    found = deltas(
-        ThinkingDelta("a"),
-        ThinkingDelta("b"),
-        ThinkingDelta(signature="s", signer="messages"),
-        ThinkingDelta(redacted="blob", signer="messages"),
-        TextDelta("x"),
-        ThinkingDelta("c", signature="t", signer="messages"),
-    )
-    form = "anthropic-claude-v1"
-    assert found == [
-        {"reasoning_content": "a"},
-        {"reasoning_content": "b"},
-        {
-            "reasoning_details": [
-                {
-                    "type": "reasoning.text",
-                    "index": 0,
-                    "format": form,
-                    "text": "ab",
-                    "signature": "s",
-                }
-            ]
-        },
-        {
-            "reasoning_details": [
-                {"type": "reasoning.encrypted", "index": 1, "format": form, "data": "blob"}
-            ]
-        },
-        {"content": "x"},
-        {
-            "reasoning_content": "c",
-            "reasoning_details": [
-                {
-                    "type": "reasoning.text",
-                    "index": 2,
-                    "format": form,
-                    "text": "c",
-                    "signature": "t",
-                }
-            ],
-        },
-    ]
-
-
-def test_thinking_that_says_nothing_is_nothing() -> None:
-    assert written("chat", [ThinkingDelta(), ThinkingDelta(signature="whose")]) == b""
-
-
-def test_refusals_and_images() -> None:
-    image = Media("image", "image/png", data="iVBOR")
-    found = deltas(
-        RefusalDelta("No."),
-        MediaDelta(image),
-        Finished("refusal", explanation="not said twice"),
-        Ended(),
-    )
-    assert found == [
-        {"refusal": "No."},
-        {"content": "![image](data:image/png;base64,iVBOR)"},
-        {},
-    ]
-    explained = deltas(Finished("refusal", explanation="Not this."), Ended())
-    assert explained == [{"refusal": "Not this."}, {}]
 
 
 @pytest.mark.parametrize(

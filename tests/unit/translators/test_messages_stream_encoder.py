@@ -136,23 +136,6 @@ def test_empty_answer_is_a_whole_stream() -> None:
     assert names_of(stream) == ["message_start", "message_delta", "message_stop"]
 
 
-def test_block_ends_where_the_kind_changes() -> None:
-    assert blocks(
-        TextDelta("a"), CallBegan(0, "c1", "f"), CallDelta(0, "{}"), TextDelta("b"), Ended()
-    ) == [text("a"), call("c1", "f", "{}"), text("b")]
-
-
-def test_first_thing_may_be_a_call() -> None:
-    assert blocks(CallBegan(0, "c1", "f"), CallDelta(0, "{}"), Ended()) == [call("c1", "f", "{}")]
-
-
-def test_delta_that_caused_the_change_is_not_lost() -> None:
-    assert blocks(RefusalDelta("No"), RefusalDelta("."), TextDelta("Sorry"), Ended()) == [
-        text("No", "."),
-        text("Sorry"),
-    ]
-
-
 def test_calls_one_after_the_other_are_streamed_as_they_come() -> None:
     one = StreamEncoder(id="a", created=1, model="m", include_usage=False)
     one.encode(CallBegan(0, "c1", "f"))
@@ -163,81 +146,74 @@ def test_calls_one_after_the_other_are_streamed_as_they_come() -> None:
     assert names_of(one.encode(CallDelta(1, "{}"))) == ["content_block_delta"]
 
 
-def test_interleaved_calls_are_put_one_after_the_other() -> None:
-    assert blocks(
-        CallBegan(0, "c1", "f"),
-        CallDelta(0, '{"a"'),
-        CallBegan(1, "c2", "g"),
-        CallDelta(1, '{"b"'),
-        CallBegan(2, "c3", "h"),
-        CallDelta(0, ":1}"),
-        CallDelta(2, "{}"),
-        CallDelta(1, ":2}"),
-        Finished("tool_calls"),
-        Ended(),
-    ) == [
-        call("c1", "f", '{"a"', ":1}"),
-        call("c2", "g", '{"b"', ":2}"),
-        call("c3", "h", "{}"),
-    ]
+THINKING = [
+    {"type": "thinking", "thinking": "", "signature": ""},
+    {"type": "thinking_delta", "thinking": "ab"},
+    {"type": "signature_delta", "signature": "s"},
+]
+IMAGE = Media("image", None, url="https://a.example/x.png")
 
-
-def test_text_amid_a_call_waits_for_its_end() -> None:
-    assert blocks(
-        CallBegan(0, "c1", "f"),
-        CallDelta(0, "{"),
-        TextDelta("a"),
-        TextDelta("b"),
-        CallDelta(0, "}"),
-        TextDelta("c"),
-        Ended(),
-    ) == [call("c1", "f", "{", "}"), text("a", "b", "c")]
-
-
-def test_call_without_arguments_has_an_empty_object() -> None:
-    assert blocks(CallBegan(0, "c1", "f"), CallBegan(1, "c2", "g"), Ended()) == [
-        call("c1", "f", "{}"),
-        call("c2", "g", "{}"),
-    ]
-
-
-def test_arguments_that_never_become_JSON_still_end() -> None:
-    assert blocks(
-        CallBegan(0, "c1", "f"), CallDelta(0, "{oops"), CallBegan(1, "c2", "g"), Ended()
-    ) == [call("c1", "f", "{oops"), call("c2", "g", "{}")]
-
-
-def test_second_start_of_a_call_is_none() -> None:
-    assert blocks(
-        CallBegan(0, "c1", "f"), CallBegan(0, "c1", "f"), CallDelta(0, "{}"), Ended()
-    ) == [call("c1", "f", "{}")]
-
-
-def test_thinking_is_written_with_its_proof_only() -> None:
-    assert blocks(
-        ThinkingDelta("a"),
-        ThinkingDelta("b"),
-        ThinkingDelta(signature="s", signer="messages"),
-        ThinkingDelta(redacted="blob", signer="messages"),
-        ThinkingDelta("unproven"),
-        TextDelta("x"),
-        Ended(),
-    ) == [
+# name: events but for the last, and the blocks of their stream.
+BLOCKS: dict[str, tuple[list[Event], list[Any]]] = {
+    "a block ends where the kind changes": (
+        [TextDelta("a"), CallBegan(0, "c1", "f"), CallDelta(0, "{}"), TextDelta("b")],
+        [text("a"), call("c1", "f", "{}"), text("b")],
+    ),
+    "a call first": ([CallBegan(0, "c1", "f"), CallDelta(0, "{}")], [call("c1", "f", "{}")]),
+    "the delta that caused the change is not lost": (
+        [RefusalDelta("No"), RefusalDelta("."), TextDelta("Sorry")],
+        [text("No", "."), text("Sorry")],
+    ),
+    "interleaved calls come one after the other": (
         [
-            {"type": "thinking", "thinking": "", "signature": ""},
-            {"type": "thinking_delta", "thinking": "ab"},
-            {"type": "signature_delta", "signature": "s"},
+            *(CallBegan(0, "c1", "f"), CallDelta(0, '{"a"')),
+            *(CallBegan(1, "c2", "g"), CallDelta(1, '{"b"'), CallBegan(2, "c3", "h")),
+            *(CallDelta(0, ":1}"), CallDelta(2, "{}"), CallDelta(1, ":2}"), Finished("tool_calls")),
         ],
-        [{"type": "redacted_thinking", "data": "blob"}],
-        text("x"),
-    ]
+        [
+            *(call("c1", "f", '{"a"', ":1}"), call("c2", "g", '{"b"', ":2}")),
+            call("c3", "h", "{}"),
+        ],
+    ),
+    "text amid a call waits for its end": (
+        [
+            *(CallBegan(0, "c1", "f"), CallDelta(0, "{"), TextDelta("a"), TextDelta("b")),
+            *(CallDelta(0, "}"), TextDelta("c")),
+        ],
+        [call("c1", "f", "{", "}"), text("a", "b", "c")],
+    ),
+    "calls without arguments": (
+        [CallBegan(0, "c1", "f"), CallBegan(1, "c2", "g")],
+        [call("c1", "f", "{}"), call("c2", "g", "{}")],
+    ),
+    "arguments that never become JSON still end": (
+        [CallBegan(0, "c1", "f"), CallDelta(0, "{oops"), CallBegan(1, "c2", "g")],
+        [call("c1", "f", "{oops"), call("c2", "g", "{}")],
+    ),
+    "a second start of a call is none": (
+        [CallBegan(0, "c1", "f"), CallBegan(0, "c1", "f"), CallDelta(0, "{}")],
+        [call("c1", "f", "{}")],
+    ),
+    "thinking with its proof only": (
+        [
+            *(ThinkingDelta("a"), ThinkingDelta("b")),
+            ThinkingDelta(signature="s", signer="messages"),
+            ThinkingDelta(redacted="blob", signer="messages"),
+            *(ThinkingDelta("unproven"), TextDelta("x")),
+        ],
+        [THINKING, [{"type": "redacted_thinking", "data": "blob"}], text("x")],
+    ),
+    "an image is a link": (
+        [TextDelta("See "), MediaDelta(IMAGE)],
+        [text("See ", "![image](https://a.example/x.png)")],
+    ),
+}
 
 
-def test_images_are_links_in_text() -> None:
-    image = Media("image", None, url="https://a.example/x.png")
-    assert blocks(TextDelta("See "), MediaDelta(image), Ended()) == [
-        text("See ", "![image](https://a.example/x.png)")
-    ]
+@pytest.mark.parametrize("name", BLOCKS)
+def test_events_are_written_as_blocks(name: str) -> None:
+    events, expected = BLOCKS[name]
+    assert blocks(*events, Ended()) == expected
 
 
 @pytest.mark.parametrize(

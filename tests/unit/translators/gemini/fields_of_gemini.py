@@ -315,6 +315,12 @@ FIELDS: list[tuple[Any, ...]] = [
         "thinking.budget_tokens=2000",
     ),
     ("generationConfig.thinkingConfig.includeThoughts", thinking("includeThoughts", True), DROPPED),
+    (
+        "generationConfig.thinkingConfig.includeThoughts",
+        config("thinkingConfig", {"thinkingBudget": 2000, "includeThoughts": True}),
+        DROPPED,
+        'thinking={"type": "enabled", "budget_tokens": 2000, "display": "summarized"}',
+    ),
     ("generationConfig.thinkingConfig.somethingNew", thinking("somethingNew", True), DROPPED),
     *[
         (f"generationConfig.{name}", config(name, value), DROPPED)

@@ -25,7 +25,7 @@ from channels.translation.model import (
 )
 from channels.usage import Usage
 from tests.unit.translators.gemini.pieces import PNG, call, chunk, inline, thought, usage
-from tests.unit.translators.wire import events_from, events_in, read, sse
+from tests.unit.translators.wire import events_from, read, sse
 
 BEGAN = Began("r", "g")
 STOP = chunk(finishReason="STOP")
@@ -307,27 +307,6 @@ def test_usage_is_stated_as_the_upstream_does(name: str) -> None:
     chunks = [chunk("a", usageMetadata=counts) for counts in stated]
     found = events(*chunks, STOP)
     assert [one.usage for one in found if isinstance(one, UsageStated)] == expected
-
-
-@pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\r"])
-def test_stream_is_read_at_every_cut(line_end: bytes) -> None:
-    stream = b"".join(
-        b"data: " + data + line_end * 2
-        for data in (
-            '{"candidates":[{"content":{"parts":[{"text":"ä€😀"}]}}]}'.encode(),
-            b'{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","id":"x"}}]}}]}',
-            b'{"candidates":[{"finishReason":"STOP"}]}',
-        )
-    )
-    expected = [
-        Began(None, None),
-        TextDelta("ä€😀"),
-        CallBegan(0, "x", "f"),
-        CallDelta(0, "{}"),
-        *stopped("tool_calls"),
-    ]
-    for at in range(len(stream)):
-        assert events_in("native", stream, sizes=[at]) == expected
 
 
 def test_nothing_follows_the_end() -> None:
