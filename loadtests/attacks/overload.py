@@ -23,10 +23,9 @@ from urllib.parse import urlsplit
 
 import uvloop
 
-from loadtests.bench.canned import model_name
+from loadtests.bench.canned import CHANNELS, chat_body, model_name, models, requests
 from loadtests.bench.machine import cpu_seconds, go_first, pin, resident_mb, tree
 from loadtests.bench.placement import available_cores, place
-from loadtests.bench.requests import CHANNELS, chat_body, models, requests
 from loadtests.bench.rig import Target, gateway, light_upstream
 
 RATED = 0.8  # of what it can do at most

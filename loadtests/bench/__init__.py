@@ -1,7 +1,7 @@
-"""The benchmark: what a call costs, measured side by side with a bare proxy and any other server.
+"""The benchmark: what a call costs, measured side by side with a bare proxy, trees and servers.
 
 `python -m loadtests.bench` (`__main__.py`) takes pieces of work (`scenarios.py`) through a run
 (`bench.py`), window by window (`window.py`), and writes a table (`table.py`) beside what is to be
 reached (`targets.py`). `rig.py` starts the processes, `placement.py` says on which cores, `load.py`
-and `client.py` make the load, `upstream.py` answers it, `reference/` is the bare proxy.
+and `client.py` make the load, `upstream.py` answers it, `reference.py` is the bare proxy.
 """

@@ -26,9 +26,8 @@ async def make_keys(config_path: Path, count: int) -> list[str]:
     config = load(config_path, os.environ)
     secret = load_secret(config.secret, config.data_dir)
     hasher, sealer = KeyHasher(secret), KeySealer(secret)
-    embedded = EmbeddedPostgres(config.data_dir)
+    embedded, turns = EmbeddedPostgres(config.data_dir), asyncio.Semaphore(AT_ONCE)
     dsn = await embedded.start()
-    turns = asyncio.Semaphore(AT_ONCE)
     try:
         async with Database(dsn, size=AT_ONCE) as database:
 

@@ -1,4 +1,4 @@
-"""The answers of the light upstream, made once: bytes on the wire for each model name it knows.
+"""What is asked, and what the light upstream answers: bytes on the wire, made once.
 
 A model is named after what it does: `bench-40x20` streams 40 events, one every 20 ms, `bench-40x0`
 40 events back to back; asked without `stream` both answer at once.
@@ -6,25 +6,31 @@ A model is named after what it does: `bench-40x20` streams 40 events, one every 
 
 from __future__ import annotations
 
+import base64
 import json
+import random
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
+
+PASSTHROUGH, MESSAGES = "native", "translated"  # channels, and what a model is called after
+CHANNELS = {PASSTHROUGH: "chat", MESSAGES: "messages"}
+SYSTEM = "You are a helpful assistant."
+QUESTION = (
+    "Describe how a careful gateway counts what passes through it, token by token, and never "
+    "loses one on the way."
+)
+TEXT = "A careful gateway counts what passes through it and keeps nothing that is not its own."
+FIRST_EVENTS = 7  # the fewest that a stream of either protocol is made of
 
 MODEL = re.compile(rb'"model"\s*:\s*"[^"]*?bench-(\d+)x(\d+)"')
 STREAM = re.compile(rb'"stream"\s*:\s*true')
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: "
-
-TEXT = "A careful gateway counts what passes through it and keeps nothing that is not its own."
-INPUT_TOKENS, OUTPUT_TOKENS = 42, 40
-FIRST_EVENTS = 7  # the fewest that a stream of either protocol is made of
 CHAT = {"id": "chatcmpl-bench", "created": 1_760_000_000, "model": "bench"}
-CHAT_USAGE = {
-    "prompt_tokens": INPUT_TOKENS,
-    "completion_tokens": OUTPUT_TOKENS,
-    "total_tokens": INPUT_TOKENS + OUTPUT_TOKENS,
-}
+CHAT_USAGE = {"prompt_tokens": 42, "completion_tokens": 40, "total_tokens": 82}
+MESSAGE = {"id": "msg_bench", "type": "message", "role": "assistant", "model": "bench"}
+MESSAGE_USAGE = {"input_tokens": 42, "output_tokens": 40}
 
 
 class Answer(NamedTuple):
@@ -39,12 +45,42 @@ def model_name(events: int, pause_ms: int) -> str:
     return f"bench-{events}x{pause_ms}"
 
 
+def models(shapes: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
+    """For a gateway: a native model for each number of events and pause, and a translated one."""
+    names = [model_name(*shape) for shape in shapes]
+    native = [{"id": name, "channels": [PASSTHROUGH]} for name in names]
+    return native + [
+        {"id": f"{MESSAGES}-{name}", "channels": [{"id": MESSAGES, "as": name}]} for name in names
+    ]
+
+
+def chat_body(model: str, *, is_stream: bool = False, image_bytes: int = 0) -> bytes:
+    """A body of chat-completions, with a picture of so many bytes inside."""
+    asked: object = QUESTION
+    if image_bytes:
+        picture = base64.b64encode(random.Random(7).randbytes(image_bytes)).decode()
+        url = {"url": f"data:image/png;base64,{picture}"}
+        asked = [{"type": "text", "text": QUESTION}, {"type": "image_url", "image_url": url}]
+    roles = {"system": SYSTEM, "user": asked}
+    messages = [{"role": role, "content": content} for role, content in roles.items()]
+    stream = {"stream": True} if is_stream else {}
+    body = {"model": model, **stream, "messages": messages, "temperature": 0.7, "max_tokens": 256}
+    return json.dumps(body, separators=(",", ":")).encode()
+
+
+def requests(host: str, keys: Sequence[str], body: bytes) -> tuple[bytes, ...]:
+    """The bytes of the same call by each of the keys."""
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json"
+    length = f"Content-Length: {len(body)}\r\n\r\n"
+    heads = (f"{head}\r\nAuthorization: Bearer {key}\r\n{length}" for key in keys)
+    return tuple(one.encode() + body for one in heads)
+
+
 def answer_to(path: bytes, body: bytes) -> Answer | None:
     """What is answered to a request; None when there is nothing of that name."""
-    found = MODEL.search(body)
+    found, is_messages = MODEL.search(body), path.endswith(b"/messages")
     if found is None:
         return None
-    is_messages = path.endswith(b"/messages")
     if not STREAM.search(body):
         return _plain(is_messages)
     return _stream(is_messages, int(found[1]), int(found[2]))
@@ -54,7 +90,7 @@ def answer_to(path: bytes, body: bytes) -> Answer | None:
 def _plain(is_messages: bool) -> Answer:
     said = {"index": 0, "message": {"role": "assistant", "content": TEXT}, "finish_reason": "stop"}
     chat = {**CHAT, "object": "chat.completion", "choices": [said], "usage": CHAT_USAGE}
-    body = json.dumps(_message([TEXT]) if is_messages else chat).encode()
+    body = json.dumps(_message(TEXT) if is_messages else chat).encode()
     head = OK + b"application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
     return Answer((head + body,), 0)
 
@@ -69,45 +105,38 @@ def _stream(is_messages: bool, events: int, pause_ms: int) -> Answer:
 
 
 def _chat_events(events: int) -> list[bytes]:
-    def event(*choices: Mapping[str, Any], **usage: Any) -> bytes:
-        return _data({**CHAT, "object": "chat.completion.chunk", "choices": choices, **usage})
+    def event(*choices: dict[str, Any], **usage: Any) -> bytes:
+        return _data(**CHAT, object="chat.completion.chunk", choices=choices, **usage)
 
-    def said(delta: Mapping[str, str], finish_reason: str | None = None) -> bytes:
+    def said(finish_reason: str | None = None, **delta: str) -> bytes:
         return event({"index": 0, "delta": delta, "finish_reason": finish_reason})
 
-    first = said({"role": "assistant", "content": ""})
-    words = (said({"content": f"word {number} "}) for number in range(events - 3))
-    return [first, *words, said({}, "stop"), event(usage=CHAT_USAGE) + b"data: [DONE]\n\n"]
+    words = (said(content=f"word {number} ") for number in range(events - 3))
+    last = event(usage=CHAT_USAGE) + b"data: [DONE]\n\n"
+    return [said(role="assistant", content=""), *words, said("stop"), last]
 
 
-def _message(texts: list[str]) -> dict[str, Any]:
-    return {
-        "id": "msg_bench",
-        "type": "message",
-        "role": "assistant",
-        "model": "bench",
-        "content": [{"type": "text", "text": text} for text in texts],
-        "stop_reason": "end_turn" if texts else None,
-        "stop_sequence": None,
-        "usage": {"input_tokens": INPUT_TOKENS, "output_tokens": OUTPUT_TOKENS},
-    }
+def _message(*texts: str) -> dict[str, Any]:
+    content = [{"type": "text", "text": text} for text in texts]
+    stop = {"stop_reason": "end_turn" if texts else None, "stop_sequence": None}
+    return {**MESSAGE, "content": content, **stop, "usage": MESSAGE_USAGE}
 
 
 def _message_events(events: int) -> list[bytes]:
     def event(name: str, **members: Any) -> bytes:
-        return b"event: " + name.encode() + b"\n" + _data({"type": name, **members})
+        return b"event: " + name.encode() + b"\n" + _data(type=name, **members)
 
     deltas = ({"type": "text_delta", "text": f"word {number} "} for number in range(events - 5))
     stop = {"stop_reason": "end_turn", "stop_sequence": None}
     return [
-        event("message_start", message=_message([])),
+        event("message_start", message=_message()),
         event("content_block_start", index=0, content_block={"type": "text", "text": ""}),
         *(event("content_block_delta", index=0, delta=delta) for delta in deltas),
         event("content_block_stop", index=0),
-        event("message_delta", delta=stop, usage={"output_tokens": OUTPUT_TOKENS}),
+        event("message_delta", delta=stop, usage={"output_tokens": 40}),
         event("message_stop"),
     ]
 
 
-def _data(value: Mapping[str, Any]) -> bytes:
+def _data(**value: Any) -> bytes:
     return b"data: " + json.dumps(value, separators=(",", ":")).encode() + b"\n\n"

@@ -13,7 +13,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any
 
 LAST_CHUNK = b"\r\n0\r\n\r\n"
 LENGTH = b"\r\ncontent-length:"
@@ -29,8 +29,8 @@ class Tally:
 
     answers: int = 0
     events: int = 0
-    seconds: array[float] = field(default_factory=_floats)  # from a request to its last byte
-    first: array[float] = field(default_factory=_floats)  # from a request to its first byte
+    seconds: array[float] = field(default_factory=_floats)  # to the last byte
+    first: array[float] = field(default_factory=_floats)  # to the first byte
     gaps: array[float] = field(default_factory=_floats)  # between reads of one stream
     faults: Counter[str] = field(default_factory=Counter)
 
@@ -38,44 +38,36 @@ class Tally:
 class Connection(asyncio.Protocol):
     """One connection. `on_idle` is called with it whenever it can take the next request."""
 
-    _transport: asyncio.Transport
-
     def __init__(
         self, tally: Callable[[], Tally], on_idle: Callable[[Connection], None], *, events: int
     ) -> None:
-        self._tally = tally
-        self._on_idle = on_idle
+        self._tally, self._on_idle = tally, on_idle
         self._events_due = events  # at least so many in an answer; 0: answers are no streams
-        self._is_asked = False
-        self._asked_at = 0.0
-        self._read_at = 0.0
-        self._head = b""
-        self._has_head = False
+        self._is_asked = self._has_head = self._is_closing = False
+        self._asked_at = self._read_at = 0.0
+        self._head = self._tail = b""
         self._left: int | None = None  # bytes to come, None in a chunked answer
-        self._tail = b""
         self._events = 0
-        self.is_closing = False
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
 
     def ask(self, request: bytes, asked_at: float) -> None:
         """Send a request that was due at this moment of `time.perf_counter`."""
-        self._is_asked = True
-        self._asked_at = asked_at
+        self._is_asked, self._asked_at = True, asked_at
         self._head, self._has_head, self._tail, self._events = b"", False, b"\r\n", 0
         self._transport.write(request)
 
     def close(self) -> None:
         """Close it now when it is idle, else after the answer under way."""
-        self.is_closing = True
+        self._is_closing = True
         if not self._is_asked:
             self._transport.close()
 
     def abort(self) -> None:
         """Close it at once, whatever is under way."""
-        self.is_closing = True
+        self._is_closing = True
         self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
@@ -106,11 +98,10 @@ class Connection(asyncio.Protocol):
             self._end(tally, now)
 
     def connection_lost(self, error: Exception | None) -> None:
-        if self._is_asked or not self.is_closing:
+        if self._is_asked or not self._is_closing:
             self._tally().faults["cut" if self._is_asked else "closed while idle"] += 1
         self._is_asked = False
-        if not self.closed.done():
-            self.closed.set_result(None)
+        self.closed.set_result(None)
 
     def _count_events(self, tally: Tally, body: bytes, now: float) -> None:
         # The last byte before may be the first half of an event's end.
@@ -131,7 +122,4 @@ class Connection(asyncio.Protocol):
         else:
             tally.answers += 1
             tally.seconds.append(now - self._asked_at)
-        if self.is_closing:
-            self._transport.close()
-        else:
-            self._on_idle(self)
+        self.close() if self._is_closing else self._on_idle(self)

@@ -29,19 +29,21 @@ class Row:
 
     def get(self, column: str) -> float | None:
         """The median of a column, None when there is none."""
-        values = self.values(column)
-        return median(values) if values else None
+        return _median(self.values(column))
 
 
 @dataclass
 class Section:
-    """One piece of work and how each server did it."""
+    """One piece of work and how each server did it; when, by which command, else why not."""
 
-    name: str
-    title: str
-    columns: Sequence[str]
-    rows: list[Row]
+    title: str = ""
+    columns: Sequence[str] = ()
+    rows: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    date: str = ""
+    command: str = ""
+    verified: int = 0  # gateways after which `gw ledger verify` found nothing
+    fault: str = ""  # why there are no figures
 
     def row(self, name: str) -> Row | None:
         """The row of a server, None when it was not measured."""
@@ -65,20 +67,19 @@ def ratio(row: Row | None, base: Row | None, column: str) -> float | None:
     The median of the ratios of the windows of the same turn: what drifts from turn to turn on a
     machine with other work is in both of them.
     """
-    ratios = [mine / its for mine, its in _paired(row, base, column) if its]
-    return median(ratios) if ratios else None
+    return _median([mine / its for mine, its in _paired(row, base, column) if its])
 
 
 def added(row: Row | None, floor: Row | None, column: str) -> float | None:
     """By how much a server's figure exceeds that of the rig alone, turn by turn as in `ratio`."""
-    more = [mine - its for mine, its in _paired(row, floor, column)]
-    return median(more) if more else None
+    return _median([mine - its for mine, its in _paired(row, floor, column)])
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return median(values) if values else None
 
 
 def _paired(row: Row | None, base: Row | None, column: str) -> list[tuple[float, float]]:
     turns = zip(row.windows if row else (), base.windows if base else (), strict=False)
-    return [
-        (mine[column], its[column])
-        for mine, its in turns
-        if mine is not None and its is not None and column in mine and column in its
-    ]
+    pairs = [(mine, its) for mine, its in turns if mine is not None and its is not None]
+    return [(mine[column], its[column]) for mine, its in pairs if column in mine and column in its]

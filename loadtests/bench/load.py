@@ -11,8 +11,7 @@ import itertools
 import random
 import time
 from collections import Counter, deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from loadtests.bench.canned import FIRST_EVENTS
 from loadtests.bench.client import Connection, Tally
@@ -24,8 +23,7 @@ TICK_SECONDS = 0.001
 DRAIN_SECONDS = 120.0
 
 
-@dataclass(frozen=True)
-class Ask:
+class Ask(NamedTuple):
     """What is asked in a piece of work, and by how many connections."""
 
     connections: int
@@ -36,9 +34,8 @@ class Ask:
     rate: float | None = None  # requests a second as they come; None: each answer asks again
     opening_seconds: float = 0.0  # over which the connections begin, evenly
     in_a_row: int = 1  # windows of one opening
-    window_seconds: float | None = None  # None: as the scale says
+    window_seconds: float = 1.0
     is_opening_told: bool = False  # first bytes are those of the opening, not of the windows
-    wants_inside: bool = False  # what the gateway says itself
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -52,8 +49,7 @@ class Ask:
         return max(self.events - fewer, min(self.events, 1))
 
 
-@dataclass(frozen=True)
-class Subject:
+class Subject(NamedTuple):
     """A server with what is asked of it; the requests go round."""
 
     name: str
@@ -61,27 +57,19 @@ class Subject:
     requests: tuple[bytes, ...]
     ask: Ask
     idle_mb: float = 0.0
-    seconds: float = 1.0  # of a window
     skipped: int = 0  # requests of the round that others have made
     calls: int | None = None  # after so many nothing more is asked
 
 
-@dataclass
 class Load:
     """The connections to a subject, and what they see: before the windows, in each, and after."""
 
-    subject: Subject
-    tallies: list[Tally] = field(default_factory=lambda: [Tally()])
-
-    def __post_init__(self) -> None:
-        asked = self.subject.requests
-        first = self.subject.skipped % len(asked)
-        self.requests = itertools.cycle(asked[first:] + asked[:first])
-        self._left = self.subject.calls
+    def __init__(self, subject: Subject) -> None:
+        self.tallies = [Tally()]
+        self._ask, self._target, self._left = subject.ask, subject.target, subject.calls
+        first = subject.skipped % len(subject.requests)
+        self.requests = itertools.cycle(subject.requests[first:] + subject.requests[:first])
         self._connections: list[Connection] = []
-        self._on_idle: Callable[[Connection], None] = (
-            self._ask_again if self.subject.ask.rate is None else self.idle
-        )
         self._idle: deque[Connection] = deque()
         self._due: deque[float] = deque()  # requests that wait for a connection, and since when
         self._random = random.Random(7)
@@ -94,21 +82,19 @@ class Load:
 
     async def open(self) -> None:
         """Open all, evenly; each asks at once unless requests arrive. Raises OSError."""
-        step = self.subject.ask.opening_seconds / self.subject.ask.connections
-        begun = time.perf_counter()
-        opening = set[asyncio.Task[None]]()
-        for number in range(self.subject.ask.connections):
+        step = self._ask.opening_seconds / self._ask.connections
+        begun, at_once = time.perf_counter(), asyncio.Semaphore(OPENING_AT_ONCE)
+        opening = []
+        for number in range(self._ask.connections):
             wait = begun + number * step - time.perf_counter()
             if wait >= TICK_SECONDS:
                 await asyncio.sleep(wait)
-            opening.add(asyncio.create_task(self._connect()))
-            if len(opening) >= OPENING_AT_ONCE:
-                opened, opening = await asyncio.wait(opening, return_when=asyncio.FIRST_COMPLETED)
-                for task in opened:
-                    task.result()
+            await at_once.acquire()
+            opening.append(asyncio.create_task(self._connect()))
+            opening[-1].add_done_callback(lambda _: at_once.release())
         await asyncio.gather(*opening)
-        if self.subject.ask.rate is not None:
-            self._arrive(self.subject.ask.rate, time.perf_counter())
+        if self._ask.rate is not None:
+            self._arrive(self._ask.rate, time.perf_counter())
 
     def next_window(self) -> None:
         """Count into another tally from now on."""
@@ -117,7 +103,7 @@ class Load:
     async def close(self) -> None:
         """Let every answer under way arrive. Raises TimeoutError."""
         self._stop_arrivals()
-        if self.subject.calls is None:
+        if self._left is None:
             for connection in self._connections:
                 connection.close()
         closed = [connection.closed for connection in self._connections]
@@ -134,37 +120,34 @@ class Load:
     def arrive(self, at: float) -> None:
         """A request is due: it is sent as soon as a connection is free for it."""
         if self._idle:
-            self._send(self._idle.popleft(), at)
+            self._idle.popleft().ask(next(self.requests), at)
         else:
             self._due.append(at)
 
     def idle(self, connection: Connection) -> None:
         """A connection is free for what is due."""
         if self._due:
-            self._send(connection, self._due.popleft())
+            connection.ask(next(self.requests), self._due.popleft())
         else:
             self._idle.append(connection)
 
     async def _connect(self) -> None:
-        target, events = self.subject.target, self.subject.ask.events_due
+        on_idle = self._ask_again if self._ask.rate is None else self.idle
         _, connection = await asyncio.get_running_loop().create_connection(
-            lambda: Connection(lambda: self.tallies[-1], self._on_idle, events=events),
-            target.host,
-            target.port,
+            lambda: Connection(lambda: self.tallies[-1], on_idle, events=self._ask.events_due),
+            self._target.host,
+            self._target.port,
         )
         self._connections.append(connection)
-        self._on_idle(connection)
+        on_idle(connection)
 
     def _ask_again(self, connection: Connection) -> None:
+        if self._left == 0:
+            connection.close()
+            return
         if self._left is not None:
-            if not self._left:
-                connection.close()
-                return
             self._left -= 1
-        self._send(connection, time.perf_counter())
-
-    def _send(self, connection: Connection, at: float) -> None:
-        connection.ask(next(self.requests), at)
+        connection.ask(next(self.requests), time.perf_counter())
 
     def _arrive(self, rate: float, next_at: float) -> None:
         """Let what is due arrive. It counts from here: a late timer is no one else's delay."""

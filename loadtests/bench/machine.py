@@ -1,7 +1,7 @@
 """What the operating system says: CPU time and memory of processes, where they may run, versions.
 
 CPU time is the scheduler's own count in nanoseconds where it can be asked for, because the ticks of
-/proc are 10 ms long, as long as a hundred plain calls.
+/proc (and of psutil) are 10 ms long, as long as a hundred plain calls.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import resource
 import subprocess
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
 from actors.store.embedded.binaries import find
 
 _TICK = os.sysconf("SC_CLK_TCK")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 _CPUCLOCK_SCHED = 2  # the clock of a process in its number, as clock_getcpuclockid(3) makes it
 
 NICE = -10
@@ -29,25 +29,22 @@ def cpu_seconds(pid: int) -> float:
     """User and system time of one process with all its threads, and of its ended children."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     own, ended = (sum(map(int, fields[at : at + 2])) / _TICK for at in (11, 13))
-    try:
-        return time.clock_gettime(~pid << 3 | _CPUCLOCK_SCHED) + ended
-    except OSError:
-        return own + ended
+    with suppress(OSError):
+        own = time.clock_gettime(~pid << 3 | _CPUCLOCK_SCHED)
+    return own + ended
 
 
 def resident_mb(pid: int) -> float:
     """Resident memory of one process in MB."""
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE / 1e6
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
 
 
 def of_tree(read: Callable[[int], float], pid: int) -> float:
     """The sum of `cpu_seconds` or `resident_mb` of a process and its living descendants."""
     total = 0.0
     for one in tree(pid):
-        try:
+        with suppress(FileNotFoundError):  # it has ended meanwhile: its parent has its time
             total += read(one)
-        except FileNotFoundError:  # it has ended meanwhile: its parent has its time
-            continue
     return total
 
 
@@ -75,7 +72,7 @@ def stolen_seconds() -> float:
 
 
 def pin(pid: int, cores: Iterable[int]) -> None:
-    """Keep a process, and its threads, on these cores, where the system can."""
+    """Keep a process, with all its threads, on these cores."""
     for task in Path(f"/proc/{pid}/task").iterdir():
         os.sched_setaffinity(int(task.name), cores)
 
@@ -83,11 +80,9 @@ def pin(pid: int, cores: Iterable[int]) -> None:
 def allow_files(wanted: int) -> int:
     """Let this process and those it starts open so many files; return how many they may."""
     for most in (wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[1]):
-        try:
+        with suppress(ValueError, OSError):  # only a privileged process may exceed its hard limit
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-        except (ValueError, OSError):  # only a privileged process may go above its hard limit
-            continue
-        break
+            break
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 

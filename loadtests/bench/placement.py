@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 Cores = frozenset[int]
 
 
-@dataclass(frozen=True)
-class Placement:
+class Placement(NamedTuple):
     """Cores of the server under test, of PostgreSQL, of the upstream, and of the load."""
 
     server: Cores
@@ -31,9 +30,12 @@ class Placement:
 
     def describe(self) -> str:
         """One sentence for the table."""
-        roles = ("server under test", self.server), ("PostgreSQL", self.database)
-        every = *roles, ("upstream", self.upstream), ("load", self.load)
-        text = ", ".join(f"{role} on {_named(cores)}" for role, cores in every)
+        text = ", ".join(
+            f"{role} on core{'s' * (len(cores) > 1)} {', '.join(map(str, sorted(cores)))}"
+            for role, cores in zip(
+                ("server under test", "PostgreSQL", "upstream", "load"), self, strict=True
+            )
+        )
         if not self.is_disjoint:
             return text + "; they compete, so rates and latencies are not to be compared"
         if len(self.rig) < 3:
@@ -46,22 +48,15 @@ def place(available: Sequence[int], *, server: int = 1) -> Placement:
 
     Where there are too few, PostgreSQL, upstream and load share what is left, or everything.
     """
-    everything = sorted(available)
-    own, rest = everything[:server], everything[server:]
-    if len(rest) >= 3:
-        parts = [[core] for core in rest[:3]]
-    elif rest:  # of two that are left the load has one
-        parts = [rest[:-1] or rest, rest[:-1] or rest, rest[-1:]]
-    else:
-        parts = [everything] * 3
-    return Placement(*map(frozenset, (own, *parts)))
+    own, rest = available[:server], available[server:] or available
+    if len(rest) > 2:
+        return Placement(*map(frozenset, (own, rest[:1], rest[1:2], rest[2:3])))
+    # Of two that are left the load has one.
+    others, load = (rest[:1], rest[1:]) if len(rest) == 2 and rest != available else (rest, rest)
+    return Placement(*map(frozenset, (own, others, others, load)))
 
 
 @cache
 def available_cores() -> tuple[int, ...]:
     """The cores of this process. Asked once, before it keeps itself to some of them."""
     return tuple(sorted(os.sched_getaffinity(0)))
-
-
-def _named(cores: Cores) -> str:
-    return f"core{'s' * (len(cores) > 1)} {', '.join(map(str, sorted(cores)))}"

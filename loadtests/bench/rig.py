@@ -7,7 +7,6 @@ passed on to stderr.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shlex
 import socket
@@ -18,12 +17,10 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from loadtests.bench.accounts import make_keys
 from loadtests.bench.machine import children, pin, tree
 from loadtests.bench.placement import Cores, Placement, available_cores, place
 
@@ -31,19 +28,33 @@ GATEWAY, REFERENCE, RIG = "gateway", "bare proxy", "rig alone"
 READY_SECONDS = 60.0
 STOP_SECONDS = 60
 MAX_CONCURRENCY = 20_000
+PRICE = {"input": "1", "output": "10", "cached_input": "0.1"}
+# Run in the tree whose gateway it is: its database may have another shape than ours.
+MAKE_KEYS = """\
+import asyncio, json, pathlib, sys
+from loadtests.bench.accounts import make_keys
+print(json.dumps(asyncio.run(make_keys(pathlib.Path(sys.argv[1]), int(sys.argv[2])))))
+"""
 
 
-@dataclass(frozen=True)
-class Model:
-    """A model of the gateway: the channels that have it, and what it is called there."""
+class Tree(NamedTuple):
+    """A checkout of the project, and the Python that has what it needs."""
 
-    id: str
-    channels: Sequence[str]
-    name_there: str | None = None
+    folder: Path
+    python: str
+    suffix: str = ""  # of the names of its rows
+
+    @classmethod
+    def at(cls, folder: Path) -> Tree:
+        """Another checkout than this one, whose environment its own scripts have made."""
+        whole = folder.resolve()
+        return cls(whole, str(whole / ".venv" / "bin" / "python"), f" of {whole.name}")
 
 
-@dataclass(frozen=True)
-class Target:
+OWN = Tree(Path.cwd(), sys.executable)
+
+
+class Target(NamedTuple):
     """A server under test: where it is, whose CPU counts, which keys it takes."""
 
     name: str
@@ -54,6 +65,7 @@ class Target:
     database_pid: int | None = None
     admin_url: str | None = None
     workers: Sequence[int] = ()  # its processes, where it is several
+    suffix: str = ""  # of its tree
 
     @property
     def url(self) -> str:
@@ -61,16 +73,14 @@ class Target:
         return f"http://{self.host}:{self.port}"
 
 
-@dataclass(frozen=True)
-class Rig:
+class Rig(NamedTuple):
     """What surrounds the server under test: the upstream, and this process, which is the load."""
 
     upstream: Target
     cores: int  # that it has, beside the server's
 
 
-@dataclass(frozen=True)
-class Against:
+class Against(NamedTuple):
     """Another server to measure in the same run: how it is started, and where it listens then."""
 
     name: str
@@ -83,12 +93,14 @@ class VerifyFailed(Exception):
 
 
 @contextmanager
-def started(arguments: Sequence[str], cores: Cores) -> Iterator[tuple[int, Mapping[str, str]]]:
+def started(
+    arguments: Sequence[str], cores: Cores, own: Tree = OWN
+) -> Iterator[tuple[int, Mapping[str, str]]]:
     """A Python module on these cores, to its end; yields its pid and the words it is ready with."""
-    with _process([sys.executable, "-m", *arguments], cores, stderr=subprocess.PIPE) as process:
+    command = [own.python, "-m", *arguments]
+    with _process(command, cores, cwd=own.folder, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        deadline = time.monotonic() + READY_SECONDS
-        ready = ""
+        ready, deadline = "", time.monotonic() + READY_SECONDS
         while not ready.startswith("ready "):
             sys.stderr.write(ready)
             ready = process.stderr.readline()
@@ -102,10 +114,8 @@ def started(arguments: Sequence[str], cores: Cores) -> Iterator[tuple[int, Mappi
 
 
 @contextmanager
-def _process(
-    command: Sequence[str], cores: Cores, stderr: int | None = None
-) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(command, stderr=stderr, text=True)
+def _process(command: Sequence[str], cores: Cores, **how: Any) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(command, **how)
     try:
         pin(process.pid, cores)
         yield process
@@ -122,65 +132,11 @@ def light_upstream(placement: Placement) -> Iterator[Target]:
 
 
 @contextmanager
-def gateway(
-    upstream_url: str,
-    *,
-    channels: Mapping[str, str],
-    models: Sequence[Model] = (),
-    accounts: int = 1,
-    processes: int = 1,
-    placement: Placement | None = None,
-    name: str = GATEWAY,
-) -> Iterator[Target]:
-    """A gateway with keys that will not run dry, one an account; verified when it has stopped.
-
-    `channels` says which protocol each speaks. Raises VerifyFailed.
-    """
-    where = placement or place(available_cores())
-    with tempfile.TemporaryDirectory(prefix="gw-bench-") as text:
-        folder = Path(text)
-        folder.chmod(0o711)
-        config = folder / "gw.yaml"
-        settings = _settings(folder, upstream_url, channels, models)
-        config.write_text(json.dumps(settings), encoding="utf-8")  # JSON is YAML
-        several = ["--processes", str(processes)] if processes > 1 else []
-        serve = ["gw", "serve", "--config", str(config), *several]
-        with started(serve, where.server) as (pid, words):
-            (pid_file,) = (folder / "var").rglob("postmaster.pid")
-            database = int(pid_file.read_text().split("\n", 1)[0])
-            for one in tree(database):
-                pin(one, where.database)
-            keys = asyncio.run(make_keys(config, accounts))
-            workers = children(pid) if several else ()
-            at = _host_and_port(words["listen"])
-            yield Target(name, *at, pid, keys, database, words["admin"], workers)
-        verify(config)
-
-
-def _settings(
-    folder: Path, upstream_url: str, channels: Mapping[str, str], models: Sequence[Model]
-) -> dict[str, Any]:
-    channel: dict[str, Any] = {"base_url": upstream_url, "max_concurrency": MAX_CONCURRENCY}
-    channel |= {"health": {"failures": 100}}
-    model: dict[str, Any] = {"max_output_tokens": 1000}
-    model |= {"price": {"input": "1", "output": "10", "cached_input": "0.1"}}
-    return {
-        "listen": "127.0.0.1:0",
-        "admin_listen": "127.0.0.1:0",
-        "data_dir": str(folder / "var"),
-        "channels": [
-            {"id": name, "api_key": name, "protocols": [protocol], **channel}
-            for name, protocol in channels.items()
-        ],
-        "models": [
-            {
-                "id": one.id,
-                "channels": [{"id": each, "as": one.name_there or one.id} for each in one.channels],
-                **model,
-            }
-            for one in models or [Model("sim-model", list(channels))]
-        ],
-    }
+def reference(upstream: Target, placement: Placement) -> Iterator[Target]:
+    """The project's own bare proxy."""
+    command = ["loadtests.bench.reference", upstream.host, str(upstream.port)]
+    with started(command, placement.server) as (pid, words):
+        yield Target(REFERENCE, *_host_and_port(words["listen"]), pid, ["bench"])
 
 
 @contextmanager
@@ -198,21 +154,75 @@ def other_server(against: Against, upstream: Target, placement: Placement) -> It
         yield Target(against.name, host, port, process.pid, ["bench"])
 
 
-def reference() -> Against:
-    """The project's own bare proxy."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{probe.getsockname()[1]}"
-    command = f"{shlex.quote(sys.executable)} -m loadtests.bench.reference "
-    return Against(REFERENCE, command + "{port} {upstream_host} {upstream_port}", url)
+@contextmanager
+def gateway(
+    upstream_url: str,
+    *,
+    channels: Mapping[str, str],
+    models: Sequence[Mapping[str, Any]] = (),
+    accounts: int = 1,
+    processes: int = 1,
+    placement: Placement | None = None,
+    name: str = GATEWAY,
+    own: Tree = OWN,
+) -> Iterator[Target]:
+    """A gateway with keys that will not run dry, one an account; verified when it has stopped.
+
+    `channels` says which protocol each speaks. Raises VerifyFailed.
+    """
+    where = placement or place(available_cores())
+    with tempfile.TemporaryDirectory(prefix="gw-bench-") as text:
+        folder = Path(text)
+        folder.chmod(0o711)
+        config = folder / "gw.yaml"
+        settings = _settings(folder, upstream_url, channels, models)
+        config.write_text(json.dumps(settings), encoding="utf-8")  # JSON is YAML
+        several = ["--processes", str(processes)] if processes > 1 else []
+        serve = ["gw", "serve", "--config", str(config), *several]
+        with started(serve, where.server, own) as (pid, words):
+            (pid_file,) = (folder / "var").rglob("postmaster.pid")
+            database = int(pid_file.read_text().split("\n", 1)[0])
+            for one in tree(database):
+                pin(one, where.database)
+            make = [own.python, "-c", MAKE_KEYS, str(config), str(accounts)]
+            keys = json.loads(subprocess.check_output(make, cwd=own.folder))
+            workers = children(pid) if several else ()
+            at = _host_and_port(words["listen"])
+            name += own.suffix
+            yield Target(name, *at, pid, keys, database, words["admin"], workers, own.suffix)
+        verify(config, own)
 
 
-def verify(config: Path | str) -> None:
+def _settings(
+    folder: Path,
+    upstream_url: str,
+    channels: Mapping[str, str],
+    models: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    channel: dict[str, Any] = {"base_url": upstream_url, "max_concurrency": MAX_CONCURRENCY}
+    channel |= {"health": {"failures": 100}}
+    return {
+        "listen": "127.0.0.1:0",
+        "admin_listen": "127.0.0.1:0",
+        "data_dir": str(folder / "var"),
+        "channels": [
+            {"id": name, "api_key": name, "protocols": [protocol], **channel}
+            for name, protocol in channels.items()
+        ],
+        "models": [
+            {"max_output_tokens": 1000, "price": PRICE, **one}
+            for one in models or [{"id": "sim-model", "channels": list(channels)}]
+        ],
+    }
+
+
+def verify(config: Path | str, own: Tree = OWN) -> None:
     """Print what `gw ledger verify` says. Raises VerifyFailed."""
-    command = [sys.executable, "-m", "gw", "ledger", "verify", "--config", str(config), "--json"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=False, text=True)
+    path = str(Path(config).resolve())
+    command = [own.python, "-m", "gw", "ledger", "verify", "--config", path, "--json"]
+    done = subprocess.run(command, cwd=own.folder, capture_output=True, check=False, text=True)
     if done.returncode:
-        raise VerifyFailed(done.stdout)
+        raise VerifyFailed(done.stdout + done.stderr)
     print(f"gw ledger verify: {json.loads(done.stdout)['counts']}")
 
 

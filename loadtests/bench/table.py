@@ -1,22 +1,30 @@
-"""The table of a run in Markdown: the machine, figures beside their targets, every section."""
+"""The table of a run in Markdown, and its windows in JSON beside it, to be measured again in parts.
+
+It holds the machine, figures beside their targets, and every section.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import median
 
+import msgspec
+
 from loadtests.bench.figures import Row, Section, ratio
-from loadtests.bench.record import Measured, Record
 from loadtests.bench.rig import REFERENCE
-from loadtests.bench.targets import BARE_PLAIN_MS, TARGETS, Sections, slowness
+from loadtests.bench.targets import BARE_PLAIN_MS, TARGETS, slowness
 
 NOTHING = "–"
 # Above this share of its cores the rig is what is measured.
 RIG_BUSY_MAX = 0.9
 SERVED_MIN = 0.95
 
+RATIO = "ratio"
 # column: heading, factor, decimals
 COLUMNS: dict[str, tuple[str, float, int]] = {
+    RATIO: (f"× {REFERENCE}", 1, 2),
     "rate": ("calls/s", 1, 0),
     "cpu_ms": ("CPU ms/call", 1, 3),
     "per_core": ("calls/s by CPU", 1, 0),
@@ -47,49 +55,70 @@ COLUMNS: dict[str, tuple[str, float, int]] = {
     "last_mb": ("last MB", 1, 1),
     "mb_per_hour": ("MB/hour", 1, 1),
 }
-RATIO = "ratio"
 EXPLANATIONS = """\
 Figures are medians of the windows that count, with the lowest and the highest in brackets. What
 each piece of work does, and how its columns are counted, is said in `loadtests/README.md`.
 """
 
 
-def render(record: Record) -> str:
-    """The whole file."""
-    quick = "A quick run: it shows that the benchmark works; its figures say nothing."
-    lines = ["# What a call costs", "", *(() if record.is_full else (quick, ""))]
-    verified = sum(one.verified for one in record.work.values())
-    lines += [f"- {line}" for line in record.surroundings]
-    lines += [f"- `gw ledger verify` found nothing after {verified} gateways"]
-    sections: dict[str, Section] = {}
-    for name, measured in record.work.items():
-        if measured.section is None:
-            lines.append(f"- **{name}: {measured.fault}**")
-        else:
-            sections[name] = measured.section
-            voids = measured.section.all_void()
-            lines += [f"- **{name}: every window of {row} is void**" for row in voids]
-    if record.is_full:
-        lines += ["", "## Beside the targets", "", *_targets(sections)]
-    lines += ["", "## Every piece of work", "", EXPLANATIONS]
-    for name, section in sections.items():
-        lines += [*_section(record.work[name], section), ""]
-    return "\n".join(lines).rstrip() + "\n"
+@dataclass
+class Table:
+    """Pieces of work by name. `surroundings` are lines: the machine, versions, placement."""
+
+    surroundings: Sequence[str]
+    work: dict[str, Section] = field(default_factory=dict)
+
+    def put(self, name: str, section: Section, order: Iterable[str]) -> None:
+        """Replace a piece of work, in the order of the table."""
+        work = {**self.work, name: section}
+        self.work = {one: work[one] for one in order if one in work}
+
+    def keep(self, path: Path) -> None:
+        """Write the table, and its windows beside it."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self.render(), encoding="utf-8")
+        data = msgspec.json.format(msgspec.json.encode(self), indent=1)
+        path.with_suffix(".json").write_bytes(data + b"\n")
+
+    def render(self) -> str:
+        """The whole file."""
+        verified = sum(one.verified for one in self.work.values())
+        lines = ["# What a call costs", "", *(f"- {line}" for line in self.surroundings)]
+        lines += [f"- `gw ledger verify` found nothing after {verified} gateways"]
+        for name, one in self.work.items():
+            lines += [f"- **{name}: {one.fault}**"] if one.fault else []
+            lines += [f"- **{name}: every window of {row} is void**" for row in one.all_void()]
+        measured = {name: one for name, one in self.work.items() if not one.fault}
+        lines += ["", "## Beside the targets", "", *_targets(measured)]
+        lines += ["", "## Every piece of work", "", EXPLANATIONS]
+        for section in measured.values():
+            lines += [*_section(section), ""]
+        return "\n".join(lines).rstrip() + "\n"
 
 
-def _targets(sections: Sections) -> Iterable[str]:
+def begin(path: Path, surroundings: Sequence[str]) -> Table:
+    """The table to go on with.
+
+    A new one when there is none or it is of another machine or of other versions: such figures do
+    not stand side by side.
+    """
+    json = path.with_suffix(".json")
+    kept = msgspec.json.decode(json.read_bytes(), type=Table) if json.exists() else None
+    return kept if kept and kept.surroundings == surroundings else Table(surroundings)
+
+
+def _targets(sections: dict[str, Section]) -> Iterable[str]:
     slower = slowness(sections)
     rows = []
     for target in TARGETS:
-        written = target.text.format
-        judged = target.judge(sections)
+        written, judged = target.text.format, target.judge(sections)
         bound = ("≥ " if target.least else "≤ ") + written(target.bound)
-        if judged is None:
-            rows.append([target.work, bound, NOTHING, "", "not measured"])
-            continue
-        value, is_met = judged
-        scaled = written(value / slower) if slower and target.is_cpu_time else ""
-        rows.append([target.work, bound, written(value), scaled, "yes" if is_met else "**no**"])
+        cells = [NOTHING, "", "not measured"]
+        if judged is not None:
+            value, is_met = judged
+            scaled = written(value / slower) if slower and target.is_cpu_time else ""
+            cells = [written(value), scaled, "yes" if is_met else "**no**"]
+        rows.append([target.work, bound, *cells])
     yield from _grid(["Work", "Target", "Measured", "At the targets' speed", "Met"], rows)
     if slower:
         yield ""
@@ -101,23 +130,22 @@ def _targets(sections: Sections) -> Iterable[str]:
         )
 
 
-def _section(measured: Measured, section: Section) -> Iterable[str]:
+def _section(section: Section) -> Iterable[str]:
     base = section.row(REFERENCE)
     columns = [name for name in section.columns if name != RATIO or base is not None]
-    headings = [f"× {REFERENCE}" if name == RATIO else COLUMNS[name][0] for name in columns]
     windows = max(len(row.windows) for row in section.rows)
     shares = [one["stolen"] for row in section.rows for one in row.valid if "stolen" in one]
     others = f"; other guests of the host took up to {max(shares, default=0):.1%} of the cores"
-    about = f"{measured.date}, `{measured.command}`; windows: {windows}{others if shares else ''}"
+    about = f"{section.date}, `{section.command}`; windows: {windows}{others if shares else ''}"
     yield from (f"### {section.title}", "", about, "")
     # The cost of an event where there is one, else of a call, is what is compared.
     compared = "event_us" if "event_us" in section.columns else "cpu_ms"
     rows = []
     for row in section.rows:
         multiple = ratio(row, base, compared)
-        times = NOTHING if multiple is None else f"{multiple:.2f}"
-        rows.append([row.name, *(times if one == RATIO else _cell(row, one) for one in columns)])
-    yield from _grid(["", *headings], rows)
+        special = {RATIO: NOTHING if multiple is None else f"{multiple:.2f}"}
+        rows.append([row.name, *(special.get(one) or _cell(row, one) for one in columns)])
+    yield from _grid(["", *(COLUMNS[name][0] for name in columns)], rows)
     notes = [*section.notes, *_remarks(section)]
     yield from ("", *(f"- {note}" for note in notes)) if notes else ()
 
@@ -145,9 +173,8 @@ def _cell(row: Row, column: str) -> str:
     if not values:
         return NOTHING
     _, factor, decimals = COLUMNS[column]
-    middle, low, high = (
-        f"{value * factor:,.{decimals}f}" for value in (median(values), min(values), max(values))
-    )
+    figures = [median(values), min(values), max(values)]
+    middle, low, high = (f"{value * factor:,.{decimals}f}" for value in figures)
     return middle if low == high else f"{middle} ({low}–{high})"
 
 

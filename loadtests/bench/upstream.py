@@ -11,7 +11,8 @@ import asyncio
 import gc
 import signal
 import sys
-from typing import cast
+from collections.abc import Callable
+from typing import Any
 
 import httptools
 import uvloop
@@ -50,8 +51,7 @@ class Wheel:
         self._slots.setdefault(max(now + after_ms, self._at), []).append(stream)
 
     def _turn(self) -> None:
-        now = int(self._loop.time() * 1000)
-        slots = self._slots
+        now, slots = int(self._loop.time() * 1000), self._slots
         while self._at <= now:
             for stream in slots.pop(self._at, ()):
                 # Counted from when it was due: a late turn does not stretch the stream.
@@ -66,25 +66,21 @@ class Wheel:
 class Connection(asyncio.Protocol):
     """One connection: a request, its answer, the next request."""
 
-    transport: asyncio.Transport
-
     def __init__(self, wheel: Wheel) -> None:
-        self._wheel = wheel
-        self._loop = asyncio.get_running_loop()
+        self._wheel, self._loop = wheel, asyncio.get_running_loop()
         self._parser = httptools.HttpRequestParser(self)
-        self._path = b""
-        self._body: list[bytes] = []
+        self._path, self._body = b"", list[bytes]()
         self._left: list[bytes] = []  # pieces of the answer, the next one last
         self.pause_ms = 0
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._left = []
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
 
     def data_received(self, data: bytes) -> None:
         self._parser.feed_data(data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._left = []
 
     def on_url(self, path: bytes) -> None:
         self._path += path
@@ -96,7 +92,7 @@ class Connection(asyncio.Protocol):
         answer = answer_to(self._path, b"".join(self._body))
         self._path, self._body = b"", []
         if answer is None:
-            self.transport.write(NOT_FOUND)
+            self._transport.write(NOT_FOUND)
             return
         self._left, self.pause_ms = [*reversed(answer.pieces)], answer.pause_ms
         if self.put():
@@ -105,7 +101,7 @@ class Connection(asyncio.Protocol):
     def put(self) -> bool:
         """Write the next piece of the answer, if any is left. Returns whether there are more."""
         if self._left:
-            self.transport.write(self._left.pop())
+            self._transport.write(self._left.pop())
         return bool(self._left)
 
     def _hurry(self) -> None:
@@ -114,21 +110,32 @@ class Connection(asyncio.Protocol):
             self._loop.call_soon(self._hurry)
 
 
-async def _serve() -> None:
-    loop = asyncio.get_running_loop()
-    wheel = Wheel(loop)
-    server = await loop.create_server(lambda: Connection(wheel), "127.0.0.1", 0, backlog=BACKLOG)
-    gc.collect()
-    gc.freeze()
+def serve(connections: Callable[[], Callable[[], asyncio.Protocol]]) -> None:
+    """Listen on a free port, print `ready listen=URL`, and end when told to.
+
+    `connections` is called in the loop and makes what makes the protocol of a connection.
+    """
+
+    async def serving() -> None:
+        loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stopped.set)
+        server = await loop.create_server(connections(), "127.0.0.1", 0, backlog=BACKLOG)
+        gc.collect()
+        gc.freeze()
+        host, port = server.sockets[0].getsockname()
+        print(f"ready listen=http://{host}:{port}", file=sys.stderr, flush=True)
+        await stopped.wait()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(serving())
+
+
+def _connections() -> Callable[[], Connection]:
     gc.disable()  # a collection would be a gap in every stream; what is left lasts for one run
-    host, port = server.sockets[0].getsockname()
-    print(f"ready listen=http://{host}:{port}", file=sys.stderr, flush=True)
-    stopped = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopped.set)
-    await stopped.wait()
+    wheel = Wheel(asyncio.get_running_loop())
+    return lambda: Connection(wheel)
 
 
 if __name__ == "__main__":
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve())
+    serve(_connections)

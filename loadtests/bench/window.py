@@ -10,7 +10,6 @@ import time
 import urllib.request
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import NamedTuple
 
 import uvloop
 from prometheus_client.parser import text_string_to_metric_families
@@ -19,8 +18,9 @@ from loadtests.bench.client import Tally
 from loadtests.bench.figures import Window, percentile
 from loadtests.bench.load import Load, Subject
 from loadtests.bench.machine import cpu_seconds, of_tree, resident_mb, stolen_seconds
-from loadtests.bench.rig import Rig, Target
+from loadtests.bench.rig import Rig
 
+WARM_SECONDS = 0.5
 SETTLING_SECONDS = 0.5  # after the last answer of a pass: its settlements and log rows
 METRICS_SECONDS = 10.0
 SWITCH_SECONDS = 0.0001  # of threads: what reads figures shall not wait for a busy load
@@ -34,81 +34,54 @@ MEANS: Mapping[str, tuple[str, float]] = {
 
 # Of all processes together: values by series, or by the bound of a bucket of the loop's lag.
 Metrics = dict[str | float, float]
-
-
-class Spent(NamedTuple):
-    """CPU in seconds, so far or in a window; `processes` are those of the server, one by one.
-
-    `stolen` is what other guests of the host took of all cores; `at` is when it was read: beside a
-    busy load that takes a moment.
-    """
-
-    server: float
-    database: float
-    rig: float
-    processes: Sequence[float] = ()
-    stolen: float = 0.0
-    at: float = 0.0
-
-    def since(self, earlier: Spent, seconds: float | None = None) -> Spent:
-        """What was spent between the two; in so many seconds at the pace of the time between."""
-        scale = 1.0 if seconds is None else seconds / (self.at - earlier.at)
-        pairs = zip(self.processes, earlier.processes, strict=False)
-        return Spent(
-            (self.server - earlier.server) * scale,
-            (self.database - earlier.database) * scale,
-            (self.rig - earlier.rig) * scale,
-            [(late - early) * scale for late, early in pairs],
-            (self.stolen - earlier.stolen) * scale,
-        )
+# CPU seconds of `server`, `database`, `rig`, what was `stolen`, when (`at`), and by worker's pid.
+Spent = dict[str | int, float]
 
 
 class VoidWindow(Exception):
     """A window that does not count, and why."""
 
 
-def measure(subject: Subject, rig: Rig, *, warm_seconds: float) -> list[Window]:
+def measure(subject: Subject, rig: Rig) -> list[Window]:
     """Figures by column of each window of one opening. Raises VoidWindow."""
-    target, seconds, connections = subject.target, subject.seconds, subject.ask.connections
+    ask, began = subject.ask, time.perf_counter()
+    seconds = ask.window_seconds
     spent: list[Spent] = []
-    peak_mb, openings, inside = 0.0, 0.0, Window()
+    memory_mb, openings, inside = [0.0], 0.0, Window()
 
     async def windows(load: Load) -> None:
-        nonlocal peak_mb, openings, inside
-        openings = connections / (time.perf_counter() - began)
-        await asyncio.sleep(warm_seconds)
+        nonlocal openings, inside
+        openings = ask.connections / (time.perf_counter() - began)
+        await asyncio.sleep(WARM_SECONDS)
         before = await asyncio.to_thread(read_metrics, subject)
         begin = time.perf_counter()
-        for number in range(subject.ask.in_a_row + 1):
+        for number in range(ask.in_a_row + 1):
             await asyncio.sleep(begin + seconds * number - time.perf_counter())
             load.next_window()
-            spent.append(await asyncio.to_thread(_spent, target, rig))
-            if subject.ask.pause_ms:
-                peak_mb = max(peak_mb, await asyncio.to_thread(of_tree, resident_mb, target.pid))
+            spent.append(await asyncio.to_thread(read_spent, subject, rig))
+            if ask.pause_ms:
+                memory_mb.append(await asyncio.to_thread(of_tree, resident_mb, subject.target.pid))
         inside = between(before, await asyncio.to_thread(read_metrics, subject))
 
-    began = time.perf_counter()
     load, made = _run(subject, windows), []
     opening, *tallies, _ = load.tallies
-    for number, tally in enumerate(tallies):
-        own = spent[number + 1].since(spent[number], seconds)
-        figures = from_tally(subject, tally, seconds, own, rig.cores) | inside
-        if subject.ask.pause_ms:
-            figures["kb_stream"] = (peak_mb - subject.idle_mb) * 1000 / connections
-        if subject.ask.is_opening_told:
-            figures |= _percentiles("first", opening.first) | {"openings": openings}
+    for tally, early, late in zip(tallies, spent, spent[1:], strict=False):
+        figures = from_tally(subject, tally, seconds, grown(early, late, seconds), rig) | inside
+        if ask.pause_ms:
+            figures["kb_stream"] = (max(memory_mb) - subject.idle_mb) * 1000 / ask.connections
+        if ask.is_opening_told:
+            figures |= _percentiles("first_", opening.first) | {"openings": openings}
         made.append(figures)
     return made
 
 
 def measure_pass(subject: Subject, rig: Rig) -> Window:
     """Figures of calls that come to an end, from its first call to its last. Raises VoidWindow."""
-    before, began = _spent(subject.target, rig), time.perf_counter()
+    before, began = read_spent(subject, rig), time.perf_counter()
     (tally,) = _run(subject).tallies
     seconds = time.perf_counter() - began
     time.sleep(SETTLING_SECONDS)
-    own = _spent(subject.target, rig).since(before)
-    return from_tally(subject, tally, seconds, own, rig.cores)
+    return from_tally(subject, tally, seconds, grown(before, read_spent(subject, rig)), rig)
 
 
 def watch(subject: Subject, seconds: float, every: float) -> tuple[list[tuple[float, float]], str]:
@@ -130,27 +103,45 @@ def watch(subject: Subject, seconds: float, every: float) -> tuple[list[tuple[fl
     return [*points, (seconds, of_tree(resident_mb, subject.target.pid))], ""
 
 
-def from_tally(
-    subject: Subject, tally: Tally, seconds: float, spent: Spent, rig_cores: int
-) -> Window:
+def read_spent(subject: Subject, rig: Rig) -> Spent:
+    """What has been spent so far. Stamped: beside a busy load a reading takes a moment."""
+    target = subject.target
+    return {
+        "server": of_tree(cpu_seconds, target.pid),
+        "database": of_tree(cpu_seconds, target.database_pid) if target.database_pid else 0.0,
+        "rig": cpu_seconds(os.getpid()) + cpu_seconds(rig.upstream.pid),
+        "stolen": stolen_seconds(),
+        "at": time.perf_counter(),
+        **{pid: cpu_seconds(pid) for pid in target.workers},
+    }
+
+
+def grown(early: Spent, late: Spent, seconds: float | None = None) -> Spent:
+    """What was spent between; in so many seconds at the pace of the time between, if they say."""
+    scale = 1.0 if seconds is None else seconds / (late["at"] - early["at"])
+    return {key: (late[key] - early[key]) * scale for key in late}
+
+
+def from_tally(subject: Subject, tally: Tally, seconds: float, spent: Spent, rig: Rig) -> Window:
     """Columns from what the clients saw and what was spent in so many seconds."""
+    server, workers = spent["server"], [spent[pid] for pid in subject.target.workers]
     figures = {
         "rate": tally.answers / seconds,
-        "server_busy": spent.server / seconds,
-        "rig_busy": (spent.rig + spent.database) / seconds / rig_cores,
-        "stolen": spent.stolen / seconds / (os.cpu_count() or 1),
+        "server_busy": server / seconds,
+        "rig_busy": (spent["rig"] + spent["database"]) / seconds / rig.cores,
+        "stolen": spent["stolen"] / seconds / (os.cpu_count() or 1),
     }
     if tally.answers:
-        figures["cpu_ms"] = spent.server / tally.answers * 1000
-        figures["pg_ms"] = spent.database / tally.answers * 1000
-        if spent.server:
-            figures["per_core"] = max(1, len(spent.processes)) * tally.answers / spent.server
-        if len(spent.processes) > 1 and any(spent.processes):
-            figures["busiest"] = max(spent.processes) / sum(spent.processes)
-    figures |= _percentiles("", tally.seconds) if tally.answers else {}
-    figures |= _percentiles("first", tally.first) | _percentiles("gap", tally.gaps)
+        figures["cpu_ms"] = server / tally.answers * 1000
+        figures["pg_ms"] = spent["database"] / tally.answers * 1000
+        figures |= _percentiles("", tally.seconds)
+        if server:
+            figures["per_core"] = max(1, len(workers)) * tally.answers / server
+        if any(workers):
+            figures["busiest"] = max(workers) / sum(workers)
+    figures |= _percentiles("first_", tally.first) | _percentiles("gap_", tally.gaps)
     if tally.events:
-        figures["event_us"] = spent.server / tally.events * 1e6
+        figures["event_us"] = server / tally.events * 1e6
     if subject.ask.pause_ms:
         due = subject.ask.connections * seconds * 1000 / subject.ask.pause_ms
         figures["served"] = tally.events / due
@@ -158,9 +149,9 @@ def from_tally(
 
 
 def read_metrics(subject: Subject) -> Metrics:
-    """What the gateway says of itself, nothing where it is not asked. Raises OSError."""
+    """What the gateway says of itself, nothing of other servers. Raises OSError."""
     url = subject.target.admin_url
-    if not subject.ask.wants_inside or url is None:
+    if url is None:
         return {}
     with urllib.request.urlopen(f"{url}/metrics", timeout=METRICS_SECONDS) as page:
         return parse_metrics(page.read().decode())
@@ -177,23 +168,22 @@ def parse_metrics(page: str) -> Metrics:
 
 def between(before: Metrics, after: Metrics) -> Window:
     """Columns of what happened between two readings; none when there was no reading."""
-    grown = {name: value - before.get(name, 0.0) for name, value in after.items()}
+    more = {name: value - before.get(name, 0.0) for name, value in after.items()}
     made, below = {"lag_ms": 0.0} if after else {}, 0.0
     # The bound of the highest bucket that something was added to, 0 when nothing was.
-    for bound in sorted(key for key in grown if isinstance(key, float)):
-        if grown[bound] > below:
+    for bound in sorted(key for key in more if isinstance(key, float)):
+        if more[bound] > below:
             made["lag_ms"] = bound * 1000
-        below = grown[bound]
+        below = more[bound]
     for column, (series, factor) in MEANS.items():
-        if count := grown.get(f"{series}_count"):
-            made[column] = grown[f"{series}_sum"] / count * factor
+        if count := more.get(f"{series}_count"):
+            made[column] = more[f"{series}_sum"] / count * factor
     return made
 
 
-def _percentiles(name: str, seconds: Sequence[float]) -> Window:
+def _percentiles(prefix: str, seconds: Sequence[float]) -> Window:
     """The median and the 99th percentile in ms, of times in seconds if there are any."""
     shares = {"p50_ms": 0.5, "p99_ms": 0.99} if seconds else {}
-    prefix = f"{name}_" if name else ""
     return {prefix + column: percentile(seconds, share) * 1000 for column, share in shares.items()}
 
 
@@ -226,15 +216,3 @@ def _run(subject: Subject, meanwhile: Callable[[Load], Awaitable[None]] | None =
     if not any(one.answers or one.events for one in load.tallies):
         raise VoidWindow("no answer")
     return load
-
-
-def _spent(target: Target, rig: Rig) -> Spent:
-    """CPU so far of the server, of its database, of upstream and load."""
-    return Spent(
-        of_tree(cpu_seconds, target.pid),
-        of_tree(cpu_seconds, target.database_pid) if target.database_pid else 0.0,
-        cpu_seconds(os.getpid()) + cpu_seconds(rig.upstream.pid),
-        [*map(cpu_seconds, target.workers)],
-        stolen_seconds(),
-        time.perf_counter(),
-    )

@@ -31,10 +31,9 @@ from actors.store.database import Database
 from actors.store.embedded import EmbeddedPostgres
 from actors.store.queries import load
 from loadtests.bench.accounts import make_keys
-from loadtests.bench.canned import FIRST_EVENTS, model_name
+from loadtests.bench.canned import FIRST_EVENTS, chat_body, model_name, requests
 from loadtests.bench.machine import cpu_seconds, of_tree
 from loadtests.bench.placement import available_cores, place
-from loadtests.bench.requests import chat_body, requests
 from loadtests.bench.rig import light_upstream, started
 
 SQL = load("loadtests.jobs", "fill.sql")

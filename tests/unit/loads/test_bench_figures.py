@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from loadtests.bench.figures import Row, Section, added, percentile, ratio
-from loadtests.bench.record import Measured, Record
 from loadtests.bench.rig import REFERENCE
-from loadtests.bench.table import render
+from loadtests.bench.table import Table
 from loadtests.bench.targets import TARGETS, Target, furthest, own, slowness, to_reference
 from loadtests.bench.window import between, parse_metrics
 
@@ -26,8 +25,8 @@ def row(name: str, **values: float) -> Row:
     return Row(name, [values])
 
 
-def section(*rows: Row, name: str = "plain", columns: tuple[str, ...] = ("cpu_ms",)) -> Section:
-    return Section(name, name.title(), columns, list(rows))
+def section(*rows: Row, columns: tuple[str, ...] = ("cpu_ms",)) -> Section:
+    return Section("Plain", columns, list(rows), verified=1)
 
 
 def test_a_figure_is_the_median_with_its_spread() -> None:
@@ -88,18 +87,15 @@ def test_targets_are_judged_where_they_were_measured() -> None:
     assert twice.judge({"plain": section(row("gateway", cpu_ms=0.3))}) is None
 
 
-def test_rows_apart_need_every_row() -> None:
-    both = section(row("one", rate=100), row("many", rate=80))
-    assert furthest("rate")(both) == pytest.approx(0.25)
-    assert furthest("rate")(section(row("one", rate=100), Row("void", [None]))) is None
-    one_pass = Row("first calls", [{"rate": 5.0}])
-    many = [Row(name, [{"rate": rate}] * 3) for name, rate in (("one", 100.0), ("two", 80.0))]
-    assert furthest("rate")(section(*many, one_pass)) == pytest.approx(0.25)
+def test_rows_apart_are_every_number_of_accounts_of_our_tree() -> None:
+    one, many = row("1 account", rate=100), row("9 accounts", rate=80)
+    others = row("9 accounts of another", rate=1), row("9 accounts, the first call of each", rate=2)
+    assert furthest("rate")(section(one, many, *others)) == pytest.approx(0.25)
+    assert furthest("rate")(section(one, Row("9 accounts", [None]))) is None
 
 
-def recorded(*sections: Section, is_full: bool = True) -> Record:
-    work = {one.name: Measured("today", "ops/bench", 1, one) for one in sections}
-    return Record(["a machine"], is_full, work)
+def rendered(plain: Section) -> str:
+    return Table(["a machine"], {"plain": plain}).render()
 
 
 def test_the_table_shows_spread_ratio_voids_and_targets() -> None:
@@ -108,7 +104,7 @@ def test_the_table_shows_spread_ratio_voids_and_targets() -> None:
     base = Row(REFERENCE, [{"cpu_ms": 0.1} for _ in range(4)])
     lost = Row("other", [None, None], ["no answer", "no answer"])
     measured = section(mine, base, lost, columns=("cpu_ms", "ratio"))
-    text = render(recorded(measured))
+    text = rendered(measured)
     assert "| gateway | 0.300 (0.250–0.400) | 3.00 |" in text
     assert "| other | – | – |" in text
     assert "- gateway: 1 windows are void (1 failed: cut)" in text
@@ -121,14 +117,15 @@ def test_the_table_shows_spread_ratio_voids_and_targets() -> None:
 def test_times_of_cpu_stand_beside_what_they_were_where_the_targets_were_set() -> None:
     plain = section(row("gateway", cpu_ms=0.3, pg_ms=0.05), row(REFERENCE, cpu_ms=0.14))
     assert slowness({"plain": plain}) == pytest.approx(2)
-    text = render(recorded(plain))
+    text = rendered(plain)
     assert "| ≤ 0.040 ms | 0.050 ms | 0.025 ms | **no** |" in text
     assert "this machine is 2.00 times as slow" in text
     assert slowness({}) is None
 
 
-def test_a_quick_table_judges_nothing_and_a_busy_rig_is_named() -> None:
+def test_a_busy_rig_is_named_and_so_is_work_that_could_not_be_measured() -> None:
     busy = section(row("gateway", cpu_ms=0.3, rig_busy=0.95))
-    text = render(recorded(busy, is_full=False))
-    assert "Beside the targets" not in text
-    assert "The rig is at its limit in: gateway." in text
+    assert "The rig is at its limit in: gateway." in rendered(busy)
+    assert "- **plain: VerifyFailed: an odd entry**" in rendered(
+        Section(fault="VerifyFailed: an odd entry")
+    )

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from loadtests.bench.canned import answer_to, model_name
+from loadtests.bench.canned import answer_to, chat_body, model_name, requests
 from loadtests.bench.client import Connection, Tally
 from loadtests.bench.load import Ask, Load, Subject
-from loadtests.bench.requests import chat_body, requests
 from loadtests.bench.rig import Target
 from loadtests.bench.upstream import Connection as Upstream
 from loadtests.bench.upstream import Wheel
@@ -89,8 +87,8 @@ async def answered(subject: Subject) -> Tally:
     loop = asyncio.get_running_loop()
     wheel = Wheel(loop)
     server = await loop.create_server(lambda: Upstream(wheel), "127.0.0.1", 0)
-    there = replace(subject.target, port=server.sockets[0].getsockname()[1])
-    load = Load(replace(subject, target=there))
+    there = subject.target._replace(port=server.sockets[0].getsockname()[1])
+    load = Load(subject._replace(target=there))
     try:
         await load.open()
         await load.close()

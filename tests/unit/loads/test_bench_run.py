@@ -3,47 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from loadtests.bench import bench as module
-from loadtests.bench.__main__ import TABLE, parse
-from loadtests.bench.bench import FULL, Bench
+from loadtests.bench.__main__ import LONG, TABLE, parse
+from loadtests.bench.bench import Bench
 from loadtests.bench.figures import Row, Section, Window
 from loadtests.bench.load import Ask, Subject
 from loadtests.bench.placement import place
-from loadtests.bench.record import Measured, Record, begin, keep
-from loadtests.bench.rig import Rig, Target
+from loadtests.bench.rig import OWN, Target
 from loadtests.bench.scenarios import WORKLOADS
+from loadtests.bench.table import begin
 from loadtests.bench.window import VoidWindow
 
 ORDER = ("plain", "stream", "body")
 UPSTREAM = Target("rig alone", "127.0.0.1", 1, 1, ["key"])
 SUBJECT = Subject("gateway", UPSTREAM, (b"",), Ask(connections=1))
-SERVERS = ("--against", "serve {port}", "http://127.0.0.1:81", "--against", "b", "http://[::1]:82")
+BENCH = Bench(place([0]), 2, 20_000, UPSTREAM, [])
 
 
 def test_a_command_line_says_what_is_done_and_where_it_is_written() -> None:
-    assert parse([]).only == [name for name in WORKLOADS if name != "soak"]
-    assert parse(["--soak", "20"]).only == list(WORKLOADS)
-    assert parse(["--only", "stream", "plain"]).only == ["plain", "stream"]
-    quick = ["--quick"]
-    assert (parse([]).write, parse(quick).write) == (TABLE, None)
-    assert parse([*quick, "--write", "mine.md"]).write.name == "mine.md"
-    one, two = parse([*SERVERS]).against
-    assert (one.name, one.command, two.name) == ("127.0.0.1:81", "serve {port}", "[::1]:82")
+    assert (parse([]).only, parse([]).write) == (
+        [one for one in WORKLOADS if one not in LONG],
+        TABLE,
+    )
+    assert parse(["--only", "soak", "stream", "plain"]).only == ["plain", "stream", "soak"]
+    assert parse(["--write", "mine.md"]).write.name == "mine.md"
+
+
+def test_other_trees_and_other_servers_are_measured_beside(tmp_path: Path) -> None:
+    python = tmp_path / "old" / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.touch()
+    servers = (
+        "--against",
+        "serve {port}",
+        "http://127.0.0.1:81",
+        "--against",
+        "b",
+        "http://[::1]:8",
+    )
+    options = parse([*servers, "--against", str(tmp_path / "old")])
+    assert [tuple(one) for one in options.others] == [
+        ("127.0.0.1:81", "serve {port}", "http://127.0.0.1:81"),
+        ("[::1]:8", "b", "http://[::1]:8"),
+    ]
+    assert options.trees == [(tmp_path / "old", str(python), " of old")]
 
 
 @pytest.mark.parametrize(
     "wrong",
-    [
-        "--only soak",
-        "--only nothing",
-        "--windows 0",
-        "--against x http://127.0.0.1",
-    ],
+    ["--only nothing", "--windows 0", "--against x http://127.0.0.1", "--against no-tree"],
 )
 def test_what_makes_no_sense_is_refused(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
@@ -53,8 +65,9 @@ def test_what_makes_no_sense_is_refused(wrong: str, capsys: pytest.CaptureFixtur
 
 
 def test_streams_are_as_many_as_files_may_be_open() -> None:
-    assert FULL.within(65_536) == FULL
-    assert FULL.within(20_000).streams == (500, 2_000, 9_900)
+    assert BENCH._replace(files=65_536).streams(10_000) == 10_000
+    assert BENCH.streams(10_000) == 9_900
+    assert BENCH._replace(trees=[OWN]).streams(10_000) == 6_600
 
 
 @pytest.mark.parametrize(
@@ -102,37 +115,28 @@ def test_window_that_other_guests_disturb_is_measured_again(
 
     monkeypatch.setattr(module, "measure", measure)
     monkeypatch.setattr(module, "PAUSE_SECONDS", 0)
-    bench = Bench(place([0]), replace(FULL, windows=2), Rig(UPSTREAM, 1))
-    (row,) = bench.compare([SUBJECT])
+    (row,) = BENCH.compare([SUBJECT])
     assert [one and one["stolen"] for one in row.windows] == kept
     assert row.voids == ["refused"] * kept.count(None)
     assert next(left, "all used") == "all used"
 
 
-def measured(name: str, value: float) -> Measured:
+def measured(value: float) -> Section:
     row = Row("gateway", [{"cpu_ms": value}, None], ["1 failed: cut"])
-    return Measured("today", "ops/bench", 1, Section(name, name, ["cpu_ms"], [row], ["a note"]))
+    return Section("a title", ["cpu_ms"], [row], ["a note"], "today", "ops/bench", 1)
 
 
 def test_what_is_measured_again_replaces_its_part_and_leaves_the_others(tmp_path: Path) -> None:
-    table = tmp_path / "made" / "table.md"
-    first = begin(table, ("a machine",), is_full=True)
-    first.put("stream", measured("stream", 1.0), ORDER)
-    first.put("plain", measured("plain", 2.0), ORDER)
-    keep(first, table, "text")
-    again = begin(table, ("a machine",), is_full=True)
-    again.put("stream", measured("stream", 3.0), ORDER)
-    again.put("body", Measured("today", "ops/bench", fault="void"), ORDER)
+    path = tmp_path / "made" / "table.md"
+    first = begin(path, ["a machine"])
+    first.put("stream", measured(1.0), ORDER)
+    first.put("plain", measured(2.0), ORDER)
+    first.keep(path)
+    again = begin(path, ["a machine"])
+    again.put("stream", measured(3.0), ORDER)
+    again.put("body", Section(fault="void"), ORDER)
     assert list(again.work) == list(ORDER)
-    assert again.work["plain"] == first.work["plain"]
-    assert again.work["stream"] == measured("stream", 3.0)
-    assert table.read_text(encoding="utf-8") == "text"
-
-
-def test_figures_of_another_machine_or_of_a_quick_run_do_not_stand_beside(tmp_path: Path) -> None:
-    table = tmp_path / "table.md"
-    keep(Record(["a machine"], True, {"plain": measured("plain", 1.0)}), table, "")
-    assert begin(table, ("a machine",), is_full=True).work
-    assert not begin(table, ("another",), is_full=True).work
-    assert not begin(table, ("a machine",), is_full=False).work
-    assert not begin(None, ("a machine",), is_full=True).work
+    assert (again.work["plain"], again.work["stream"]) == (measured(2.0), measured(3.0))
+    assert path.read_text(encoding="utf-8") == first.render()
+    # Figures of other machines do not stand side by side.
+    assert not begin(path, ["another machine"]).work

@@ -11,21 +11,29 @@ from typing import Any
 
 import pytest
 
+from loadtests.bench.canned import chat_body
 from loadtests.bench.client import Tally
 from loadtests.bench.load import Ask, Subject
 from loadtests.bench.machine import cpu_seconds, of_tree, resident_mb, stolen_seconds, tree
-from loadtests.bench.requests import chat_body
-from loadtests.bench.rig import Target
+from loadtests.bench.rig import Rig, Target
 from loadtests.bench.upstream import Connection, Wheel
-from loadtests.bench.window import Spent, from_tally
+from loadtests.bench.window import Spent, from_tally, grown
 
 SERVER = Target("gateway", "127.0.0.1", 1, 1, ["key"])
 SUBJECT = Subject("a", SERVER, (b"",), Ask(10, pause_ms=20))
+RIG = Rig(SERVER, 1)
+
+
+def spent(server: float = 0.0, database: float = 0.0, **others: float) -> Spent:
+    made: Spent = {"server": server, "database": database, "rig": 0.0, "stolen": 0.0, "at": 0.0}
+    for name, value in others.items():
+        made[name] = value
+    return made
 
 
 def test_cpu_is_shared_among_the_answers() -> None:
     tally = Tally(answers=100, seconds=array("d", [0.001] * 99 + [0.009]))
-    figures = from_tally(SUBJECT, tally, 2.0, Spent(0.5, 0.1, 0.2), 2)
+    figures = from_tally(SUBJECT, tally, 2.0, spent(0.5, 0.1, rig=0.2), Rig(SERVER, 2))
     assert figures["rate"] == 50
     assert figures["cpu_ms"] == pytest.approx(5)
     assert figures["pg_ms"] == pytest.approx(1)
@@ -36,15 +44,14 @@ def test_cpu_is_shared_among_the_answers() -> None:
 
 
 def test_what_other_guests_took_is_a_share_of_all_cores() -> None:
-    spent = Spent(0.0, 0.0, 0.0, stolen=3.0).since(Spent(0.0, 0.0, 0.0, stolen=2.0))
-    figures = from_tally(SUBJECT, Tally(), 2.0, spent, 1)
+    figures = from_tally(SUBJECT, Tally(), 2.0, grown(spent(stolen=2.0), spent(stolen=3.0)), RIG)
     assert figures["stolen"] == 0.5 / (os.cpu_count() or 1)
     assert stolen_seconds() >= 0
 
 
 def test_events_are_served_as_far_as_they_were_due() -> None:
     tally = Tally(events=450, gaps=array("d", [0.02]))
-    figures = from_tally(SUBJECT, tally, 1.0, Spent(0.009, 0.0, 0.0), 1)
+    figures = from_tally(SUBJECT, tally, 1.0, spent(0.009), RIG)
     assert figures["served"] == pytest.approx(0.9)
     assert figures["event_us"] == pytest.approx(20)
     assert figures["gap_p99_ms"] == 20
@@ -52,18 +59,18 @@ def test_events_are_served_as_far_as_they_were_due() -> None:
 
 
 def test_of_several_processes_is_said_what_they_serve_with_a_core_each() -> None:
-    earlier, later = Spent(1.0, 0.0, 0.0, (0.4, 0.6)), Spent(2.0, 0.1, 0.2, (0.8, 1.2))
+    earlier, later = {**spent(1.0), 7: 0.4, 8: 0.6}, {**spent(2.0), 7: 0.8, 8: 1.2}
     tally = Tally(answers=100, seconds=array("d", [0.001] * 100))
-    figures = from_tally(SUBJECT, tally, 1.0, later.since(earlier), 1)
+    several = SUBJECT._replace(target=SERVER._replace(workers=(7, 8)))
+    figures = from_tally(several, tally, 1.0, grown(earlier, later), RIG)
     assert figures["per_core"] == 200
     assert figures["busiest"] == pytest.approx(0.6)
 
 
 def test_what_was_read_late_is_counted_at_the_pace_of_the_time_between() -> None:
-    earlier, later = Spent(1.0, 0.5, 0.0, at=10.0), Spent(2.5, 0.8, 0.0, at=11.5)
-    own = later.since(earlier, 1.0)
-    assert own.server == pytest.approx(1.0)
-    assert own.database == pytest.approx(0.2)
+    own = grown(spent(1.0, 0.5, at=10.0), spent(2.5, 0.8, at=11.5), 1.0)
+    assert own["server"] == pytest.approx(1.0)
+    assert own["database"] == pytest.approx(0.2)
 
 
 def test_cpu_and_memory_are_those_of_the_whole_tree() -> None:
