@@ -2,6 +2,6 @@
 
 `python -m loadtests.bench` (`__main__.py`) takes pieces of work (`scenarios.py`) through a run
 (`bench.py`), window by window (`window.py`), and writes a table (`table.py`) beside what is to be
-reached (`targets.py`). `rig.py` starts the processes, `placement.py` says on which cores, `load.py`
-and `client.py` make the load, `upstream.py` answers it, `reference.py` is the bare proxy.
+reached (`targets.py`). `load.py` and `client.py` make the load, `upstream.py` answers it,
+`reference.py` is the bare proxy; `loadtests/rig` starts the processes, each on its cores.
 """

@@ -18,12 +18,12 @@ from urllib.parse import urlsplit
 
 from loadtests.bench.bench import Bench
 from loadtests.bench.figures import Section
-from loadtests.bench.machine import allow_files, description, go_first, pin
-from loadtests.bench.placement import available_cores, place
-from loadtests.bench.rig import Against, Tree, VerifyFailed, light_upstream
 from loadtests.bench.scenarios import WORKLOADS
 from loadtests.bench.table import begin
 from loadtests.bench.window import VoidWindow
+from loadtests.rig.machine import allow_files, description, go_first, pin
+from loadtests.rig.placement import available_cores, place
+from loadtests.rig.processes import Against, Tree, VerifyFailed, light_upstream
 
 FILES = 65_536
 TABLE = Path("loadtests/table.md")

@@ -13,19 +13,10 @@ from typing import Any, NamedTuple
 from loadtests.bench.canned import CHANNELS, MESSAGES, chat_body, model_name, models, requests
 from loadtests.bench.figures import Row, Window
 from loadtests.bench.load import Ask, Subject
-from loadtests.bench.machine import go_first, of_tree, pin, resident_mb, tree
-from loadtests.bench.placement import Placement
-from loadtests.bench.rig import (
-    OWN,
-    Against,
-    Rig,
-    Target,
-    Tree,
-    gateway,
-    other_server,
-    reference,
-)
 from loadtests.bench.window import VoidWindow, measure, measure_pass
+from loadtests.rig import processes
+from loadtests.rig.machine import go_first, of_tree, pin, resident_mb, tree
+from loadtests.rig.placement import Placement
 
 FILES_BESIDE_STREAMS = 200
 RATE_WINDOWS = 3  # when only the rate is asked
@@ -41,16 +32,16 @@ class Bench(NamedTuple):
     placement: Placement
     windows: int
     files: int  # that a process may open
-    upstream: Target
+    upstream: processes.Target
     verified: list[str]  # the gateways whose ledger was found right
-    others: Sequence[Against] = ()
-    trees: Sequence[Tree] = ()  # whose gateways are measured beside ours
+    others: Sequence[processes.Against] = ()
+    trees: Sequence[processes.Tree] = ()  # whose gateways are measured beside ours
     is_first: bool = False  # before other work of the machine
 
     @property
-    def rig(self) -> Rig:
+    def rig(self) -> processes.Rig:
         """What makes the load and answers it."""
-        return Rig(self.upstream, len(self.placement.rig))
+        return processes.Rig(self.upstream, len(self.placement.rig))
 
     def streams(self, wanted: int) -> int:
         """As many as processes of so many open files can carry.
@@ -61,32 +52,32 @@ class Bench(NamedTuple):
         return min(wanted, (self.files - FILES_BESIDE_STREAMS) // servers)
 
     @contextmanager
-    def gateways(self, *asks: Ask, **options: Any) -> Iterator[list[Target]]:
+    def gateways(self, *asks: Ask, **options: Any) -> Iterator[list[processes.Target]]:
         """Ours, then one of each other tree; they know what is asked for.
 
-        `options` are those of `rig.gateway`. Raises VerifyFailed when they have ended.
+        `options` are those of `processes.gateway`. Raises VerifyFailed when they have ended.
         """
         known = models(sorted({ask.shape for ask in asks}))
         options |= {"channels": CHANNELS, "models": known, "placement": self.placement}
         with ExitStack() as stack:
-            trees = (OWN, *self.trees)
-            gateways = [gateway(self.upstream.url, own=own, **options) for own in trees]
-            targets = [stack.enter_context(gateway) for gateway in gateways]
+            trees = (processes.OWN, *self.trees)
+            gateways = [processes.gateway(self.upstream.url, own=own, **options) for own in trees]
+            targets = [stack.enter_context(one) for one in gateways]
             yield targets
         self.verified.extend(target.name for target in targets)
 
     @contextmanager
-    def servers(self, *asks: Ask) -> Iterator[list[Target]]:
+    def servers(self, *asks: Ask) -> Iterator[list[processes.Target]]:
         """The rig alone, the reference, the gateways, and the other servers."""
         upstream, placement = self.upstream, self.placement
         with ExitStack() as stack:
-            bare = stack.enter_context(reference(upstream, placement))
+            bare = stack.enter_context(processes.reference(upstream, placement))
             gateways = stack.enter_context(self.gateways(*asks))
-            others = [other_server(other, upstream, placement) for other in self.others]
+            others = [processes.other_server(other, upstream, placement) for other in self.others]
             yield [upstream, bare, *gateways, *map(stack.enter_context, others)]
 
     def subject(
-        self, target: Target, ask: Ask, *, name: str = "", keys: Sequence[str] = ()
+        self, target: processes.Target, ask: Ask, *, name: str = "", keys: Sequence[str] = ()
     ) -> Subject:
         """A server with what is asked of it; its memory is that of now."""
         model = (f"{MESSAGES}-" if ask.is_translated else "") + model_name(*ask.shape)
@@ -133,7 +124,7 @@ class Bench(NamedTuple):
                 go_first(tree(root))
         return measure(subject, self.rig)
 
-    def half_rate(self, target: Target, ask: Ask) -> float:
+    def half_rate(self, target: processes.Target, ask: Ask) -> float:
         """Half of the calls a second of a gateway that has all it can take. Raises VoidWindow."""
         subject = self.subject(target, ask)
         return median(self.measure(subject)[0]["rate"] for _ in range(RATE_WINDOWS)) / 2
@@ -142,11 +133,8 @@ class Bench(NamedTuple):
         """So many calls, from the first to the last. Raises VoidWindow."""
         return measure_pass(subject._replace(calls=calls), self.rig)
 
-    def warm(self, targets: Sequence[Target], *asks: Ask) -> None:
-        """Let every server do each of these once by each connection, so that it is at home in it.
-
-        What is made once, whatever the load, is no growth under load. Raises VoidWindow.
-        """
+    def warm(self, targets: Sequence[processes.Target], *asks: Ask) -> None:
+        """Let every server do each once by each connection: what is made once is no growth."""
         for target in targets:
             for ask in asks:
                 self.once(self.subject(target, ask), ask.connections)

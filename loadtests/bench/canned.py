@@ -17,10 +17,8 @@ from typing import Any, NamedTuple
 PASSTHROUGH, MESSAGES = "native", "translated"  # channels, and what a model is called after
 CHANNELS = {PASSTHROUGH: "chat", MESSAGES: "messages"}
 SYSTEM = "You are a helpful assistant."
-QUESTION = (
-    "Describe how a careful gateway counts what passes through it, token by token, and never "
-    "loses one on the way."
-)
+QUESTION = """Describe how a careful gateway counts what passes through it, token by token, and \
+never loses one on the way."""
 TEXT = "A careful gateway counts what passes through it and keeps nothing that is not its own."
 FIRST_EVENTS = 7  # the fewest that a stream of either protocol is made of
 
@@ -34,7 +32,7 @@ MESSAGE_USAGE = {"input_tokens": 42, "output_tokens": 40}
 
 
 class Answer(NamedTuple):
-    """Pieces to write, one at a time; `pause_ms` between them, 0 for as fast as they are taken."""
+    """Pieces to write one by one; `pause_ms` between them, 0 for as fast as they are taken."""
 
     pieces: tuple[bytes, ...]
     pause_ms: int
@@ -48,10 +46,9 @@ def model_name(events: int, pause_ms: int) -> str:
 def models(shapes: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
     """For a gateway: a native model for each number of events and pause, and a translated one."""
     names = [model_name(*shape) for shape in shapes]
-    native = [{"id": name, "channels": [PASSTHROUGH]} for name in names]
-    return native + [
-        {"id": f"{MESSAGES}-{name}", "channels": [{"id": MESSAGES, "as": name}]} for name in names
-    ]
+    native = [(name, PASSTHROUGH, name) for name in names]
+    made = [*native, *((f"{MESSAGES}-{name}", MESSAGES, name) for name in names)]
+    return [{"id": one, "channels": [{"id": channel, "as": to}]} for one, channel, to in made]
 
 
 def chat_body(model: str, *, is_stream: bool = False, image_bytes: int = 0) -> bytes:

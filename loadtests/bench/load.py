@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from loadtests.bench.canned import FIRST_EVENTS
 from loadtests.bench.client import Connection, Tally
-from loadtests.bench.rig import Target
+from loadtests.rig.processes import Target
 
 OPENING_AT_ONCE = 128
 # The loop's clock counts milliseconds: a timer of less turns it without a rest.
@@ -65,7 +65,7 @@ class Load:
     """The connections to a subject, and what they see: before the windows, in each, and after."""
 
     def __init__(self, subject: Subject) -> None:
-        self.tallies = [Tally()]
+        self.tallies = [Tally()]  # whoever adds another one begins a window
         self._ask, self._target, self._left = subject.ask, subject.target, subject.calls
         first = subject.skipped % len(subject.requests)
         self.requests = itertools.cycle(subject.requests[first:] + subject.requests[:first])
@@ -95,10 +95,6 @@ class Load:
         await asyncio.gather(*opening)
         if self._ask.rate is not None:
             self._arrive(self._ask.rate, time.perf_counter())
-
-    def next_window(self) -> None:
-        """Count into another tally from now on."""
-        self.tallies.append(Tally())
 
     async def close(self) -> None:
         """Let every answer under way arrive. Raises TimeoutError."""

@@ -141,9 +141,8 @@ class Rooms:
     async def connection(self) -> Upstream:
         """An idle connection, or a new one. Raises OSError."""
         while self.idle:
-            if not self.idle[-1].transport.is_closing():
-                return self.idle.pop()
-            self.idle.pop()
+            if not (idle := self.idle.pop()).transport.is_closing():
+                return idle
         return (await asyncio.get_running_loop().create_connection(Upstream, *self.upstream))[1]
 
 
@@ -202,7 +201,7 @@ class Front(asyncio.Protocol):
     def __init__(self, application: web.Application) -> None:
         self._application, self._loop = application, asyncio.get_running_loop()
         self._parser = httptools.HttpRequestParser(self)
-        self._exchange: Exchange | None = None
+        self._exchange: Any = None
         self.pause_writing()
         self.resume_writing()
 
@@ -249,11 +248,9 @@ class Front(asyncio.Protocol):
         exchange.delegate.headers_received(line, self._headers)
 
     def on_body(self, body: bytes) -> None:
-        assert self._exchange is not None
         self._exchange.delegate.data_received(body)
 
     def on_message_complete(self) -> None:
-        assert self._exchange is not None
         self._exchange.delegate.finish()
 
 

@@ -9,10 +9,10 @@ from statistics import linear_regression
 from loadtests.bench.bench import Bench
 from loadtests.bench.figures import Row, Section, Window
 from loadtests.bench.load import Ask
-from loadtests.bench.machine import of_tree, resident_mb
-from loadtests.bench.placement import available_cores, place
-from loadtests.bench.rig import Target
-from loadtests.bench.window import VoidWindow, watch
+from loadtests.bench.window import watch
+from loadtests.rig.machine import of_tree, resident_mb
+from loadtests.rig.placement import available_cores, place
+from loadtests.rig.processes import Target
 
 Workload = Callable[[Bench], Section]
 
@@ -39,10 +39,8 @@ WARM_BURST = (PLAIN, WARM._replace(pause_ms=20), BODY)
 BURST_SECONDS, RECOVER_SECONDS, SETTLE_SECONDS = 10.0, 120.0, 3.0
 ABOVE_IDLE_MAX = 1.10
 ACCOUNTS = (1, 1_000, 10_000)
-PROCESS_COUNT = 2
 SOAK_MINUTES = 20.0
 SETTLING_SHARE = 0.2  # of a soak, that does not count
-
 BUSY = ("server_busy", "rig_busy")
 CALL = ("rate", "cpu_ms", "ratio", "pg_ms", "p50_ms", "p99_ms", *BUSY)
 BODY_COLUMNS = (*CALL[:4], "lag_ms", *CALL[4:])
@@ -53,11 +51,6 @@ PACED = ("event_us", "ratio", "served", "first_p50_ms", "first_p99_ms", "gap_p99
          "batch_ms", "lag_ms", "kb_stream", *BUSY)  # fmt: skip
 MEMORY = ("idle_mb", "peak_mb", "after_mb", "above_idle", "recovered_s")
 SOAK = ("minutes", "rate", "first_mb", "last_mb", "mb_per_hour")
-
-COMPETING_NOTE = (
-    "The rig competes with the gateway for the same cores: the CPU of a call is to be trusted, and "
-    "what a core of its own for each process would serve is the second figure of calls."
-)
 
 
 def by_server(title: str, ask: Ask, columns: Sequence[str] = CALL) -> Workload:
@@ -129,11 +122,8 @@ def accounts(bench: Bench) -> Section:
                 some, keys = keys[:count], keys[count:]
                 name = f"{count:,} account{'s' * (count > 1)}"
                 subjects.append(bench.subject(target, PLAIN, name=name, keys=some))
-                first.append(Row(f"{subjects[-1].name}, the first call of each"))
-                try:
-                    first[-1].windows.append(bench.once(subjects[-1], count))
-                except VoidWindow as void:
-                    first[-1].windows, first[-1].voids = [None], [str(void)]
+                name = f"{subjects[-1].name}, the first call of each"
+                first.append(Row(name, [bench.once(subjects[-1], count)]))
         rows = bench.compare(subjects)
     title = f"Plain call, {PLAIN.connections} connections, by number of accounts"
     return Section(title, CALL, [*rows, *(row for row in first if not row.name.startswith("1 "))])
@@ -141,8 +131,7 @@ def accounts(bench: Bench) -> Section:
 
 def processes(bench: Bench) -> Section:
     """A gateway of one process and one of several, with cores of their own where there are some."""
-    count = PROCESS_COUNT
-    ask = Ask(connections=PLAIN.connections * count)
+    count, ask = 2, Ask(connections=PLAIN.connections * 2)
     with bench.placed(place(available_cores(), server=count)) as wide:
         with (
             wide.gateways(PLAIN, name="1 process") as one,
@@ -150,11 +139,9 @@ def processes(bench: Bench) -> Section:
         ):
             by_tree = [target for pair in zip(one, several, strict=True) for target in pair]
             rows = wide.compare([wide.subject(target, ask) for target in by_tree])
-        notes = [f"Here: {wide.placement.describe()}."]
-        if not wide.placement.is_disjoint:
-            notes.append(COMPETING_NOTE)
+        note = f"Here: {wide.placement.describe()}."
     title = f"{count} processes beside one, {ask.connections} connections"
-    return Section(title, PROCESSES, rows, notes)
+    return Section(title, PROCESSES, rows, [note])
 
 
 def burst(bench: Bench) -> Section:

@@ -1,7 +1,4 @@
-"""The table of a run in Markdown, and its windows in JSON beside it, to be measured again in parts.
-
-It holds the machine, figures beside their targets, and every section.
-"""
+"""The table of a run in Markdown, and its windows in JSON beside it, to be measured in parts."""
 
 from __future__ import annotations
 
@@ -13,15 +10,12 @@ from statistics import median
 import msgspec
 
 from loadtests.bench.figures import Row, Section, ratio
-from loadtests.bench.rig import REFERENCE
 from loadtests.bench.targets import BARE_PLAIN_MS, TARGETS, slowness
+from loadtests.rig.processes import REFERENCE
 
-NOTHING = "–"
-# Above this share of its cores the rig is what is measured.
-RIG_BUSY_MAX = 0.9
+NOTHING, RATIO = "–", "ratio"
+RIG_BUSY_MAX = 0.9  # above this share of its cores the rig is what is measured
 SERVED_MIN = 0.95
-
-RATIO = "ratio"
 # column: heading, factor, decimals
 COLUMNS: dict[str, tuple[str, float, int]] = {
     RATIO: (f"× {REFERENCE}", 1, 2),
@@ -97,11 +91,7 @@ class Table:
 
 
 def begin(path: Path, surroundings: Sequence[str]) -> Table:
-    """The table to go on with.
-
-    A new one when there is none or it is of another machine or of other versions: such figures do
-    not stand side by side.
-    """
+    """The table to go on with; a new one unless it is of this machine and of these versions."""
     json = path.with_suffix(".json")
     kept = msgspec.json.decode(json.read_bytes(), type=Table) if json.exists() else None
     return kept if kept and kept.surroundings == surroundings else Table(surroundings)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from loadtests.bench.figures import Section, added, ratio
-from loadtests.bench.rig import GATEWAY, REFERENCE, RIG
+from loadtests.rig.processes import GATEWAY, REFERENCE, RIG
 
 # CPU of the bare proxy's plain call on the machine for which targets in milliseconds were set.
 BARE_PLAIN_MS = 0.070
@@ -72,12 +72,6 @@ def furthest(column: str) -> Measured:
     return measured
 
 
-def dropped(section: Section) -> float | None:
-    """Windows of the gateway in which a stream was dropped."""
-    row = section.row(GATEWAY)
-    return None if row is None else float(len(row.voids))
-
-
 TIMES, MS, SHARE = "{:.2f} ×", "{:.3f} ms", "{:.0%}"
 STREAMS = (("paced500", "500 streams"), ("paced2000", "2,000"), ("open10000", "10,000"))
 
@@ -94,7 +88,8 @@ TARGETS: tuple[Target, ...] = (
     Target("paced500", "500 streams, gap p99 added", 5, "{:.1f} ms", above_rig("gap_p99_ms")),
     *(Target(name, f"{work}, memory of an open stream", 40, "{:.0f} KB", own("kb_stream"))
       for name, work in STREAMS),
-    Target("open10000", "10,000, windows with a dropped stream", 0, "{:.0f}", dropped),
+    Target("open10000", "10,000, windows with a dropped stream", 0, "{:.0f}",
+           lambda section: len(row.voids) if (row := section.row(GATEWAY)) else None),
     Target("body", "1 MB body, CPU", 1.5, MS, own("cpu_ms")),
     Target("body", "1 MB body, longest time the loop was blocked", 5, "{:.1f} ms", own("lag_ms")),
     Target("translated", "translated plain call beside the native", 1.6, TIMES,

@@ -31,9 +31,8 @@ class Wheel:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._slots: dict[int, list[Connection]] = {}
-        self._at = 0
+        self._at = self._begun = 0
         self._is_turning = False
-        self._begun = 0
 
     def begin(self, stream: Connection) -> None:
         """Let a stream go on after a part of its pause, another one for each stream.
@@ -44,8 +43,7 @@ class Wheel:
         self._begun += 1
         now = int(self._loop.time() * 1000)
         if not self._is_turning:
-            self._is_turning = True
-            self._at = now + 1
+            self._is_turning, self._at = True, now + 1
             self._loop.call_later(0.001, self._turn)
         after_ms = 1 + self._begun * _STRIDE % stream.pause_ms
         self._slots.setdefault(max(now + after_ms, self._at), []).append(stream)

@@ -17,12 +17,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from loadtests.bench.client import Tally
 from loadtests.bench.figures import Window, percentile
 from loadtests.bench.load import Load, Subject
-from loadtests.bench.machine import cpu_seconds, of_tree, resident_mb, stolen_seconds
-from loadtests.bench.rig import Rig
+from loadtests.rig.machine import cpu_seconds, of_tree, resident_mb, stolen_seconds
+from loadtests.rig.processes import Rig
 
 WARM_SECONDS = 0.5
 SETTLING_SECONDS = 0.5  # after the last answer of a pass: its settlements and log rows
-METRICS_SECONDS = 10.0
 SWITCH_SECONDS = 0.0001  # of threads: what reads figures shall not wait for a busy load
 LAG = "gw_loop_lag_seconds_bucket"
 # column: the histogram of the gateway whose mean it is, and the factor
@@ -57,7 +56,7 @@ def measure(subject: Subject, rig: Rig) -> list[Window]:
         begin = time.perf_counter()
         for number in range(ask.in_a_row + 1):
             await asyncio.sleep(begin + seconds * number - time.perf_counter())
-            load.next_window()
+            load.tallies.append(Tally())
             spent.append(await asyncio.to_thread(read_spent, subject, rig))
             if ask.pause_ms:
                 memory_mb.append(await asyncio.to_thread(of_tree, resident_mb, subject.target.pid))
@@ -91,16 +90,16 @@ def watch(subject: Subject, seconds: float, every: float) -> tuple[list[tuple[fl
     async def watching(load: Load) -> None:
         begin, at = time.perf_counter(), 0.0
         while at < seconds:
-            memory_mb = await asyncio.to_thread(of_tree, resident_mb, subject.target.pid)
-            points.append((at, memory_mb))
+            points.append((at, await asyncio.to_thread(of_tree, resident_mb, subject.target.pid)))
             await asyncio.sleep(min(every, seconds - at))
             at = time.perf_counter() - begin
+        points.append((at, await asyncio.to_thread(of_tree, resident_mb, subject.target.pid)))
 
     try:
         _run(subject, watching)
     except VoidWindow as void:
         return points, str(void)
-    return [*points, (seconds, of_tree(resident_mb, subject.target.pid))], ""
+    return points, ""
 
 
 def read_spent(subject: Subject, rig: Rig) -> Spent:
@@ -153,7 +152,7 @@ def read_metrics(subject: Subject) -> Metrics:
     url = subject.target.admin_url
     if url is None:
         return {}
-    with urllib.request.urlopen(f"{url}/metrics", timeout=METRICS_SECONDS) as page:
+    with urllib.request.urlopen(f"{url}/metrics", timeout=10.0) as page:
         return parse_metrics(page.read().decode())
 
 

@@ -30,11 +30,11 @@ import uvloop
 from actors.store.database import Database
 from actors.store.embedded import EmbeddedPostgres
 from actors.store.queries import load
-from loadtests.bench.accounts import make_keys
 from loadtests.bench.canned import FIRST_EVENTS, chat_body, model_name, requests
-from loadtests.bench.machine import cpu_seconds, of_tree
-from loadtests.bench.placement import available_cores, place
-from loadtests.bench.rig import light_upstream, started
+from loadtests.rig.accounts import make_keys
+from loadtests.rig.machine import cpu_seconds, of_tree
+from loadtests.rig.placement import available_cores, place
+from loadtests.rig.processes import light_upstream, started
 
 SQL = load("loadtests.jobs", "fill.sql")
 CONNECTIONS = 24

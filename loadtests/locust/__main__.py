@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from loadtests.bench.placement import available_cores, place
-from loadtests.bench.rig import VerifyFailed, gateway, started, verify
 from loadtests.locust.shapes import SHAPES
+from loadtests.rig.placement import available_cores, place
+from loadtests.rig.processes import VerifyFailed, gateway, started, verify
 
 USERS = "loadtests.locust.users"  # a locustfile, found by its name and never imported here
 CHANNELS = dict.fromkeys(("first", "second", "third"), "chat")

@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from loadtests.bench.machine import resident_mb
+from loadtests.rig.machine import resident_mb
 from tests.acceptance.pictures import picture
 from tests.load.traffic import KINDS, Traffic
 from tests.support.aio import run

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from loadtests.bench.figures import Row, Section, added, percentile, ratio
-from loadtests.bench.rig import REFERENCE
 from loadtests.bench.table import Table
 from loadtests.bench.targets import TARGETS, Target, furthest, own, slowness, to_reference
 from loadtests.bench.window import between, parse_metrics
+from loadtests.rig.processes import REFERENCE
 
 PAGE = """\
 gw_loop_lag_seconds_bucket{le="0.001"} 10.0

@@ -12,11 +12,11 @@ from loadtests.bench.__main__ import LONG, TABLE, parse
 from loadtests.bench.bench import Bench
 from loadtests.bench.figures import Row, Section, Window
 from loadtests.bench.load import Ask, Subject
-from loadtests.bench.placement import place
-from loadtests.bench.rig import OWN, Target
 from loadtests.bench.scenarios import WORKLOADS
 from loadtests.bench.table import begin
 from loadtests.bench.window import VoidWindow
+from loadtests.rig.placement import place
+from loadtests.rig.processes import OWN, Target
 
 ORDER = ("plain", "stream", "body")
 UPSTREAM = Target("rig alone", "127.0.0.1", 1, 1, ["key"])

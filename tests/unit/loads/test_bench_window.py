@@ -14,10 +14,10 @@ import pytest
 from loadtests.bench.canned import chat_body
 from loadtests.bench.client import Tally
 from loadtests.bench.load import Ask, Subject
-from loadtests.bench.machine import cpu_seconds, of_tree, resident_mb, stolen_seconds, tree
-from loadtests.bench.rig import Rig, Target
 from loadtests.bench.upstream import Connection, Wheel
 from loadtests.bench.window import Spent, from_tally, grown
+from loadtests.rig.machine import cpu_seconds, of_tree, resident_mb, stolen_seconds, tree
+from loadtests.rig.processes import Rig, Target
 
 SERVER = Target("gateway", "127.0.0.1", 1, 1, ["key"])
 SUBJECT = Subject("a", SERVER, (b"",), Ask(10, pause_ms=20))

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from loadtests.attacks.overload import closed_loop, open_loop, quantile
-from loadtests.bench.rig import Target
+from loadtests.rig.processes import Target
 from tests.support.aio import eventually
 
 

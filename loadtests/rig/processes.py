@@ -1,4 +1,4 @@
-"""The processes of a benchmark: a gateway with funded keys, its upstream, any other server.
+"""The processes of a load: a gateway with funded keys, its upstream, any other server.
 
 The gateway is started as a user would start it, through its command line, on an embedded database
 in a folder of its own; afterwards `gw ledger verify` must find nothing. What a process logs is
@@ -21,18 +21,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from loadtests.bench.machine import children, pin, tree
-from loadtests.bench.placement import Cores, Placement, available_cores, place
+from loadtests.rig.machine import children, pin, tree
+from loadtests.rig.placement import Cores, Placement, available_cores, place
 
 GATEWAY, REFERENCE, RIG = "gateway", "bare proxy", "rig alone"
 READY_SECONDS = 60.0
 STOP_SECONDS = 60
 MAX_CONCURRENCY = 20_000
 PRICE = {"input": "1", "output": "10", "cached_input": "0.1"}
-# Run in the tree whose gateway it is: its database may have another shape than ours.
+# Run in the tree whose gateway it is: its database may have another shape than ours. In older trees
+# accounts were made by the benchmark itself.
 MAKE_KEYS = """\
 import asyncio, json, pathlib, sys
-from loadtests.bench.accounts import make_keys
+try:
+    from loadtests.rig.accounts import make_keys
+except ModuleNotFoundError:
+    from loadtests.bench.accounts import make_keys
 print(json.dumps(asyncio.run(make_keys(pathlib.Path(sys.argv[1]), int(sys.argv[2])))))
 """
 

@@ -1,4 +1,4 @@
-"""Which core each process of a benchmark gets: what is measured is alone where it can be."""
+"""Which core each process of a load gets: what is measured is alone where it can be."""
 
 from __future__ import annotations
 
