@@ -33,6 +33,7 @@ NOUNS = {
     "tasks": "gw.cli.tasks",
     "kb": "gw.cli.kb",
     "models": "gw.cli.models",
+    "import": "gw.cli.moving_in",
 }
 DISTRIBUTION = "model-gateway"
 

@@ -22,6 +22,15 @@ def replace_file(path: Path, text: str, *, before: str) -> None:
     _put(target, text, mode=target.stat().st_mode & 0o777)
 
 
+def create_file(path: Path, text: str) -> None:
+    """Write a file that was not there. Raises CommandRefused, also when it is there by now."""
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise CommandRefused(f"{path} cannot be written: {error.strerror}", "no_file") from None
+
+
 def write_secrets(path: Path, text: str) -> None:
     """Write a file that its owner alone may read. Raises CommandRefused."""
     _put(path, text, mode=0o600)

@@ -1,0 +1,413 @@
+"""Reads a configuration of LiteLLM's proxy: `model_list`, custom prices, fallbacks, aliases.
+
+(https://docs.litellm.ai/docs/proxy/configs, as of 2026-10-13.) What it is refused for is its shape;
+what has no counterpart here stays behind and says why.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from channels.families import FAMILIES
+from channels.kinds import KINDS
+from channels.registry import Binding, PriceSpec
+from gw.config.faults import FaultReport, Location
+from gw.config.load import read_text
+from gw.config.nodes import Items, Node, Scalar, Table, Unreadable, described
+from gw.config.yaml_source import parse
+from gw.moving_in.litellm_words import (
+    ENVIRONMENT,
+    GENERAL,
+    GUESSES,
+    KIND_OF_PROVIDER,
+    MODES,
+    PARAMS,
+    PRICE_MEMBERS,
+    SETTINGS,
+)
+from gw.moving_in.plan import (
+    Plan,
+    PlannedChannel,
+    PlannedModel,
+    Secret,
+    Value,
+    Variable,
+    is_priced,
+    without_version,
+)
+from gw.price_list.offers import dearest, price_of
+from gw.price_list.reading import PriceList, PriceRow
+
+_PLACES = Decimal(1).scaleb(-12)  # as many as a price here has
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_NAME = re.compile(r"[^\s,]{1,200}")
+_KEY = re.compile(r"[!-~]+", re.ASCII)
+_HEADER = re.compile(r"[!-~]([ -~]*[!-~])?", re.ASCII)
+
+
+def read_litellm(path: Path, price_list: PriceList) -> Plan:
+    """Read the file at `path`. Raises ConfigFaults, by line."""
+    report = FaultReport(str(path))
+    root = parse(read_text(path), {}, report)
+    reader = _Reader(price_list)
+    if isinstance(root, Table):
+        reader.read(root, report.top())
+    elif not isinstance(root, Unreadable):
+        report.top().blame(found=described(root), allowed="a configuration of LiteLLM: a mapping")
+    report.raise_if_any()
+    return reader.plan
+
+
+class _Reader:
+    def __init__(self, price_list: PriceList) -> None:
+        self.plan = Plan()
+        self._price_list = price_list
+        # Of each model what its deployments cost: the file's own price, or rows of the list.
+        self._own: dict[str, list[PriceSpec]] = {}
+        self._rows: dict[str, list[PriceRow | None]] = {}
+        self._upstream: dict[str, set[str]] = {}
+
+    def read(self, root: Table, at: Location) -> None:
+        entry = root.entries.get("model_list")
+        if entry is None or not isinstance(entry.value, Items):
+            where = at.key("model_list", entry.mark if entry else None)
+            where.blame(found="no list", allowed="a list of models, as LiteLLM has it")
+            return
+        for index, node in enumerate(entry.value.items):
+            where = at.key("model_list", entry.mark).item(index, node.mark)
+            table = _table(node, where)
+            if table is not None:
+                self._deployment(table, where)
+        for name, one in root.entries.items():
+            section = at.key(name, one.mark)
+            if name in ("router_settings", "litellm_settings", "general_settings"):
+                self._settings(name, one.value, section)
+            elif name == "environment_variables":
+                self._environment(one.value)
+            elif name != "model_list":
+                self.plan.leave(name, "there is nothing like it here")
+        self._prices()
+
+    def _deployment(self, node: Table, at: Location) -> None:
+        name = _text(node, "model_name", at)
+        params = _member(node, "litellm_params", at)
+        if name is None or params is None:
+            return
+        where = at.key("litellm_params", node.entries["litellm_params"].mark)
+        model = _text(params, "model", where)
+        info = _member(node, "model_info", at, is_needed=False)
+        if model is None or info is None:
+            return
+        label = f"model {name} ({model})"
+        provider, upstream = _split(model, _scalar(params, "custom_llm_provider"))
+        kind = KIND_OF_PROVIDER.get(provider)
+        mode = _scalar(info, "mode") or "chat"
+        if mode not in MODES:
+            self.plan.leave(label, f"mode {mode}: there is no such endpoint here")
+        elif "*" in name or "*" in upstream:
+            self.plan.leave(label, "models have names here: gw models import adds those it knows")
+        elif not _NAME.fullmatch(name) or not _NAME.fullmatch(upstream):
+            self.plan.leave(label, "a name here has neither spaces nor commas")
+        elif kind is None or (kind and kind not in KINDS):
+            self.plan.leave(label, f"no kind of channel is for its provider, {provider or 'none'}")
+        else:
+            channel = self._channel(kind, provider, params, where, label)
+            if channel is not None:
+                model_type = MODES[mode]
+                self._add(name, upstream, channel, provider, model_type, params, info, where, label)
+        for param in params.entries:
+            if param not in PARAMS:
+                self.plan.leave(f"{param} of {label}", "requests go as clients write them")
+            elif PARAMS[param]:
+                self.plan.leave(f"{param} of {label}", PARAMS[param])
+        for limit in ("rpm", "tpm"):
+            if limit in node.entries:
+                self.plan.leave(f"{limit} of {label}", PARAMS[limit])
+
+    def _channel(
+        self, kind: str, provider: str, params: Table, at: Location, label: str
+    ) -> PlannedChannel | None:
+        """The upstream account of a deployment; None when it cannot be reached from here."""
+        base = _value(params, "api_base") or _value(params, "base_url")
+        key = _value(params, "api_key")
+        if isinstance(base, Secret):
+            base = base.value
+        if isinstance(key, Secret) and not _KEY.fullmatch(key.value):
+            at.key("api_key", params.entries["api_key"].mark).blame(
+                found="text (not shown)", allowed="a key: ASCII without spaces"
+            )
+            return None
+        if key is None and kind and KINDS[kind].variables:
+            key = Variable(KINDS[kind].variables[0])  # where LiteLLM looks for it, too
+        chat_path, address = "", base or ""
+        if isinstance(base, str) and base:
+            parts = urlsplit(base)
+            if parts.scheme not in ("http", "https") or not parts.hostname:
+                named = "api_base" if "api_base" in params.entries else "base_url"
+                at.key(named, params.entries[named].mark).blame(
+                    found="no address", allowed="an address from http:// or https:// on"
+                )
+                return None
+            if kind and urlsplit(KINDS[kind].base_url).hostname == parts.hostname:
+                address = ""
+            elif kind in ("", "openai"):
+                kind, (address, chat_path) = "", without_version(base)
+            else:
+                address = base.rstrip("/").removesuffix("/v1")
+        elif isinstance(base, Variable):
+            if kind == "openai":
+                kind = ""
+            self.plan.leave(f"the end of ${base.name}", "an address here has no /v1 at its end")
+        if not address and (not kind or not KINDS[kind].base_url):
+            self.plan.leave(label, "it says no api_base, and the provider has no one address")
+            return None
+        headers = self._headers(params, label)
+        organization = _value(params, "organization")
+        if organization is not None:
+            headers.append(("OpenAI-Organization", organization))
+        version = _scalar(params, "api_version")
+        is_versioned = bool(version) and kind == "azure-openai-deployments"
+        return PlannedChannel(
+            kind=kind,
+            base_url=address,
+            keys=(key,) if key is not None else (),
+            chat_path=chat_path,
+            headers=tuple(headers),
+            query=(("api-version", version),) if is_versioned and version else (),
+            priority=_number(params, "order", at) or 1,
+            max_concurrency=_number(params, "max_parallel_requests", at),
+        )
+
+    def _headers(self, params: Table, label: str) -> list[tuple[str, Value]]:
+        entry = params.entries.get("extra_headers")
+        found: list[tuple[str, Value]] = []
+        if entry is not None and isinstance(entry.value, Table):
+            for name in entry.value.entries:
+                value = _value(entry.value, name)
+                if isinstance(value, Secret) and not _HEADER.fullmatch(value.value):
+                    value = None
+                if value is None or not re.fullmatch(r"[A-Za-z0-9-]+", name):
+                    self.plan.leave(f"the header {name} of {label}", "it is no text of a header")
+                else:
+                    found.append((name, value))
+        return found
+
+    def _add(
+        self,
+        name: str,
+        upstream: str,
+        channel: PlannedChannel,
+        provider: str,
+        endpoint_type: str | None,
+        params: Table,
+        info: Table,
+        at: Location,
+        label: str,
+    ) -> None:
+        if not _is_spoken(channel, endpoint_type):
+            self.plan.leave(label, f"its channel does not speak the endpoint of {endpoint_type}")
+            return
+        model = self.plan.models.setdefault(
+            name, PlannedModel(id=name, endpoint_type=endpoint_type)
+        )
+        if model.endpoint_type != endpoint_type:
+            self.plan.leave(label, "another deployment of the same name is for another endpoint")
+            return
+        self.plan.bind(model, channel, upstream, channel.kind or provider)
+        self._upstream.setdefault(name, set()).add(upstream)
+        model.context_size = model.context_size or _number(info, "max_input_tokens", at)
+        model.max_output_tokens = model.max_output_tokens or _number(info, "max_output_tokens", at)
+        own = self._own_price(params, info, endpoint_type, at)
+        if own is not None:
+            self._own.setdefault(name, []).append(own)
+        else:
+            base = _scalar(info, "base_model")
+            row = self._price_list.of(channel.kind, upstream)
+            if row is None and base:
+                row = self._price_list.of("openai", base.rpartition("/")[2])
+            self._rows.setdefault(name, []).append(row)
+
+    def _own_price(
+        self, params: Table, info: Table, endpoint_type: str | None, at: Location
+    ) -> PriceSpec | None:
+        """The price that the file says, of `litellm_params` rather than of `model_info`."""
+        members: dict[str, Decimal] = {}
+        for key, (member, times, kind) in PRICE_MEMBERS.items():
+            if kind != endpoint_type:
+                continue
+            for table in (info, params):
+                entry = table.entries.get(key)
+                if entry is not None:
+                    cost = _decimal(entry.value, at.key(key, entry.mark))
+                    if cost is not None:
+                        members[member] = (cost * times).quantize(_PLACES).normalize()
+        price = PriceSpec(**members)  # type: ignore[arg-type]
+        return price if is_priced(price, endpoint_type) else None
+
+    def _prices(self) -> None:
+        for name, model in self.plan.models.items():
+            rows = self._rows.get(name, [])
+            listed = [row for row in rows if row is not None]
+            found = price_of(listed) if len(listed) == len(rows) and listed else None
+            own = self._own.get(name, [])
+            if rows and found is None:
+                continue
+            prices = [*own, *([found] if found is not None else [])]
+            model.price = dearest(prices) if prices else None
+            model.rows = tuple(listed)
+
+    def _settings(self, section: str, node: Node, at: Location) -> None:
+        if isinstance(node, Scalar) and node.is_nothing:
+            return
+        table = _table(node, at)
+        for name, entry in table.entries.items() if table is not None else ():
+            if name == "model_group_alias":
+                self._aliases(entry.value)
+            elif name == "fallbacks":
+                self._fallbacks(entry.value, at.key(name, entry.mark))
+            elif not _is_nothing(entry.value):
+                known = GENERAL if section == "general_settings" else SETTINGS
+                reason = known.get(name, "there is nothing like it here")
+                self.plan.leave(f"{section}.{name}", reason)
+
+    def _aliases(self, node: Node) -> None:
+        for alias, entry in node.entries.items() if isinstance(node, Table) else ():
+            value = entry.value
+            target = value.text if isinstance(value, Scalar) else None
+            if isinstance(value, Table):
+                target = _scalar(value, "model")
+            model = self.plan.models.get(target or "")
+            if model is not None and alias not in self.plan.models and _NAME.fullmatch(alias):
+                model.aliases.append(alias)
+            else:
+                self.plan.leave(f"the alias {alias}", "its model is not carried over, or has it")
+
+    def _fallbacks(self, node: Node, at: Location) -> None:
+        """Another deployment of the same model stands in for it; another model does not."""
+        if not isinstance(node, Items):
+            at.blame(found=described(node), allowed="a list of mappings of a model to models")
+            return
+        for index, one in enumerate(node.items):
+            table = _table(one, at.item(index, one.mark))
+            for name, entry in table.entries.items() if table is not None else ():
+                others = entry.value.items if isinstance(entry.value, Items) else ()
+                for other in others:
+                    if isinstance(other, Scalar):
+                        self._fallback(name, other.text)
+
+    def _fallback(self, name: str, other: str) -> None:
+        model, target = self.plan.models.get(name), self.plan.models.get(other)
+        if model is None or target is None or not self._upstream[name] & self._upstream[other]:
+            self.plan.leave(
+                f"the fallback of {name} to {other}",
+                "clients get and pay for the model that they name; channels of one model stand in "
+                "for each other",
+            )
+            return
+        bound = {one.channel_id for one in model.bindings}
+        for binding in target.bindings:
+            if binding.channel_id not in bound:
+                upstream = binding.upstream_model or target.id
+                named = None if upstream == model.id else upstream
+                model.bindings.append(Binding(binding.channel_id, named))
+        self._own.setdefault(name, []).extend(self._own.get(other, []))
+        self._rows.setdefault(name, []).extend(self._rows.get(other, []))
+
+    def _environment(self, node: Node) -> None:
+        for name in node.entries if isinstance(node, Table) else ():
+            self.plan.leave(f"environment_variables.{name}", "set it in the environment")
+
+
+def _is_spoken(channel: PlannedChannel, endpoint_type: str | None) -> bool:
+    if endpoint_type is None:
+        return any(FAMILIES[one].is_chat for one in channel.protocols)
+    return any(FAMILIES[one].serves(endpoint_type) for one in channel.protocols)
+
+
+def _split(model: str, provider: str | None) -> tuple[str, str]:
+    """The provider of a model and its name there."""
+    if provider:
+        return provider, model.removeprefix(f"{provider}/")
+    named, slash, upstream = model.partition("/")
+    if slash and named in KIND_OF_PROVIDER:
+        return named, upstream
+    for beginning, guess in GUESSES.items():
+        if not slash and model.startswith(beginning):
+            return guess, model
+    return (named, upstream) if slash else ("", model)
+
+
+def _table(node: Node, at: Location) -> Table | None:
+    if isinstance(node, Table):
+        return node
+    if not isinstance(node, Unreadable):
+        at.blame(found=described(node, hidden=True), allowed="a mapping, as LiteLLM has it")
+    return None
+
+
+def _member(node: Table, name: str, at: Location, *, is_needed: bool = True) -> Table | None:
+    entry = node.entries.get(name)
+    if entry is None or (not is_needed and _is_nothing(entry.value)):
+        if not is_needed:
+            return Table({}, node.mark)
+        at.key(name).blame(found="nothing", allowed="a mapping, as LiteLLM has it")
+        return None
+    return _table(entry.value, at.key(name, entry.mark))
+
+
+def _text(node: Table, name: str, at: Location) -> str | None:
+    found = _scalar(node, name)
+    if not found:
+        entry = node.entries.get(name)
+        at.key(name, entry.mark if entry else None).blame(found="nothing", allowed="a text")
+    return found or None
+
+
+def _scalar(node: Table, name: str) -> str | None:
+    entry = node.entries.get(name)
+    if entry is None or not isinstance(entry.value, Scalar) or entry.value.is_nothing:
+        return None
+    return entry.value.text
+
+
+def _value(node: Table, name: str) -> Value | None:
+    """A text: the name of a variable where it says os.environ/NAME, else one that may be secret."""
+    text = _scalar(node, name)
+    if not text:
+        return None
+    named = text.removeprefix(ENVIRONMENT)
+    if named != text and _VARIABLE.fullmatch(named):
+        return Variable(named)
+    return Secret(text)
+
+
+def _number(node: Table, name: str, at: Location) -> int | None:
+    text = _scalar(node, name)
+    if text is None:
+        return None
+    if not re.fullmatch(r"[1-9]\d{0,5}", text, re.ASCII) and not (
+        name.endswith("tokens") and re.fullmatch(r"[1-9]\d{0,8}", text, re.ASCII)
+    ):
+        where = at.key(name, node.entries[name].mark)
+        where.blame(found="no whole number that fits", allowed="a whole number from 1 on")
+        return None
+    return int(text)
+
+
+def _decimal(node: Node, at: Location) -> Decimal | None:
+    """An amount exactly as written, also as 1.5e-06."""
+    try:
+        amount = Decimal(node.text) if isinstance(node, Scalar) else None
+    except InvalidOperation:
+        amount = None
+    if amount is None or not amount.is_finite() or not 0 <= amount <= 1_000_000:
+        at.blame(found=described(node), allowed="a cost in USD, from 0 on")
+        return None
+    return amount
+
+
+def _is_nothing(node: Node) -> bool:
+    return isinstance(node, Scalar) and node.is_nothing

@@ -1,0 +1,145 @@
+"""What moves in from another gateway: channels, models; and what stays, with its reason.
+
+A plan is made of a source alone and changes nothing. Keys of upstreams are either names of
+variables that the source takes them from, or secrets, which no configuration is to hold in clear.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from channels.families import CHAT_PRICES, ENDPOINT_TYPES
+from channels.kinds import KINDS
+from channels.registry import Binding, PriceSpec
+from gw.price_list.reading import PriceRow
+
+_NO_NAME = re.compile(r"[^A-Z0-9]+")
+_NO_ID = re.compile(r"[^a-z0-9.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """One thing that is not carried over."""
+
+    what: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A text that stands in clear over there."""
+
+    value: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A text that the source takes from the environment."""
+
+    name: str
+
+
+Value = str | Secret | Variable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedChannel:
+    """A channel; what its `kind` says is left out. Two that are equal are one upstream account."""
+
+    kind: str  # empty: one that speaks chat, at `base_url`
+    base_url: Value = ""
+    keys: tuple[Value, ...] = ()
+    chat_path: str = ""  # the whole path, where it is not the usual one
+    headers: tuple[tuple[str, Value], ...] = ()
+    query: tuple[tuple[str, str], ...] = ()
+    priority: int = 1
+    max_concurrency: int | None = None
+
+    @property
+    def protocols(self) -> tuple[str, ...]:
+        """What it speaks, as far as this program knows."""
+        return KINDS[self.kind].protocols if self.kind else ("chat",)
+
+
+@dataclass(slots=True, kw_only=True)
+class PlannedModel:
+    """A model; `price` is None where neither the source nor the price list knows it."""
+
+    id: str
+    bindings: list[Binding] = field(default_factory=list)  # of ids of the plan's channels
+    price: PriceSpec | None = None
+    rows: tuple[PriceRow, ...] = ()  # that the price is from, if it is from the list
+    endpoint_type: str | None = None
+    context_size: int | None = None
+    max_output_tokens: int | None = None
+    aliases: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Plan:
+    """Everything that one source holds."""
+
+    channels: dict[str, PlannedChannel] = field(default_factory=dict)
+    models: dict[str, PlannedModel] = field(default_factory=dict)
+    left: list[Left] = field(default_factory=list)
+
+    def leave(self, what: str, reason: str) -> None:
+        """Note that something stays behind; said once."""
+        one = Left(what, reason)
+        if one not in self.left:
+            self.left.append(one)
+
+    def bind(self, model: PlannedModel, channel: PlannedChannel, upstream: str, name: str) -> None:
+        """Let a channel serve a model; `name` is what the channel is called, if it is new.
+
+        A model has a channel once: a second way to the same account is a channel of its own.
+        """
+        taken = {one.channel_id for one in model.bindings}
+        binding_name = None if upstream == model.id else upstream
+        for channel_id, known in self.channels.items():
+            if known == channel and Binding(channel_id, binding_name) in model.bindings:
+                return
+        same = [one for one, known in self.channels.items() if known == channel]
+        found = next((one for one in same if one not in taken), None)
+        if found is None:
+            found = free_id(name, self.channels)
+            self.channels[found] = channel
+        model.bindings.append(Binding(found, binding_name))
+
+
+def free_id(name: str, taken: Mapping[str, object]) -> str:
+    """An id of a channel that is not taken: the name, or the name with a number."""
+    wanted = _NO_ID.sub("-", name.lower()).strip("-.") or "channel"
+    found, number = wanted, 1
+    while found in taken:
+        number += 1
+        found = f"{wanted}-{number}"
+    return found
+
+
+def variable_name(channel_id: str, what: str) -> str:
+    """The variable for a secret of a channel."""
+    return f"GW_{_NO_NAME.sub('_', channel_id.upper())}_{what}"
+
+
+def without_version(url: str) -> tuple[str, str]:
+    """An address of which `/chat/completions` follows, as `base_url` and whole path of chat.
+
+    The path is empty where it is the usual one: /v1/chat/completions behind `base_url`.
+    """
+    parts = urlsplit(url.rstrip("/"))
+    if parts.path.endswith("/v1"):
+        return url.rstrip("/").removesuffix("/v1"), ""
+    return f"{parts.scheme}://{parts.netloc}", f"{parts.path}/chat/completions"
+
+
+def is_priced(price: PriceSpec | None, endpoint_type: str | None) -> bool:
+    """Does a price have all that a model is billed by?"""
+    if price is None:
+        return False
+    if endpoint_type is None:
+        return all(getattr(price, name) is not None for name in CHAT_PRICES)
+    return any(getattr(price, name) is not None for name in ENDPOINT_TYPES[endpoint_type].prices)

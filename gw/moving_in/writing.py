@@ -1,0 +1,265 @@
+"""Writes a plan as text of a configuration: into a file that is there, or as a new one.
+
+Secrets go into a file of variables for their owner alone, so that the configuration holds none.
+What the file has already stays: a channel that leads to the same account is taken as it is, a model
+of the same name is left alone; to move in twice is to move in once.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from channels.kinds import KINDS
+from channels.registry import Binding, ChannelSpec
+from gw.config.faults import FaultReport
+from gw.config.load import load_text
+from gw.moving_in.plan import (
+    Plan,
+    PlannedChannel,
+    PlannedModel,
+    Secret,
+    Value,
+    Variable,
+    free_id,
+    is_priced,
+    variable_name,
+)
+from gw.price_list.insertion import FileText, edited
+from gw.price_list.starter import HEAD
+from gw.price_list.writing import bindings, list_item, price, remark, scalar
+
+# For a variable that is not set while the result is read back; it fits a key and an address.
+UNSET = "https://unset.example"
+
+
+@dataclass(slots=True)
+class Written:
+    """The new text of a configuration and of the variables beside it; ids of what is new in it.
+
+    `unpriced` are models without a price, which `check-config` tells of until they have one.
+    """
+
+    text: str
+    secrets: dict[str, str] = field(default_factory=dict)
+    channels: list[str] = field(default_factory=list)
+    models: list[str] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    unpriced: list[str] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)  # of the plan's channels in the file
+
+
+def write_plan(
+    plan: Plan, text: str, environ: Mapping[str, str], *, source: Path, secrets: Mapping[str, str]
+) -> Written:
+    """Add a plan to the text of the file `source`; an empty one begins anew.
+
+    `secrets` are the variables of the file beside it as it is. Raises ConfigFaults.
+    """
+    known = {**_unset(plan), **environ, **secrets}
+    before = load_text(text or HEAD, known, source=source, is_priced=False).registry
+    written = Written(text or HEAD, secrets=dict(secrets))
+    items = _channels(plan, before.channels, written, known)
+    models = _models(plan, before.models, written)
+    file = FileText(written.text, source)
+    edits = [file.append("channels", items)] if items else []
+    if models and not edits:
+        edits = [file.append("models", models)]
+        written.text = edited(written.text, edits)
+    elif edits:
+        written.text = edited(written.text, edits)
+        if models:
+            again = FileText(written.text, source)
+            written.text = edited(written.text, [again.append("models", models)])
+    _check(written, before, {**known, **written.secrets}, source)
+    return written
+
+
+def env_file(text: str, secrets: Mapping[str, str]) -> str:
+    """Add to a file of variables those that it does not have, as a shell reads them."""
+    known = read_env_file(text)
+    start = text if not text or text.endswith("\n") else f"{text}\n"
+    new = (name for name in secrets if name not in known)
+    return start + "".join(f"{name}={shlex.quote(secrets[name])}\n" for name in new)
+
+
+def read_env_file(text: str) -> dict[str, str]:
+    """Read back what `env_file` has written; lines that a person has added, too, if they can be."""
+    found = {}
+    for line in text.splitlines():
+        name, equals, value = line.strip().partition("=")
+        if equals and not name.startswith("#"):
+            try:
+                parts = shlex.split(value)
+            except ValueError:  # a quote without an end: what follows is not ours to guess
+                parts = [value]
+            found[name.removeprefix("export ").strip()] = parts[0] if parts else ""
+    return found
+
+
+def _channels(
+    plan: Plan, existing: Mapping[str, ChannelSpec], written: Written, environ: Mapping[str, str]
+) -> str:
+    items = []
+    free = dict(existing)
+    taken: dict[str, object] = {**existing}
+    for channel_id, channel in plan.channels.items():
+        same = next((one for one in free.values() if _leads_there(one, channel, environ)), None)
+        if same is not None:
+            del free[same.id]
+            written.names[channel_id] = same.id
+            written.kept.append(same.id)
+            continue
+        name = free_id(channel_id, taken)
+        taken[name] = None
+        written.names[channel_id] = name
+        written.channels.append(name)
+        items.append(list_item(_channel_lines(name, channel, written.secrets)))
+    return "".join(items)
+
+
+def _leads_there(spec: ChannelSpec, channel: PlannedChannel, environ: Mapping[str, str]) -> bool:
+    """Is a channel of the file one to the same account, in the same way?"""
+    base_url = _plain(channel.base_url, environ).rstrip("/")
+    if not base_url and channel.kind:
+        base_url = KINDS[channel.kind].base_url
+    keys = tuple(_plain(key, environ) for key in channel.keys)
+    headers = tuple((name, _plain(value, environ)) for name, value in channel.headers)
+    return (
+        spec.base_url == base_url
+        and tuple(key for key in spec.keys if key) == keys
+        and spec.headers == headers
+        and (not channel.chat_path or spec.paths.get("chat") == channel.chat_path)
+        and set(channel.protocols) & spec.protocols != set()
+    )
+
+
+def _channel_lines(name: str, channel: PlannedChannel, secrets: dict[str, str]) -> list[str]:
+    lines = [f"id: {scalar(name)}"]
+    if channel.kind:
+        lines.append(f"kind: {channel.kind}")
+    if channel.base_url:
+        lines.append(f"base_url: {_written(channel.base_url, name, 'URL', secrets)}")
+    if channel.chat_path:
+        lines.append(f"paths: {{chat: {_quoted(channel.chat_path)}}}")
+    keys = [
+        _written(key, name, f"KEY_{number}" if number > 1 else "KEY", secrets)
+        for number, key in enumerate(channel.keys, start=1)
+    ]
+    if keys:
+        lines.append(f"api_key: {keys[0] if len(keys) == 1 else '[' + ', '.join(keys) + ']'}")
+    elif not channel.kind or KINDS[channel.kind].auth != "none":
+        lines += ["auth: none"]
+    if keys and channel.kind and KINDS[channel.kind].auth == "none":
+        lines.append("auth: bearer")
+    if not channel.kind:
+        lines.append("protocols: [chat]")
+    for field_name, pairs in (("headers", channel.headers), ("query", channel.query)):
+        if pairs:
+            texts = []
+            for key, value in pairs:
+                label = f"{field_name}_{key}".upper().replace("-", "_")
+                shown = _written(value, name, label, secrets, is_plain=field_name == "query")
+                texts.append(f"{scalar(key)}: {shown}")
+            lines.append(f"{field_name}: {{{', '.join(texts)}}}")
+    if channel.max_concurrency is not None:
+        lines.append(f"max_concurrency: {channel.max_concurrency}")
+    if channel.priority != 1:
+        lines.append(f"priority: {channel.priority}")
+    return lines
+
+
+def _written(
+    value: Value, channel_id: str, what: str, secrets: dict[str, str], *, is_plain: bool = False
+) -> str:
+    """A value as the file has it: a variable for what is secret, and for what is one already."""
+    if isinstance(value, str):
+        return _quoted(value)
+    if isinstance(value, Variable):
+        return f'"${{{value.name}}}"'
+    if is_plain:
+        return _quoted(value.value)
+    name, number = variable_name(channel_id, what), 1
+    while secrets.get(name, value.value) != value.value:
+        number += 1
+        name = f"{variable_name(channel_id, what)}_{number}"
+    secrets[name] = value.value
+    return f'"${{{name}}}"'
+
+
+def _models(plan: Plan, existing: Mapping[str, Any], written: Written) -> str:
+    items = []
+    names = set(existing)
+    names.update(alias for model in existing.values() for alias in model.aliases)
+    names.update(plan.models)
+    for model in plan.models.values():
+        if model.id in existing or any(model.id in one.aliases for one in existing.values()):
+            written.kept.append(model.id)
+            continue
+        aliases = [one for one in dict.fromkeys(model.aliases) if one not in names]
+        names.update(aliases)
+        written.models.append(model.id)
+        if not is_priced(model.price, model.endpoint_type):
+            written.unpriced.append(model.id)
+        items.append(list_item(_model_lines(model, aliases, written.names)))
+    return "".join(items)
+
+
+def _model_lines(model: PlannedModel, aliases: list[str], names: Mapping[str, str]) -> list[str]:
+    bound = [Binding(names[one.channel_id], one.upstream_model) for one in model.bindings]
+    # Two channels of the plan may be one of the file.
+    by_channel = {one.channel_id: one for one in reversed(bound)}
+    ordered = [one for one in bound if by_channel[one.channel_id] is one]
+    lines = [f"id: {scalar(model.id)}", f"channels: {bindings(ordered)}"]
+    for name in ("endpoint_type", "context_size", "max_output_tokens"):
+        value = getattr(model, name)
+        if value is not None:
+            lines.append(f"{name}: {value}")
+    if aliases:
+        lines.append(f"aliases: [{', '.join(map(scalar, aliases))}]")
+    if model.price is not None and is_priced(model.price, model.endpoint_type):
+        lines.append(f"price: {price(model.price)}{remark(model.rows)}")
+    else:
+        lines.append("# price: not known; without one this is a fault of the configuration")
+    return lines
+
+
+def _check(written: Written, before: Any, environ: Mapping[str, str], source: Path) -> None:
+    """Read the new text back: what was there is there as it was, and what was added is too."""
+    after = load_text(written.text, environ, source=source, is_priced=False).registry
+    is_kept = all(after.channels.get(one.id) == one for one in before.channels.values()) and all(
+        after.models.get(one.id) == one for one in before.models.values()
+    )
+    has_all = set(written.channels) <= set(after.channels) and set(written.models) <= set(
+        after.models
+    )
+    if not is_kept or not has_all:
+        report = FaultReport(str(source))
+        report.top().blame(
+            found="a form that cannot be added to without changing what is there",
+            allowed="channels and models as lists of a line or more for each item",
+        )
+        report.raise_if_any()
+
+
+def _unset(plan: Plan) -> dict[str, str]:
+    """Stand-ins for the variables of a plan, of which some may not be set here."""
+    values = [
+        value
+        for channel in plan.channels.values()
+        for value in (channel.base_url, *channel.keys, *(one for _, one in channel.headers))
+    ]
+    return {value.name: UNSET for value in values if isinstance(value, Variable)}
+
+
+def _plain(value: Value, environ: Mapping[str, str]) -> str:
+    if isinstance(value, Variable):
+        return environ.get(value.name, "")
+    return value.value if isinstance(value, Secret) else value
+
+
+def _quoted(text: str) -> str:
+    return scalar(text) if "{" not in text else f'"{text}"'
