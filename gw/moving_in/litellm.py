@@ -41,7 +41,7 @@ from gw.moving_in.plan import (
 from gw.price_list.offers import dearest, price_of
 from gw.price_list.reading import PriceList, PriceRow
 
-_PLACES = Decimal(1).scaleb(-12)  # as many as a price here has
+_PRICE_STEP = Decimal(1).scaleb(-12)  # the finest that a price here says
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _NAME = re.compile(r"[^\s,]{1,200}")
 _KEY = re.compile(r"[!-~]+", re.ASCII)
@@ -243,7 +243,7 @@ class _Reader:
                 if entry is not None:
                     cost = _decimal(entry.value, at.key(key, entry.mark))
                     if cost is not None:
-                        members[member] = (cost * times).quantize(_PLACES).normalize()
+                        members[member] = (cost * times).quantize(_PRICE_STEP).normalize()
         price = PriceSpec(**members)  # type: ignore[arg-type]
         return price if is_priced(price, endpoint_type) else None
 
