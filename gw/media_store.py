@@ -109,5 +109,7 @@ class Locator:
         content = DIALECTS[channel.dialect_of(copy.wire)].content(copy.upstream_id)
         if content is not None:
             request = addressed(channel, content)
-            return FileLocation(request.url, channel.base_url, request.headers)
-        return None if copy.url is None else FileLocation(copy.url, channel.base_url)
+            return FileLocation(request.url, channel.base_url, request.headers, channel.transport)
+        if copy.url is None:
+            return None
+        return FileLocation(copy.url, channel.base_url, transport=channel.transport)

@@ -23,7 +23,7 @@ from channels.http.client import HttpWire
 from channels.http.dialer import AddressRefused
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse
 from channels.http.origin import address_of
-from channels.http.transport import verifying
+from channels.http.transport import Transport, verifying
 
 CONNECT_SECONDS: Final = 10.0
 SILENCE_SECONDS: Final = 30.0  # before the head and between two pieces
@@ -57,11 +57,21 @@ class FileLocation:
     """Where a file is, and what the channel behind it is reached by.
 
     `headers` are credentials, for `url`'s own origin; `channel_url` is the channel's base URL.
+    `transport` is the channel's: its proxy is used for every address, what it trusts and what it
+    shows of itself for the channel's own origin alone.
     """
 
     url: str
     channel_url: str
     headers: tuple[tuple[str, str], ...] = ()
+    transport: Transport | None = None
+
+    def transport_to(self, origin: object) -> Transport | None:
+        """How an origin is connected to."""
+        transport = self.transport
+        if transport is None or origin == _origin(self.channel_url):
+            return transport
+        return None if transport.proxy is None else Transport(proxy=transport.proxy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +130,8 @@ async def _followed(
         headers = (*location.headers, *extra) if _origin(url) == origin else extra
         try:
             async with asyncio.timeout(CONNECT_SECONDS + SILENCE_SECONDS):
-                response = await wire.open(UpstreamRequest("GET", url, headers, b""))
+                transport = location.transport_to(_origin(url))
+                response = await wire.open(UpstreamRequest("GET", url, headers, b"", transport))
         except TimeoutError:
             raise FetchFault("silent") from None
         except UpstreamError as error:

@@ -41,7 +41,8 @@ class Dialer:
     """Makes connections to one origin, one for each caller.
 
     `allows` is asked about the addresses themselves, behind any name. With a `proxy` it is the
-    proxy's addresses that are looked up, and the proxy looks up the origin's.
+    proxy's addresses that are connected to, and the proxy looks up the origin's; `allows` is asked
+    about those that the origin has here, if it has any.
     """
 
     def __init__(
@@ -111,13 +112,29 @@ class Dialer:
             if loop.time() >= self._good_until:
                 found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
                 addresses = [SocketAddress(one[0], one[4]) for one in found]
-                if self._allows is not None:
+                if self._allows is not None and self._proxy is not None:
+                    await self._judge_origin(self._allows)
+                elif self._allows is not None:
                     addresses = [one for one in addresses if self._allows(str(one.address[0]))]
                     if not addresses:
                         raise AddressRefused(f"{self._host}: not a public address")
                 self._addresses = in_turn(addresses)
                 self._good_until = loop.time() + DNS_CACHE_SECONDS
             return self._addresses
+
+    async def _judge_origin(self, allows: Allows) -> None:
+        """Raise AddressRefused for an origin that may not be asked for through a proxy.
+
+        Of its addresses the proxy may take any; a name that only the proxy knows is its business.
+        """
+        host, port = self._origin.host, self._origin.port
+        try:
+            loop = asyncio.get_running_loop()
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except socket.gaierror:
+            return
+        if not all(allows(str(one[4][0])) for one in found):
+            raise AddressRefused(f"{host}: not a public address")
 
 
 def in_turn(addresses: Sequence[SocketAddress]) -> Sequence[SocketAddress]:

@@ -19,6 +19,7 @@ from gw.errors.table import (
     PERMISSION_DENIED,
     GatewayError,
 )
+from metrics.logs import EventLog
 
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 
@@ -44,7 +45,7 @@ class MediaFileHandler(ApiHandler):
         try:
             found = await store.served(name)
         except StorageFault as fault:
-            raise GatewayError(NO_CHANNEL_AVAILABLE, "The file cannot be read now.") from fault
+            raise _unreadable() from fault
         if found is None:
             raise GatewayError(NOT_FOUND, "The file is not kept any more.")
         kept, source = found
@@ -69,9 +70,16 @@ class MediaFileHandler(ApiHandler):
         self.set_header("X-Content-Type-Options", "nosniff")
         self.set_header("Cache-Control", "private, max-age=604800")
         if self.request.method != "HEAD":
-            async for piece in file.pieces(start, end):
-                self.write(piece)
-                await self.flush()
+            try:
+                async for piece in file.pieces(start, end):
+                    self.write(piece)
+                    await self.flush()
+            except StorageFault as fault:
+                if not self.request.has_head_out:
+                    raise _unreadable() from fault
+                # Its client must not take what there is of it for the whole.
+                EventLog("gw.web").warning("media_file_cut", trace=self.call_id.hex, why=str(fault))
+                self.request.abort()
         self.finish()
 
     def _range(self, kept: Kept) -> tuple[int, int]:
@@ -95,6 +103,10 @@ class MediaFileHandler(ApiHandler):
         self.set_status(206)
         self.set_header("Content-Range", f"bytes {start}-{end - 1}/{kept.size}")
         return start, end
+
+
+def _unreadable() -> GatewayError:
+    return GatewayError(NO_CHANNEL_AVAILABLE, "The file cannot be read now.")
 
 
 def _tag(kept: Kept) -> str:

@@ -276,6 +276,8 @@ class Request(TornadoRequest):
             if self.is_finished:
                 self._leave_flight()
             else:
+                if self.has_head_out and handler.has_stated_length:
+                    self.abort()  # or its client would take the next response for the rest of it
                 handler.finish()
 
     def _fail(self, handler: TornadoHandler, error: BaseException) -> None:

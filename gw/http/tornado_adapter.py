@@ -226,6 +226,11 @@ class TornadoHandler(RequestHandler):
 
     # The response's head
 
+    @property
+    def has_stated_length(self) -> bool:
+        """Whether the head of the response states how long its body is."""
+        return "Content-Length" in self._headers
+
     def clear(self) -> None:
         """Forget what there is of the response."""
         self._headers = {}

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from actors.media_store.fetch import FetchFault, FileLocation, opened
+from channels.http.origin import address_of
+from channels.http.transport import Proxy, Transport
 from loadtests.simulator.server import Simulator
 from tests.integration.media.copying import film_bytes, film_link
+from tests.unit.channels.test_transport import proxied
 
 SIZE = 200_000
 KEY = (("Authorization", "Bearer k"),)
@@ -70,3 +73,27 @@ async def test_a_wish_to_be_asked_later_is_heard() -> None:
         with pytest.raises(FetchFault) as caught:
             await read(FileLocation(film_link(simulator, SIZE), simulator.base_url))
         assert caught.value.after_seconds == 40.0
+
+
+async def test_a_channels_proxy_carries_what_is_copied_and_leads_nowhere_it_must_not() -> None:
+    async with Simulator() as simulator, proxied() as (proxy, server):
+        through = Transport(Proxy("127.0.0.1", server.port))
+        link = film_link(simulator, SIZE)
+        location = FileLocation(link, simulator.base_url, transport=through)
+        assert await read(location) == film_bytes(SIZE)
+        assert len(proxy.heads) == 1
+        simulator.put_faults({"file": redirect("http://10.1.2.3/x")})
+        with pytest.raises(FetchFault, match="address not public"):
+            await read(location)
+        assert not any("10.1.2.3" in head for head in proxy.heads)
+
+
+def test_what_a_channel_trusts_and_shows_is_for_its_own_origin() -> None:
+    own, other = (address_of(url).origin for url in ("https://a.example", "https://b.example"))
+    proxy = Proxy("127.0.0.1", 8080)
+    whole = Transport(proxy, ca_file="ca.pem", certificate="c.pem", key="k.pem")
+    location = FileLocation("https://b.example/x", "https://a.example/v1", transport=whole)
+    assert location.transport_to(own) == whole
+    assert location.transport_to(other) == Transport(proxy)
+    trusting = FileLocation("https://b.example/x", "https://a.example", transport=Transport(None))
+    assert trusting.transport_to(other) is None

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import http.client
+import json
+import os
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
 
 from actors.media_store.links import PURPOSE, LinkSigner
 from actors.store.database import Database
@@ -65,6 +71,28 @@ def target(house: House, path: str = PATH, expires: int = NEVER) -> str:
 
 def kept(house: House) -> bool:
     return bool(house.query("SELECT FROM media_copies WHERE state = 'kept'"))
+
+
+def test_a_copy_that_was_cut_is_not_passed_off_as_whole(database_url: str, data_dir: Path) -> None:
+    with storing_house(database_url, data_dir) as built:
+        until(lambda: kept(built), what="the copy is there")
+        (file,) = data_dir.rglob("vid_1-0.media")
+        os.truncate(file, SIZE // 2)
+        good, address = target(built), urlsplit(built.gateway.url)
+        assert address.hostname is not None
+        connection = http.client.HTTPConnection(address.hostname, address.port, timeout=10)
+        with closing(connection):
+            connection.request("GET", good)
+            with (
+                closing(connection.getresponse()) as response,
+                pytest.raises((http.client.IncompleteRead, ConnectionResetError)),
+            ):
+                response.read()
+        (event,) = built.events("media_file_cut")
+        assert "shorter" in event["why"]
+        assert get(built, good, Range="bytes=100-199")[0] == 206
+        status, _, body = get(built, good, Range=f"bytes={SIZE - 10}-")
+        assert (status, json.loads(body)["error"]["code"]) == (503, "no_channel_available")
 
 
 def test_a_copy_is_served_whole_and_in_parts_to_whoever_has_the_link(

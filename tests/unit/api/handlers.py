@@ -123,6 +123,18 @@ class HugeHandler(WorkHandler):
         self.finish(b"x" * HUGE_BYTES)
 
 
+class SizedHandler(WorkHandler):
+    """A response whose head says how long it is, and some of it, before the work."""
+
+    route = "/v1/sized"
+
+    async def work(self) -> None:
+        self.set_header("Content-Length", "17")
+        self.write(b"x" * 2)
+        await self.flush()
+        await super().work()
+
+
 class TorrentHandler(WorkHandler):
     """Writes for as long as the client reads."""
 
@@ -146,6 +158,7 @@ def make_app(world: World, script: Script | None = None) -> GatewayApplication:
             (r"/v1/work", WorkHandler, scripted),
             (r"/v1/stream", StreamHandler, scripted),
             (r"/v1/huge", HugeHandler, scripted),
+            (r"/v1/sized", SizedHandler, scripted),
             (r"/v1/torrent", TorrentHandler, scripted),
             (r"/v1/named/([^/]+)", NamedHandler),
         ],

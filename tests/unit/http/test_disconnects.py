@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, cast
 
 import pytest
@@ -23,6 +24,7 @@ from tests.unit.api.handlers import HUGE_BYTES, Script, make_app
 from tests.unit.http.wire import Answer, Client, request, served
 
 WORK = request("POST", "/v1/work", "Content-Length: 2")
+SIZED = request("POST", "/v1/sized", "Content-Length: 2")
 STREAM = request("POST", "/v1/stream", "Content-Length: 2")
 
 
@@ -246,6 +248,23 @@ async def test_a_fault_in_a_stream_ends_it_and_is_logged(expect_log: Callable[..
     answer = await answer_to(lambda: RuntimeError("inside"), head=STREAM, world=world)
     assert (answer.status, answer.body) == (200, b"data: 1\n\n")
     assert world.metrics.responses == [("/v1/stream", 200)]
+
+
+async def test_a_fault_in_a_response_of_a_stated_length_ends_its_connection(
+    expect_log: Callable[..., None],
+) -> None:
+    expect_log("request_failed")
+    world, script = World(), Script()
+    script.raises = lambda: RuntimeError("inside")
+    script.go_on.set()
+    async with served(make_app(world, script)) as address, address.client() as client:
+        await begin(client, SIZED)
+        await client.reader.readuntil(b"\r\n\r\n")
+        # A client that waits for the rest must not take the next response for it.
+        await client.send(request("GET", "/v1/free").replace("\n", "\r\n").encode())
+        with suppress(ConnectionResetError):
+            assert await client.reader.read() in (b"", b"xx")
+    assert world.metrics.responses[0] == ("/v1/sized", 200)
 
 
 # --- The end of the process ---

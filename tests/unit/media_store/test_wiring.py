@@ -6,6 +6,7 @@ import pytest
 
 from actors.media_store.copies import Copy
 from actors.media_store.fetch import FileLocation
+from channels.http.transport import Proxy, Transport
 from gw.config import relations
 from gw.live_config import LiveConfig
 from gw.media_store import Locator
@@ -16,6 +17,8 @@ channels:
   - {id: plain, base_url: "https://a.example", api_key: key-a, protocols: [videos]}
   - {id: sora, base_url: "https://b.example", api_key: key-b, protocols: [videos],
      wire: {videos: openai}}
+  - {id: inside, base_url: "https://c.example", api_key: key-c, protocols: [videos],
+     proxy: "http://proxy.example:3128"}
 models: []
 """
 
@@ -37,6 +40,9 @@ async def test_a_link_is_followed_without_a_key_and_what_has_none_is_asked_for_w
     for url in (None, "https://our.own/v1/videos/generations/vid_1/content?signature=x"):
         expected = FileLocation(content, "https://b.example", key)
         assert await locate(copy_of("sora", url)) == expected
+    found = await locate(copy_of("inside", link))
+    through = Transport(Proxy("proxy.example", 3128))
+    assert found == FileLocation(link, "https://c.example", transport=through)
     assert await locate(copy_of("plain", None)) is None
     assert await locate(copy_of("gone", link)) is None
 
