@@ -199,6 +199,9 @@ async def test_songs_are_made(name: str) -> None:
         upstream.at.simulator.put_faults({"task_error": "no"})
         failed = await upstream.made("music", SONG)
         assert (failed.state, failed.error and failed.error.message) == ("failed", "no")
+        upstream_id = await upstream.begin(SONG)
+        upstream.at.now += 50
+        assert (await upstream.poll("music", upstream_id)).state == "running"
 
 
 @pytest.mark.parametrize("name", ["plain", "minimax"])

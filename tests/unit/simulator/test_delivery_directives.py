@@ -120,31 +120,6 @@ async def test_hang_waits_until_the_client_leaves(
 
 
 @pytest.mark.parametrize("protocol", CHATS)
-def test_error_event_is_the_dialects_and_the_last(protocol: str) -> None:
-    sim = {"error_event": 3, "events": 9, "message": "it broke"}
-
-    async def one() -> Reply:
-        async with Simulator() as simulator, Client(simulator) as client:
-            client.send(ask_bytes(protocol, stream=True, sim=sim))
-            reply = await client.reply()
-            assert await client.at_end()
-            return reply
-
-    reply = run(one())
-    assert reply.is_whole
-    name, data = reply.events[3]
-    assert data["error"]["message"] == "it broke"
-    expected = {"messages": ("error", 4), "responses": ("error", 5)}
-    assert (name, len(reply.events)) == expected.get(protocol, ("", 4))
-    if protocol == "responses":
-        name, data = reply.events[4]
-        assert (name, data["response"]["status"]) == ("response.failed", "failed")
-        assert [event["sequence_number"] for event in reply.data] == list(range(5))
-    plain = reply_to(protocol, sim)
-    assert (plain.status, plain.json["error"]["message"]) == (500, "it broke")
-
-
-@pytest.mark.parametrize("protocol", CHATS)
 def test_malformed_json_and_utf8_are_just_that(protocol: str) -> None:
     for how in ("json", "utf8"):
         for stream in (False, True):

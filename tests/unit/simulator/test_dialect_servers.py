@@ -1,16 +1,18 @@
-"""The providers' dialects of tasks, each with its own words, errors and ends of links."""
+"""What the providers' dialects of tasks have of their own: ends of links, cancellations, bytes.
+
+What each says to its dialect of the gateway is `tests/integration/media/test_dialects.py`.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tests.unit.simulator.hands import NOW, TASK_SECONDS, Hands, hands
+from tests.unit.simulator.hands import NOW, TASK_SECONDS, hands
 
 ARK = "/api/v3/contents/generations/tasks"
 FILM = {"model": "seedance", "content": [{"type": "text", "text": "a boat"}], "duration": 4}
 SORA = {"model": "sora", "prompt": "a boat", "seconds": "8", "size": "1280x720"}
 SPEECH: dict[str, Any] = {"model": "speech", "text": "hello", "voice_setting": {"voice_id": "a"}}
-CLIP = {"styleId": "realman-bold", "videoUrl": "https://a.example/v.mp4"}
 DAY = 86_400
 
 
@@ -53,20 +55,6 @@ async def test_ark_cancels_what_is_queued_and_forgets_what_is_over() -> None:
         assert (gone.status, gone.json["error"]["code"]) == (404, "ResourceNotFound")
 
 
-async def test_ark_refuses_in_its_own_words() -> None:
-    async with hands() as h:
-        h.simulator.put_faults({"open_tasks_max": 1})
-        await h.submit(ARK, FILM)
-        full = await h.ask("POST", ARK, FILM)
-        assert (full.status, full.json["error"]["code"]) == (429, "QuotaExceeded")
-        h.simulator.clear_faults()
-        bad = await h.ask("POST", ARK, {**FILM, "resolution": "90p"})
-        assert (bad.status, bad.json["error"]["code"]) == (400, "InvalidParameter")
-        code = "InputTextSensitiveContentDetected"
-        blocked = await h.ask("POST", ARK, {**FILM, "sim": {"code": code}})
-        assert (blocked.status, blocked.json["error"]["code"]) == (400, code)
-
-
 # --- openai ---
 
 
@@ -96,74 +84,7 @@ async def test_openai_gives_the_bytes_for_the_key_until_they_expire() -> None:
         assert (await h.ask("GET", path)).status == 404
 
 
-async def test_openai_takes_some_lengths_and_sizes_and_fails_with_an_error() -> None:
-    async with hands() as h:
-        for wrong in ({"seconds": "5"}, {"seconds": 8}, {"size": "1x1"}, {"input_reference": "u"}):
-            assert (await h.ask("POST", "/v1/videos", {**SORA, **wrong})).status == 400
-        task = (await h.submit("/v1/videos", SORA, task_error={"code": "c", "message": "m"}))["id"]
-        h.simulator.finish()
-        told = (await h.ask("GET", f"/v1/videos/{task}")).json
-        assert (told["status"], told["error"]) == ("failed", {"code": "c", "message": "m"})
-
-
-# --- suno ---
-
-
-async def test_suno_lists_songs_before_they_can_be_heard() -> None:
-    async with hands() as h:
-        body = {"mv": "chirp", "prompt": "la la", "title": "Rain", "tags": "slow"}
-        begun = await h.submit("/suno/submit/music", body)
-        assert begun["code"] == "success"
-        path = f"/suno/fetch/{begun['data']}"
-        assert (await h.ask("GET", path)).json["data"]["status"] == "SUBMITTED"
-        h.now += 50
-        told = (await h.ask("GET", path)).json["data"]
-        assert (told["status"], told["progress"]) == ("IN_PROGRESS", "50%")
-        assert [song["audio_url"] for song in told["data"]] == ["", ""]
-        h.now += 50
-        told = (await h.ask("GET", path)).json["data"]
-        one, two = told["data"]
-        assert (told["status"], one["title"], one["metadata"]["prompt"]) == (
-            "SUCCESS",
-            "Rain",
-            "la la",
-        )
-        assert two["metadata"]["duration"] == 30.5
-        assert (await h.fetch(two["audio_url"])).headers["content-type"] == "audio/mpeg"
-
-
-async def test_suno_says_in_its_envelope_what_is_wrong() -> None:
-    async with hands() as h:
-        wrong = await h.ask("POST", "/suno/submit/music", {"mv": "chirp"})
-        assert (wrong.status, wrong.json["code"], wrong.json["data"]) == (
-            200,
-            "invalid_request",
-            None,
-        )
-        unknown = await h.ask("GET", "/suno/fetch/none")
-        assert (unknown.status, unknown.json["code"]) == (400, "task_not_exist")
-        task = await h.submit("/suno/submit/music", {"mv": "c", "prompt": "x"}, task_error="no")
-        h.simulator.finish()
-        told = (await h.ask("GET", f"/suno/fetch/{task['data']}")).json["data"]
-        assert (told["status"], told["fail_reason"], told["data"]) == ("FAILURE", "no", [])
-
-
 # --- minimax ---
-
-
-async def test_minimax_sends_sound_in_digits_and_errors_as_a_200() -> None:
-    async with hands() as h:
-        spoken = await h.submit("/v1/t2a_v2", {**SPEECH, "audio_setting": {"format": "wav"}})
-        assert bytes.fromhex(spoken["data"]["audio"]).startswith(b"RIFF")
-        assert spoken["extra_info"]["usage_characters"] == 5
-        for wrong, code in (
-            ({"text": ""}, 2013),
-            ({"sim": {"code": 1002}}, 1002),
-            ({"sim": {"code": 1039}}, 1039),
-            ({"voice_setting": {"voice_id": "a", "speed": 9}}, 2013),
-        ):
-            reply = await h.ask("POST", "/v1/t2a_v2", {**SPEECH, **wrong})
-            assert (reply.status, reply.json["base_resp"]["status_code"]) == (200, code)
 
 
 async def test_minimax_names_a_file_whose_link_is_asked_for_apart() -> None:
@@ -187,68 +108,3 @@ async def test_minimax_names_a_file_whose_link_is_asked_for_apart() -> None:
         assert task["polls"] == 2
         codes = [(await h.ask("GET", poll)).json["base_resp"]["status_code"] for _ in range(11)]
         assert codes == [0] * 10 + [1002]
-
-
-# --- shanjian ---
-
-
-async def shanjian(h: Hands, path: str, body: dict[str, Any], **sim: Any) -> dict[str, Any]:
-    """What a submit's task has become in the end."""
-    begun = await h.submit(path, body, **sim)
-    assert begun["code"] == "Succeed"
-    h.simulator.finish()
-    told = await h.ask("GET", f"/v1/task/info?taskId={begun['data']['taskId']}")
-    data: dict[str, Any] = told.json["data"]
-    return data
-
-
-async def test_shanjian_trains_what_films_are_made_with() -> None:
-    async with hands() as h:
-        image = {"imageUrl": "https://a.example/a.png"}
-        avatar = (await shanjian(h, "/v1/virtualman/image/train", image))["result"]["virtualmanId"]
-        sample = {"audioUrl": "https://a.example/a.mp3", "model": "m", "language": "zh-CN"}
-        voice = (await shanjian(h, "/v1/voice/train", sample))["result"]["speakerId"]
-        film = {"virtualmanId": avatar, "speakerId": voice, "text": "x" * 50}
-        made = await shanjian(h, "/v1/virtualman/video", film)
-        assert (made["status"], made["result"]["duration"]) == ("succeed", 10.0)
-        url = made["result"]["videoUrl"]
-        assert (await h.fetch(url)).headers["content-type"] == "video/mp4"
-        h.now += DAY
-        assert (await h.fetch(url)).status == 403
-        other = {**film, "virtualmanId": "none"}
-        wrong = await h.ask("POST", "/v1/virtualman/video", other)
-        assert (wrong.status, wrong.json["code"]) == (200, "Param.Invalid")
-
-
-async def test_shanjian_makes_clips_and_says_why_one_failed() -> None:
-    async with hands() as h:
-        made = await shanjian(h, "/v1/clip/video/realman_broadcast", CLIP)
-        assert made["result"]["duration"] == 30.0
-        materials = [{"type": "image", "fileUrl": "https://a.example/a.png"}]
-        news = {"styleId": CLIP["styleId"], "title": "News", "materials": materials}
-        path = "/v1/clip/video/news_mixcut"
-        body = {**news, "processRules": {"videoDuration": 40}}
-        failed = await shanjian(h, path, body, task_error={"code": "E", "message": "m"})
-        assert (failed["status"], failed["result"]) == ("failed", None)
-        assert (failed["errorCode"], failed["errorMessage"]) == ("E", "m")
-        long = {**news, "processRules": {"videoDuration": 400}}
-        assert (await h.ask("POST", path, long)).json["code"] == "Param.Invalid"
-        h.simulator.put_faults({"open_tasks_max": 0})
-        full = await h.ask("POST", "/v1/clip/video/realman_broadcast", CLIP)
-        assert (full.status, full.json["code"]) == (200, "Concurrency.Limit")
-
-
-async def test_shanjian_lists_templates_page_by_page_and_flags_in_the_details() -> None:
-    async with hands() as h:
-        path = "/v1/clip/template?scene=realMan&pageSize=100"
-        first = (await h.ask("GET", path)).json["data"]
-        second = (await h.ask("GET", f"{path}&sid={first['sid']}")).json["data"]
-        assert (len(first["results"]), len(second["results"]), second["sid"]) == (2, 1, "")
-        (quiet,) = second["results"]
-        detail = (await h.ask("GET", f"/v1/clip/template/detail/{quiet['id']}")).json["data"]
-        assert detail["videoStructInfo"]["editInfo"]["headerLayer"] == {}
-        unknown = await h.ask("GET", "/v1/clip/template/detail/none")
-        assert unknown.json["code"] == "Param.Invalid"
-        for kind, name in (("virtualman", "virtualmanId"), ("voice", "speakerId")):
-            presets = (await h.ask("GET", f"/v1/assets/{kind}/common")).json["data"]["results"]
-            assert len({one[name] for one in presets}) == 3

@@ -8,8 +8,8 @@ import pytest
 
 from loadtests.simulator.server import Simulator
 from loadtests.simulator.tasks.book import REPLAYS_MAX, TaskBook, replay_of
-from tests.unit.simulator.client import KEY, Client, call, request
-from tests.unit.simulator.hands import Hands, hands, target_of
+from tests.unit.simulator.client import KEY, call
+from tests.unit.simulator.hands import Hands, hands
 
 VIDEO = {"model": "film", "content": [{"type": "text", "text": "a boat"}], "duration": 4}
 SPEECH = {"model": "tts", "input": "hello out there", "voice": "preset-warm"}
@@ -22,31 +22,6 @@ VIDEOS = "/v1/videos/generations"
 async def submit(h: Hands, body: Any = VIDEO, path: str = VIDEOS, **sim: Any) -> str:
     task: str = (await h.submit(path, body, **sim))["id"]
     return task
-
-
-async def test_a_film_is_queued_runs_and_succeeds_by_the_clock() -> None:
-    async with hands() as h:
-        reply = await h.ask("POST", VIDEOS, VIDEO)
-        task = reply.json["id"]
-        assert reply.json == {
-            "id": task,
-            "status": "queued",
-            "model": "film",
-            "created_at": 1_800_000_000,
-            "progress": 0,
-        }
-        h.now += 50
-        running = (await h.ask("GET", f"{VIDEOS}/{task}")).json
-        assert (running["status"], running["progress"]) == ("running", 50)
-        h.now += 50
-        done = (await h.ask("GET", f"{VIDEOS}/{task}")).json
-        assert (done["status"], done["duration"]) == ("succeeded", 4.0)
-        assert done["expires_at"] == 1_800_000_100 + 7 * 86_400
-        assert "progress" not in done
-        assert (await h.ask("GET", f"{VIDEOS}/{task}", key="another")).status == 404
-        (shown,) = h.simulator.tasks()
-        assert (shown["polls"], shown["state"], shown["model"]) == (2, "succeeded", "film")
-        assert h.simulator.stats.by_protocol == {"videos": 1, "videos.poll": 3}
 
 
 async def test_a_file_comes_whole_in_ranges_and_until_its_link_ends() -> None:
@@ -173,98 +148,6 @@ async def test_limits_that_a_directive_sets_are_kept_in_the_wires_words() -> Non
         statuses = [(await h.ask("POST", VIDEOS, VIDEO)).status for _ in range(3)]
         h.now += 61
         assert [*statuses, (await h.ask("POST", VIDEOS, VIDEO)).status] == [200, 200, 429, 200]
-
-
-async def test_avatars_are_pending_ready_used_and_deleted() -> None:
-    async with hands() as h:
-        path = "/v1/videos/avatars"
-        avatar = await submit(h, AVATAR, path)
-        film = {
-            "model": "dh-avatar",
-            "duration": 9,
-            "avatar": avatar,
-            "voice": "preset-warm",
-            "text": "x" * 52,
-        }
-        assert (await h.ask("POST", VIDEOS, film)).status == 400
-        assert (await h.ask("DELETE", f"{path}/{avatar}")).status == 400
-        h.simulator.finish(avatar)
-        (listed,) = (await h.ask("GET", path)).json["avatars"]
-        assert (listed["status"], listed["created_at"][-6:]) == ("ready", "+00:00")
-        made = await submit(h, film, task_seconds=0)
-        assert (await h.ask("GET", f"{VIDEOS}/{made}")).json["duration"] == 10.4
-        assert (await h.ask("DELETE", f"{path}/{avatar}")).json == {"id": avatar, "deleted": True}
-        assert (await h.ask("GET", f"{path}/{avatar}")).status == 404
-        presets = (await h.ask("GET", f"{path}/presets")).json["avatars"]
-        assert await submit(h, {**film, "avatar": presets[0]["id"]})
-
-
-async def test_clips_need_a_template_and_tell_its_layers() -> None:
-    async with hands() as h:
-        path = "/v1/videos/clip-templates"
-        every = (await h.ask("GET", path)).json["templates"]
-        some = (await h.ask("GET", f"{path}?scene=realMan")).json["templates"]
-        assert (len(every), len(some)) == (12, 3)
-        assert (await h.fetch(some[0]["cover"])).headers["content-type"] == "image/png"
-        detail = (await h.ask("GET", f"{path}/{CLIP['style_id']}")).json
-        assert (detail["has_persona"], [layer["id"] for layer in detail["layers"]]) == (
-            False,
-            ["video", "header"],
-        )
-        clip = await submit(h, {**CLIP, "language": "en"}, task_seconds=0)
-        told = (await h.ask("GET", f"{VIDEOS}/{clip}")).json
-        assert (told["duration"], told["output_files"][0]["language"]) == (30.0, "en")
-        h.simulator.put_faults({"catalog": {"status": 500}})
-        assert (await h.ask("GET", path)).status == 500
-        assert (await h.ask("GET", f"{path}/none")).status == 500
-
-
-async def test_songs_are_two_and_have_pictures() -> None:
-    async with hands() as h:
-        path = "/v1/music/generations"
-        task = await submit(h, {**MUSIC, "lyrics": "la la", "title": "Rain"}, path)
-        assert (await h.ask("GET", f"{path}/{task}")).json["status"] == "processing"
-        h.simulator.finish()
-        one, two = (await h.ask("GET", f"{path}/{task}")).json["tracks"]
-        assert (one["title"], one["lyrics"], two["duration_sec"]) == ("Rain", "la la", 30.5)
-        assert len((await h.fetch(one["audio_url"])).body) > 90_000
-        assert (await h.fetch(two["image_url"])).status == 200
-        async with Client(h.simulator) as client:
-            client.send(request("HEAD", target_of(two["audio_url"]), connection="close"))
-            head = await client.read_some()
-            assert (head.count(b"Content-Length: 122"), head[-4:]) == (1, b"\r\n\r\n")
-            assert await client.at_end()
-
-
-async def test_speech_comes_at_once_or_later_and_voices_are_cloned() -> None:
-    async with hands() as h:
-        path = "/v1/audio/speech"
-        spoken = await h.ask("POST", path, {**SPEECH, "response_format": "flac"})
-        assert (spoken.headers["content-type"], spoken.body[:4]) == ("audio/flac", b"fLaC")
-        assert (await h.ask("POST", path, {**SPEECH, "speed": 9})).status == 400
-        task = await submit(h, {**SPEECH, "async": True, "response_format": "wav"}, path)
-        assert (await h.ask("GET", f"{path}/{task}")).json["status"] == "pending"
-        h.simulator.finish()
-        told = (await h.ask("GET", f"{path}/{task}")).json
-        assert (told["characters"], (await h.fetch(told["audio_url"])).body[:4]) == (15, b"RIFF")
-        clone = {"model": "clone", "name": "Me", "audio_url": "https://a.example/me.mp3"}
-        voice = await submit(h, clone, "/v1/audio/voices")
-        voices = (await h.ask("GET", "/v1/audio/voices")).json["voices"]
-        assert [v["kind"] for v in voices] == ["preset"] * 3 + ["cloned"]
-        assert voices[-1]["id"] == voice
-
-
-async def test_transcripts_come_at_once_or_later() -> None:
-    async with hands() as h:
-        path = "/v1/transcripts/extract"
-        body = {"model": "script", "url": "https://a.example/v"}
-        now = (await h.ask("POST", path, body)).json
-        later = (await h.ask("POST", path, {**body, "sim": {"later": True}})).json
-        assert later == {"id": later["id"], "status": "queued"}
-        h.simulator.finish()
-        told = (await h.ask("GET", f"{path}/{later['id']}")).json
-        assert (told["status"], told["text"]) == ("succeeded", now["text"])
-        assert now["segments"][-1]["end"] == now["duration_sec"]
 
 
 @pytest.mark.parametrize(
