@@ -183,7 +183,7 @@ WHERE no IN (SELECT l.page_no FROM kb_links l WHERE l.to_no = %(page)s) AND no <
 -- The pages that a search finds, best first (see the function).
 SELECT * FROM kb_rank(%(bases)s::bigint[], %(pages)s, %(name)s, %(every)s,
     %(numbers)s::integer[], %(alternatives)s::integer[], %(lexeme_bases)s::bigint[], %(lexemes)s::text[],
-    %(costs)s::integer[], %(phrase_numbers)s::integer[], %(phrases)s::text[],
+    %(costs)s::integer[], %(phrase_numbers)s::integer[], %(phrases)s::text[], %(phrase_lexemes)s::text[],
     %(near)s, %(near_terms)s, %(near_queries)s::text[], %(budget)s, %(offset)s, %(limit)s)
 
 -- hits --

@@ -41,6 +41,11 @@ class Term:
         alternatives = (_sequence(sequence, prefix) for sequence in self.sequences)
         return f"({' | '.join(alternatives)})"
 
+    def any_lexeme(self, prefix: str) -> str:
+        """The condition that one of its lexemes is there."""
+        lexemes = dict.fromkeys(lexeme for sequence in self.sequences for _, lexeme in sequence)
+        return " | ".join(quoted(prefix + lexeme) for lexeme in lexemes)
+
 
 @dataclass(frozen=True, slots=True)
 class Query:

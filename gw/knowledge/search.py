@@ -28,7 +28,7 @@ PHRASE_COST = 8
 _FOUND_BIT, _EQUAL_BIT, _FIELD_BIT = 50, 49, 44
 _TERM, _EQUAL, _FIELD, _FRACTION = 1000.0, 500.0, 20.0, 19.0
 # Half of what a fraction can be.
-_HALF_WEIGHT = float(2048 * 256 * 5)
+_HALF_WEIGHT = float(4096 * 256 * 5)
 # Of a body of which nothing was found: no more is needed for its beginning.
 BEGINNING_CHARACTERS = 1000
 
@@ -138,7 +138,7 @@ def _asked(bases: Sequence[Base], terms: Sequence[Term]) -> dict[str, Any]:
         for _, lexeme in sequence
     ]
     phrases = [
-        (n, term.tsquery(lexeme_prefix(base.no)))
+        (n, term.tsquery(lexeme_prefix(base.no)), term.any_lexeme(lexeme_prefix(base.no)))
         for n, term in enumerate(terms)
         for base in bases
         if not term.is_lexeme
@@ -151,6 +151,7 @@ def _asked(bases: Sequence[Base], terms: Sequence[Term]) -> dict[str, Any]:
         "costs": [1 if term.is_lexeme else PHRASE_COST for term in terms],
         "phrase_numbers": [row[0] for row in phrases],
         "phrases": [row[1] for row in phrases],
+        "phrase_lexemes": [row[2] for row in phrases],
     }
 
 

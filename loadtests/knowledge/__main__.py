@@ -1,6 +1,18 @@
-"""`python -m loadtests.knowledge`: imports and searches, timed."""
+"""How fast bases are searched (`latency`), and how well (`relevance`)."""
 
-from loadtests.knowledge.latency import main
+import argparse
+import asyncio
 
-if __name__ == "__main__":
-    main()
+from loadtests.knowledge import latency, relevance
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m loadtests.knowledge", description=__doc__)
+    parts = parser.add_subparsers(required=True)
+    for part in (latency, relevance):
+        part.add_options(parts.add_parser(part.__name__.rpartition(".")[2], help=part.__doc__))
+    options = parser.parse_args()
+    asyncio.run(options.run(options))
+
+
+main()

@@ -1,33 +1,21 @@
 """How long a search of 20,000 pages takes, and the import of 2,000.
 
-`python -m loadtests.knowledge`.
 Words are drawn as rarely as those of a language are (Zipf), of a vocabulary that the seed makes; a
-fifth of the pages are Chinese. Prints one line of JSON; nothing is asserted here.
+fifth of the pages are Chinese. Besides searches as readers write them there are some that no reader
+writes: 500 characters of the commonest words, of their phrases, of Chinese. Prints JSON; nothing is
+asserted here.
 """
 
 from __future__ import annotations
 
-import argparse
-import asyncio
 import json
 import random
 import time
-from collections.abc import Iterator
-from contextlib import AsyncExitStack
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
 
-from actors.store.database import Database
-from actors.store.embedded import EmbeddedPostgres
-from actors.store.migrations import migrate
-from gw.accounts import store as accounts
-from gw.knowledge.bases import one_state, readable_base
-from gw.knowledge.folder import read_folder
-from gw.knowledge.importing import ImportTarget, import_folder
-from gw.knowledge.search import search
-from gw.knowledge.sources import Sources
+from loadtests.knowledge.base import Bases, empty_bases
 
 WORDS, CHARACTERS = 30_000, 3_000
 PAGE_WORDS = (120, 500)
@@ -77,71 +65,50 @@ class Language:
             else:
                 yield self.han(self._chance.randint(2, 5))
 
+    def hostile(self, count: int) -> dict[str, list[str]]:
+        """What nobody asks who wants to find something."""
+        common = self.words[:60]
+        pairs = [f'"{a} {b}"' for a, b in zip(common, reversed(common), strict=True)]
+        kinds = {"common words": common, "common phrases": pairs, "characters": [self.han(500)]}
+        return {
+            name: [" ".join(self._chance.sample(words, len(words)))[:500] for _ in range(count)]
+            for name, words in kinds.items()
+        }
 
-async def measure(pages: int, imported: int, searches: int, seed: int) -> dict[str, Any]:
+
+async def run(options: Namespace) -> None:
     """Import twice, into bases of both sizes, and search the larger one."""
-    language = Language(random.Random(seed))
-    async with AsyncExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryDirectory(prefix="gw-kb-")))
-        embedded = EmbeddedPostgres(folder / "var")
-        url = await embedded.start()
-        stack.push_async_callback(embedded.stop)
-        database = await stack.enter_async_context(Database(url, size=1))
-        await migrate(database)
-        account = await accounts.create(
-            database,
-            "latency",
-            rpm_limit=None,
-            concurrency_limit=None,
-            credit_nano_usd=0,
-            with_trial=False,
-        )
-        seconds = {}
-        for name, count in (("small", imported), ("large", pages)):
-            _write(folder / name, language, count)
-            target = ImportTarget(account_id=account.id, kb_id=name)
+    language = Language(random.Random(options.seed))
+    async with empty_bases() as bases:
+        figures: dict[str, object] = {}
+        for name, count in (("small", options.imported), ("large", options.pages)):
+            bases.write(name, ((f"page-{n:05}", language.page(n)) for n in range(count)))
             began = time.perf_counter()
-            read = read_folder(folder / name, source_mb_max=1)
-            await import_folder(database, target, read, Sources(folder / "kb"), keep=False)
-            seconds[name] = time.perf_counter() - began
-        milliseconds = [
-            await _search(database, account.id, query) for query in language.queries(searches)
-        ]
+            await bases.become(name)
+            figures[f"seconds to import {count} pages"] = round(time.perf_counter() - began, 2)
+        await _timed(bases, language.queries(20))
+        queries = language.queries(options.searches)
+        figures[f"{options.searches} searches, ms"] = await _timed(bases, queries)
+        for name, hostile in language.hostile(10).items():
+            figures[f"10 searches of {name}, ms"] = await _timed(bases, hostile)
+    print(json.dumps(figures, indent=2))
+
+
+async def _timed(bases: Bases, queries: Iterable[str]) -> dict[str, float]:
+    """Percentiles of how long each took."""
+    milliseconds = []
+    for query in queries:
+        began = time.perf_counter()
+        await bases.search("large", query, limit=LIMIT)
+        milliseconds.append((time.perf_counter() - began) * 1000)
     milliseconds.sort()
-    return {
-        "import_seconds": {
-            f"{imported} pages": round(seconds["small"], 2),
-            f"{pages} pages": round(seconds["large"], 2),
-        },
-        "searches": searches,
-        "milliseconds": {
-            f"p{percent}": round(milliseconds[len(milliseconds) * percent // 100 - 1], 1)
-            for percent in (50, 90, 95, 99, 100)
-        },
-    }
+    last = len(milliseconds) - 1
+    return {f"p{p}": round(milliseconds[last * p // 100], 1) for p in (50, 90, 95, 99, 100)}
 
 
-def _write(folder: Path, language: Language, count: int) -> None:
-    folder.mkdir()
-    for number in range(count):
-        (folder / f"page-{number:05}.md").write_text(language.page(number), encoding="utf-8")
-
-
-async def _search(database: Database, account_id: str, query: str) -> float:
-    began = time.perf_counter()
-    async with one_state(database) as session:
-        base = await readable_base(session, "large", account_id=account_id, user="owner")
-        assert base is not None
-        await search(session, [base], query, offset=0, limit=LIMIT)
-    return (time.perf_counter() - began) * 1000
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def add_options(parser: ArgumentParser) -> None:
+    parser.set_defaults(run=run)
     parser.add_argument("--pages", type=int, default=20_000)
     parser.add_argument("--imported", type=int, default=2_000)
     parser.add_argument("--searches", type=int, default=500)
     parser.add_argument("--seed", type=int, default=7)
-    options = parser.parse_args()
-    figures = measure(options.pages, options.imported, options.searches, options.seed)
-    print(json.dumps(asyncio.run(figures)))

@@ -15,21 +15,26 @@ CREATE TABLE kb_postings (
 -- Read whole and often: not to be decompressed each time.
 ALTER TABLE kb_postings ALTER COLUMN entries SET STORAGE EXTERNAL;
 
--- Enter pages whose terms are stored. The frequency in a field saturates, and counts for less in a long one (BM25 with
--- k1 = 1.2, b = 0.75 and fixed lengths, in lexemes); the sum over the fields, weighted, is at most 22 and is kept in
--- steps of 1/2048.
+-- How much a page is about what stands `frequency` times in a field of so many lexemes. The frequency saturates, and counts
+-- for less in a long text (BM25 with k1 = 1.2, fixed lengths, and b = 0.75, of a title 0.4; aliases and tags are lists,
+-- of which a long one says no less). The sum over the five fields is below 10, and kept in steps of 1/4096. The field
+-- itself weighs little here, because pages are ordered by their best one before.
+CREATE FUNCTION kb_weight(field smallint, frequency float8, lexemes integer) RETURNS float8 LANGUAGE sql IMMUTABLE
+AS $$
+    SELECT 4096 * ('{3,2.5,2,1.5,1}'::float8[])[field + 1] * frequency / (frequency
+        + ('{0.72,1.2,1.2,0.3,0.3}'::float8[])[field + 1] + ('{0.08,0,0,0.056,0.006}'::float8[])[field + 1] * lexemes)
+$$;
+
+-- Enter pages whose terms are stored.
 CREATE FUNCTION kb_add_postings(p_base bigint, p_pages bigint[]) RETURNS void LANGUAGE sql
 SET work_mem = '64MB' SET jit = off
 AS $$
     INSERT INTO kb_postings AS old (base_no, lexeme, pages, entries)
     SELECT p_base, lexeme, count(*), array_agg((page_no << 20) | (field::bigint << 16) | weight)
     FROM (
-        SELECT t.page_no, u.lexeme, min(t.field) AS field, least(65535, (2048 * sum(
-            ('{8,6,4,3,1}'::float8[])[t.field + 1] * cardinality(u.positions) / (cardinality(u.positions) + t.damping)
-        ))::bigint) AS weight
+        SELECT t.page_no, u.lexeme, min(t.field) AS field, least(65535, sum(kb_weight(t.field, cardinality(u.positions), t.lexemes))::bigint) AS weight
         FROM (
-            SELECT page_no, field, terms,
-                   0.3 + 0.9 * length(terms) / ('{6,6,6,16,150}'::float8[])[field + 1] AS damping
+            SELECT page_no, field, terms, length(terms) AS lexemes
             FROM kb_terms WHERE page_no = ANY (p_pages) OFFSET 0
         ) AS t CROSS JOIN LATERAL unnest(t.terms) u
         GROUP BY t.page_no, u.lexeme
@@ -62,7 +67,9 @@ $$;
 --
 -- p_numbers …     of each lexeme: which term it is of, which of the term's alternatives, in which base
 -- p_costs         of each term: 1 for a single lexeme, more for a phrase, whose pages must be looked at one by one
--- p_phrases       the conditions of the terms that are no single lexeme, by p_phrase_numbers
+-- p_phrases       the conditions of the terms that are no single lexeme, by p_phrase_numbers, and any of their lexemes in
+--                 p_phrase_lexemes: ts_rank knows no frequency of phrases, but makes of a lexeme that stands n times the
+--                 sum of 1/k² for k from 1 to n by that of all, from which n is got back
 -- p_near          so many of the first pages are ordered again by how near p_near_terms terms stand in one field, by the
 --                 condition of each base in p_near_queries
 -- p_budget        how many pages are weighed at most, the rarest terms first; the commonest beyond it are left out
@@ -72,7 +79,7 @@ $$;
 -- as rare as its rarest lexeme.
 CREATE FUNCTION kb_rank(p_bases bigint[], p_pages bigint, p_name text, p_every boolean,
     p_numbers integer[], p_alternatives integer[], p_lexeme_bases bigint[], p_lexemes text[], p_costs integer[],
-    p_phrase_numbers integer[], p_phrases text[],
+    p_phrase_numbers integer[], p_phrases text[], p_phrase_lexemes text[],
     p_near integer, p_near_terms integer, p_near_queries text[],
     p_budget bigint, p_offset integer, p_limit integer)
 RETURNS TABLE (total bigint, page_no bigint, base_no bigint, key bigint, nearness real)
@@ -101,9 +108,9 @@ BEGIN
         WHERE t.is_weighed AND p_costs[t.n + 1] = 1 AND (SELECT can_be FROM need)
     ), phrase AS (
         SELECT t.rarity, (s.page_no << 20) | (min(s.field)::bigint << 16) | least(65535, sum(s.weight)::bigint) AS entry
-        FROM unnest(p_phrase_numbers, p_phrases) AS q(n, q) JOIN term t USING (n) CROSS JOIN LATERAL (
-            SELECT k.page_no, k.field,
-                   2048 * ('{8,6,4,3,1}'::float8[])[k.field + 1] * ts_rank('{1,1,1,1}', k.terms, q.q::tsquery) AS weight
+        FROM unnest(p_phrase_numbers, p_phrases, p_phrase_lexemes) AS q(n, q, lexemes) JOIN term t USING (n) CROSS JOIN LATERAL (
+            SELECT k.page_no, k.field, kb_weight(k.field, greatest(1,
+                0.608 / (1.001 - ts_rank('{1,1,1,1}', k.terms, q.lexemes::tsquery)) - 0.5), length(k.terms)) AS weight
             FROM kb_terms k WHERE k.terms @@ q.q::tsquery OFFSET 0
         ) s
         WHERE t.is_weighed AND t.most > 0 AND (SELECT can_be FROM need) GROUP BY t.n, t.rarity, s.page_no
