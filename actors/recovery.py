@@ -139,7 +139,7 @@ class Recovery:
             tried.update(UUID(row[0]) for row in rows)
             for row in rows:
                 self._settle(row)
-            for account_id in {row[1] for row in rows}:
+            for account_id in dict.fromkeys(row[1] for row in rows):
                 await self._wallets.settled(account_id)
             self._metrics.calls_recovered(len(rows))
             recovered += len(rows)

@@ -28,7 +28,7 @@ class RequestsInFlight:
     """Every request between its headers and the end of its response."""
 
     def __init__(self) -> None:
-        self._requests: set[Cuttable] = set()
+        self._requests: dict[Cuttable, None] = {}  # the oldest first
         self.entered = 0  # so many so far
         self._is_draining = False
         self._is_refusing = False
@@ -54,11 +54,11 @@ class RequestsInFlight:
     def enter(self, request: Cuttable) -> None:
         """A request begins."""
         self.entered += 1
-        self._requests.add(request)
+        self._requests[request] = None
 
     def leave(self, request: Cuttable) -> None:
         """A request has ended. Leaving twice is harmless."""
-        self._requests.discard(request)
+        self._requests.pop(request, None)
         if self._idle is not None and not self._requests and not self._idle.done():
             self._idle.set_result(None)
 

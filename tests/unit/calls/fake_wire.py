@@ -1,8 +1,8 @@
 """Upstreams as scripts: what each channel answers, in which pieces, and where it breaks.
 
 A script is a list of steps for one request. Before `Head` come the steps up to the answer's head,
-after it those of its body: bytes are sent, an Event is waited for, a number is so many turns of the
-loop (or FOR_EVER), an exception is raised. A body ends where its steps do.
+after it those of its body: bytes are sent, an Event is waited for, an int is so many turns of the
+loop (or FOR_EVER), a float so many seconds, an exception is raised. A body ends where its steps do.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Head:
 
 
 FOR_EVER = -1
-Step = Head | bytes | int | asyncio.Event | Exception
+Step = Head | bytes | int | float | asyncio.Event | Exception
 Script = Sequence[Step]
 
 
@@ -42,6 +42,8 @@ async def _take(step: Step) -> bytes:
         raise step
     if isinstance(step, asyncio.Event):
         await step.wait()
+    elif isinstance(step, float):
+        await asyncio.sleep(step)
     else:
         assert isinstance(step, int)
         if step == FOR_EVER:

@@ -1,0 +1,271 @@
+"""One gateway process of the simulation: everything between listener and sockets is real."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, cast
+
+from actors.directory import ChannelDirectory
+from actors.heartbeat import Heartbeat
+from actors.identity import ProcessIdentity
+from actors.jobs.ending import Endings
+from actors.jobs.exchange import JobUpstreams
+from actors.jobs.jobs import Jobs
+from actors.jobs.poller import Poller
+from actors.jobs.schedule import Schedule
+from actors.live import LiveCalls
+from actors.recovery import Recovery
+from actors.store.database import Database
+from actors.supervisor import Supervisor
+from actors.wallet.jobs import JobEnd
+from actors.wallet.messages import CallFacts, Outcome
+from actors.wallet.pricing import TokenPrice
+from actors.wallet.wallets import Wallets
+from actors.wallet.writer import LedgerWriter
+from channels.offload.pool import OffloadPool
+from channels.redact import Redactor
+from channels.registry import ChannelSpec
+from gw.calls.billing import Billing
+from gw.calls.conversation import Conversation
+from gw.calls.exchange_upstream import ExchangeUpstream
+from gw.calls.job_submit import JobSubmit
+from gw.calls.unattended import Unattended
+from gw.http.drain import RequestsInFlight
+from gw.http.server import Server
+from gw.keys.last_use import LastUse
+from gw.shutdown import Shutdown
+from metrics.prometheus import Metrics
+from tests.simulation.loop import OWNER, LoopClock
+from tests.simulation.reach import Network, Reach
+from tests.simulation.upstreams import SimulatedWire, Upstreams
+
+CHAT_SECONDS = 20.0
+SUBMIT_SECONDS = 8.0
+DEADLINE_SECONDS = 120.0  # of a job
+LEASE_SECONDS = 15.0
+SCHEDULE = Schedule(first_seconds=1.0, factor=1.5, max_seconds=8.0)
+DRAIN_SECONDS = 10.0
+# Turns of the loop in which a killed process's coroutines are all gone.
+TURNS_TO_DIE = 50
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What all processes have in common."""
+
+    network: Network
+    upstreams: Upstreams
+    chance: Random
+    channels: tuple[ChannelSpec, ...]
+    is_alive: Callable[[int], bool]  # by pid
+
+
+class NoListener:
+    """The end of a server that nobody is connected to."""
+
+    async def stop_accepting(self) -> None:
+        """Nobody comes."""
+
+    async def last_calls(self, seconds: float) -> None:
+        """Nobody asks again."""
+
+
+class NoKeys:
+    """The end of keys whose use nobody has noted."""
+
+    async def write(self) -> None:
+        """Nothing was used."""
+
+
+@dataclass
+class GatewayProcess:
+    """Begins with `start`, ends with `kill` or `stop`."""
+
+    around: Surroundings
+    number: int
+    host: str
+    is_ready: bool = False
+    is_dead: bool = False
+    is_stopping: bool = False
+    tasks: dict[asyncio.Task[Any], None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.name = f"proc{self.number}"
+        chance, loop = self.around.chance, asyncio.get_running_loop()
+        self.clock = clock = LoopClock(loop, skew_seconds=chance.uniform(-300, 300))
+        self.metrics = metrics = Metrics()
+        self.reach = Reach(self.around.network)
+        self.wire = SimulatedWire(self.around.upstreams)
+        database = cast(Database, self.reach)
+        boot = f"boot of {self.host}"
+        self.identity = ProcessIdentity(self.name, self.host, boot, self.number, 1)
+        self.live = live = LiveCalls()
+        self.in_flight = RequestsInFlight()
+        self.supervisor = Supervisor(clock=clock, metrics=metrics)
+        self.channels = ChannelDirectory(supervisor=self.supervisor, clock=clock, metrics=metrics)
+        self.writer = LedgerWriter(
+            database=database, identity=self.identity, clock=clock, metrics=metrics
+        )
+        self.wallets = wallets = Wallets(
+            writer=self.writer, database=database, clock=clock, metrics=metrics
+        )
+        self.heartbeat = Heartbeat(
+            identity=self.identity, database=database, live=live, clock=clock, metrics=metrics
+        )
+        self.recovery = Recovery(
+            heartbeat=self.heartbeat,
+            database=database,
+            wallets=wallets,
+            live=live,
+            unsettled=self.writer.unsettled,
+            is_process_alive=lambda pid, _: self.around.is_alive(pid),
+            clock=clock,
+            metrics=metrics,
+        )
+        self._make_calls(database)
+
+    def __repr__(self) -> str:
+        state = "dead" if self.is_dead else "ready" if self.is_ready else "starting"
+        return f"<GatewayProcess {self.name} {state} {len(self.live)} live calls>"
+
+    def _make_calls(self, database: Database) -> None:
+        clock, metrics, chance = self.clock, self.metrics, self.around.chance
+        redactor = Redactor(self.around.channels)
+        billing = Billing(
+            wallets=self.wallets,
+            live=self.live,
+            redactor=lambda: redactor,
+            clock=clock,
+            metrics=metrics,
+        )
+        self.offload = OffloadPool()
+        self.conversation = Conversation(
+            billing=billing,
+            channels=self.channels,
+            wire=self.wire,
+            redactor=lambda: redactor,
+            price_of=lambda spec: TokenPrice.of(spec.price, spec.multiplier),
+            clock=clock,
+            timeout_seconds=CHAT_SECONDS,
+            response_bytes_max=1_000_000,
+            offload=self.offload,
+            precharge="messages",
+            metrics=metrics,
+        )
+        specs = {channel.id: channel for channel in self.around.channels}
+        upstreams = JobUpstreams(
+            wire=self.wire, channels=lambda: specs, seconds=SUBMIT_SECONDS, clock=clock
+        )
+        self.jobs = Jobs(
+            database=database,
+            schedule=SCHEDULE,
+            deadline_seconds=DEADLINE_SECONDS,
+            chance=chance.random,
+            clock=clock,
+            metrics=metrics,
+        )
+        self.submits = JobSubmit(
+            billing=billing,
+            channels=self.channels,
+            upstream=ExchangeUpstream(wire=self.wire, clock=clock),
+            upstreams=upstreams,
+            jobs=self.jobs,
+            unattended=Unattended(self.in_flight),
+            redactor=lambda: redactor,
+            total_seconds=SUBMIT_SECONDS,
+        )
+        self.poller = Poller(
+            name=self.name,
+            database=database,
+            upstreams=upstreams,
+            endings=Endings(
+                database=database,
+                settle=self._settle_job,
+                upstreams=upstreams,
+                redact=str,
+                content_link=lambda job_id, _: f"https://gateway.example/{job_id}",
+                clock=clock,
+                metrics=metrics,
+            ),
+            schedule=SCHEDULE,
+            concurrency=8,
+            lease_seconds=LEASE_SECONDS,
+            chance=chance.random,
+            clock=clock,
+            metrics=metrics,
+            cpu_seconds=lambda: 0.0,
+        )
+
+    async def _settle_job(self, facts: CallFacts, outcome: Outcome, job_end: JobEnd) -> None:
+        self.wallets.settle(facts, outcome, job_end=job_end)
+        await self.wallets.settled(facts.account_id)
+
+    # Its life
+
+    def began(self, task: asyncio.Task[Any]) -> None:
+        """A task of this process begins."""
+        self.tasks[task] = None
+        task.add_done_callback(lambda done: self.tasks.pop(done, None))
+
+    def run(self, work: Callable[[], Awaitable[None]]) -> asyncio.Task[None]:
+        """Run something in this process: it dies with it."""
+        token = OWNER.set(self)
+        try:
+            return asyncio.create_task(_awaited(work))
+        finally:
+            OWNER.reset(token)
+
+    async def start(self) -> None:
+        """In the order of `gw/serve.py`."""
+        self.supervisor.start("ledger", self.writer.run)
+        self.channels.configure({channel.id: channel for channel in self.around.channels})
+        await self.heartbeat.beat()
+        self.supervisor.start("heartbeat", self.heartbeat.run)
+        self.supervisor.start("database_watch", self.heartbeat.watch)
+        self.supervisor.start("recovery", self.recovery.run)
+        self.supervisor.start("poller", self.poller.run)
+        self.is_ready = True
+
+    async def stop(self) -> bool:
+        """SIGTERM; whether everything was settled."""
+        self.is_stopping = True
+        is_settled = await Shutdown(
+            in_flight=self.in_flight,
+            public=cast(Server, NoListener()),
+            writer=self.writer,
+            heartbeat=self.heartbeat,
+            last_use=cast(LastUse, NoKeys()),
+            supervisor=self.supervisor,
+            clock=self.clock,
+        ).drain(DRAIN_SECONDS)
+        await self.supervisor.stop()
+        return is_settled
+
+    async def kill(self) -> None:
+        """SIGKILL: nothing of it acts on the world any more, then it is gone."""
+        self.is_dead = True
+        self.is_ready = False
+        self.reach.cut()
+        self.wire.is_cut = True
+        for _ in range(TURNS_TO_DIE):
+            if not self.tasks:
+                return
+            for task in list(self.tasks):
+                task.cancel()
+            await asyncio.sleep(0)
+        raise AssertionError(f"{self!r} does not die: {list(self.tasks)}")
+
+    def leftovers(self) -> list[str]:
+        """What is under way in it, when nothing should be."""
+        left = [f"slots of {one!r}" for one in self.channels.values() if one.in_use]
+        left += [f"live call {call_id}" for call_id in self.live.ids()]
+        left += [f"unsettled call {call_id}" for call_id in self.writer.unsettled()]
+        left += [f"{self.in_flight!r}"] * bool(len(self.in_flight))
+        return [f"{self.name}: {one}" for one in [*left, *self.wire.leftovers()]]
+
+
+async def _awaited(work: Callable[[], Awaitable[None]]) -> None:
+    await work()

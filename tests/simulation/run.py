@@ -1,0 +1,336 @@
+"""One seed from its beginning to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from decimal import Decimal
+from random import Random
+
+from actors.store.database import StoreUnavailable
+from channels.registry import HealthSpec, PriceSpec
+from tests.simulation.clients import Call, Kind, SlowClient
+from tests.simulation.loop import LoopClock, SimulatedLoop, WaitsForEver
+from tests.simulation.process import GatewayProcess, Surroundings
+from tests.simulation.reach import Network
+from tests.simulation.rules import Breach, leftovers, outcomes, safety
+from tests.simulation.store import SimulatedStore
+from tests.simulation.trouble import Trouble
+from tests.simulation.upstreams import Upstreams
+from tests.support.specs import make_channel, make_model
+
+ACCOUNTS = {"rich": 10**12, "poor": 4_000_000, "filming": 2_000_000_000}
+LOST = (0.0, 0.0, 0.01, 0.05)  # parts of all statements
+CHANNELS = ("a", "b", "c", "d")
+HOSTS = ("here", "there")
+KINDS: tuple[Kind, ...] = ("chat", "stream", "stream", "film")
+TROUBLE_SECONDS = (10.0, 60.0)
+# When the world is well, so much later everything has ended: a call's time, or a job's.
+CALLS_END_SECONDS = 60.0
+ALL_ENDS_SECONDS = 400.0
+# Lines that say of themselves that something is wrong in the gateway.
+DEFECTS = frozenset(
+    {
+        "child_returned",
+        "hold_leaked",
+        "ledger_batch_failed",
+        "ledger_message_refused",
+        "supervisor_gave_up",
+        "task_poll_broken",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one seed has brought. `breach` is None where every rule held."""
+
+    seed: int
+    breach: str | None
+    counts: Counter[str]
+    digest: str
+    trace: tuple[str, ...]
+
+
+@dataclass
+class World:
+    """Everything of one seed."""
+
+    seed: int
+    trace: list[str] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    processes: list[GatewayProcess] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    breaches: list[str] = field(default_factory=list)
+    is_well: bool = False
+
+    def __post_init__(self) -> None:
+        self.chance = Random(self.seed)
+        self._loop = asyncio.get_running_loop()
+        self.store = SimulatedStore(LoopClock(self._loop))
+        for account, balance in ACCOUNTS.items():
+            self.store.open_account(account, f"key of {account}", balance)
+        lost = self.chance.choice(LOST)
+        self.network = Network(self.store, self.chance, self._look, lost=lost)
+        self.network.thawed.set()
+        self.upstreams = Upstreams(self.chance, dict.fromkeys(CHANNELS, "healthy"))
+        health = HealthSpec(failures=3)
+        channels = tuple(
+            make_channel(
+                name,
+                priority=priority,
+                health=health,
+                max_concurrency=self.chance.choice((1, 3, 20)),
+                protocols=frozenset({"chat", "videos"}),
+            )
+            for priority, name in enumerate(CHANNELS, start=1)
+        )
+        film = make_model(
+            *CHANNELS,
+            id="film",
+            endpoint_type="videos_generations",
+            price=PriceSpec(per_second=Decimal("0.1")),
+        )
+        self.models = {"m": make_model(*CHANNELS), "film": film}
+        self.around = Surroundings(
+            self.network, self.upstreams, self.chance, channels, self._is_alive
+        )
+
+    def note(self, text: str) -> None:
+        """Something happens that a replay must repeat."""
+        self.trace.append(f"{self._loop.time():10.4f} {text}")
+
+    def fault(self, text: str) -> None:
+        """A rule is broken."""
+        self.note(f"BREACH {text}")
+        self.breaches.append(text)
+
+    def _look(self, sql: str) -> None:
+        self.counts["statements"] += 1
+        self.note(f"statement {hash_of(sql)}")
+        for one in safety(self.store, self._existing()):
+            self.fault(one)
+
+    def _existing(self) -> list[GatewayProcess]:
+        return [one for one in self.processes if not one.is_dead]
+
+    def _is_alive(self, pid: int) -> bool:
+        return any(one.number == pid for one in self._existing())
+
+    # Processes
+
+    def begin(self, host: str) -> GatewayProcess:
+        """Another process; one whose start fails ends."""
+        process = GatewayProcess(self.around, len(self.processes) + 1, host)
+        self.processes.append(process)
+        self.note(f"{process.name} begins on {host}")
+        self.counts["processes"] += 1
+
+        async def start() -> None:
+            try:
+                await process.start()
+            except StoreUnavailable:
+                self._loop.create_task(self.kill(process))
+
+        process.run(start)
+        return process
+
+    async def kill(self, process: GatewayProcess) -> None:
+        """kill -9."""
+        self.note(f"{process.name} is killed")
+        self.counts["kills"] += 1
+        await process.kill()
+
+    async def stop(self, process: GatewayProcess) -> None:
+        """SIGTERM, and no more of it when it has ended."""
+        self.note(f"{process.name} is to end")
+        self.counts["restarts"] += 1
+        process.is_stopping = True
+        ending = process.run(lambda: self._ended(process))
+
+        def gone(_: asyncio.Task[None]) -> None:
+            if not process.is_dead:
+                self._loop.create_task(process.kill())
+
+        ending.add_done_callback(gone)
+
+    async def _ended(self, process: GatewayProcess) -> None:
+        is_settled = await process.stop()
+        self.note(f"{process.name} ends, settled: {is_settled}")
+
+    # Clients
+
+    async def _client(self, number: int, account: str) -> None:
+        for turn in range(self.chance.randint(2, 6)):
+            await asyncio.sleep(self.chance.expovariate(0.3))
+            if self.is_well:
+                return
+            kind = "film" if account == "filming" else self.chance.choice(KINDS)
+            key = f"key {number}.{turn}" if kind == "film" else None
+            # With a key a client asks again until it is answered.
+            for _ in range(3 if key else 1):
+                call = await self._one_call(kind, account, key)
+                if call is None or call.is_whole or call.error in ("stored", "too_large"):
+                    break
+                if self.is_well:
+                    return
+                await asyncio.sleep(self.chance.expovariate(0.3))
+
+    async def _one_call(self, kind: Kind, account: str, key: str | None) -> Call | None:
+        ready = [one for one in self.processes if one.is_ready and not one.is_dead]
+        if not ready:
+            self.counts["nobody listens"] += 1
+            return None
+        process = self.chance.choice(ready)
+        client = SlowClient(self.chance, is_slow=self.chance.random() < 0.2)
+        call = Call(len(self.calls) + 1, kind, account, process, client, self.fault, key)
+        self.calls.append(call)
+        self.counts[kind] += 1
+        client.task = process.run(lambda: call.run(self.models))
+        if self.chance.random() < 0.25:
+            await asyncio.wait([client.task], timeout=self.chance.expovariate(0.5))
+            if not client.task.done():
+                call.was_left = True
+                self.counts["left"] += 1
+                client.leave()
+        await asyncio.wait([client.task])
+        if not client.task.cancelled() and (error := client.task.exception()) is not None:
+            self.fault(f"call {call.number} raised {error!r}")
+        self.note(f"call {call.number} {kind} in {process.name}: {call.error or 'whole'}")
+        self.counts["answered" if call.is_whole else "not answered"] += 1
+        return call
+
+    # The whole
+
+    async def run(self) -> None:
+        """Trouble, then peace, then the books."""
+        for number in range(self.chance.randint(1, 3)):
+            self.begin(HOSTS[number % 2])
+        accounts = self.chance.choices(list(ACCOUNTS), (5, 2, 2), k=self.chance.randint(2, 8))
+        clients = [
+            asyncio.ensure_future(self._client(number, account))
+            for number, account in enumerate(accounts)
+        ]
+        await Trouble(self, self.around, HOSTS).run(self.chance.uniform(*TROUBLE_SECONDS))
+        self._heal()
+        await self._expect(lambda: all(c.done() for c in clients), CALLS_END_SECONDS, "calls end")
+        for client in clients:
+            if client.done():
+                client.result()
+            else:
+                client.cancel()
+        living = self._existing()
+        await self._expect(
+            lambda: not leftovers(self.store, living), ALL_ENDS_SECONDS, "nothing is left"
+        )
+        for one in outcomes(self.store, self.upstreams, self.calls):
+            self.fault(one)
+        await self._probe()
+        for process in living:
+            await process.kill()
+
+    def _heal(self) -> None:
+        self.note("the world is well")
+        self.is_well = True
+        self.network.heal()
+        self.upstreams.heal()
+        for process in self._existing():
+            process.reach.connected.set()
+        for host in HOSTS:
+            if not any(p.host == host and not p.is_stopping for p in self._existing()):
+                self.begin(host)
+
+    async def _expect(self, is_so: object, seconds: float, what: str) -> None:
+        assert callable(is_so)
+        end = self._loop.time() + seconds
+        while not is_so() and not self.breaches:
+            if self._loop.time() > end:
+                left = leftovers(self.store, self._existing())
+                self.fault(f"{what}: not within {seconds:g} s: {left[:5]}")
+            await asyncio.sleep(0.5)
+
+    async def _probe(self) -> None:
+        """Each process serves what comes now."""
+        for process in self._existing():
+            if process.is_stopping or self.breaches:
+                continue
+            client = SlowClient(self.chance, is_slow=False)
+            call = Call(len(self.calls) + 1, "chat", "rich", process, client, self.fault)
+            self.calls.append(call)
+            await process.run(lambda call=call: call.run(self.models))  # type: ignore[misc]
+            if not call.is_whole:
+                self.fault(f"{process.name} does not serve: {call.error} after {call.asked}")
+
+
+def simulate(seed: int) -> Report:
+    """Run one seed."""
+    strays: list[str] = []
+    found: list[World] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: strays.append(repr(context)))
+        world = World(seed)
+        found.append(world)
+        await world.run()
+
+    with _listening(found), asyncio.Runner(loop_factory=SimulatedLoop) as runner:
+        try:
+            runner.run(main())
+        except (Breach, WaitsForEver, AssertionError) as error:
+            strays.append(repr(error))
+    (world,) = found
+    breaches = [*world.breaches, *strays]
+    lines = tuple(world.trace)
+    return Report(
+        seed=seed,
+        breach=breaches[0] if breaches else None,
+        counts=world.counts,
+        digest=hash_of("\n".join(lines)),
+        trace=lines,
+    )
+
+
+def hash_of(text: str) -> str:
+    """A short name for a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+class _Defects(logging.Handler):
+    """Takes the log's lines; those of a defect are breaches."""
+
+    def __init__(self, found: list[World]) -> None:
+        super().__init__()
+        self._found = found
+
+    def emit(self, record: logging.LogRecord) -> None:
+        action = getattr(record, "action", record.msg)
+        self._found[0].counts[f"log: {action}"] += 1
+        if action in DEFECTS:
+            self._found[0].fault(f"the log says {action}: {getattr(record, 'fields', '')}")
+
+
+@contextmanager
+def _listening(found: list[World]) -> Iterator[None]:
+    """The gateway's log goes to the simulation alone."""
+    loggers = [logging.getLogger(name) for name in ("actors", "gw", "channels")]
+    before = [(logger.propagate, logger.level) for logger in loggers]
+    handler = _Defects(found)
+    for logger in loggers:
+        logger.propagate = False
+        logger.setLevel(logging.INFO)
+        logger.addHandler(handler)
+    try:
+        with warnings.catch_warnings():
+            yield
+    finally:
+        for logger, (propagates, level) in zip(loggers, before, strict=True):
+            logger.removeHandler(handler)
+            logger.propagate = propagates
+            logger.setLevel(level)

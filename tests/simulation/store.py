@@ -1,0 +1,198 @@
+"""The database of the simulation: the ledger's in-memory twin, jobs and processes beside it.
+
+Statements take effect at once and whole; how they come and go is `reach.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import ujson
+
+from actors.identity import SQL as PROCESS_SQL
+from actors.jobs.store import SQL as JOBS_SQL
+from tests.simulation.loop import LoopClock
+from tests.support.fake_jobs import FakeJobs, Hold
+from tests.unit.actors.fake_store import FakeStore
+
+OPEN = ("submitting", "queued", "running")
+# Of jobs, those that only the simulation knows.
+STATEMENTS = ("claim", "gone_channels", "book", "open", "ended", "in_flight")
+BOOKED = ("ids", "leases", "pauses", "failures", "not_found", "unknown", "states", "progress")
+
+
+@dataclass
+class JobPoll:
+    """A row of `job_polls`: when an accepted job is due, and who has it."""
+
+    due_at: float
+    deadline_at: float
+    leased_by: str | None = None
+    polls: int = 0
+    failures: int = 0
+    not_found: int = 0
+    has_logged_unknown: bool = False
+
+
+@dataclass
+class SimulatedJobs(FakeJobs):
+    """Jobs with what was asked, and who ended them."""
+
+    asked: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    ended: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    polls: dict[str, JobPoll] = field(default_factory=dict)
+    progress: dict[str, int | None] = field(default_factory=dict)
+
+    def begin(self, job: Mapping[str, Any], hold: Hold) -> None:
+        super().begin(job, hold)
+        self.asked[job["id"]] = job
+
+    def end(self, ended: list[dict[str, Any]], unsettled: Any) -> None:
+        were_open = {one["id"] for one in ended if self._is_open(one["id"])}
+        super().end(ended, unsettled)
+        for one in ended:
+            if one["id"] in were_open and not self._is_open(one["id"]):
+                self.ended[one["id"]] = one
+                self.polls.pop(one["id"], None)
+
+    def _is_open(self, job_id: str) -> bool:
+        return job_id in self.rows and self.rows[job_id].state in OPEN
+
+
+@dataclass
+class SimulatedStore(FakeStore):
+    """Everything that is durable."""
+
+    jobs: SimulatedJobs = field(default_factory=SimulatedJobs)
+
+    def __init__(self, clock: LoopClock) -> None:
+        super().__init__(clock=clock, jobs=SimulatedJobs())  # type: ignore[arg-type]
+
+    @property
+    def _now(self) -> float:
+        return self.clock.monotonic()
+
+    async def fetch_all(self, sql: str, params: Any = ()) -> list[tuple[Any, ...]]:
+        self.claims.now = self._now
+        for name in STATEMENTS:
+            if sql == JOBS_SQL[name]:
+                found: list[tuple[Any, ...]] = getattr(self, f"_{name}")(params)
+                return found
+        if sql == PROCESS_SQL["count_holds_of"]:
+            (ids,) = params
+            return [(sum(hold["process_id"] in ids for hold in self.holds.values()),)]
+        if sql == PROCESS_SQL["orphans"]:
+            (seconds,) = params
+            held = (h for h in self.holds.values() if self._now - h["at"] > seconds)
+            names = {h["process_id"]: None for h in held if h["process_id"] is not None}
+            return [(name,) for name in names if name not in self.processes]
+        if sql == JOBS_SQL["accept"]:
+            return self._accepted(params, await super().fetch_all(sql, params))
+        found = await super().fetch_all(sql, params)
+        for hold in self.holds.values():
+            hold.setdefault("at", self._now)
+        return found
+
+    def bury(self, process_id: str, beat_at: float | None) -> bool:
+        if process_id not in self.processes:  # nothing of it is there but holds
+            self.buried.add(process_id)
+        return super().bury(process_id, beat_at)
+
+    # Jobs
+
+    def _accepted(
+        self, params: Sequence[Any], found: list[tuple[Any, ...]]
+    ) -> list[tuple[Any, ...]]:
+        job_id, *_, pause, _ = params
+        if found[0][0] and job_id not in self.jobs.polls and job_id not in self.jobs.ended:
+            deadline = self._now + self.jobs.asked[job_id]["deadline"]
+            self.jobs.polls[job_id] = JobPoll(self._now + pause, deadline)
+        return found
+
+    def _claim(self, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        left = dict(zip(params["channels"], params["counts"], strict=True))
+        due = sorted(
+            (poll.due_at, job_id)
+            for job_id, poll in self.jobs.polls.items()
+            if poll.due_at <= self._now
+        )
+        claimed: list[tuple[Any, ...]] = []
+        for due_at, job_id in due:
+            upstream = self.jobs.rows[job_id].upstream
+            assert upstream is not None
+            if left.get(upstream[0], 0) <= 0 or len(claimed) == params["limit"]:
+                continue
+            left[upstream[0]] -= 1
+            poll = self.jobs.polls[job_id]
+            before, poll.leased_by = poll.leased_by, params["lease"]
+            poll.due_at = self._now + params["seconds"]
+            claimed.append(self._claimed(job_id, poll, before, self._now - due_at))
+        return claimed
+
+    def _claimed(
+        self, job_id: str, poll: JobPoll, before: str | None, lag: float
+    ) -> tuple[Any, ...]:
+        row, asked = self.jobs.rows[job_id], self.jobs.asked[job_id]
+        assert row.upstream is not None
+        channel, upstream_id = row.upstream
+        progress = self.jobs.progress.get(job_id)
+        what = (job_id, asked["kind"], row.state, asked["account_id"], asked["model"], channel)
+        watch = (poll.polls, poll.failures, poll.not_found, poll.has_logged_unknown)
+        is_overdue = poll.deadline_at <= self._now
+        return (*what, "videos", upstream_id, progress, *watch, before, lag, is_overdue)
+
+    def _gone_channels(self, params: Any) -> list[tuple[Any, ...]]:
+        """The configuration has every channel, always."""
+        assert params
+        return []
+
+    def _book(self, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        for job_id, lease, pause, failures, not_found, unknown, state, progress in zip(
+            *(params[name] for name in BOOKED), strict=True
+        ):
+            poll = self.jobs.polls.get(job_id)
+            if poll is None or poll.leased_by != lease:
+                continue
+            poll.leased_by, poll.polls = None, poll.polls + 1
+            poll.failures, poll.not_found, poll.has_logged_unknown = failures, not_found, unknown
+            poll.due_at = max(self._now, min(self._now + pause, poll.deadline_at))
+            self.jobs.rows[job_id].state = state
+            self.jobs.progress[job_id] = progress
+        return []
+
+    def _open(self, params: Sequence[Any]) -> list[tuple[Any, ...]]:
+        (job_id,) = params
+        row = self.jobs.rows.get(job_id)
+        hold = None if row is None else self.holds.get(row.call_id)
+        if row is None or hold is None or hold["process_id"] is not None:
+            return []
+        asked = self.jobs.asked[job_id]
+        billing = asked["billing"]
+        price, request = ujson.dumps(billing["price"]), ujson.dumps(asked["request"])
+        call = (asked["kind"], row.state, asked["account_id"], asked["key_id"], row.call_id.hex)
+        what = (asked["protocol"], asked["model"], request, price, billing["quantity"])
+        times = (asked["submitted_at"], asked["submitted_at"] + asked["deadline"])
+        assert row.upstream is not None
+        where = (row.upstream[0], "videos", asked["model"], row.upstream[1])
+        end = (self.jobs.progress.get(job_id), None, None, None, None)
+        submission: dict[str, Any] = {"attempts": [], "detail": {}}
+        return [(job_id, *call, *what, *times, *where, *end, hold["amount"], submission)]
+
+    def _ended(self, params: Sequence[Any]) -> list[tuple[Any, ...]]:
+        (job_id,) = params
+        row = self.jobs.rows.get(job_id)
+        if row is None:
+            return []
+        return [(self.jobs.ended.get(job_id, {}).get("ended_by"), row.state)]
+
+    def _in_flight(self, params: Any) -> list[tuple[Any, ...]]:
+        assert params == ()
+        return [("video", len(self.jobs.polls))]
+
+    def job_of(self, call_id: UUID) -> str | None:
+        """The job that a call began."""
+        found = [name for name, row in self.jobs.rows.items() if row.call_id == call_id]
+        return found[0] if found else None
