@@ -83,5 +83,5 @@ def _judged(group: str, query: str, grades: str) -> Judged:
 
 def _gain(grades: Sequence[int]) -> float:
     return sum(
-        (2**grade - 1) / math.log2(place + 1) for place, grade in enumerate(grades[:DEPTH], 1)
+        ((1 << grade) - 1) / math.log2(place + 1) for place, grade in enumerate(grades[:DEPTH], 1)
     )
