@@ -1,5 +1,7 @@
 """Keeps the months of the call log: the next ones made ahead of time, old ones dropped.
 
+The jobs that ended in a dropped month are deleted after it.
+
 Every process does it, and the database sees to it that they do not get in each other's way. What a
 round could not do, because a reader has the whole log open just then, the next one does; no call
 ever waits for it (see the functions in `actors/store/migrations`).
@@ -13,6 +15,7 @@ from datetime import UTC, date, datetime
 from actors.clock import Clock
 from actors.store.database import Database, StoreError
 from actors.store.queries import load
+from actors.store.session import Session
 from actors.wallet.money import format_usd
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
@@ -21,6 +24,9 @@ SQL = load("actors", "partitions.sql")
 ROUND_SECONDS = 3600.0
 # A month is read once before it goes, to keep its sum.
 STATEMENT_SECONDS = 1800.0
+# Jobs that are deleted in one transaction, and such transactions in a round.
+PURGED_JOBS_MAX = 500
+PURGES_MAX = 20
 
 
 class Partitions:
@@ -83,8 +89,20 @@ class Partitions:
                     rows=rows,
                     cost_usd=format_usd(cost),
                 )
+            await self._purge_jobs(session, limit)
         finally:
             await session.close()
+
+    async def _purge_jobs(self, session: Session, limit: date) -> None:
+        purged = 0
+        for _ in range(PURGES_MAX):
+            row = await session.fetch_one(SQL["purge_jobs"], (limit, PURGED_JOBS_MAX))
+            assert row is not None
+            purged += row[0]
+            if row[0] < PURGED_JOBS_MAX:
+                break
+        if purged:
+            self._log.info("jobs_purged", jobs=purged, before=f"{limit:%Y-%m}")
 
     def _today(self) -> date:
         return datetime.fromtimestamp(self._clock.now(), UTC).date()

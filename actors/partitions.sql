@@ -5,3 +5,7 @@ SELECT call_logs_make_partitions(%s::date, 3)
 -- drop --
 -- Drop the oldest month before this day's.
 SELECT month, row_count, cost_nano_usd FROM call_logs_drop_month(%s::date)
+
+-- purge_jobs --
+-- Delete jobs that ended before this day, at most so many.
+SELECT jobs_purge(%s::date, %s)
