@@ -19,6 +19,7 @@ from gw.api.avatars.handlers import AvatarHandler, AvatarsHandler, PresetAvatars
 from gw.api.balance.handlers import BalanceHandler, SubscriptionHandler, UsageHandler
 from gw.api.catalog.catalog import PublicCatalog
 from gw.api.catalog.handlers import ModelsHandler, PublicCatalogHandler
+from gw.api.chat.agent_services import AgentServices
 from gw.api.chat.completions import ChatCompletionsHandler
 from gw.api.chat.gemini import GeminiHandler
 from gw.api.chat.handler import endpoint
@@ -117,6 +118,7 @@ def make_application(
     media: MediaServices,
     logs: LogServices,
     wiki_services: WikiServices,
+    agents: AgentServices,
     media_store: MediaStore | None = None,
 ) -> GatewayApplication:
     """Build the application that the public listener serves."""
@@ -127,6 +129,7 @@ def make_application(
         media=media,
         logs=logs,
         wiki=wiki_services,
+        agents=agents,
         media_store=media_store,
         messages_versions=services.config.messages_versions,
     )

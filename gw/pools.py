@@ -11,8 +11,9 @@ LOG_STATEMENT_SECONDS = 10.0
 MEDIA_CONNECTIONS = 2
 # The poller books and claims on one of them while it ends jobs on the other.
 JOB_CONNECTIONS = 2
-# Searches wait for each other, and for nothing that costs money.
+# Searches wait for each other, and for nothing that costs money; those for a call are apart.
 KNOWLEDGE_CONNECTIONS = 2
+AGENT_CONNECTIONS = 2
 SEARCH_SECONDS = 5.0
 
 
@@ -23,6 +24,7 @@ class Pools:
         self.calls = Database(dsn)
         self.logs = Database(dsn, size=LOG_CONNECTIONS, statement_seconds=LOG_STATEMENT_SECONDS)
         self.knowledge = Database(dsn, size=KNOWLEDGE_CONNECTIONS, statement_seconds=SEARCH_SECONDS)
+        self.agents = Database(dsn, size=AGENT_CONNECTIONS, statement_seconds=SEARCH_SECONDS)
         self.jobs = Database(dsn, size=JOB_CONNECTIONS)
         self.media = Database(dsn, size=MEDIA_CONNECTIONS)  # opened where there is a media store
 
@@ -31,5 +33,6 @@ class Pools:
 
     async def close(self) -> None:
         """Close every connection."""
-        for database in (self.knowledge, self.media, self.jobs, self.logs, self.calls):
+        searching = (self.knowledge, self.agents)
+        for database in (*searching, self.media, self.jobs, self.logs, self.calls):
             await database.close()

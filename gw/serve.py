@@ -34,6 +34,7 @@ from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
 from channels.http.client import HttpWire
 from channels.offload.pool import OffloadPool
+from gw.api.chat.agent_services import AgentServices
 from gw.api.logs.cursor import CursorSeal
 from gw.api.logs.services import LogServices
 from gw.api.logs.summary_cache import SummaryCache
@@ -403,6 +404,7 @@ class Gateway:
                 summaries=SummaryCache(self._clock, shared=self._parent),
             ),
             wiki_services=make_wiki(config, self._secret, self._pools.knowledge),
+            agents=AgentServices(self._pools.agents, lambda: self.current.config),
         )
         admin = make_admin_application(
             render=self._render_metrics, readiness=self._why_not_ready, new_id=new_call_id

@@ -17,6 +17,7 @@ from prometheus_client import (
 )
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, choose_encoder
 
+from metrics.agents import AgentMetrics
 from metrics.config import ConfigMetrics
 from metrics.families import Families
 from metrics.knowledge import KnowledgeMetrics
@@ -73,6 +74,7 @@ class Metrics:
         self.tasks = TaskMetrics(make)
         self.media_store = MediaStoreMetrics(make)
         self.knowledge = KnowledgeMetrics(make)
+        self.agents = AgentMetrics(make)
         self.config = ConfigMetrics(make)
         self._database_up = make.gauge("gw_database_up")[()]
         self._call_log_kept = make.gauge("gw_call_log_kept")[()]

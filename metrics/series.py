@@ -20,6 +20,7 @@ FIRST_BYTE_SECONDS = (0.001, 0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 3
 LEDGER_SECONDS = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
 WAIT_SECONDS = (0.00005, 0.0002, 0.001, 0.005, 0.02, 0.1, 0.5, 2, 10)
 LAG_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
+PAGE_COUNTS = (0.0, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0)
 # The ledger writer takes at most 256 messages at once; a mailbox holds more before it refuses.
 BATCH_MESSAGES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 # A job takes seconds to minutes, at most a day; polls are late by the wait for their turn.
@@ -272,6 +273,27 @@ SERIES: tuple[MetricFamily, ...] = (
         "counter",
         ("result",),
         "Links to source documents followed: served, expired, invalid, missing.",
+    ),
+    # Agents.
+    MetricFamily(
+        "gw_agent_calls_total",
+        "counter",
+        ("outcome",),
+        "Calls with agents' keys: ok, failed, or why they were refused: disabled, no_model, ...",
+    ),
+    MetricFamily(
+        "gw_agent_retrieval_seconds",
+        "histogram",
+        (),
+        "How long knowledge bases are read for a call, the wait for a connection with it.",
+        LAG_SECONDS,
+    ),
+    MetricFamily(
+        "gw_agent_pages_injected",
+        "histogram",
+        (),
+        "Pages of knowledge bases put into a call that searched them.",
+        PAGE_COUNTS,
     ),
     # The process.
     MetricFamily(

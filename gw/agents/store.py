@@ -10,22 +10,15 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, Protocol, TypedDict
+from typing import TypedDict
 
 from actors.store.database import ConstraintViolated
 from actors.store.queries import load, settings
+from actors.store.session import Statements
 from actors.wallet.ledger import UnknownAccount
 
 SQL = load("gw.agents", "agents.sql")
 ACCOUNT_MISSING = "agents_of_account"
-
-
-class Store(Protocol):
-    """What is asked of the database: the pool, or a transaction."""
-
-    async def fetch_all(self, sql: str, params: Any = ()) -> list[tuple[Any, ...]]: ...
-    async def fetch_one(self, sql: str, params: Any = ()) -> tuple[Any, ...] | None: ...
-    async def execute(self, sql: str, params: Any = ()) -> int: ...
 
 
 class UnknownAgent(Exception):
@@ -80,7 +73,7 @@ class AgentChanges(TypedDict, total=False):
     enabled: bool
 
 
-async def create(store: Store, agent: NewAgent) -> str:
+async def create(store: Statements, agent: NewAgent) -> str:
     """Store a new agent and return its id. Raises UnknownAccount."""
     agent_id = f"agent_{secrets.token_hex(10)}"
     row = {**asdict(agent), "id": agent_id, "kbs": list(agent.kbs)}
@@ -93,7 +86,7 @@ async def create(store: Store, agent: NewAgent) -> str:
     return agent_id
 
 
-async def show(store: Store, agent_id: str) -> AgentRecord:
+async def show(store: Statements, agent_id: str) -> AgentRecord:
     """One agent. Raises UnknownAgent."""
     row = await store.fetch_one(SQL["show"], (agent_id,))
     if row is None:
@@ -101,13 +94,13 @@ async def show(store: Store, agent_id: str) -> AgentRecord:
     return AgentRecord(*row)
 
 
-async def list_all(store: Store, account_id: str | None) -> list[AgentRecord]:
+async def list_all(store: Statements, account_id: str | None) -> list[AgentRecord]:
     """The agents of an account (None: of all), oldest first."""
     rows = await store.fetch_all(SQL["list"], {"account": account_id})
     return [AgentRecord(*row) for row in rows]
 
 
-async def change(store: Store, agent_id: str, changes: AgentChanges) -> None:
+async def change(store: Statements, agent_id: str, changes: AgentChanges) -> None:
     """Set what `changes` names. Raises UnknownAgent."""
     params = settings(changes, AgentChanges.__annotations__)
     if not await store.execute(SQL["change"], {"id": agent_id, **params}):

@@ -22,7 +22,7 @@ from gw.errors.table import (
     RATE_LIMIT_EXCEEDED,
     GatewayError,
 )
-from gw.keys.principal import KeyRefused, Principal
+from gw.keys.principal import AGENT, KeyRefused, Principal
 
 _CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
@@ -127,7 +127,7 @@ class KeyKindCheck(Check):
         return bool(endpoint.auth != "none") and not endpoint.agent_keys_allowed
 
     def try_now(self, checked: Checked) -> bool:
-        if checked.principal.kind == "agent":
+        if checked.principal.kind == AGENT:
             raise GatewayError(
                 PERMISSION_DENIED, "An agent key works only on POST /v1/chat/completions."
             )

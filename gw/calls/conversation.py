@@ -150,11 +150,11 @@ class Conversation:
                     Ending(
                         "interrupted",
                         "upstream_timeout",
-                        _TIMED_OUT,
+                        TIMED_OUT,
                         is_clients=relay.is_held_up,
                     )
                 )
-                relay.last.append(result.framing.broken(_TIMED_OUT))
+                relay.last.append(result.framing.broken(TIMED_OUT))
         last = relay.last
         if settlement.ending is not None:
             pass
@@ -183,4 +183,4 @@ class Conversation:
 
 _CUT = "The upstream ended the stream before it was complete."
 _ERROR_EVENT = "The upstream reported an error within its answer."
-_TIMED_OUT = "The call took longer than the gateway allows."
+TIMED_OUT = "The call took longer than the gateway allows."

@@ -14,13 +14,12 @@ from gw.cli.arguments import identifier, instant, label, or_none, usd_or_more, u
 from gw.cli.failures import UsageFault
 from gw.cli.model_options import add_model_options, allowed_models, names_models
 from gw.keys.issue import KeyWish
-from gw.keys.principal import KEY_KINDS, OWNER
+from gw.keys.principal import AGENT, KEY_KINDS, OWNER
 from gw.keys.store import KeyChanges, KeyRecord
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Parser
 
-AGENT = "agent"
 DEFAULT_KIND = "console"
 
 

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-KEY_KINDS = ("console", "employee", "compute", "agent")
+AGENT = "agent"  # whose keys work on one endpoint alone
+KEY_KINDS = ("console", "employee", "compute", AGENT)
 # The user of keys that name none: the account's own.
 OWNER = "owner"
 

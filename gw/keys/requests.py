@@ -11,6 +11,7 @@ from datetime import datetime
 
 from actors.store.session import Statements
 from gw.keys.issue import IssuedKey, KeyWish, issue_key, new_key_id
+from gw.keys.principal import AGENT
 from gw.keys.secret import KeyHasher, KeySealer
 from gw.keys.store import SQL
 from gw.keys.views import Viewer
@@ -80,7 +81,7 @@ async def approve(
     wish = KeyWish(
         account_id=request.account_id,
         name=request.name,
-        kind="agent",
+        kind=AGENT,
         agent_id=request.agent_id,
         spend_cap_nano_usd=request.spend_cap_nano_usd,
         requested_by=request.requested_by,

@@ -190,8 +190,9 @@ def test_empty_allow_list_denies_every_model(h: House, tenant: Tenant) -> None:
 
 
 def test_agent_key_works_on_chat_and_nowhere_else(h: House, tenant: Tenant) -> None:
-    agent = h.another(tenant, kind="agent", agent_id="agent_1")
+    agent = h.agent(tenant)
     assert agent.client.chat().status == 200
+    assert h.another(tenant, kind="agent", agent_id="agent_1").client.chat().status == 403
     for method, path in (
         ("GET", "/v1/models"),
         ("GET", "/v1/key/balance"),

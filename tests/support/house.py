@@ -164,6 +164,10 @@ class House:
         """Another key of a tenant's account."""
         return self._registrar.another(tenant, **key)
 
+    def agent(self, tenant: Tenant, **settings: Any) -> Tenant:
+        """A key of a new agent of a tenant's account."""
+        return self._registrar.agent(tenant, **settings)
+
     def verify(self) -> dict[str, Any]:
         """`gw ledger verify`, costs too; raises when an invariant does not hold."""
         report: dict[str, Any] = self.gw("ledger", "verify", "--costs")

@@ -6,15 +6,29 @@ What the command line makes of its options is tested where it is the subject.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from actors.store.database import Database
 from gw.accounts import store
+from gw.agents import store as agents
+from gw.agents.store import NewAgent
 from gw.keys.issue import IssuedKey, KeyWish, issue_key
 from gw.keys.secret import KeyHasher, KeySealer, load_secret
 from tests.support.client import NANO_PER_USD, Client
+
+PERSONA = 'You are "Ahoy", a harbour master.\n'
+AGENT: dict[str, Any] = {
+    "name": "harbour",
+    "user_name": "owner",
+    "system_prompt": PERSONA,
+    "model": "sim-model",
+    "temperature": None,
+    "web_search": False,
+    "image_generation": False,
+    "kbs": (),
+}
 
 
 @dataclass(frozen=True)
@@ -24,6 +38,7 @@ class Tenant:
     account: str
     key_id: str
     client: Client
+    agent_id: str = ""  # of a key that speaks for one
 
     @property
     def key(self) -> str:
@@ -73,6 +88,18 @@ class Registrar:
                 )
 
         return asyncio.run(make())
+
+    def agent(self, tenant: Tenant, **settings: Any) -> Tenant:
+        """A new agent of the account, as `NewAgent` describes it, and a key that speaks for it."""
+
+        async def make() -> str:
+            async with Database(self.database_url, size=1) as database:
+                agent = NewAgent(**{**AGENT, "account_id": tenant.account, **settings})
+                return await agents.create(database, agent)
+
+        agent_id = asyncio.run(make())
+        key = self.another(tenant, kind="agent", agent_id=agent_id)
+        return replace(key, agent_id=agent_id)
 
     async def _issue(self, database: Database, account_id: str, key: dict[str, Any]) -> IssuedKey:
         # The configured secret wins over any file, so the folder is never looked at.

@@ -63,7 +63,7 @@ def read_request(body: bytes) -> ChatRequest:
     members = JsonObject.parse(body)
     raw = members.raw
     if not raw.keys() <= _NAMES.keys():
-        _refuse_lookalikes(members)
+        refuse_lookalikes(members)
     chat, fault = _TABLES.read(members)
     if fault is None and isinstance(chat, ChatBody) and chat.tools:
         fault = _function_missing(chat.tools)
@@ -76,9 +76,9 @@ def read_request(body: bytes) -> ChatRequest:
         chat.stream is True,
         options is not None and options.include_usage is True,
         len(raw["messages"]),
-        _max_tokens(chat),
+        max_tokens_of(chat),
         _builtin_tools(chat) if chat.tools else (),
-        _INCLUDE_USAGE if options is None else _asking_for_usage(raw["stream_options"]),
+        _INCLUDE_USAGE if options is None else asking_for_usage(raw["stream_options"]),
         parameters(raw, chat),
         fault,
     )
@@ -129,7 +129,7 @@ def without_body(request: ChatRequest) -> ChatRequest:
     return replace(request, object=NOTHING, usage_options=b"{}")
 
 
-def _asking_for_usage(options: msgspec.Raw) -> bytes:
+def asking_for_usage(options: msgspec.Raw) -> bytes:
     """`stream_options` with include_usage true and its other members as they were.
 
     A member that is there twice is refused: it could be edited, but not understood.
@@ -144,7 +144,7 @@ def _asking_for_usage(options: msgspec.Raw) -> bytes:
     return members.edited(replace={}, add={"include_usage": b"true"})
 
 
-def _max_tokens(chat: ChatBody | LenientBody) -> int | None:
+def max_tokens_of(chat: ChatBody | LenientBody) -> int | None:
     """The maximum under either name (contract §7: Token maximum)."""
     old, new = chat.max_tokens, chat.max_completion_tokens
     if old is not None and new is not None and old != new:
@@ -178,7 +178,7 @@ def _builtin_tools(chat: ChatBody | LenientBody) -> tuple[str, ...]:
     return tuple(kinds)
 
 
-def _refuse_lookalikes(members: JsonObject) -> None:
+def refuse_lookalikes(members: JsonObject) -> None:
     """Refuse `Model` and its like: we bill by `model`, an upstream may read either."""
     for name in members.raw:
         meant = _NAMES.get(name.casefold())

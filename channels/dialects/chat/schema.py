@@ -194,6 +194,18 @@ class LenientBody(Struct, gc=False):
     n: _Count | None = None
 
 
+class AnyModelBody(ChatBody, gc=False, kw_only=True):
+    """`ChatBody` of a request whose model is not the client's to name."""
+
+    model: Raw | UnsetType = UNSET  # type: ignore[assignment]  # whatever stands there is not read
+
+
+class LenientAnyModelBody(LenientBody, gc=False, kw_only=True):
+    """`LenientBody` of such a request."""
+
+    model: Raw | UnsetType = UNSET  # type: ignore[assignment]
+
+
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _COUNT = f"an integer from 1 to {INTEGER_MAX}"
 

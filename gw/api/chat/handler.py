@@ -15,7 +15,7 @@ from channels.translation.paths import upstream_protocols
 from gw.api.base import ApiHandler
 from gw.api.model_call import ModelCall
 from gw.api.writer import HandlerWriter
-from gw.calls.call import ChatCall
+from gw.calls.call import ChatCall, ResponseWriter
 from gw.calls.conversation import Conversation
 from gw.calls.framing import Framing, SseFraming
 from gw.calls.plan import ConversationRequest
@@ -39,13 +39,18 @@ async def converse(
     own_headers: tuple[tuple[str, str], ...] = (),
     forwards_usage: bool = True,
     framing: Framing | None = None,
+    body: bytes | None = None,
+    writer: ResponseWriter | None = None,
 ) -> None:
     """Serve the call. Raises GatewayError while nothing has been sent.
 
-    `path`, `own` and `own_headers` are those of `ConversationRequest`.
+    `path`, `own` and `own_headers` are those of `ConversationRequest`. `body` is what `request` was
+    read of where that is not the client's, `writer` what takes a response that is not its client's.
     """
     handler, model = call.handler, call.model
-    services, body = handler.services, handler.request.body
+    services = handler.services
+    if body is None:
+        body = handler.request.body
     reached = upstream_protocols(dialect.protocol, services.translations())
     if request.builtin_tools:
         _refuse_tools(call, dialect, request.builtin_tools, reached)
@@ -81,7 +86,7 @@ async def converse(
         detail=call.detail,
     )
     conversation = cast(Conversation, handler.settings["conversation"])
-    await conversation.run(chat_call, HandlerWriter(handler))
+    await conversation.run(chat_call, writer or HandlerWriter(handler))
 
 
 def _refuse_tools(

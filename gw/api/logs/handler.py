@@ -17,6 +17,7 @@ from gw.api.checks import GOOD_KEY, KIND_OF_KEY, Check, Checked
 from gw.api.logs.services import LogServices
 from gw.api.logs.visibility import Scope, Visibility, of_scope
 from gw.errors.table import LOGS_RATE_LIMITED, PERMISSION_DENIED, GatewayError
+from gw.keys.principal import AGENT
 
 REQUESTS_PER_MINUTE = 60
 
@@ -36,7 +37,7 @@ class LogRate(Check):
             f"logs:{checked.principal.key_id}", REQUESTS_PER_MINUTE
         )
         checked.report_rate(status)
-        if status.refused is not None:
+        if status.refused is not None and checked.principal.kind != AGENT:
             wait_seconds = status.retry_after_seconds
             raise GatewayError(
                 LOGS_RATE_LIMITED,
@@ -47,9 +48,9 @@ class LogRate(Check):
 
 
 class LogsHandler(ApiHandler):
-    """One request to the call log: 401, then 429, then 403 for an agent key.
+    """One request to the call log: 401, then 403 for an agent key, then 429.
 
-    The 403 comes last because its response tells the rate, too.
+    The rate is asked before the 403, whose response tells it, too; it refuses no agent key.
     """
 
     every_check = (GOOD_KEY, LogRate(), KIND_OF_KEY)

@@ -229,4 +229,5 @@ class World:
             media=cast(Any, None),
             logs=self.logs,
             wiki_services=cast(Any, None),
+            agents=cast(Any, None),
         )

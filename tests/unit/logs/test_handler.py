@@ -82,9 +82,10 @@ def test_the_sixty_first_is_429_and_another_key_is_not() -> None:
 def test_agent_key_is_403_whatever_it_asks(query: str) -> None:
     world = World()
     world.keys.known[KEY] = make_principal(kind="agent", account_logs=True)
-    (refused,) = ask(world, get(query))
-    assert (refused.status, refused.code) == (403, "permission_denied")
-    assert rate(refused)[0] == "60"
+    for _ in range(62):  # more than its rate, which refuses others
+        (refused,) = ask(world, get(query))
+        assert (refused.status, refused.code) == (403, "permission_denied")
+        assert rate(refused)[0] == "60"
 
 
 @pytest.mark.parametrize("kind", ["console", "employee", "compute"])

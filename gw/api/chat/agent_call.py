@@ -1,0 +1,179 @@
+"""A call with the key of an agent: what it may, what is put into it, then a call as any other.
+
+The order is the contract's (§6): the body, the agent, its model and its bases, pictures, and only
+then what is read for it and held. Nothing the client sends changes whose call it is.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import cast
+
+from channels.dialects.chat.dialect import DIALECT
+from channels.dialects.chat.instructed import (
+    Instructions,
+    Turn,
+    instructed_body,
+    instructed_job,
+    read_instructed,
+    read_turn,
+    turn_job,
+)
+from channels.dialects.chat.request import ChatRequest
+from channels.errors import InvalidRequest
+from channels.offload.weight import weight_of
+from channels.registry import ModelSpec
+from gw.agents.frame import framed
+from gw.agents.policy import AgentRefused, model_of
+from gw.agents.retrieval import QUESTION_CHARACTERS, attached_bases, excerpts
+from gw.api.chat.agent_services import AgentServices
+from gw.api.chat.collected import CollectingWriter
+from gw.api.chat.handler import converse
+from gw.api.model_call import ModelCall
+from gw.api.writer import HandlerWriter
+from gw.calls.tools import lacking_tool
+from gw.errors.table import MODEL_NO_VISION, PERMISSION_DENIED, GatewayError, invalid_request
+from gw.keys.principal import Agent
+from gw.knowledge.bases import one_state
+from metrics.logs import EventLog
+
+# Switches of an agent: the tool, and the flag of a model that has it.
+_CAPABILITIES = {"web_search": "web_search", "image_generation": "image_gen"}
+_LOG = EventLog("gw.agents")
+
+
+class AgentCall:
+    """One call of a model, as an agent makes it."""
+
+    def __init__(self, call: ModelCall) -> None:
+        self._call = call
+        self._handler = handler = call.handler
+        self._services = handler.services
+        self._agents = cast(AgentServices, handler.settings["agents"])
+        self._metrics = self._services.metrics.agents
+
+    async def run(self) -> None:
+        """Serve the call. Raises GatewayError while nothing has been sent."""
+        outcome = "failed"
+        try:
+            await self._serve()
+            outcome = "ok"
+        except AgentRefused as refused:
+            outcome = refused.outcome
+            principal = self._handler.principal
+            _LOG.info(
+                "agent.refused",
+                agent=principal.agent_id,
+                account=principal.account_id,
+                key=principal.key_id,
+                reason=outcome,
+            )
+            kind = MODEL_NO_VISION if outcome == "no_vision" else PERMISSION_DENIED
+            raise GatewayError(kind, str(refused)) from None
+        finally:
+            self._metrics.called(outcome)
+
+    async def _serve(self) -> None:
+        handler = self._handler
+        agent = handler.principal.agent
+        turn = await self._turn(wants_text=agent is not None and bool(agent.kbs))
+        model = model_of(
+            agent, self._services.registry(), self._agents.config().agents.default_model
+        )
+        assert agent is not None
+        handler.model_name = model.id
+        reading = await self._reading(agent, model, turn)
+        tools = self._tools(agent, model)
+        is_collected = bool(tools) and not turn.stream
+        given = Instructions(
+            model=model.id,
+            persona=agent.system_prompt,
+            reading=reading,
+            temperature=agent.temperature,
+            tools=tools,
+            is_collected=is_collected,
+        )
+        request, body = await self._instructed(given)
+        self._call.find_model(request.model, request.parameters)
+        if not is_collected:
+            forwards_usage = request.include_usage
+            await converse(self._call, DIALECT, request, forwards_usage=forwards_usage, body=body)
+            return
+        collected = CollectingWriter(
+            HandlerWriter(handler), bytes_max=self._agents.config().max_body_bytes
+        )
+        await converse(self._call, DIALECT, request, body=body, writer=collected)
+        collected.deliver()
+
+    async def _turn(self, *, wants_text: bool) -> Turn:
+        """What the client says. Raises GatewayError."""
+        characters = QUESTION_CHARACTERS if wants_text else 0
+        try:
+            if not self._call.is_heavy:
+                return read_turn(self._handler.request.body, text_characters=characters)
+            turn, _ = await self._call.offload(turn_job, characters)
+        except InvalidRequest as invalid:
+            raise invalid_request(invalid) from None
+        return cast(Turn, turn)
+
+    async def _reading(self, agent: Agent, model: ModelSpec, turn: Turn) -> str:
+        """What is put before the question, if anything. Raises AgentRefused."""
+        if not agent.kbs:
+            _check_vision(model, turn)
+            return ""
+        began = time.perf_counter()
+        account_id = self._handler.principal.account_id
+        async with one_state(self._agents.database) as session:
+            bases = await attached_bases(session, agent, account_id=account_id)
+            _check_vision(model, turn)
+            if not turn.text.strip():
+                return ""
+            searched = time.perf_counter()
+            pages = await excerpts(session, bases, turn.text, self._agents.config().agents)
+            self._services.metrics.knowledge.searched(
+                surface="agent",
+                result="any" if pages else "none",
+                seconds=time.perf_counter() - searched,
+            )
+        self._metrics.retrieved(seconds=time.perf_counter() - began, pages=len(pages))
+        return framed(pages) if pages else ""
+
+    def _tools(self, agent: Agent, model: ModelSpec) -> tuple[str, ...]:
+        """The tools that are switched on and that a channel of the model runs; together, or the
+        first that is."""
+        wanted = tuple(
+            tool
+            for tool, capability in _CAPABILITIES.items()
+            if getattr(agent, tool) and capability in model.capabilities
+        )
+        for tools in (wanted, *((tool,) for tool in wanted)):
+            if tools and self._is_run(tools, model):
+                return tools
+        return ()
+
+    def _is_run(self, tools: tuple[str, ...], model: ModelSpec) -> bool:
+        run_over = DIALECT.family.tools_over or DIALECT.protocol
+        channels = self._services.registry().channels
+        if not any(run_over in channels[bound.channel_id].protocols for bound in model.bindings):
+            return False
+        lacking = lacking_tool(tools, model, channels, protocol=DIALECT.protocol, run_over=run_over)
+        return lacking is None
+
+    async def _instructed(self, given: Instructions) -> tuple[ChatRequest, bytes]:
+        """The request that is made of the client's, and its body; the client's is let go of."""
+        call, request = self._call, self._handler.request
+        if call.is_heavy:
+            instructed, body = await call.offload(instructed_job, given)
+            assert body is not None
+        else:
+            body = instructed_body(request.body, given)
+            instructed = read_instructed(body)
+        request.forget_body()
+        call.weight = weight_of(body)
+        return instructed, body
+
+
+def _check_vision(model: ModelSpec, turn: Turn) -> None:
+    """Raises AgentRefused for pictures that the model cannot see."""
+    if turn.has_images and "vision" not in model.capabilities:
+        raise AgentRefused("no_vision", "The model of this agent takes no images.")

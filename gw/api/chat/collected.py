@@ -1,0 +1,128 @@
+"""A stream of chat-completions as the one response that its client wants.
+
+What a provider runs itself is streamed on this protocol; a client that asked for no stream gets all
+of it in one piece, once it is there and paid for.
+"""
+
+from __future__ import annotations
+
+from asyncio import Future
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from channels.http.sse import SseSplitter
+from gw.api.writer import HandlerWriter
+from gw.calls.conversation import TIMED_OUT
+from gw.errors.table import UPSTREAM_TIMEOUT, GatewayError, from_upstream
+
+_CUT = "The upstream ended its answer before it was complete."
+_TOO_LARGE = "The upstream's answer is too large."
+_DONE = b"[DONE]"
+
+
+class CollectingWriter:
+    """Takes a stream, as a writer of responses does; `deliver` sends what it came to.
+
+    Of more than `bytes_max` nothing is kept.
+    """
+
+    def __init__(self, writer: HandlerWriter, *, bytes_max: int) -> None:
+        self._writer = writer
+        self._room = bytes_max
+        self._splitter = SseSplitter()
+        self._headers: Mapping[str, str] = {}
+        self._whole: dict[str, Any] = {}
+        self._choices: dict[int, _Choice] = {}
+        self._error: str | None = None
+        self._is_done = False
+
+    @property
+    def client_gone(self) -> bool:
+        return self._writer.client_gone
+
+    def owns_row(self) -> None:
+        self._writer.owns_row()
+
+    def forget_request(self) -> None:
+        self._writer.forget_request()
+
+    def begin(
+        self, content_type: str, headers: Mapping[str, str], *, http_status: int = 200
+    ) -> None:
+        self._headers = headers
+
+    def write(self, block: bytes) -> Future[None] | None:
+        self._room -= len(block)
+        if self._room < 0:
+            self._choices.clear()
+            return None
+        for event in self._splitter.feed(block):
+            if event.data == _DONE:
+                self._is_done = True
+            elif event.data is not None:
+                self._take(msgspec.json.decode(event.data))
+        return None
+
+    def finish(self, block: bytes) -> None:
+        self.write(block)
+
+    def send(self, body: bytes) -> None:
+        raise AssertionError("what is asked for as a stream comes as one")
+
+    def deliver(self) -> None:
+        """Send the response. Raises GatewayError for a stream that failed, which is settled."""
+        if self._room < 0:
+            raise from_upstream(502, _TOO_LARGE)
+        if self._error == TIMED_OUT:
+            raise GatewayError(UPSTREAM_TIMEOUT, self._error)
+        if self._error is not None or not self._is_done:
+            raise from_upstream(502, self._error or _CUT)
+        choices = [
+            {
+                "index": index,
+                "message": choice.message(),
+                "finish_reason": choice.finish_reason,
+            }
+            for index, choice in sorted(self._choices.items())
+        ]
+        whole = {**self._whole, "object": "chat.completion", "choices": choices}
+        self._writer.begin("application/json", self._headers)
+        self._writer.send(msgspec.json.encode(whole))
+
+    def _take(self, chunk: dict[str, Any]) -> None:
+        if "error" in chunk:
+            self._error = str(chunk["error"].get("message") or _CUT)
+            return
+        for choice in chunk.pop("choices", None) or ():
+            self._take_choice(choice)
+        self._whole |= {name: value for name, value in chunk.items() if value is not None}
+
+    def _take_choice(self, choice: dict[str, Any]) -> None:
+        kept = self._choices.setdefault(choice["index"], _Choice())
+        kept.finish_reason = choice.get("finish_reason") or kept.finish_reason
+        for name, piece in (choice.get("delta") or {}).items():
+            if piece is not None:
+                kept.pieces.setdefault(name, []).append(piece)
+
+
+class _Choice:
+    """One choice as far as it is here: of each member of its message the pieces, as they came."""
+
+    def __init__(self) -> None:
+        self.finish_reason: str | None = None
+        self.pieces: dict[str, list[Any]] = {}
+
+    def message(self) -> dict[str, Any]:
+        members = {name: _joined(pieces) for name, pieces in self.pieces.items()}
+        return {"content": None, **members, "role": "assistant"}
+
+
+def _joined(pieces: list[Any]) -> Any:
+    """Texts and lists are longer with each piece; of anything else the last holds."""
+    if all(isinstance(piece, str) for piece in pieces):
+        return "".join(pieces)
+    if all(isinstance(piece, list) for piece in pieces):
+        return [one for piece in pieces for one in piece]
+    return pieces[-1]

@@ -1,0 +1,277 @@
+"""Calls with the key of an agent (spec: Agent API): what is sent for them, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.agents import ME, SETTINGS, said, sent
+from tests.support.client import HELLO, Reply
+from tests.support.house import House
+from tests.support.tenants import Tenant
+
+__all__ = ["SETTINGS"]
+
+DENIED = (403, "permission_error", "permission_denied")
+PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+
+
+@pytest.fixture
+def agent(h: House, tenant: Tenant) -> Tenant:
+    """A key of an agent that has nothing but a persona and a model."""
+    return h.agent(tenant)
+
+
+def test_the_client_has_its_turns_and_nothing_of_the_agents(
+    h: House, tenant: Tenant, agent: Tenant
+) -> None:
+    messages = [
+        said("Speak French.", "system"),
+        said("Hi"),
+        said("Bonjour", "assistant"),
+        said([{"type": "text", "text": "Où?"}, {"type": "new", "x": 1.5}]),
+        said("à", "assistant"),
+    ]
+    reply = agent.client.chat(
+        model={"any": ["thing"]},
+        messages=messages,
+        tools=[{"type": "function", "function": {"name": "f"}}, {"type": "web_search"}],
+        tool_choice="auto",
+        functions=[{"name": "f"}],
+        function_call="auto",
+        parallel_tool_calls=False,
+        conversation_id="c",
+        session_id="s",
+        Session_ID="s",
+        models=["other"],
+        plugins=[{"id": "web"}],
+        web_search_options={},
+        max_tokens=9,
+        seed=7,
+    )
+    assert reply.status == 200, reply
+    assert sent(h) == {
+        "model": "sim-model",
+        "messages": [ME, *messages],
+        "max_tokens": 9,
+        "seed": 7,
+    }
+    (row,) = h.rows(tenant)
+    assert (row["model"], row["status"], row["key_id"]) == ("sim-model", "success", agent.key_id)
+
+
+@pytest.mark.parametrize("placeholder", ["", "nothing", None, 5, "m" * 300, "a\x00b"])
+def test_whatever_stands_for_the_model_is_ignored(
+    h: House, agent: Tenant, placeholder: Any
+) -> None:
+    assert agent.client.chat(model=placeholder).status == 200
+    body = json.dumps({"messages": [HELLO], "stream": True}).encode()
+    reply = agent.client.chat(body)
+    assert (reply.status, reply.is_complete) == (200, True)
+    assert sent(h)["model"] == "sim-model"
+
+
+@pytest.mark.parametrize(
+    ("clients", "agents", "upstreams"),
+    [
+        ({}, 0.5, {"temperature": 0.5}),
+        ({"temperature": None}, 0.5, {"temperature": 0.5}),
+        ({"temperature": 0}, 0.5, {"temperature": 0}),
+        ({"temperature": 1.5}, None, {"temperature": 1.5}),
+        ({}, None, {}),
+        ({"temperature": None}, None, {}),
+    ],
+)
+def test_the_clients_temperature_goes_before_the_agents(
+    h: House, tenant: Tenant, clients: Any, agents: float | None, upstreams: Any
+) -> None:
+    agent = h.agent(tenant, temperature=agents)
+    assert agent.client.chat(**clients).status == 200
+    body = sent(h)
+    assert {name: body[name] for name in ("temperature",) if name in body} == upstreams
+
+
+@pytest.mark.parametrize(
+    ("members", "param"),
+    [
+        ({"messages": []}, "messages"),
+        ({"messages": [HELLO, {"role": "user", "content": 5}]}, "messages[1].content"),
+        ({"temperature": 3}, "temperature"),
+        ({"tools": "all"}, "tools"),
+        ({"stream": "yes"}, "stream"),
+        ({"max_tokens": 1, "max_completion_tokens": 2}, "max_completion_tokens"),
+        ({"Messages": []}, "Messages"),
+    ],
+)
+def test_a_bad_body_is_refused_by_the_names_that_the_client_gave(
+    h: House, tenant: Tenant, agent: Tenant, members: Any, param: str
+) -> None:
+    reply = agent.client.chat(**members)
+    assert reply.refusal == (400, "invalid_request_error", "invalid_request")
+    assert param in reply.error["message"]
+    assert agent.client.chat(b"{").status == 400
+    assert {(row["status"], row["cost_nano_usd"]) for row in h.rows(tenant)} == {("rejected", 0)}
+    assert h.upstream.requested("one") == [0]
+
+
+def test_the_model_is_the_agents_or_its_accounts_or_the_platforms(h: House, tenant: Tenant) -> None:
+    agent = h.agent(tenant, model=None)
+    for options, model in (
+        ((), "other"),
+        (("--default-model", "sim-latest"), "sim-model"),
+        (("--default-model", "none"), "other"),
+    ):
+        if options:
+            h.gw("account", "set", tenant.account, *options)
+        assert agent.client.chat().status == 200
+        assert sent(h)["model"] == model
+    h.gw("agent", "set", agent.agent_id, "--model", "sees")
+    assert agent.client.chat().status == 200
+    assert sent(h)["model"] == "sees"
+    assert [row["model"] for row in h.rows(tenant)] == ["other", "sim-model", "other", "sees"]
+
+
+def outcomes(h: House) -> dict[str, float]:
+    return h.metrics("gw_agent_calls_total")
+
+
+def refused(h: House, reply: Reply, agent: Tenant, reason: str) -> None:
+    """A 403 of an agent's call, with its row, its count and its line in the log."""
+    assert reply.refusal == DENIED
+    row = h.row(reply.trace)
+    assert (row["status"], row["cost_nano_usd"]) == ("rejected", 0)
+    assert row["error_code"] == "permission_denied"
+    assert outcomes(h)[f'outcome="{reason}"'] >= 1
+    line = h.events("agent.refused")[-1]
+    assert (line["agent"], line["reason"]) == (agent.agent_id, reason)
+    assert "Ahoy" not in json.dumps(line)
+
+
+def test_what_an_agent_may_not_is_refused_from_the_next_request_on(
+    h: House, tenant: Tenant, tmp_path: Path
+) -> None:
+    agent = h.agent(tenant)
+    whose = ("--account", tenant.account)
+    (tmp_path / "p.md").write_text("New persona.", encoding="utf-8")
+    h.gw("agent", "disable", agent.agent_id)
+    refused(h, agent.client.chat(), agent, "disabled")
+    h.gw("agent", "enable", agent.agent_id)
+    assert agent.client.chat().status == 200
+    h.gw("account", "set", tenant.account, "--allow", "other")
+    refused(h, agent.client.chat(), agent, "not_allowed")
+    assert tenant.client.chat().status == 200  # the list binds agents alone
+    h.gw("account", "set", tenant.account, "--allow", "sim-latest")
+    assert agent.client.chat().status == 200
+    h.gw("account", "set", tenant.account, "--allow-none")
+    refused(h, agent.client.chat(), agent, "not_allowed")
+    h.gw("account", "set", tenant.account, "--allow-all")
+    h.gw("agent", "set", agent.agent_id, "--system-prompt", str(tmp_path / "p.md"))
+    assert agent.client.chat().status == 200
+    assert sent(h)["messages"][0] == said("New persona.", "system")
+    gone = h.agent(tenant, model="soon")  # as one that was taken out of the configuration since
+    refused(h, gone.client.chat(), gone, "no_model")
+    h.gw("key", "revoke", agent.key_id)
+    assert agent.client.chat().refusal[0] == 401
+    assert h.gw("key", "list", *whose)["keys"]
+
+
+def test_pictures_go_to_models_that_see(h: House, tenant: Tenant) -> None:
+    blind, seeing = h.agent(tenant), h.agent(tenant, model="sees")
+    for content in ([PICTURE], [{"type": "text", "text": "?"}, PICTURE], [{**PICTURE, "a": 1}]):
+        messages = [said(content), said("So?")]
+        reply = blind.client.chat(messages=messages)
+        assert reply.refusal == (400, "invalid_request_error", "model_no_vision")
+        assert seeing.client.chat(messages=messages).status == 200
+        assert sent(h)["messages"][1:] == messages
+    lenient = {"type": "image_url", "image_url": {"url": "data:"}, "text": 5}
+    odd = blind.client.chat(messages=[said([{"type": 5}, lenient])])
+    assert odd.refusal[2] == "model_no_vision"
+    assert h.row(odd.trace)["status"] == "rejected"
+
+
+def test_the_order_of_refusals(h: House) -> None:
+    poor = h.tenant(nano_usd=0)
+    agent = h.agent(poor)
+    h.gw("agent", "disable", agent.agent_id)
+    assert agent.client.chat(b"{").refusal[0] == 402
+    h.gw("account", "topup", poor.account, "1")
+    assert agent.client.chat(b"{").refusal[0] == 400
+    assert agent.client.chat(messages=[said([PICTURE])]).refusal == DENIED
+    h.gw("agent", "enable", agent.agent_id)
+    assert agent.client.chat(messages=[said([PICTURE])], max_tokens=10**9).refusal[0] == 400
+    assert agent.client.chat(max_tokens=10**9).refusal[0] == 402
+
+
+def test_the_hold_covers_what_is_sent_without_white_space(h: House, tenant: Tenant) -> None:
+    agent = h.agent(tenant, system_prompt="Höre!" * 100)
+    body = '{"messages" : [ {"role": "user", "content": "\\u00e9 \\/ Hi"} ], "max_tokens": 1}'
+    reply = agent.client.chat(body.encode())
+    assert reply.status == 200
+    messages = [said("Höre!" * 100, "system"), said("é / Hi")]
+    compact = json.dumps(messages, separators=(",", ":"), ensure_ascii=False).encode()
+    detail = h.row(reply.trace)["detail"]
+    assert detail["estimate"] == [-(-len(compact) // 4), 1]
+    assert "Höre" not in json.dumps(detail, ensure_ascii=False)
+
+
+def test_a_key_with_a_cap_spends_no_more(h: House, tenant: Tenant) -> None:
+    agent = h.agent(tenant)
+    capped = h.another(tenant, kind="agent", agent_id=agent.agent_id, spend_cap_nano_usd=1_000)
+    assert capped.client.chat(max_tokens=1000).refusal == (
+        402,
+        "insufficient_quota",
+        "quota_exceeded",
+    )
+    assert agent.client.chat(max_tokens=1000).status == 200
+
+
+def test_what_an_agent_costs_is_its_accounts_and_added_up(h: House, tenant: Tenant) -> None:
+    agent = h.agent(tenant)
+    second = h.another(tenant, kind="agent", agent_id=agent.agent_id)
+    usage = {"input": 100, "output": 10}
+    directive = f"[[sim {json.dumps({'usage': usage})}]] Hi"
+    before = h.balance_nano_usd(tenant)
+    for client in (agent.client, agent.client, second.client):
+        assert client.chat(messages=[said(directive)]).status == 200
+    h.gw("agent", "disable", agent.agent_id)
+    assert agent.client.chat().status == 403
+    assert before - h.balance_nano_usd(tenant) == 3 * 200_000
+    h.gw("key", "revoke", second.key_id)
+    told = h.gw("agent", "usage", agent.agent_id, "--period", "today")
+    assert (told["requests"], told["cost_usd"], told["cost"]) == (4, "0.0006", "0.6")
+    assert (told["input_tokens"], told["output_tokens"]) == (300, 30)
+    assert told["status_counts"] == {
+        "success": 3,
+        "error": 0,
+        "interrupted": 0,
+        "rejected": 1,
+    }
+    assert [(one["key_id"], one["requests"], one["cost_usd"]) for one in told["by_key"]] == [
+        (agent.key_id, 3, "0.0004"),
+        (second.key_id, 1, "0.0002"),
+    ]
+    assert h.verify()["ok"]
+
+
+def test_a_call_under_way_outlives_its_key(h: House, agent: Tenant) -> None:
+    with agent.client.begin_chat(
+        messages=[said('[[sim {"pause": 1}]] one two three')], stream=True
+    ) as call:
+        call.read_until(b"data: ")
+        h.gw("key", "revoke", agent.key_id)
+        h.upstream.resume()
+        assert call.reply().is_complete
+    assert agent.client.chat().refusal == (401, "authentication_error", "invalid_api_key")
+
+
+def test_a_large_body_is_read_elsewhere_and_sent_alike(h: House, agent: Tenant) -> None:
+    messages = [said([{"type": "text", "text": "x"}] * 12_000), said("Hi")]
+    reply = agent.client.chat(messages=messages, tools=[], stream=True)
+    assert (reply.status, reply.is_complete) == (200, True)
+    assert sent(h)["messages"] == [ME, *messages]
+    bad = agent.client.chat(messages=[*messages, said(5)])
+    assert bad.refusal[0] == 400
+    assert "messages[2].content" in bad.error["message"]
