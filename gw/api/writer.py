@@ -16,6 +16,8 @@ from gw.calls.call import ClientGone
 class HandlerWriter:
     """Writes one response through its handler."""
 
+    sends_at_once = True
+
     def __init__(self, handler: ApiHandler) -> None:
         self._handler = handler
         self._has_begun = False

@@ -37,6 +37,11 @@ class Client(Protocol):
 class ResponseWriter(Client, Protocol):
     """The client's side of the call."""
 
+    @property
+    def sends_at_once(self) -> bool:
+        """Whether what is written of a stream goes out; else a stream that fails delivers nothing,
+        and costs nothing."""
+
     def forget_request(self) -> None:
         """Let go of the request's bytes: no other channel is asked any more."""
 

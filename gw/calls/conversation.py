@@ -167,7 +167,8 @@ class Conversation:
             last.append(result.framing.broken(_CUT))
         # Settled before the last bytes go out: a client that reads to the end finds the balance
         # moved.
-        settlement.first_byte()
+        if writer.sends_at_once or settlement.ending is SUCCESS:
+            settlement.first_byte()
         settlement.settle()
         await relay.finish()
 

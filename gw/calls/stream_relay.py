@@ -34,6 +34,7 @@ class Relay(Sink):
 
     __slots__ = (
         "_deadline",
+        "_first_byte",
         "_has_terminator",
         "_keeps_up",
         "_key",
@@ -41,7 +42,6 @@ class Relay(Sink):
         "_more",
         "_pipeline",
         "_redaction",
-        "_settlement",
         "_stream",
         "_timer",
         "_writer",
@@ -65,7 +65,7 @@ class Relay(Sink):
         self._key = stream.redaction.key
         self._more = stream.redaction.more
         self._has_terminator = stream.has_terminator
-        self._settlement = settlement
+        self._first_byte = settlement.first_byte if writer.sends_at_once else _nothing_is_out
         self._writer = writer
         self._deadline = deadline
         self._timer = asyncio.timeout_at(deadline)
@@ -153,6 +153,10 @@ class Relay(Sink):
             self._timer.reschedule(self._deadline)
             block = b"".join((*last, block))
             last.clear()
-        self._settlement.first_byte()
+        self._first_byte()
         self._keeps_up = keeps_up = self._writer.write(block)
         return keeps_up
+
+
+def _nothing_is_out() -> None:
+    """What is written is collected: it goes out as a whole, or not at all."""

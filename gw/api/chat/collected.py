@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from channels.errors import UpstreamMalformed
 from channels.http.sse import SseSplitter
 from gw.api.writer import HandlerWriter
 from gw.calls.conversation import TIMED_OUT
@@ -25,8 +26,10 @@ _DONE = b"[DONE]"
 class CollectingWriter:
     """Takes a stream, as a writer of responses does; `deliver` sends what it came to.
 
-    Of more than `bytes_max` nothing is kept.
+    One of more than `bytes_max` is a failed one.
     """
+
+    sends_at_once = False
 
     def __init__(self, writer: HandlerWriter, *, bytes_max: int) -> None:
         self._writer = writer
@@ -57,7 +60,7 @@ class CollectingWriter:
         self._room -= len(block)
         if self._room < 0:
             self._choices.clear()
-            return None
+            raise UpstreamMalformed(_TOO_LARGE)
         for event in self._splitter.feed(block):
             if event.data == _DONE:
                 self._is_done = True
@@ -66,7 +69,8 @@ class CollectingWriter:
         return None
 
     def finish(self, block: bytes) -> None:
-        self.write(block)
+        if self._room >= 0:
+            self.write(block)
 
     def send(self, body: bytes) -> None:
         raise AssertionError("what is asked for as a stream comes as one")

@@ -12,6 +12,8 @@ from gw.calls.call import ClientGone
 class RecordingWriter:
     """Takes an answer. Every block waits at the gate `reads`; it leaves after so many blocks."""
 
+    sends_at_once = True
+
     def __init__(
         self, *, reads: asyncio.Event | None = None, leaves_after: int | None = None
     ) -> None:

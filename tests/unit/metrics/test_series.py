@@ -21,6 +21,7 @@ SNAPSHOT = Path(__file__).with_name("metrics.snap.txt")
 UNITS = ("seconds", "total", "messages")
 # Gauges that count what their name says, and flags.
 BARE = {
+    "gw_agent_pages_injected",
     "gw_calls_in_flight",
     "gw_channel_state",
     "gw_channel_slots_in_use",
