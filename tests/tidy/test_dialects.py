@@ -19,6 +19,7 @@ NAMED = {
 }
 # Endpoints that their dialect's record alone does not serve: headers, paths, forms of a stream.
 ENDPOINTS = {
+    "gw/api/chat/agent_call.py": {"chat"},  # of what agents call, the one form
     "gw/api/chat/completions.py": {"chat"},
     "gw/api/chat/gemini.py": {"gemini"},
     "gw/api/chat/messages.py": {"messages"},
@@ -35,6 +36,7 @@ PAIRS = {
 WORDS = {
     "channels/dialects/chat/decode.py": "a member of the body",
     "channels/dialects/chat/encode.py": "a member of the body",
+    "channels/dialects/chat/instructed.py": "a member of the body",
     "channels/dialects/chat/origin.py": "a member of the body",
     "channels/dialects/chat/request.py": "a member of the body",
     "channels/dialects/chat/schema.py": "a member of the body",

@@ -91,7 +91,7 @@ class _Role(Struct, gc=False):
     role: str
 
 
-class _Said(Struct, gc=False):
+class _Content(Struct, gc=False):
     content: str | list[Raw] | None = None
 
 
@@ -100,7 +100,7 @@ class _TextPart(Part, gc=False):
 
 
 _ROLE = msgspec.json.Decoder(_Role)
-_SAID = msgspec.json.Decoder(_Said)
+_CONTENT = msgspec.json.Decoder(_Content)
 _PART = msgspec.json.Decoder(Part)
 _TEXT_PART = msgspec.json.Decoder(_TextPart)
 
@@ -191,7 +191,7 @@ def _latest_text(messages: Raw, characters: int) -> str:
     at = _latest_user(turns)
     if at is None:
         return ""
-    content = _SAID.decode(turns[at]).content
+    content = _CONTENT.decode(turns[at]).content
     if isinstance(content, str):
         return content[:characters]
     texts: list[str] = []
