@@ -63,7 +63,10 @@ def candidates(
         channel = channels.get(binding.channel_id)
         if channel is None:
             continue
-        spoken = channel.spec.protocols
+        spec = channel.spec
+        spoken = spec.protocols
+        if spec.by_model:
+            spoken = spec.spoken(binding.upstream_model or model.id)
         if protocol in spoken:
             passthrough.append((binding, channel, protocol))
             continue

@@ -70,7 +70,7 @@ def credentials_of(channel: ChannelSpec, own_way: KeyHeader, key: str) -> Creden
     not say another."""
     query = channel.query
     key_headers: Pairs = ()
-    if key and channel.auth != NO_AUTH:
+    if key and channel.auth != NO_AUTH and channel.authorizer is None:
         if channel.auth is not None and channel.auth.startswith(QUERY_AUTH):
             query = (*query, (channel.auth.removeprefix(QUERY_AUTH), key))
         else:

@@ -47,6 +47,10 @@ class UpstreamLost(UpstreamUnreachable):
     """The upstream was lost after the request had been sent and before its response began."""
 
 
+class CredentialsUnavailable(UpstreamUnreachable):
+    """The upstream could not be asked, because the channel's credentials could not be had."""
+
+
 class UpstreamTimedOut(UpstreamError):
     """The upstream did not answer in time."""
 

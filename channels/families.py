@@ -85,8 +85,9 @@ class Family:
     `shown_as` is its name in catalog and call log, where that is not `protocol`.
     `streams`: a response may be a stream; `is_async`: the response names a task that is polled.
     `is_withdrawn`: models may be listed, but nothing is served and no channel speaks it.
-    `wires`: the dialects that channels may speak it in (`channels/media`), the usual one first;
-    empty where there is one way alone.
+    `wires`: the dialects that channels may speak it in (`channels/media`), of a chat family how it
+    is hosted (`channels/dialects/hosting.py`), the usual one first; empty where there is one way
+    alone.
     `by_model`: beginnings of model ids that need channels of another protocol, and which one.
     `tools_over`: the protocol that built-in tools run over, where it is not this one (contract §7).
     """
@@ -138,7 +139,11 @@ CHAT = Family(
     tools_over="responses",
 )
 MESSAGES = Family(
-    protocol="messages", dialect="messages", error_shape=ErrorShape.MESSAGES, streams=True
+    protocol="messages",
+    dialect="messages",
+    error_shape=ErrorShape.MESSAGES,
+    streams=True,
+    wires=("plain", "vertex", "bedrock"),
 )
 RESPONSES = Family(protocol="responses", dialect="responses", streams=True)
 GEMINI = Family(

@@ -12,8 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from channels.authorizers.specs import AWS_SIGV4, GOOGLE_SERVICE_ACCOUNT
+
 READ_ON = "2026-11-22"
+# Stand for a channel's region and project in addresses and paths.
+REGION = "{region}"
+PROJECT = "{project}"
 _OPENAI_PREFIX = "/openai/v1"
+_VERTEX_PUBLISHERS = f"/v1/projects/{PROJECT}/locations/{REGION}/publishers"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,25 +28,36 @@ class Kind:
 
     `variables` are the names under which its key is found in the environment, the usual one first;
     none where it needs no key. `url_variable` is the one that holds its address, where each account
-    has its own. `models_path` lists its models, to whoever holds a key, free of
-    charge; it is appended to `base_url`. `quirks` are differences on
-    the wire that an operator should know. A kind that `is_reseller` serves models of others, which
-    a channel of theirs serves rather.
+    has its own; `settings` are other keys of a channel that it needs, each with its variable.
+    `ambient` are those by which a provider's library finds credentials without a key.
+    `models_path` lists its models, to whoever holds a key, free of charge; it is appended to
+    `base_url`, on a host that `models_host` names by a replacement.
+    `by_model` says which protocol models are spoken to in, by a text in their name over there,
+    where the channel does not say its protocols itself. `regional` are the addresses of regions
+    that have a host of another form. Address and paths may have REGION and PROJECT in them. A kind
+    whose `auth` needs more than a key takes a key, too, as bearer. `quirks` are differences on the
+    wire that an operator should know. A kind that `is_reseller` serves models of others, which a
+    channel of theirs serves rather.
     """
 
     name: str
     source: str
     base_url: str = ""
+    regional: Mapping[str, str] = field(default_factory=dict)
     protocols: tuple[str, ...]
     paths: Mapping[str, str] = field(default_factory=dict)
     auth: str | None = None
     query: tuple[tuple[str, str], ...] = ()
     tools: tuple[str, ...] = ()
+    by_model: tuple[tuple[str, str], ...] = ()
     wire: Mapping[str, str] = field(default_factory=dict)
     max_tokens_param: str | None = None
     variables: tuple[str, ...] = ()
     url_variable: str = ""
+    settings: tuple[tuple[str, str], ...] = ()
+    ambient: tuple[str, ...] = ()
     models_path: str = "/v1/models"
+    models_host: tuple[str, str] = ("", "")
     read_on: str | None = None
     quirks: str = ""
     is_reseller: bool = False
@@ -100,6 +117,47 @@ _ROWS = (
         protocols=("native",),
         variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         models_path="/v1beta/models",
+    ),
+    Kind(
+        name="vertex",
+        source="https://cloud.google.com/vertex-ai/generative-ai/docs/partner-models/claude/use-claude",
+        read_on=READ_ON,
+        base_url=f"https://{REGION}-aiplatform.googleapis.com",
+        regional={
+            "global": "https://aiplatform.googleapis.com",
+            "us": "https://aiplatform.us.rep.googleapis.com",
+            "eu": "https://aiplatform.eu.rep.googleapis.com",
+        },
+        protocols=("native", "messages"),
+        by_model=(("claude", "messages"), ("", "native")),
+        paths={
+            "native": f"{_VERTEX_PUBLISHERS}/google/models/{{model}}",
+            "messages": f"{_VERTEX_PUBLISHERS}/anthropic/models/{{model}}",
+        },
+        wire={"messages": "vertex"},
+        auth=GOOGLE_SERVICE_ACCOUNT,
+        settings=(("project", "GOOGLE_CLOUD_PROJECT"), ("region", "GOOGLE_CLOUD_LOCATION")),
+        ambient=("GOOGLE_APPLICATION_CREDENTIALS",),
+        models_path="/v1beta1/publishers/google/models",
+        quirks="gemini on native-content, claude on messages, whose names may end in @ and a date",
+    ),
+    Kind(
+        name="bedrock",
+        source="https://docs.aws.amazon.com/bedrock/latest/APIReference/"
+        "API_runtime_InvokeModelWithResponseStream.html",
+        read_on=READ_ON,
+        base_url=f"https://bedrock-runtime.{REGION}.amazonaws.com",
+        protocols=("messages",),
+        paths={"messages": "/model/{model}"},
+        wire={"messages": "bedrock"},
+        auth=AWS_SIGV4,
+        variables=("AWS_BEARER_TOKEN_BEDROCK",),
+        settings=(("region", "AWS_REGION"),),
+        ambient=("AWS_ACCESS_KEY_ID", "AWS_PROFILE"),
+        models_path="/foundation-models",
+        models_host=("://bedrock-runtime.", "://bedrock."),
+        quirks="claude by invoke and invoke-with-response-stream; models are ids with a version, "
+        "inference profiles or their ARNs; signed, or with an api_key of Bedrock as bearer",
     ),
     Kind(
         name="deepseek",

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from channels.authorizers.table import authorizer_of
 from channels.credentials import bearer, credentials_of
 from channels.dialects.address import Address
 from channels.dialects.error_body import error_members
@@ -25,6 +26,13 @@ from channels.registry import ChannelSpec
 
 # The longest list known, with a description of each model, takes about a megabyte.
 LIST_BYTES_MAX = 8 * 1024 * 1024
+# The member that holds the list, and that of a model which names it.
+_LISTS = (
+    ("data", "id"),
+    ("models", "name"),
+    ("publisherModels", "name"),
+    ("modelSummaries", "modelId"),
+)
 _BEARER = Address(path="", key=bearer)
 
 
@@ -70,6 +78,7 @@ def models_request(channel: ChannelSpec) -> UpstreamRequest:
     address = next(spoken, _BEARER)
     kind = KINDS.get(channel.kind)
     path = kind.models_path if kind is not None else address.models_path
+    base_url = channel.base_url if kind is None else channel.base_url.replace(*kind.models_host)
     credentials = credentials_of(channel, address.key, channel.api_key)
     headers = (
         *credentials.key_headers,
@@ -77,8 +86,10 @@ def models_request(channel: ChannelSpec) -> UpstreamRequest:
         ("Accept", "application/json"),
         *credentials.fixed,
     )
-    url = credentials.url(channel.base_url + path)
-    return UpstreamRequest("GET", url, headers, b"", channel.transport)
+    url = credentials.url(base_url + path)
+    return UpstreamRequest(
+        "GET", url, headers, b"", channel.transport, authorizer=authorizer_of(channel)
+    )
 
 
 def _message(status: int, upstream: str | None, models: tuple[str, ...] | None) -> str:
@@ -90,14 +101,14 @@ def _message(status: int, upstream: str | None, models: tuple[str, ...] | None) 
 
 
 def _models(body: bytes) -> tuple[str, ...] | None:
-    """The names in a list: `data` with `id`, or `models` with `name`."""
+    """The names in a list, in one of the forms that there are."""
     try:
         value = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):
         return None
     if not isinstance(value, dict):
         return None
-    for members, name in (("data", "id"), ("models", "name")):
+    for members, name in _LISTS:
         if isinstance(listed := value.get(members), list):
             return tuple(_names(listed, name))
     return None
@@ -106,4 +117,4 @@ def _models(body: bytes) -> tuple[str, ...] | None:
 def _names(listed: list[Any], name: str) -> Iterable[str]:
     for one in listed:
         if isinstance(one, dict) and isinstance(found := one.get(name), str):
-            yield found.removeprefix("models/")
+            yield found.removeprefix("publishers/google/").removeprefix("models/")

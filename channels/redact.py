@@ -62,7 +62,7 @@ _SECRETS = re.compile(
     r"|(?P<query>[?&](?:api[-_]?)?(?:key|token|sig|signature)=)[^\s\"'&]+"
     r"|\bsk-[\w*.…-]{4,}"
     r"|\b(?:sk|pk|rk|gsk|xai|hf|ghp|gho|glpat|fw|r8)[-_](?=[\w*.…-]{0,200}[\d*…]|[\w-]{20})[\w*.…-]{6,}"
-    r"|(?-i:\bAIza[\w*…-]{8,}|\bA(?:KIA|SIA)[A-Z0-9*]{8,}|\beyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?)",
+    r"|(?-i:\bAIza[\w*…-]{8,}|\bya29\.[\w*.…-]{8,}|\bA(?:KIA|SIA)[A-Z0-9*]{8,}|\beyJ[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?)",
     re.IGNORECASE | re.ASCII,
 )
 

@@ -14,6 +14,7 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, get_args
 
+from channels.authorizers.specs import AuthorizerSpec
 from channels.families import FAMILIES
 from channels.http.transport import Transport
 from channels.key_ring import KeyRing
@@ -71,6 +72,10 @@ class ChannelSpec:
     field_secrets: frozenset[str] = field(default=frozenset(), repr=False)  # in those two
     more_keys: tuple[str, ...] = field(default=(), repr=False)  # used in turn with `api_key`
     transport: Transport | None = None  # None: the usual one
+    authorizer: AuthorizerSpec | None = None  # None: a key, or nothing, says who asks
+    # Which of its protocols models are spoken to in that have a text in their name over there: the
+    # first of these that is found. Empty: each model in each of them.
+    by_model: tuple[tuple[str, frozenset[str]], ...] = ()
     kind: str = ""  # the row of `kinds.py` that filled in what the file left out
     # What is made of all this once and looked up by every call, under whoever made it.
     made: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -87,7 +92,15 @@ class ChannelSpec:
     @property
     def secrets(self) -> tuple[str, ...]:
         """What nobody but the upstream may read: its keys, and secrets in headers and query."""
-        return (*self.keys, *sorted(self.field_secrets))
+        others = () if self.authorizer is None else self.authorizer.secrets
+        return (*self.keys, *sorted(self.field_secrets), *others)
+
+    def spoken(self, upstream_model: str) -> frozenset[str]:
+        """The protocols that a model, by its name over there, is spoken to in."""
+        if not self.by_model:
+            return self.protocols
+        name = upstream_model.lower()
+        return next((them for text, them in self.by_model if text in name), self.protocols)
 
     def dialect_of(self, protocol: str) -> str:
         """The name of the dialect (`channels/media`) that this upstream speaks a protocol in."""

@@ -14,8 +14,9 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
+from channels.authorizers.table import authorizer_of
 from channels.credentials import Credentials, KeyHeader, Pairs, bearer, credentials_of
-from channels.http.interfaces import UpstreamRequest
+from channels.http.interfaces import Authorizer, UpstreamRequest
 from channels.key_ring import ChannelKey
 from channels.registry import ChannelSpec
 
@@ -39,6 +40,7 @@ class _Written(Struct, frozen=True):
     headers: Pairs  # of a request that brings none of its own
     names_model: bool
     key: ChannelKey
+    authorizer: Authorizer | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,6 +50,7 @@ class Address:
     `path` may have MODEL in it; `action` and `stream_action` follow it, on every host. `key` makes
     the header that takes the channel's key. `own` are headers of the dialect, each with its value
     for a request whose client has none to send. `models_path` lists the upstream's models.
+    `model_keeps` are characters of a model's name that stand in the path as they are.
     """
 
     path: str
@@ -57,6 +60,7 @@ class Address:
     own: Pairs = ()
     accept: str = "application/json, text/event-stream"
     models_path: str = "/v1/models"
+    model_keeps: str = ""
 
     def request(
         self,
@@ -79,13 +83,15 @@ class Address:
         written = of_keys[0] if len(of_keys) == 1 else of_keys[channel.ring.next_index()]
         url = written.stream_url if stream else written.url
         if written.names_model:
-            url = url.replace(MODEL, quote(upstream_model, safe=""))
+            url = url.replace(MODEL, quote(upstream_model, safe=self.model_keeps))
         headers = written.headers
         if own or extra_headers:
             values = tuple((name, own.get(name, usual)) for name, usual in written.own)
             extra = written.credentials.others(tuple(extra_headers))
             headers = (*written.credentials.key_headers, *values, *written.shared, *extra)
-        return UpstreamRequest("POST", url, headers, body, channel.transport, written.key)
+        return UpstreamRequest(
+            "POST", url, headers, body, channel.transport, written.key, written.authorizer
+        )
 
     def _written(
         self, channel: ChannelSpec, protocol: str, api_key: str, key: ChannelKey
@@ -103,6 +109,7 @@ class Address:
             (*credentials.key_headers, *own, *shared),
             MODEL in base,
             key,
+            authorizer_of(channel),
         )
 
     def base(self, channel: ChannelSpec, protocol: str) -> str:

@@ -6,10 +6,11 @@ Each dialect's own is `DIALECT` in its folder's `dialect.py`; `table.py` is the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from channels.dialects.address import Address
+from channels.dialects.hosting import Hosting
 from channels.dialects.meter import ErrorEvent
 from channels.errors import InvalidRequest
 from channels.families import Family
@@ -148,6 +149,7 @@ class ChatDialect(Dialect):
     `upstream` is what a translation to it needs, `codec` what a translation from it needs as well;
     None where there is none. `closing_failure` closes a failed stream with an error of the
     gateway's, whose message it takes, and the client's terminator.
+    `hostings` are other providers' ways to host it, by the `wire` of a channel.
     `needs_max_tokens`: a request must name a maximum. `takes_max_tokens_param`: upstreams differ in
     the name they have for it (`ChannelSpec.max_tokens_param`).
     """
@@ -158,5 +160,6 @@ class ChatDialect(Dialect):
     upstream: StreamingUpstream | None = None
     codec: Codec | None = None
     closing_failure: Callable[[str], bytes] | None = None
+    hostings: Mapping[str, Hosting] = field(default_factory=dict)
     needs_max_tokens: bool = False
     takes_max_tokens_param: bool = False

@@ -12,10 +12,12 @@ import ssl
 from collections.abc import Callable
 from importlib import metadata
 
+from msgspec.structs import replace
+
 from channels.errors import UpstreamUnreachable
 from channels.http.connection import StaleConnection
 from channels.http.dialer import Allows, Dialer
-from channels.http.interfaces import UpstreamRequest, Wire
+from channels.http.interfaces import Authorizer, UpstreamRequest, Wire
 from channels.http.origin import Origin, address_of, head_of, with_length
 from channels.http.pool import OriginPool
 from channels.http.response import Http1Response
@@ -66,6 +68,8 @@ class HttpWire(Wire):
     async def open(self, request: UpstreamRequest) -> Http1Response:
         """See Wire."""
         assert not self._is_closed
+        if request.authorizer is not None:
+            return await self._open_proved(request, request.authorizer)
         route, head = self._way(request.method, request.url, request.headers, request.transport)
         head = with_length(head, request)
         kept = route.pool.take()
@@ -85,6 +89,15 @@ class HttpWire(Wire):
             raise UpstreamUnreachable("closed by the upstream as soon as it was made")
         response = connection.exchange(head, request.body)
         await response.opened()
+        return response
+
+    async def _open_proved(self, request: UpstreamRequest, authorizer: Authorizer) -> Http1Response:
+        """Send a request with its proof, and once more where another one may be taken."""
+        bare = replace(request, authorizer=None)
+        response = await self.open(replace(bare, proof=await authorizer.proof(bare, self)))
+        if authorizer.may_mend(response):
+            response.close()
+            response = await self.open(replace(bare, proof=await authorizer.proof(bare, self)))
         return response
 
     async def close(self) -> None:

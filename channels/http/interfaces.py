@@ -24,6 +24,8 @@ class UpstreamRequest(Struct, frozen=True):
     body: bytes
     transport: Transport | None = None  # None: the usual one
     key: ChannelKey | None = None  # the one that is in it
+    authorizer: Authorizer | None = None  # what proves who asks, where no key does
+    proof: bytes = b""  # its lines of the head
 
     def took_status(self, status: int) -> None:
         """The upstream has answered with this status."""
@@ -33,6 +35,20 @@ class UpstreamRequest(Struct, frozen=True):
     def __repr__(self) -> str:
         """Without what may hold a key: headers and query."""
         return f"<UpstreamRequest {self.method} {self.url.partition('?')[0]}>"
+
+
+class Authorizer(Protocol):
+    """Proves to one channel's upstream who asks: by signatures, or by tokens that expire."""
+
+    async def proof(self, request: UpstreamRequest, wire: Wire) -> bytes:
+        """The lines of a request's head that prove it, each with its end.
+
+        `wire` is for what has to be fetched. Raises CredentialsUnavailable.
+        """
+
+    def may_mend(self, response: UpstreamResponse) -> bool:
+        """Whether a request that was answered so may be taken with another proof, and made once
+        more: it was refused for its proof alone, and nothing was done for it."""
 
 
 class Sink(Protocol):
@@ -90,6 +106,7 @@ class Wire(Protocol):
     async def open(self, request: UpstreamRequest) -> UpstreamResponse:
         """Send a request and wait for the head of its response, without limit of time.
 
-        Raises UpstreamUnreachable, UpstreamCut when the connection is lost within the head, and
-        UpstreamMalformed for what is not HTTP. Cancelling it closes the connection.
+        Raises UpstreamUnreachable (of which CredentialsUnavailable is one), UpstreamCut when the
+        connection is lost within the head, and UpstreamMalformed for what is not HTTP. Cancelling
+        it closes the connection.
         """

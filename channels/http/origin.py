@@ -89,5 +89,5 @@ def with_length(head: bytes, request: UpstreamRequest) -> bytes:
     assert request.method != "HEAD"
     size = len(request.body)
     if not size and request.method == "GET":
-        return head + b"\r\n"
-    return b"%bContent-Length: %d\r\n\r\n" % (head, size)
+        return b"%b%b\r\n" % (head, request.proof)
+    return b"%b%bContent-Length: %d\r\n\r\n" % (head, request.proof, size)

@@ -10,7 +10,7 @@ import re
 import socket
 import ssl
 from base64 import b64encode
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from msgspec import Struct
 
@@ -47,6 +47,14 @@ class Proxy(Struct, frozen=True):
         if found["user"] is not None:
             credentials = f"{unquote(found['user'])}:{unquote(found['password'] or '')}"
         return cls(found["host"].strip("[]"), int(found["port"]), credentials)
+
+    @property
+    def url(self) -> str:
+        """As a URL, for libraries that make their own connections."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        user, _, password = self.credentials.partition(":")
+        login = f"{quote(user, safe='')}:{quote(password, safe='')}@" if self.credentials else ""
+        return f"http://{login}{host}:{self.port}"
 
     def connect_head(self, host: str, port: int) -> bytes:
         """What asks for a tunnel to an upstream, whose address stands without brackets."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from urllib.parse import urlencode
 
+from channels.authorizers.table import authorizer_of
 from channels.credentials import Credentials, bearer, credentials_of
 from channels.errors import UpstreamMalformed
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
@@ -31,7 +32,15 @@ def addressed(channel: ChannelSpec, request: MediaRequest) -> UpstreamRequest:
         headers = (*headers, ("Content-Type", "application/json"))
     url = credentials.url(url)
     key = channel.ring.keys[0]  # the others know nothing of its tasks
-    return UpstreamRequest(request.method, url, headers, request.body, channel.transport, key)
+    return UpstreamRequest(
+        request.method,
+        url,
+        headers,
+        request.body,
+        channel.transport,
+        key,
+        authorizer_of(channel),
+    )
 
 
 async def send(

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from channels.dialects.dialect import Meter
+from channels.dialects.hosting import Hosted
 from channels.dialects.table import CHAT_DIALECTS, DIALECTS
 from channels.errors import UpstreamMalformed
 from channels.json.text import dumps
@@ -45,20 +46,27 @@ def read_request(body: bytes, protocol: str, path: Mapping[str, Any]) -> tuple[A
     return dialect.without_body(dialect.read_request(body, **path)), None
 
 
-def passthrough_body(request: Any, protocol: str, options: Mapping[str, Any]) -> bytes:
+def passthrough_body(
+    request: Any, protocol: str, options: Mapping[str, Any], hosted: Hosted | None = None
+) -> bytes:
     """The body of a checked request for a channel that speaks the client's protocol."""
     dialect = DIALECTS[protocol]
     written = dialect.upstream_body(request, **options)
     if dialect.without_foreign is not None:
         written = dialect.without_foreign(written, request.object.outline)
-    return written
+    return written if hosted is None else _hosted(written, protocol, hosted)
 
 
 def passthrough_job(
-    body: bytes, protocol: str, path: Mapping[str, Any], options: Mapping[str, Any]
+    body: bytes,
+    protocol: str,
+    path: Mapping[str, Any],
+    options: Mapping[str, Any],
+    hosted: Hosted | None = None,
 ) -> tuple[None, bytes | None]:
     """The body for a channel that speaks the client's protocol; None where it is the client's."""
-    written = passthrough_body(DIALECTS[protocol].read_request(body, **path), protocol, options)
+    request = DIALECTS[protocol].read_request(body, **path)
+    written = passthrough_body(request, protocol, options, hosted)
     return None, None if written is body else written
 
 
@@ -68,6 +76,7 @@ def translated_body(
     upstream: str,
     options: Mapping[str, Any],
     dropped: Sequence[str],
+    hosted: Hosted | None = None,
 ) -> tuple[Translated, bytes]:
     """The body for a channel of another protocol; `dropped` is lost besides. Raises InvalidRequest.
 
@@ -78,7 +87,13 @@ def translated_body(
     for name in dropped:
         call.report.drop(name)
     names = dict(list(call.names.items())[:NAMES_MAX])
+    if hosted is not None:
+        written = _hosted(written, upstream, hosted)
     return Translated(call.report.shortened(), names), written
+
+
+def _hosted(body: bytes, protocol: str, hosted: Hosted) -> bytes:
+    return CHAT_DIALECTS[protocol].hostings[hosted.wire].body(body, hosted.headers)
 
 
 def metered(

@@ -161,6 +161,7 @@ class Attempts:
             body=request.body,
             transport=request.transport,
             key=request.key,
+            authorizer=request.authorizer,
         )
 
     def took_response(self, response: UpstreamResponse) -> None:

@@ -14,6 +14,7 @@ from channels.dialects.dialect import Meter
 from channels.dialects.error_body import error_members
 from channels.errors import ErrorMembers, ErrorReported, UpstreamError, UpstreamMalformed
 from channels.exact_redaction import StreamRedaction
+from channels.http.event_stream import EventStreamResponse
 from channels.http.interfaces import UpstreamResponse, Wire
 from channels.json.lenient import read_loosely
 from channels.offload.jobs import Metered, metered
@@ -71,6 +72,8 @@ class ChatUpstream(BaseUpstream):
             )
         attempts.receipt.translated(plan)
         if call.is_stream:
+            if plan.render is not None:
+                response = EventStreamResponse(response, plan.render)
             return await self._begin_stream(call, plan, response, channel)
         body = await self._whole(response, attempts)
         body = await self._redactor().responses.redact_whole(body)

@@ -13,13 +13,15 @@ from msgspec import Struct
 
 from actors.router import Candidate
 from channels.dialects.dialect import ChatDialect, ParsedChatRequest
+from channels.dialects.hosting import Hosted
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import InvalidRequest
+from channels.http.event_stream import Render
 from channels.http.interfaces import UpstreamRequest
 from channels.offload.jobs import translated_body
 from channels.offload.pool import OffloadPool
 from channels.offload.weight import TRANSLATED_VALUES_MAX
-from channels.registry import ChannelSpec, ModelSpec
+from channels.registry import PLAIN, ChannelSpec, ModelSpec
 from channels.translation.paths import translation_between
 from channels.translation.session import TranslatedCall
 from gw.calls.estimate import OUTPUT_TOKENS_DEFAULT_MAX
@@ -28,11 +30,15 @@ from gw.errors.table import INVALID_REQUEST, GatewayError, invalid_request
 
 
 class UpstreamPlan(Struct, frozen=True):
-    """The request to one channel, the dialect of its response, and the way back if translated."""
+    """The request to one channel, the dialect of its response, and the way back if translated.
+
+    `render` is for a stream that comes in Amazon's framing.
+    """
 
     request: UpstreamRequest
     dialect: ChatDialect
     translated: TranslatedCall | None = None
+    render: Render | None = None
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -84,14 +90,22 @@ class ConversationRequest(ClientRequest):
     async def plan_for(self, candidate: Candidate, channel: ChannelSpec) -> UpstreamPlan:
         """What this channel is sent. Raises GatewayError for what cannot be said to it."""
         dialect = CHAT_DIALECTS[candidate.protocol]
+        is_own = candidate.protocol == self.protocol
+        own_headers = self._own_headers if is_own else ()
+        address, hosted, render = dialect.address, None, None
+        if dialect.hostings and (wire := channel.wire.get(candidate.protocol, PLAIN)) != PLAIN:
+            hosting = dialect.hostings[wire]
+            hosted = Hosted(wire, own_headers)
+            address, render = hosting.address, hosting.render
+            own_headers = hosting.headers(own_headers)
         try:
-            if candidate.protocol == self.protocol:
+            if is_own:
                 body = await self.passthrough_body(
-                    dialect.options(candidate.upstream_model, channel, self._model)
+                    dialect.options(candidate.upstream_model, channel, self._model), hosted
                 )
                 translated = None
             else:
-                translated, body = await self._translation(candidate, channel)
+                translated, body = await self._translation(candidate, channel, hosted)
                 self._refuse_losses(translated)
         except InvalidRequest as invalid:
             raise invalid_request(invalid) from None
@@ -100,19 +114,19 @@ class ConversationRequest(ClientRequest):
             raise GatewayError(
                 INVALID_REQUEST, "The request body is nested too deeply to be translated."
             ) from None
-        request = dialect.address.request(
+        request = address.request(
             channel,
             body,
             protocol=candidate.protocol,
             upstream_model=candidate.upstream_model,
             stream=self._chat.stream,
-            own=self._own if translated is None else {},
-            extra_headers=self._own_headers if translated is None else (),
+            own=self._own if is_own else {},
+            extra_headers=own_headers,
         )
-        return UpstreamPlan(request, dialect, translated)
+        return UpstreamPlan(request, dialect, translated, render)
 
     async def _translation(
-        self, candidate: Candidate, channel: ChannelSpec
+        self, candidate: Candidate, channel: ChannelSpec, hosted: Hosted | None
     ) -> tuple[TranslatedCall, bytes]:
         """The way back, and the body for a channel of another protocol. Raises InvalidRequest."""
         if self._chat.fault is not None:  # which an upstream of the client's own would judge
@@ -123,6 +137,7 @@ class ConversationRequest(ClientRequest):
             candidate.protocol,
             self._translation_options(candidate, channel),
             [name for name, _ in self._own_headers],
+            hosted,
             values_max=TRANSLATED_VALUES_MAX,
         )
         assert written is not None

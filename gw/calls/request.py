@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from channels.dialects.hosting import Hosted
 from channels.json.members import JsonObject
 from channels.offload.jobs import passthrough_body, passthrough_job
 from channels.offload.pool import OffloadFailed, OffloadFull, OffloadPool
@@ -97,11 +98,15 @@ class ClientRequest:
         self._body = b""
         self._parsed.object.forget()
 
-    async def passthrough_body(self, options: Mapping[str, Any]) -> bytes:
+    async def passthrough_body(
+        self, options: Mapping[str, Any], hosted: Hosted | None = None
+    ) -> bytes:
         """The body for a channel of the client's own protocol. Raises InvalidRequest."""
         if self._weight <= READ_VALUES_MAX:
-            return passthrough_body(self._parsed, self.protocol, options)
-        _, written = await self.offloaded(passthrough_job, self.protocol, self._path, options)
+            return passthrough_body(self._parsed, self.protocol, options, hosted)
+        _, written = await self.offloaded(
+            passthrough_job, self.protocol, self._path, options, hosted
+        )
         return self._body if written is None else written
 
     async def done(self, job: Job, *arguments: Any, values_max: int) -> tuple[Any, bytes | None]:

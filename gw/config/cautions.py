@@ -16,6 +16,7 @@ from channels.families import FAMILIES, Family
 from channels.redact import CHANNEL_ID_CHARACTERS_MIN
 from gw.config.config import ListenAddress
 from gw.config.structures import Section
+from gw.config.upstream import PROVED
 
 
 def caution_wildcard_admin(top: Section) -> None:
@@ -110,8 +111,9 @@ def caution_versions_twice(channels: Sequence[Section]) -> None:
 def caution_unsent_keys(channels: Sequence[Section]) -> None:
     """A key that is configured and, by `auth`, sent nowhere."""
     for channel in channels:
-        if channel.values["auth"] == NO_AUTH and channel.values["api_key"]:
-            channel.location("api_key").caution("not sent anywhere: auth is none")
+        way = channel.values["auth"]
+        if way in (NO_AUTH, *PROVED) and channel.values["api_key"]:
+            channel.location("api_key").caution(f"not sent anywhere: auth is {way}")
 
 
 def _is_wildcard(host: str) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.media_store.spec import BucketSpec
+from channels.authorizers.specs import AuthorizerSpec
 from channels.http.transport import Transport
 from channels.kinds import KINDS
 from channels.registry import (
@@ -41,6 +42,7 @@ from gw.config.config import (
     Tasks,
     Timeouts,
 )
+from gw.config.credentials import authorizer_spec
 from gw.config.faults import FaultReport, Location, Mark
 from gw.config.nodes import Unreadable, quoted
 from gw.config.relations import (
@@ -216,7 +218,11 @@ def _config(values: Mapping[str, Any], source: Path, environ: Mapping[str, str])
         agents=AgentSettings(**values["agents"].values),
         registry=Registry.of(
             channels=[
-                _channel(channel.values, transport_of(channel.values, source.parent, environ))
+                _channel(
+                    channel.values,
+                    transport_of(channel.values, source.parent, environ),
+                    authorizer_spec(channel.values, source.parent),
+                )
                 for channel in values["channels"]
             ],
             models=[_model(model.values) for model in values["models"]],
@@ -246,7 +252,9 @@ def _media_store(values: Mapping[str, Any]) -> MediaStoreSpec:
     )
 
 
-def _channel(values: Mapping[str, Any], transport: Transport | None) -> ChannelSpec:
+def _channel(
+    values: Mapping[str, Any], transport: Transport | None, authorizer: AuthorizerSpec | None
+) -> ChannelSpec:
     health, protocols = values["health"].values, values["protocols"]
     return ChannelSpec(
         id=values["id"],
@@ -266,6 +274,8 @@ def _channel(values: Mapping[str, Any], transport: Transport | None) -> ChannelS
         query=_query(values),
         kind=values["kind"] or "",
         transport=transport,
+        authorizer=authorizer,
+        by_model=values.get("by_model", ()),
         field_secrets=values["headers"].secrets | values["query"].secrets,
     )
 

@@ -15,7 +15,7 @@ from gw.config.faults import Location
 from gw.config.nodes import quoted
 from gw.config.spelling import suggestion
 from gw.config.structures import Located, Section
-from gw.config.upstream import Fields, key_fields
+from gw.config.upstream import PROVED, Fields, key_fields
 
 # What a bucket cannot be reached without.
 BUCKET_KEYS = ("endpoint", "bucket", "access_key", "secret_key")
@@ -191,7 +191,9 @@ def check_keys(channels: Sequence[Section]) -> None:
     """A task is known to the key that made it alone, so that its polls need that one."""
     for channel in channels:
         keys, protocols = channel.get("api_key"), channel.get("protocols")
-        tasks = [one for one in protocols or () if FAMILIES[one].wires]
+        tasks = [
+            one for one in protocols or () if FAMILIES[one].wires and not FAMILIES[one].is_chat
+        ]
         if tasks and len(keys or ()) > 1:
             channel.location("api_key").blame(
                 found=f"{len(keys)} keys, and the protocol {tasks[0]}",
@@ -204,7 +206,9 @@ def check_fields(channels: Sequence[Section]) -> None:
     """A channel's own headers and query do not say what its key is sent in."""
     for channel in channels:
         protocols, api_key = channel.get("protocols"), channel.get("api_key")
-        if not api_key or protocols is None or "auth" not in channel.values:
+        if protocols is None or "auth" not in channel.values:
+            continue
+        if not api_key and channel.values["auth"] not in PROVED:
             continue
         taken = key_fields(channel.values["auth"], protocols)
         for name, names in zip(("headers", "query"), taken, strict=True):

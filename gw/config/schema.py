@@ -26,7 +26,7 @@ from gw.config import upstream
 from gw.config.addresses import base_url, engine_url, listen_address, public_url
 from gw.config.config import KB_STORE_KINDS, PRECHARGES, ListenAddress
 from gw.config.faults import Location
-from gw.config.kinds import channel
+from gw.config.kinds import channel, no_credentials
 from gw.config.nodes import Node, Scalar
 from gw.config.readers import (
     Reader,
@@ -164,6 +164,10 @@ CHANNEL: Schema = {
     "paths": section(PATHS),
     # Left out, each protocol's own way.
     "auth": Key(optional(upstream.auth()), None),
+    # Of the ways that need more than a key: what each takes is `credentials.py`.
+    "credentials": Key(no_credentials(), None),
+    "region": Key(optional(upstream.scope("a region, such as us-east-1")), None),
+    "project": Key(optional(upstream.scope("a project's id")), None),
     "headers": Key(upstream.headers(), upstream.Fields()),
     "query": Key(upstream.query(), upstream.Fields()),
     # Left out: $HTTPS_PROXY, unless $NO_PROXY has the host; empty: none.

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from channels.authorizers.specs import AWS_SIGV4, AZURE_AD, GOOGLE_SERVICE_ACCOUNT
 from channels.credentials import KEY_HEADERS, NO_AUTH, QUERY_AUTH, bearer
 from channels.dialects.address import MODEL
 from channels.dialects.table import DIALECTS
@@ -25,9 +26,14 @@ FIELDS_MAX = 32
 KEYS_MAX = 100
 PROXY_ALLOWED = "http://[user:password@]host:port, or empty for no proxy"
 
-_AUTHS = (*KEY_HEADERS, f"{QUERY_AUTH}NAME", NO_AUTH)
+# What the ways below send.
+PROOF_HEADERS = ("authorization", "x-amz-content-sha256", "x-amz-date", "x-amz-security-token")
+# Signed, or with a token that expires: `credentials.py`.
+PROVED = (AWS_SIGV4, GOOGLE_SERVICE_ACCOUNT, AZURE_AD)
+_AUTHS = (*KEY_HEADERS, f"{QUERY_AUTH}NAME", *PROVED, NO_AUTH)
 _AUTH_ALLOWED = f"one of {', '.join(_AUTHS)}"
 _PARAMETER = re.compile(r"[A-Za-z0-9_.~-]{1,100}", re.ASCII)
+_SCOPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.:-]{0,99}", re.ASCII)
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}", re.ASCII)
 _PATH = re.compile(
     r"(?:/(?!\.{1,2}(?:/|\Z))(?:[\w.~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2}|\{model\})+)+", re.ASCII
@@ -94,7 +100,7 @@ def auth() -> Reader[str]:
 
     def read(node: Node, at: Location) -> str:
         value = written_text(node, _AUTH_ALLOWED)
-        if value in KEY_HEADERS or value == NO_AUTH:
+        if value in KEY_HEADERS or value in PROVED or value == NO_AUTH:
             return value
         name = value.removeprefix(QUERY_AUTH)
         if name == value or not _PARAMETER.fullmatch(name):
@@ -107,9 +113,11 @@ def auth() -> Reader[str]:
 
 
 def key_fields(way: str | None, protocols: Sequence[str]) -> tuple[set[str], set[str]]:
-    """The headers and the parameters that a channel's key is sent in, in lower case."""
+    """The headers and the parameters that say who asks, in lower case."""
     if way == NO_AUTH:
         return set(), set()
+    if way in PROVED:
+        return set(PROOF_HEADERS), set()
     if way is not None and way.startswith(QUERY_AUTH):
         return set(), {way.removeprefix(QUERY_AUTH).lower()}
     if way is not None:
@@ -130,6 +138,19 @@ def path(*, names_model: bool) -> Reader[str]:
             hint = "fixed parameters belong under query" if "?" in value else ""
             raise InvalidValue(found=described(node), allowed=allowed, hint=hint)
         if names_model and MODEL not in value:
+            raise InvalidValue(found=described(node), allowed=allowed)
+        return value
+
+    return read
+
+
+def scope(what: str) -> Reader[str]:
+    """Read what stands in hosts and paths of a provider: a region, a project."""
+    allowed = f"{what}: letters, digits, dots, colons and -"
+
+    def read(node: Node, at: Location) -> str:
+        value = written_text(node, allowed)
+        if not _SCOPE.fullmatch(value):
             raise InvalidValue(found=described(node), allowed=allowed)
         return value
 

@@ -50,12 +50,17 @@ def kinds_found(environ: Mapping[str, str]) -> list[Kind]:
 
     A kind without a key is never found: it has to be named.
     """
-    return [kind for kind in KINDS.values() if kind.variables and not missing(kind, environ)]
+    return [
+        kind
+        for kind in KINDS.values()
+        if (kind.variables or kind.ambient) and not missing(kind, environ)
+    ]
 
 
 def missing(kind: Kind, environ: Mapping[str, str]) -> list[str]:
     """The variables a kind needs that are not set; of those that say the same thing, the first."""
-    needed = [kind.variables, (kind.url_variable,)] if kind.url_variable else [kind.variables]
+    needed = [(*kind.variables, *kind.ambient)]
+    needed += [(name,) for name in (kind.url_variable, *dict(kind.settings).values()) if name]
     return [names[0] for names in needed if names and not any(environ.get(name) for name in names)]
 
 
@@ -84,8 +89,9 @@ def _channel(kind: Kind, environ: Mapping[str, str]) -> str:
     lines = [f"  - id: {kind.name}", f"    kind: {kind.name}"]
     if kind.url_variable:
         lines.append(f"    base_url: ${{{kind.url_variable}}}")
-    if kind.variables:
-        names = [name for name in kind.variables if environ.get(name)]
+    lines += [f"    {name}: ${{{variable}}}" for name, variable in kind.settings]
+    names = [name for name in kind.variables if environ.get(name)]
+    if kind.variables and (names or not kind.ambient):
         lines.append(f"    api_key: ${{{(names or kind.variables)[0]}}}")
     if kind.is_reseller:
         lines.append(f"    priority: {_RESELLER_PRIORITY}  # others of a model are tried first")

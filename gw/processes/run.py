@@ -23,6 +23,7 @@ from channels.http.client import HttpWire
 from channels.http.interfaces import UpstreamRequest
 from gw.config.certificate import server_context
 from gw.config.config import Config, ListenAddress
+from gw.config.credentials import check_credentials
 from gw.config.faults import ConfigFaults
 from gw.config.load import load_text, reread_text
 from gw.config.transports import check_certificates
@@ -194,6 +195,7 @@ def accepted_file(source: Path) -> tuple[str, Config]:
     config = load_text(text, os.environ, source=source)
     server_context(config)
     check_certificates(config)
+    check_credentials(config)
     return text, config
 
 

@@ -147,6 +147,9 @@ Looking inside
 |                                        | must be equal, the rest at least so many |
 | `GET /_sim/tasks?last=N`               | the most recent tasks: state, polls, idempotency key |
 | `POST /_sim/finish`, `…/finish/ID`     | lets every task, or one, end now as planned |
+| `GET /_sim/google-key`                 | the key file of the service account of Vertex AI |
+| `POST /_sim/withdraw`                  | takes back every token that was handed out |
+| `POST /_sim/token-seconds/N`           | how long the next tokens are good |
 | `POST /_sim/resume`                    | lets everything that is paused go on |
 | `POST /_sim/reset`                     | forgets faults, tasks, requests and counters |
 
@@ -156,5 +159,5 @@ A request ends as `completed`, as `cut` (by a directive) or as `cancelled_by_cli
 Where things are: `http` (a connection) -> `engine` (request to script) -> `dialects/*` (wires),
 `answers` (content), `script` (delivery) -> `playback`; beside them `directives`, `faults`,
 `stats`, `introspection`, `server`. Work that takes time is in `tasks/`, the files it makes in
-`media/`.
+`media/`; upstreams that are signed for or want tokens in `cloud/`.
 """

@@ -20,12 +20,13 @@ NULL: Final = msgspec.Raw(b"null")
 
 
 class Refusal(Exception):
-    """The request is refused before any answer: an HTTP status and a message."""
+    """The request is refused before any answer: an HTTP status, a message, more header lines."""
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, *, lines: bytes = b"") -> None:
         super().__init__(message)
         self.status = status
         self.message = message
+        self.lines = lines
 
 
 class Tool(msgspec.Struct, kw_only=True):

@@ -13,6 +13,7 @@ from typing import Final
 from loadtests.simulator import directives, script
 from loadtests.simulator.answers import compose
 from loadtests.simulator.ask import Ask, Refusal
+from loadtests.simulator.cloud.server import CloudServer
 from loadtests.simulator.dialects.base import Dialect
 from loadtests.simulator.dialects.chat import ChatDialect
 from loadtests.simulator.dialects.gemini import PLAIN, PREFIX, STREAMED, GeminiDialect
@@ -50,6 +51,7 @@ class Engine:
         self.seed = seed
         self.stats = Stats()
         self.tasks = TaskServer(seed, self.stats, clock=clock, task_seconds=task_seconds)
+        self.cloud = CloudServer(clock)
         self.ring = Ring()
         self.faults = FaultBook(seed)
         self._seed_key = b"%d" % seed
@@ -62,6 +64,7 @@ class Engine:
             b"/v1/responses": ResponsesDialect(),
             b"/v1/images/generations": ImagesDialect(self.tasks.files),
             **ROUTES,
+            **self.cloud.routes,
         }
 
     def reset(self) -> None:
@@ -70,6 +73,7 @@ class Engine:
         self.ring.clear()
         self.faults = FaultBook(self.seed)
         self.tasks.book.clear()
+        self.cloud.reset()
         self._kept.clear()
 
     def begin(self, exchange: Exchange) -> Script:
@@ -77,6 +81,8 @@ class Engine:
         dialect = self._route(exchange.target)
         if dialect is None:
             found = self.tasks.begin(exchange, self.faults)
+            if found is None:
+                found = self.cloud.begin(exchange, self.faults)
             if found is not None:
                 return self._counted(exchange, found)
         exchange.protocol = "unknown" if dialect is None else dialect.name
@@ -89,7 +95,7 @@ class Engine:
             found = self._answer(exchange, dialect)
         except Refusal as refusal:
             shape = dialect or self._unknown
-            found = script.refusal_script(shape, refusal.status, refusal.message)
+            found = script.refusal_script(shape, refusal)
         return self._counted(exchange, found)
 
     def _counted(self, exchange: Exchange, found: Script) -> Script:
@@ -105,7 +111,7 @@ class Engine:
         path = target.partition(b"?")[0]
         if path.startswith(PREFIX) and path.endswith((PLAIN, STREAMED)):
             return self._gemini
-        return self._routes.get(path)
+        return self._routes.get(path) or self.cloud.dialect(path.decode("latin-1"))
 
     def _answer(self, exchange: Exchange, dialect: Dialect) -> Script:
         faults = self.faults.take(exchange.api_key, exchange.port)

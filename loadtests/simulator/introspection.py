@@ -107,6 +107,15 @@ async def _answer(engine: Engine, exchange: Exchange) -> tuple[int, dict[str, An
             count = _number(exchange.parameters().get("last", "50"))
             tasks = engine.tasks
             return 200, {"tasks": tasks.book.describe(count, tasks.clock())}
+        case "GET", "google-key":
+            base_url = f"http://{exchange.header(b'host').decode('latin-1')}"
+            return 200, dict(engine.cloud.issuer.google_key(base_url))
+        case "POST", "withdraw":
+            engine.cloud.issuer.withdraw()
+            return 200, {}
+        case "POST", "token-seconds":
+            engine.cloud.issuer.seconds = _number("".join(rest))
+            return 200, {}
         case "POST", "finish":
             if not engine.tasks.book.finish(engine.tasks.clock(), _channel(rest)):
                 raise BadQuestion(404, f"no task {rest[0]}")

@@ -15,7 +15,7 @@ import msgspec
 
 from loadtests.simulator import framing
 from loadtests.simulator.answers import Answer
-from loadtests.simulator.ask import Ask
+from loadtests.simulator.ask import Ask, Refusal
 from loadtests.simulator.dialects.base import JSON, Dialect, Stream, encode
 from loadtests.simulator.directives import ORDINARY, Directive
 
@@ -105,9 +105,11 @@ def instead_script(
     return None
 
 
-def refusal_script(dialect: Dialect, status: int, message: str) -> Script:
+def refusal_script(dialect: Dialect, refusal: Refusal) -> Script:
     """The delivery of the simulator's own refusal, in the dialect's shape."""
-    return body_script(status, ORDINARY, dialect.error(status, message), JSON)
+    status = refusal.status
+    body = dialect.error(status, refusal.message)
+    return body_script(status, ORDINARY, body, JSON, lines=refusal.lines)
 
 
 def body_script(

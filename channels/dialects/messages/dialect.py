@@ -6,6 +6,7 @@ from channels.credentials import KEY_HEADERS
 from channels.dialects.address import Address
 from channels.dialects.dialect import ChatDialect
 from channels.dialects.messages import VERSION, MessagesMeter, codec, ends
+from channels.dialects.messages.hostings import HOSTINGS
 from channels.dialects.messages.request import read_request, upstream_body, without_body
 from channels.dialects.messages.strip_signatures import without_foreign
 from channels.families import MESSAGES
@@ -29,5 +30,6 @@ DIALECT = ChatDialect(
     ends=ends,
     upstream=codec,
     codec=codec,
+    hostings=HOSTINGS,
     needs_max_tokens=True,
 )

@@ -68,7 +68,8 @@ def supported_protocols(registry: Registry, model: ModelSpec) -> list[str]:
         return []
     spoken: set[str] = set()
     for binding in model.bindings:
-        spoken |= registry.channels[binding.channel_id].protocols
+        channel = registry.channels[binding.channel_id]
+        spoken |= channel.spoken(binding.upstream_model or model.id)
     return [PUBLIC_NAMES[protocol] for protocol in CHAT_PROTOCOLS if protocol in spoken]
 
 

@@ -11,9 +11,18 @@ import pytest
 from channels.kinds import KINDS
 from gw.cli.main import main
 
+SETTINGS = {name for kind in KINDS.values() for _, name in kind.settings}
 SECRET = "sk-of-the-operator"
 VARIABLES = {
-    name for kind in KINDS.values() for name in (*kind.variables, kind.url_variable) if name
+    name
+    for kind in KINDS.values()
+    for name in (
+        *kind.variables,
+        kind.url_variable,
+        *kind.ambient,
+        *(variable for _, variable in kind.settings),
+    )
+    if name
 }
 
 
@@ -49,6 +58,20 @@ def done(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> 
             },
             ["azure-openai", "mistral"],
         ),
+        (
+            {"AWS_PROFILE": "team", "AWS_REGION": "us-east-1"},
+            ["bedrock"],
+        ),
+        (
+            {
+                "AWS_BEARER_TOKEN_BEDROCK": SECRET,
+                "AWS_REGION": "us-east-1",
+                "GOOGLE_APPLICATION_CREDENTIALS": "key.json",
+                "GOOGLE_CLOUD_PROJECT": "p-1",
+                "GOOGLE_CLOUD_LOCATION": "us-east5",
+            },
+            ["vertex", "bedrock"],
+        ),
         ({"AZURE_OPENAI_API_KEY": SECRET, "XAI_API_KEY": SECRET, "GROQ_API_KEY": ""}, ["xai"]),
     ],
     ids=lambda value: "-".join(value),
@@ -83,7 +106,8 @@ def test_every_kind_can_be_named_and_read(
     unset = {name for one in record["channels"] for name in one["unset"]}
     assert unset <= VARIABLES
     for name in unset:
-        monkeypatch.setenv(name, f"https://{name.lower().replace('_', '-')}.example")
+        host = f"{name.lower().replace('_', '-')}.example"
+        monkeypatch.setenv(name, host if name in SETTINGS else f"https://{host}")
     assert done(capsys, "check-config")["channels"] == len(KINDS)
 
 

@@ -10,6 +10,7 @@ from channels.dialects.table import DIALECTS
 from channels.families import FAMILIES, PROTOCOLS
 from channels.kinds import KINDS, Kind
 from channels.registry import ChannelSpec
+from gw.config.upstream import PROVED
 from tests.unit.config.reading import fault_of, places_of, read
 
 OWN_HOSTS = sorted(name for name, kind in KINDS.items() if not kind.base_url)
@@ -27,15 +28,25 @@ def url_of(spec: ChannelSpec, protocol: str, *, stream: bool = False) -> str:
     return request.url
 
 
+def placed(template: str, marks: dict[str, str]) -> str:
+    for mark, value in marks.items():
+        template = template.replace(mark, value)
+    return template
+
+
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
 def test_each_kind_makes_a_channel_of_its_key_alone(kind: Kind) -> None:
     lines = [] if kind.base_url else ["base_url: https://own.example"]
+    lines += ["region: global", "project: p"]
+    marks = {"{region}": "global", "{project}": "p"}
     is_keyless = kind.auth == "none"
     spec = spec_of(*lines, kind=kind.name, key="" if is_keyless else "    api_key: key-of-a\n")
-    assert spec.base_url == (kind.base_url or "https://own.example")
+    base_url = kind.regional.get("global") or kind.base_url or "https://own.example"
+    assert spec.base_url == placed(base_url, marks)
     assert spec.protocols == set(kind.protocols) <= set(PROTOCOLS)
-    assert (spec.auth, spec.max_tokens_param) == (kind.auth, kind.max_tokens_param)
-    assert spec.paths == kind.paths
+    auth = "bearer" if kind.auth in PROVED else kind.auth
+    assert (spec.auth, spec.max_tokens_param) == (auth, kind.max_tokens_param)
+    assert spec.paths == {name: placed(path, marks) for name, path in kind.paths.items()}
     assert spec.wire == kind.wire
     assert all(wire in FAMILIES[name].wires for name, wire in kind.wire.items())
     assert spec.kind == kind.name

@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import pytest
 
+from channels.dialects.table import CHAT_DIALECTS
 from channels.families import FAMILIES
 from channels.media import DIALECTS
 from channels.registry import VideoSpec
@@ -51,8 +52,9 @@ def test_wire_names_the_dialect_of_a_protocol() -> None:
 
 
 def test_wires_are_the_contracts() -> None:
-    """Contract for media, §1; `images` and the chat protocols have one way alone."""
-    others = {name: set(row.wires) - {"plain"} for name, row in FAMILIES.items() if row.wires}
+    """Contract for media, §1; `images` has one way alone."""
+    media = {name: row for name, row in FAMILIES.items() if row.wires and not row.is_chat}
+    others = {name: set(row.wires) - {"plain"} for name, row in media.items()}
     assert others == {
         "videos": {"ark", "openai"},
         "music": {"suno"},
@@ -62,7 +64,14 @@ def test_wires_are_the_contracts() -> None:
         "voices": {"shanjian"},
         "transcripts": set(),
     }
-    assert {wire for row in FAMILIES.values() for wire in row.wires} == DIALECTS.keys()
+    assert {wire for row in media.values() for wire in row.wires} == DIALECTS.keys()
+
+
+def test_wires_of_chat_are_its_dialects_hostings() -> None:
+    """Each names one that there is, the usual one aside."""
+    for name, dialect in CHAT_DIALECTS.items():
+        usual = {"plain"} if FAMILIES[name].wires else set()
+        assert set(FAMILIES[name].wires) == usual | dialect.hostings.keys()
 
 
 @pytest.mark.parametrize(
@@ -70,9 +79,9 @@ def test_wires_are_the_contracts() -> None:
     [
         ("{videos: suno}", "channels[0].wire.videos", '"suno"', "plain, ark, openai"),
         ("{videos: arc}", "channels[0].wire.videos", '"arc"', "plain, ark, openai"),
-        ("{images: plain}", "channels[0].wire.images", "unknown key", "the keys videos, music"),
+        ("{images: plain}", "channels[0].wire.images", "unknown key", "the keys messages, videos"),
         ("{music: suno}", "channels[0].wire.music", "not among", "the protocols videos, avatars"),
-        ("ark", "channels[0].wire", '"ark"', "a mapping of videos, music"),
+        ("ark", "channels[0].wire", '"ark"', "a mapping of messages, videos, music"),
     ],
 )
 def test_wire_that_cannot_be(wire: str, path: str, found: str, allowed: str) -> None:

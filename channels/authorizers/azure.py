@@ -1,0 +1,100 @@
+"""Tokens of Microsoft Entra ID (Azure AD) for an application, by its client credentials.
+
+One documented form over HTTP, so that it takes the gateway's own client: the secret of the
+application, or the token that a workload's platform keeps in a file (workload identity).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+import msgspec
+from msgspec import Struct
+
+from channels.authorizers.specs import AzureSpec
+from channels.authorizers.tokens import TokenAuthorizer
+from channels.errors import CredentialsUnavailable, UpstreamError
+from channels.http.interfaces import UpstreamRequest, Wire
+
+TOKEN_BYTES_MAX = 256 * 1024
+_FORM = (
+    ("Content-Type", "application/x-www-form-urlencoded"),
+    ("Accept", "application/json"),
+)
+_ASSERTION = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+
+
+class _TokenBody(Struct):
+    """What the token endpoint answers, well or not. `expires_in` is seconds."""
+
+    access_token: str = ""
+    expires_in: float = 0
+    error: str = ""
+    error_description: str = ""
+
+
+class AzureAuthorizer(TokenAuthorizer):
+    """The token of one channel."""
+
+    def __init__(
+        self,
+        spec: AzureSpec,
+        on_failure: Callable[[CredentialsUnavailable], None],
+        *,
+        now: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(on_failure, now=now, monotonic=monotonic)
+        self._spec = spec
+
+    async def fetch(self, request: UpstreamRequest, wire: Wire) -> tuple[str, float]:
+        """See TokenAuthorizer."""
+        form = await self._form()
+        url = f"{self._spec.authority}/{quote(self._spec.tenant_id)}/oauth2/v2.0/token"
+        asked = UpstreamRequest(
+            "POST", url, _FORM, urlencode(form).encode("ascii"), request.transport
+        )
+        try:
+            response = await wire.open(asked)
+            try:
+                body = await response.read(TOKEN_BYTES_MAX)
+            finally:
+                response.close()
+        except UpstreamError as error:
+            raise CredentialsUnavailable(f"azure-ad: {error} {error.detail}") from error
+        return _token(response.status, body)
+
+    async def _form(self) -> dict[str, str]:
+        spec = self._spec
+        form = {
+            "grant_type": "client_credentials",
+            "client_id": spec.client_id,
+            "scope": spec.scope,
+        }
+        if not spec.token_file:
+            return {**form, "client_secret": spec.client_secret}
+        try:  # which the platform writes anew before it expires
+            assertion = await asyncio.to_thread(Path(spec.token_file).read_text, "ascii")
+        except (OSError, UnicodeDecodeError) as error:
+            raise CredentialsUnavailable(f"azure-ad: {error}") from error
+        return {
+            **form,
+            "client_assertion_type": _ASSERTION,
+            "client_assertion": assertion.strip(),
+        }
+
+
+def _token(status: int, body: bytes) -> tuple[str, float]:
+    """The token in a response. Raises CredentialsUnavailable, with what the response says."""
+    try:
+        reply = msgspec.json.decode(body, type=_TokenBody)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise CredentialsUnavailable(f"azure-ad: status {status}, no JSON") from error
+    if status != 200 or not reply.access_token or not 0 < reply.expires_in < float("inf"):
+        reason = f"{reply.error} {reply.error_description}".strip()
+        raise CredentialsUnavailable(f"azure-ad: status {status} {reason}")
+    return reply.access_token, reply.expires_in

@@ -1,0 +1,92 @@
+"""What a configuration says of credentials that are more than a key: one record a way.
+
+Empty texts are left to the provider's usual places: environment, profiles, the machine itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import msgspec
+
+AWS_SIGV4 = "aws-sigv4"
+GOOGLE_SERVICE_ACCOUNT = "google-service-account"
+AZURE_AD = "azure-ad"
+
+AWS_SERVICE = "bedrock"
+GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+GOOGLE_TYPES = ("service_account", "external_account", "authorized_user")
+AZURE_SCOPE = "https://cognitiveservices.azure.com/.default"
+AZURE_AUTHORITY = "https://login.microsoftonline.com"
+
+
+@dataclass(frozen=True, slots=True)
+class AwsSpec:
+    """Requests are signed (Signature Version 4), for one service in one region."""
+
+    region: str
+    service: str = AWS_SERVICE
+    access_key_id: str = field(default="", repr=False)
+    secret_access_key: str = field(default="", repr=False)
+    session_token: str = field(default="", repr=False)
+    profile: str = ""
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What nobody may read."""
+        return _filled(self.access_key_id, self.secret_access_key, self.session_token)
+
+
+@dataclass(frozen=True, slots=True)
+class GoogleSpec:
+    """A token of a service account, or of whatever else Google's library knows by its `type`.
+
+    `file` is its key file, `info` the same as text; with neither, the application's defaults.
+    """
+
+    file: str = ""
+    info: str = field(default="", repr=False)
+    scope: str = GOOGLE_SCOPE
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What nobody may read of the key that stands in the configuration."""
+        found = google_info(self.info) if self.info else {}
+        names = ("private_key", "private_key_id", "client_secret", "refresh_token")
+        return _filled(*(one for name in names if isinstance(one := found.get(name), str)))
+
+
+@dataclass(frozen=True, slots=True)
+class AzureSpec:
+    """A token of an application: by its secret, or by a federated token out of a file."""
+
+    tenant_id: str
+    client_id: str
+    client_secret: str = field(default="", repr=False)
+    token_file: str = ""
+    scope: str = AZURE_SCOPE
+    authority: str = AZURE_AUTHORITY
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What nobody may read."""
+        return _filled(self.client_secret)
+
+
+AuthorizerSpec: TypeAlias = AwsSpec | GoogleSpec | AzureSpec
+
+
+def google_info(text: str | bytes) -> dict[str, Any]:
+    """The members of a key file. Raises ValueError for what is none."""
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        raise ValueError("not JSON") from None
+    if not isinstance(value, dict) or value.get("type") not in GOOGLE_TYPES:
+        raise ValueError(f"no JSON object with a type of {', '.join(GOOGLE_TYPES)}")
+    return value
+
+
+def _filled(*texts: str) -> tuple[str, ...]:
+    return tuple(filter(None, texts))

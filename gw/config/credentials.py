@@ -1,0 +1,176 @@
+"""Credentials of a channel that are more than a key: what each way takes, and what is made of it.
+
+What is missing is found here; whether a key file can be read is said by `check_credentials`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from channels.authorizers import aws, google
+from channels.authorizers.specs import (
+    AWS_SERVICE,
+    AWS_SIGV4,
+    AZURE_AD,
+    AZURE_AUTHORITY,
+    AZURE_SCOPE,
+    GOOGLE_SCOPE,
+    GOOGLE_SERVICE_ACCOUNT,
+    AuthorizerSpec,
+    AwsSpec,
+    AzureSpec,
+    GoogleSpec,
+    google_info,
+)
+from gw.config.addresses import public_url
+from gw.config.config import Config
+from gw.config.faults import ConfigFaults, Fault, Location
+from gw.config.nodes import Node, Scalar, described
+from gw.config.readers import InvalidValue, Reader, file, text
+from gw.config.structures import Key, Schema, Section
+
+KEY_FILE_ALLOWED = "the text of a service account's key file, JSON with a type"
+# Such a file has some 2400 characters.
+KEY_FILE_CHARACTERS_MAX = 64 * 1024
+
+
+def _key_file_text() -> Reader[str]:
+    """Read the text of a key file. It has lines, and is never reported."""
+
+    def read(node: Node, at: Location) -> str:
+        value = node.text if isinstance(node, Scalar) and not node.is_nothing else ""
+        if not isinstance(node, Scalar) or len(value) > KEY_FILE_CHARACTERS_MAX:
+            raise InvalidValue(found=described(node, hidden=True), allowed=KEY_FILE_ALLOWED)
+        try:
+            google_info(value)
+        except ValueError as error:
+            raise InvalidValue(
+                found=f"text (not shown) that is {error}", allowed=KEY_FILE_ALLOWED
+            ) from None
+        return value
+
+    return read
+
+
+def _secret(what: str) -> Key:
+    return Key(text(what, may_be_empty=True, secret=True), "")
+
+
+# By the way of `auth`; what is left out is found where the provider's libraries look for it.
+CREDENTIALS: Mapping[str, Schema] = {
+    AWS_SIGV4: {
+        "access_key_id": _secret("the id of an access key"),
+        "secret_access_key": _secret("the secret of an access key"),
+        "session_token": _secret("the session's token"),
+        "profile": Key(text(may_be_empty=True), ""),
+        "service": Key(text("a service, as AWS signs for it"), AWS_SERVICE),
+    },
+    GOOGLE_SERVICE_ACCOUNT: {
+        "file": Key(file(), ""),
+        "json": Key(_key_file_text(), ""),
+        "scope": Key(text("a scope"), GOOGLE_SCOPE),
+    },
+    AZURE_AD: {
+        "tenant_id": Key(text("the tenant's id", may_be_empty=True), ""),
+        "client_id": Key(text("the application's id", may_be_empty=True), ""),
+        "client_secret": _secret("the application's secret"),
+        "token_file": Key(file(), ""),
+        "scope": Key(text("a scope"), AZURE_SCOPE),
+        "authority": Key(public_url(), AZURE_AUTHORITY),
+    },
+}
+
+
+def check_credentials_of(channel: Section, way: str) -> None:
+    """The credentials of one channel are whole."""
+    credentials = channel.get("credentials")
+    if credentials is None:
+        return
+    _CHECKS[way](credentials)
+
+
+def _check_aws(credentials: Section) -> None:
+    pair = ("access_key_id", "secret_access_key")
+    for name, other in (pair, pair[::-1]):
+        if credentials.get(name) and credentials.get(other) == "":
+            credentials.location(other).blame(found="nothing", allowed=f"one with {name}")
+    if credentials.get("session_token") and credentials.get("access_key_id") == "":
+        credentials.location("session_token").blame(
+            found="a session's token alone", allowed="one with its access_key_id, or none"
+        )
+    if credentials.get("profile") and credentials.get("access_key_id"):
+        credentials.location("profile").blame(
+            found="a profile, and an access_key_id", allowed="one of them"
+        )
+
+
+def _check_google(credentials: Section) -> None:
+    if credentials.get("file") and credentials.get("json"):
+        credentials.location("json").blame(found="json, and a file", allowed="one of them")
+
+
+def _check_azure(credentials: Section) -> None:
+    for name in ("tenant_id", "client_id"):
+        if credentials.get(name) == "":
+            credentials.location(name).blame(found="nothing", allowed="a text, with azure-ad")
+    given = [name for name in ("client_secret", "token_file") if credentials.get(name)]
+    if len(given) != 1 and {"client_secret", "token_file"} <= credentials.values.keys():
+        credentials.at.blame(
+            found=" and ".join(given) or "nothing that proves the application",
+            allowed="either client_secret or token_file",
+            hint="" if given else "token_file: ${AZURE_FEDERATED_TOKEN_FILE} where there is one",
+        )
+
+
+_CHECKS: Mapping[str, Callable[[Section], None]] = {
+    AWS_SIGV4: _check_aws,
+    GOOGLE_SERVICE_ACCOUNT: _check_google,
+    AZURE_AD: _check_azure,
+}
+
+
+def authorizer_spec(values: Mapping[str, Any], folder: Path) -> AuthorizerSpec | None:
+    """What a channel proves itself by; None where a key does. Relative paths start at `folder`."""
+    way = values["auth"]
+    if way not in CREDENTIALS:
+        return None
+    given = values["credentials"].values
+    if way == AWS_SIGV4:
+        return AwsSpec(region=values["region"], **given)
+    if way == GOOGLE_SERVICE_ACCOUNT:
+        return GoogleSpec(_placed(given["file"], folder), given["json"], given["scope"])
+    return AzureSpec(**{**given, "token_file": _placed(given["token_file"], folder)})
+
+
+def check_credentials(config: Config) -> None:
+    """Key files can be read, and what signs is installed. Raises ConfigFaults, with all faults."""
+    faults = []
+    for index, channel in enumerate(config.registry.channels.values()):
+        found, allowed = _unusable(channel.authorizer)
+        if found:
+            faults.append(Fault(str(config.source), f"channels[{index}]", found, allowed))
+    if faults:
+        raise ConfigFaults(faults)
+
+
+def _unusable(spec: AuthorizerSpec | None) -> tuple[str, str]:
+    """What is wrong and what is allowed; empty where nothing is."""
+    if isinstance(spec, AwsSpec) and find_spec("botocore") is None:
+        return f"auth: {AWS_SIGV4} without its library", aws.EXTRA
+    if isinstance(spec, GoogleSpec):
+        if any(find_spec(name) is None for name in ("google", "google.auth", "requests")):
+            return f"auth: {GOOGLE_SERVICE_ACCOUNT} without its library", google.EXTRA
+        if spec.file:
+            try:
+                google_info(Path(spec.file).read_bytes())
+            except (OSError, ValueError) as error:
+                reason = error.strerror if isinstance(error, OSError) else error
+                return f"{spec.file}: {reason}", "the key file of a service account"
+    return "", ""
+
+
+def _placed(path: str, folder: Path) -> str:
+    return str(folder / path) if path else ""

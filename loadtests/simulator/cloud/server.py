@@ -1,0 +1,143 @@
+"""From a request to a cloud to its dialect, or to the script of what is no chat: tokens, lists."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from loadtests.simulator import directives, script
+from loadtests.simulator.ask import Refusal
+from loadtests.simulator.cloud import bedrock, vertex
+from loadtests.simulator.cloud.bedrock import AwsFace, BedrockDialect
+from loadtests.simulator.cloud.issuer import (
+    ENTRA_PREFIX,
+    GOOGLE_ACCOUNT,
+    TOKEN_SECONDS,
+    Issuer,
+    TokenRefusal,
+    client_of,
+)
+from loadtests.simulator.cloud.vertex import VertexClaude, VertexGemini, token_owner
+from loadtests.simulator.dialects.base import JSON, Dialect, encode
+from loadtests.simulator.dialects.chat import ChatDialect
+from loadtests.simulator.exchange import Exchange
+from loadtests.simulator.faults import FaultBook
+from loadtests.simulator.script import Script
+
+ENTRA_PATH: Final = re.compile(r"/[\w.-]+/oauth2/v2\.0/token")
+GOOGLE_PATH: Final = "/token"
+AWS_MODELS: Final = "/foundation-models"
+GOOGLE_MODELS: Final = "/v1beta1/publishers/google/models"
+AZURE_CHAT: Final = b"/openai/v1/chat/completions"
+
+
+class AzureChat(ChatDialect):
+    """Azure OpenAI's v1: a key in a header of its own, or a token of Entra ID.
+
+    Groq has the same path: a bearer's key that is no such token is one of Groq's.
+    """
+
+    def __init__(self, issuer: Issuer) -> None:
+        self._issuer = issuer
+
+    def authenticate(self, exchange: Exchange) -> str:
+        key = exchange.header(b"api-key").decode("latin-1").strip()
+        if found := key or self._issuer.owner(exchange):
+            return found
+        if not exchange.header(b"authorization").startswith(b"Bearer %b" % ENTRA_PREFIX):
+            return super().authenticate(exchange)
+        raise Refusal(
+            401,
+            "Access denied due to invalid subscription key or wrong API endpoint. Make sure to "
+            "provide a valid key for an active subscription.",
+        )
+
+
+class CloudServer:
+    """Every wire of the clouds, on one book of tokens."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.issuer = Issuer(clock)
+        self._aws = AwsFace(clock)
+        self._bedrock = BedrockDialect(clock)
+        self._gemini = VertexGemini(self.issuer)
+        self._claude = VertexClaude(self.issuer)
+        self.routes: Mapping[bytes, Dialect] = {AZURE_CHAT: AzureChat(self.issuer)}
+
+    def reset(self) -> None:
+        """Tokens are handed out as usual again; those that were stay good."""
+        self.issuer.seconds = TOKEN_SECONDS
+
+    def dialect(self, path: str) -> Dialect | None:
+        """The dialect of a path with a model in it; None for one that is none of ours."""
+        if bedrock.PATH.fullmatch(path):
+            return self._bedrock
+        if found := vertex.PATH.fullmatch(path):
+            return self._gemini if found[3] == "google" else self._claude
+        return None
+
+    def begin(self, exchange: Exchange, faults: FaultBook) -> Script | None:
+        """The script of what is no chat; None for a path that is none of ours."""
+        path, method = exchange.path, exchange.method
+        if method == "POST" and path == GOOGLE_PATH:
+            exchange.api_key = GOOGLE_ACCOUNT
+            return self._token(exchange, faults, "google-token", self.issuer.google)
+        if method == "POST" and ENTRA_PATH.fullmatch(path):
+            exchange.api_key = client_of(exchange)
+            return self._token(exchange, faults, "entra-token", self.issuer.entra)
+        if method == "GET" and path == AWS_MODELS:
+            summary = {"modelId": "anthropic.claude-sim-v1:0", "providerName": "Anthropic"}
+            return self._list(
+                exchange, self._aws.authenticate, self._aws.error, {"modelSummaries": [summary]}
+            )
+        if method == "GET" and path == GOOGLE_MODELS:
+            return self._list(
+                exchange,
+                lambda asked: token_owner(self.issuer, asked),
+                self._gemini.error,
+                {"publisherModels": [{"name": "publishers/google/models/gemini-sim"}]},
+            )
+        return None
+
+    def _token(
+        self,
+        exchange: Exchange,
+        faults: FaultBook,
+        protocol: str,
+        issue: Callable[[Exchange], dict[str, Any]],
+    ) -> Script:
+        exchange.protocol = protocol
+        taken = faults.take(exchange.api_key, exchange.port)
+        directive = directives.merge([fault.layer for fault in taken])
+        instead = script.instead_script(_oauth_error, directive)
+        if instead is not None:
+            return instead
+        try:
+            body = issue(exchange)
+        except TokenRefusal as refusal:
+            told = {"error": refusal.error, "error_description": refusal.description}
+            status = 401 if refusal.error == "invalid_client" else 400
+            return script.body_script(status, directive, encode(told), JSON)
+        return script.body_script(200, directive, encode(body), JSON)
+
+    def _list(
+        self,
+        exchange: Exchange,
+        authenticate: Callable[[Exchange], str],
+        error: Callable[[int, str], bytes],
+        body: dict[str, Any],
+    ) -> Script:
+        exchange.protocol = "models"
+        try:
+            exchange.api_key = authenticate(exchange)
+        except Refusal as refusal:
+            told = error(refusal.status, refusal.message)
+            return script.body_script(
+                refusal.status, directives.ORDINARY, told, JSON, lines=refusal.lines
+            )
+        return script.body_script(200, directives.ORDINARY, encode(body), JSON)
+
+
+def _oauth_error(status: int, message: str) -> bytes:
+    return encode({"error": "temporarily_unavailable", "error_description": message})

@@ -1,0 +1,301 @@
+"""Claude and gemini behind Bedrock and Vertex AI, Azure with a token: calls as clients make them.
+
+The simulator checks every signature and every token by itself.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.client import CHAT, HELLO, Reply
+from tests.support.house import House, channel, model, shared_house
+from tests.support.postgres import PostgresForTests
+from tests.support.processes import CommandFailed
+from tests.support.tenants import Tenant
+from tests.support.waiting import PATIENCE_SECONDS, until
+
+USAGE = {"input": 1000, "output": 100, "cached": 400}
+# 600 fresh x 1 + 400 cached x 0.1 + 100 out x 10 USD per million.
+COST_NANO_USD = 1_640_000
+LENT = {
+    "access_key_id": "ASIASIM",
+    "secret_access_key": "secret-of-ASIASIM",
+    "session_token": "token-of-ASIASIM",
+}
+PROFILE = "us.anthropic.claude-sim-v1:0"
+HOSTED = ("claude-signed", "claude-keyed", "claude-vertex")
+
+
+def cloud(channel_id: str, **more: Any) -> dict[str, Any]:
+    """A channel whose kind says what it speaks and how."""
+    return {"id": channel_id, "health": {"failures": 1000}, **more}
+
+
+def channels(simulator_url: str) -> list[dict[str, Any]]:
+    bedrock = {"kind": "bedrock", "region": "us-east-1"}
+    azure = {"tenant_id": "tenant-1", "authority": simulator_url}
+    return [
+        cloud("bedrock-signed", **bedrock, credentials=LENT),
+        cloud("bedrock-keyed", **bedrock, api_key="key-of-bedrock-keyed"),
+        cloud("bedrock-wrong", **bedrock, credentials={**LENT, "secret_access_key": "hidden-1"}),
+        cloud(
+            "vertex-sim",
+            kind="vertex",
+            project="sim-project",
+            region="us-east5",
+            credentials={"file": "key.json"},
+        ),
+        cloud(
+            "azure-sim",
+            kind="azure-openai",
+            auth="azure-ad",
+            credentials={**azure, "client_id": "app", "client_secret": "secret-of-app"},
+        ),
+        cloud(
+            "azure-unknown",
+            kind="azure-openai",
+            auth="azure-ad",
+            credentials={**azure, "client_id": "another", "client_secret": "hidden-2"},
+        ),
+        channel("plain-claude", protocols=["messages"], priority=2),
+        channel("plain-chat", priority=2),
+    ]
+
+
+MODELS = [
+    model("claude-signed", {"id": "bedrock-signed", "as": PROFILE}),
+    model("claude-keyed", {"id": "bedrock-keyed", "as": "arn:aws:bedrock:x:1:p/claude-1"}),
+    model("claude-vertex", {"id": "vertex-sim", "as": "claude-sim@20250929"}),
+    model("claude-wrong", {"id": "bedrock-wrong", "as": PROFILE}),
+    model("claude-both", {"id": "bedrock-keyed", "as": PROFILE}, "plain-claude"),
+    model("gemini-vertex", "vertex-sim"),
+    model("gpt-azure", "azure-sim"),
+    model("gpt-both", "azure-unknown", "plain-chat"),
+    model("gpt-alone", "azure-unknown"),
+]
+TRANSLATIONS = ["chat_to_messages", "chat_to_native", "native_to_messages", "messages_to_chat"]
+
+
+@pytest.fixture(scope="module")
+def shared(postgres: PostgresForTests) -> Iterator[House]:
+    """A house whose channels are known once the simulator is, whose key file is among them."""
+    with shared_house(postgres, translations=TRANSLATIONS) as built:
+        url = f"{built.simulator.url}/_sim/google-key"
+        with urllib.request.urlopen(url, timeout=PATIENCE_SECONDS) as answer:
+            (built.config.parent / "key.json").write_bytes(answer.read())
+        built.write(channels=channels(built.simulator.url), models=MODELS)
+        built.gateway.popen.send_signal(signal.SIGHUP)
+        until(lambda: built.events("configuration_reloaded"), what="the channels")
+        yield built
+
+
+def hello(**directive: Any) -> dict[str, str]:
+    return {"role": "user", "content": f"Hello [[sim {json.dumps(directive)}]]"}
+
+
+def messages(tenant: Tenant, model_id: str, stream: bool = False, **directive: Any) -> Reply:
+    said = [hello(**directive)]
+    body = {"model": model_id, "max_tokens": 100, "stream": stream, "messages": said}
+    return tenant.client.send("POST", "/v1/messages", body)
+
+
+def text_of(reply: Reply) -> str:
+    """What a message says, streamed or not."""
+    if "event-stream" not in reply.headers["content-type"]:
+        return "".join(block["text"] for block in reply.json["content"])
+    events = map(json.loads, reply.events)
+    return "".join(event["delta"].get("text", "") for event in events if "delta" in event)
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("model_id", HOSTED)
+def test_claude_is_served_and_charged_wherever_it_is_hosted(
+    h: House, tenant: Tenant, model_id: str, stream: bool
+) -> None:
+    reply = messages(tenant, model_id, stream, usage=USAGE, text="Guten Tag, Zürich")
+    assert (reply.status, text_of(reply)) == (200, "Guten Tag, Zürich")
+    if stream:
+        assert reply.headers["content-type"] == "text/event-stream; charset=utf-8"
+        assert json.loads(reply.events[-1])["type"] == "message_stop"
+    row = h.row(reply.trace)
+    assert (row["status"], row["protocol"], row["cost_nano_usd"]) == (
+        "success",
+        "messages",
+        COST_NANO_USD,
+    )
+    sent = h.upstream.last_request()
+    assert tenant.key not in json.dumps(sent)
+    assert not {"model", "thread"} & json.loads(sent["body"]).keys()
+    action = sent["path"].rpartition("/")[2].rpartition(":")[2]
+    assert (
+        action
+        == {
+            (True, True): "streamRawPredict",
+            (True, False): "rawPredict",
+            (False, True): "invoke-with-response-stream",
+            (False, False): "invoke",
+        }[model_id == "claude-vertex", stream]
+    )
+
+
+def test_model_is_in_the_path_and_betas_where_the_host_wants_them(h: House, tenant: Tenant) -> None:
+    betas = {"anthropic-beta": "context-1m-2025-08-07, interleaved-thinking-2025-05-14"}
+    body = {"max_tokens": 50, "messages": [HELLO], "metadata": {"user_id": "u-1"}}
+    sent = {}
+    for model_id in HOSTED:
+        reply = tenant.client.send(
+            "POST", "/v1/messages", {"model": model_id, **body}, headers=betas
+        )
+        assert reply.status == 200, reply
+        sent[model_id] = h.upstream.last_request()
+    signed = sent["claude-signed"]
+    assert signed["path"] == "/model/us.anthropic.claude-sim-v1%3A0/invoke"
+    assert json.loads(signed["body"]) == {
+        **body,
+        "anthropic_version": "bedrock-2023-05-31",
+        "anthropic_beta": betas["anthropic-beta"].split(", "),
+    }
+    assert signed["headers"]["authorization"].startswith("AWS4-HMAC-SHA256 Credential=ASIASIM/")
+    assert not {"anthropic-beta", "anthropic-version", "x-api-key"} & signed["headers"].keys()
+    keyed = sent["claude-keyed"]
+    assert keyed["headers"]["authorization"] == "Bearer key-of-bedrock-keyed"
+    assert keyed["path"] == "/model/arn%3Aaws%3Abedrock%3Ax%3A1%3Ap%2Fclaude-1/invoke"
+    vertex = sent["claude-vertex"]
+    assert vertex["path"] == (
+        "/v1/projects/sim-project/locations/us-east5/publishers/anthropic/models/"
+        "claude-sim@20250929:rawPredict"
+    )
+    assert json.loads(vertex["body"]) == {**body, "anthropic_version": "vertex-2023-10-16"}
+    assert vertex["headers"]["anthropic-beta"] == betas["anthropic-beta"]
+    assert vertex["headers"]["authorization"].startswith("Bearer ya29.sim-")
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("model_id", [*HOSTED, "gemini-vertex", "gpt-azure"])
+def test_chat_reaches_all_of_them(h: House, tenant: Tenant, model_id: str, stream: bool) -> None:
+    body = {"model": model_id, "stream": stream, "messages": [hello(usage=USAGE, text="Tag")]}
+    reply = tenant.client.send("POST", CHAT, body)
+    assert reply.status == 200, reply
+    said = reply.text if stream else reply.json["choices"][0]["message"]["content"]
+    assert said == "Tag"
+    assert h.row(reply.trace)["cost_nano_usd"] == COST_NANO_USD
+
+
+def test_gemini_on_vertex_is_spoken_to_in_its_own_words(h: House, tenant: Tenant) -> None:
+    parts = {"contents": [{"role": "user", "parts": [{"text": hello(usage=USAGE)["content"]}]}]}
+    for action in ("generateContent", "streamGenerateContent?alt=sse"):
+        path = f"/v1beta/models/gemini-vertex:{action}"
+        reply = tenant.client.send("POST", path, parts)
+        assert reply.status == 200, reply
+        assert h.upstream.last_request()["path"] == (
+            "/v1/projects/sim-project/locations/us-east5/publishers/google/models/"
+            f"gemini-vertex:{action.partition('?')[0]}"
+        )
+        assert h.row(reply.trace)["cost_nano_usd"] == COST_NANO_USD
+
+
+def test_stream_that_comes_byte_by_byte_is_the_same(h: House, tenant: Tenant) -> None:
+    whole = messages(tenant, "claude-signed", True, text="Zürich " * 20)
+    cut = messages(tenant, "claude-signed", True, text="Zürich " * 20, split_bytes=1)
+    assert text_of(cut) == text_of(whole) == "Zürich " * 20
+
+
+def test_exception_within_a_stream_is_an_error_event_and_what_came_is_charged(
+    h: House, tenant: Tenant
+) -> None:
+    words = "throttlingException: Too many tokens"
+    reply = messages(tenant, "claude-signed", True, text="x" * 400, error_event=20, message=words)
+    assert reply.status == 200
+    last = json.loads(reply.events[-1])
+    assert last["error"] == {"type": "rate_limit_error", "message": "Too many tokens"}
+    row = h.row(reply.trace)
+    assert row["status"] == "error"
+    assert row["cost_nano_usd"] > 0
+
+
+def test_exception_before_anything_was_sent_is_another_channels_call(
+    h: House, tenant: Tenant
+) -> None:
+    words = "serviceUnavailableException: Bedrock is busy"
+    # The other channel has the same host here: it is not to take a connection that is closed.
+    closes = {"Connection": "close"}
+    h.upstream.fault("bedrock-keyed", error_event=0, message=words, headers=closes)
+    reply = messages(tenant, "claude-both", True, text="Hello")
+    assert [one["protocol"] for one in h.upstream.requests(2)] == ["bedrock-invoke", "messages"]
+    assert (reply.status, text_of(reply), len(h.row(reply.trace)["attempts"])) == (200, "Hello", 1)
+    alone = messages(tenant, "claude-keyed", True)
+    assert (alone.status, alone.json["error"]["message"]) == (502, "Bedrock is busy")
+    assert h.row(alone.trace)["cost_nano_usd"] == 0
+
+
+@pytest.mark.parametrize("cut", [{"cut_after_bytes": 3000}, {"malformed": "json"}])
+def test_stream_that_breaks_within_a_message_has_no_end(
+    h: House, tenant: Tenant, cut: dict[str, Any]
+) -> None:
+    reply = messages(tenant, "claude-signed", True, text="x" * 400, **cut)
+    assert reply.status == 200
+    assert b"message_stop" not in reply.body
+    row = h.row(reply.trace)
+    assert row["status"] == "error"
+    assert row["cost_nano_usd"] > 0
+
+
+def test_refusals_pass_with_their_words_and_nothing_secret(h: House, tenant: Tenant) -> None:
+    throttled = messages(tenant, "claude-signed", status=429, message="Too many requests")
+    assert (throttled.status, throttled.json["error"]) == (
+        429,
+        {"type": "rate_limit_error", "message": "Too many requests"},
+    )
+    wrong = messages(tenant, "claude-wrong")
+    assert wrong.status == 403
+    said = wrong.body.decode()
+    assert "does not match" in said
+    for secret in ("token-of-ASIASIM", "hidden-1", "ASIASIM", h.simulator.url.partition("://")[2]):
+        assert secret not in said
+    quota = messages(tenant, "claude-vertex", status=429, message="Quota exceeded")
+    assert (quota.status, quota.json["error"]["message"]) == (429, "Quota exceeded")
+
+
+def test_channel_without_credentials_is_told_of_and_another_is_asked(
+    h: House, tenant: Tenant
+) -> None:
+    body = {"model": "gpt-both", "messages": [HELLO]}
+    reply = tenant.client.send("POST", CHAT, body)
+    assert reply.status == 200
+    assert len(h.row(reply.trace)["attempts"]) == 1
+    told = h.events("credentials_unavailable")[-1]
+    assert told["channel"] == "azure-unknown"
+    assert "AADSTS7000215" in told["reason"]
+    assert "hidden-2" not in str(told)
+    alone = tenant.client.send("POST", CHAT, {**body, "model": "gpt-alone"})
+    assert alone.refusal == (502, "api_error", "upstream_unreachable")
+    assert "AADSTS" not in alone.body.decode()
+    assert h.held_nano_usd(tenant) == 0
+
+
+def test_token_is_fetched_once_for_many_calls_and_anew_after_a_reload(
+    h: House, tenant: Tenant
+) -> None:
+    for _ in range(3):
+        assert messages(tenant, "claude-vertex").status == 200
+    protocols = [one["protocol"] for one in h.upstream.requests()]
+    assert protocols.count("google-token") <= 1
+    assert protocols.count("vertex-claude") == 3
+
+
+def test_probe_asks_each_for_its_models(h: House) -> None:
+    with pytest.raises(CommandFailed) as raised:  # some are made not to be good
+        h.gw("check-config", "--probe")
+    probes = {one["channel"]: one for one in raised.value.answer["probes"]}
+    for channel_id, listed in (("bedrock-signed", 1), ("bedrock-keyed", 1), ("vertex-sim", 1)):
+        assert probes[channel_id]["ok"], probes[channel_id]
+        assert probes[channel_id]["models"] == listed
+    assert probes["bedrock-wrong"]["status"] == 403
+    assert "AADSTS7000215" in probes["azure-unknown"]["message"]
+    assert "of-ASIASIM" not in json.dumps(probes)

@@ -1,0 +1,58 @@
+"""The simulator's clouds and a client, in one process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from channels.errors import CredentialsUnavailable
+from channels.http.client import HttpWire
+from channels.http.interfaces import Authorizer, UpstreamRequest
+from loadtests.simulator.server import Simulator
+
+CLAUDE = b'{"anthropic_version":"bedrock-2023-05-31","max_tokens":99,"messages":[%b]}'
+TYPE = ("Content-Type", "application/json")
+
+
+@dataclass
+class Cloud:
+    """A simulator whose clock is `ahead_seconds` ahead."""
+
+    simulator: Simulator
+    wire: HttpWire
+    told: list[str] = field(default_factory=list)
+
+    def tell(self, failure: CredentialsUnavailable) -> None:
+        self.told.append(failure.detail)
+
+    async def send(
+        self,
+        authorizer: Authorizer,
+        path: str,
+        body: bytes = b"",
+        *headers: tuple[str, str],
+        method: str = "POST",
+    ) -> tuple[int, bytes]:
+        """Status and body of one proved request."""
+        url = self.simulator.base_url + path
+        request = UpstreamRequest(
+            method, url, (TYPE, *headers) if body else headers, body, authorizer=authorizer
+        )
+        response = await self.wire.open(request)
+        try:
+            return response.status, await response.read(1_000_000)
+        finally:
+            response.close()
+
+
+@asynccontextmanager
+async def cloud(*, ahead_seconds: float = 0.0) -> AsyncIterator[Cloud]:
+    """A running one."""
+    async with Simulator(clock=lambda: time.time() + ahead_seconds) as simulator:
+        wire = HttpWire(connect_seconds=5)
+        try:
+            yield Cloud(simulator, wire)
+        finally:
+            await wire.close()
