@@ -46,8 +46,7 @@ from gw.calls.billing import Billing
 from gw.calls.conversation import Conversation
 from gw.config.certificate import renew, server_context
 from gw.config.config import Config
-from gw.config.credentials import check_credentials
-from gw.config.transports import check_certificates
+from gw.config.credentials import check_files
 from gw.http.admin import AdminServer, make_admin_application
 from gw.http.body import BodyBudget
 from gw.http.drain import RequestsInFlight
@@ -170,8 +169,7 @@ class Gateway:
 
         Raises ConfigFaults, and changes nothing, when the certificate will not do.
         """
-        check_certificates(config)
-        check_credentials(config)
+        check_files(config)
         if self._tls is not None:
             renew(self._tls, config)
         self.current.swap(config)
@@ -413,8 +411,7 @@ class Gateway:
         )
         self._admin = AdminServer(admin, config.admin_listen)
         self._tls = server_context(config)
-        check_certificates(config)
-        check_credentials(config)
+        check_files(config)
         self._public = Server(
             application, config.listen, tls=self._tls, shares_port=self._shares_port
         )

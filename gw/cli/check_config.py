@@ -21,9 +21,8 @@ from gw.cli.context import read_config
 from gw.cli.output import Result, sheet, table
 from gw.config.certificate import server_context
 from gw.config.config import Config
-from gw.config.credentials import check_credentials
+from gw.config.credentials import check_files
 from gw.config.faults import caution_records
-from gw.config.transports import check_certificates
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Subparsers
@@ -47,8 +46,7 @@ def add(nouns: Subparsers) -> None:
 def check_config(options: Namespace) -> Result:
     config = read_config(options)
     server_context(config)
-    check_certificates(config)
-    check_credentials(config)
+    check_files(config)
     record: dict[str, Any] = {
         "ok": True,
         "file": str(config.source),

@@ -31,6 +31,7 @@ from gw.config.faults import ConfigFaults, Fault, Location
 from gw.config.nodes import Node, Scalar, described
 from gw.config.readers import InvalidValue, Reader, file, text
 from gw.config.structures import Key, Schema, Section
+from gw.config.transports import check_certificates
 
 KEY_FILE_ALLOWED = "the text of a service account's key file, JSON with a type"
 # Such a file has some 2400 characters.
@@ -143,6 +144,12 @@ def authorizer_spec(values: Mapping[str, Any], folder: Path) -> AuthorizerSpec |
     if way == GOOGLE_SERVICE_ACCOUNT:
         return GoogleSpec(_placed(given["file"], folder), given["json"], given["scope"])
     return AzureSpec(**{**given, "token_file": _placed(given["token_file"], folder)})
+
+
+def check_files(config: Config) -> None:
+    """Read the files that channels name. Raises ConfigFaults, with all faults of a sort."""
+    check_certificates(config)
+    check_credentials(config)
 
 
 def check_credentials(config: Config) -> None:

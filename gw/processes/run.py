@@ -23,10 +23,9 @@ from channels.http.client import HttpWire
 from channels.http.interfaces import UpstreamRequest
 from gw.config.certificate import server_context
 from gw.config.config import Config, ListenAddress
-from gw.config.credentials import check_credentials
+from gw.config.credentials import check_files
 from gw.config.faults import ConfigFaults
 from gw.config.load import load_text, reread_text
-from gw.config.transports import check_certificates
 from gw.http.admin import AdminServer, make_admin_application
 from gw.http.sockets import bind
 from gw.ids import new_call_id
@@ -194,8 +193,7 @@ def accepted_file(source: Path) -> tuple[str, Config]:
     text = reread_text(source)
     config = load_text(text, os.environ, source=source)
     server_context(config)
-    check_certificates(config)
-    check_credentials(config)
+    check_files(config)
     return text, config
 
 
