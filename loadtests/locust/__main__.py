@@ -1,8 +1,9 @@
 """python -m loadtests.locust: put load on a gateway and judge it; the exit code is the verdict.
 
     python -m loadtests.locust [--shape ramp|spike|soak] [--users 100] [--seconds 60]
+                               [--families NAME…] [--even]
                                [--p95-first-event-ms 500] [--failure-ratio 0.001]
-                               [--host URL --keys FILE [--config FILE]] [options of locust]
+                               [--host URL --keys FILE --config FILE] [options of locust]
 
 Without --host a gateway and the simulator are started for the run, on disjoint cores where there
 are some. Exit code 0: every threshold was kept and `gw ledger verify` found nothing; 1: not so; 2:
@@ -14,41 +15,32 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import ipaddress
+import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from loadtests.locust.gateway import TASK_SECONDS, own_gateway
+from loadtests.locust.mix import FAMILIES, chosen
+from loadtests.locust.resources import report, watched
 from loadtests.locust.shapes import SHAPES
 from loadtests.rig.placement import available_cores, place
-from loadtests.rig.processes import VerifyFailed, gateway, started, verify
+from loadtests.rig.processes import VerifyFailed, started, verify
 
 USERS = "loadtests.locust.users"  # a locustfile, found by its name and never imported here
-CHANNELS = dict.fromkeys(("first", "second", "third"), "chat")
 # Calls under way when the users are taken away may end by themselves.
 STOP_SECONDS = 30
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run and return the exit code."""
-    parser = _parser()
-    options, for_locust = parser.parse_known_args(arguments)
-    if (options.host is None) != (options.keys is None):
-        parser.error("--host and --keys belong together")
-    if options.host is None and options.config is not None:
-        parser.error("--config is for a gateway given by --host")
-    for name, path in (("--keys", options.keys), ("--config", options.config)):
-        if path is not None and not path.is_file():
-            parser.error(f"{name}: there is no file {path}")
-    if options.keys is not None and not options.keys.read_text(encoding="utf-8").split():
-        parser.error(f"--keys: there is no key in {options.keys}")
-    if options.host is not None and not (options.remote or _is_loopback(options.host)):
-        parser.error(f"{options.host} is not this machine; --remote if you mean it")
+    options, for_locust = parse(arguments)
     own_cores = place(available_cores()).rig if options.host is None else os.sched_getaffinity(0)
     os.sched_setaffinity(0, own_cores)
     try:
@@ -59,49 +51,78 @@ def main(arguments: Sequence[str]) -> int:
         return 1
 
 
-def _parser() -> argparse.ArgumentParser:
+def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, Sequence[str]]:
+    """The options, and those that are locust's own; leaves with status 2 when they are wrong."""
     parser = argparse.ArgumentParser(prog="python -m loadtests.locust", allow_abbrev=False)
-    parser.add_argument("--shape", choices=sorted(SHAPES), default="ramp")
-    parser.add_argument("--users", type=int, default=100, help="at the peak")
-    parser.add_argument("--seconds", type=float, default=60.0)
-    parser.add_argument("--p95-first-event-ms", type=float, default=500.0)
-    parser.add_argument("--failure-ratio", type=float, default=0.001)
-    parser.add_argument("--accounts", type=int, default=10, help="of a gateway started here")
-    parser.add_argument("--host", help="a gateway that runs already")
-    parser.add_argument("--keys", type=Path, help="its keys, one a line")
-    parser.add_argument("--config", type=Path, help="its configuration, to verify its ledger")
-    parser.add_argument("--model", default="sim-model")
-    parser.add_argument("--simulator", action="store_true", help="its upstream is the simulator")
-    parser.add_argument("--remote", action="store_true", help="allow a host elsewhere")
-    return parser
+    add = parser.add_argument
+    add("--shape", choices=sorted(SHAPES), default="ramp")
+    add("--users", type=int, default=100, help="at the peak")
+    add("--seconds", type=float, default=60.0)
+    add("--families", nargs="+", choices=list(FAMILIES), default=[], metavar="NAME",
+        help=f"of {', '.join(FAMILIES)} (all)")  # fmt: skip
+    add("--even", action="store_true", help="as many users for each family")
+    add("--p95-first-event-ms", type=float, default=500.0)
+    add("--failure-ratio", type=float, default=0.001)
+    add("--accounts", type=int, default=10, help="of a gateway started here")
+    add("--shed-delay-ms", type=int, metavar="MS", help="of a gateway started here (its default)")
+    add("--host", help="a gateway that runs already")
+    add("--keys", type=Path, help="its keys, one a line")
+    add("--config", type=Path, help="its configuration, to verify its ledger")
+    add("--pid", type=int, help="its process, whose CPU and memory are told")
+    add("--model", default="sim-model", help="its chat model")
+    add("--simulator", action="store_true", help="its upstream is the simulator")
+    add("--remote", action="store_true", help="allow a host elsewhere, with no ledger verified")
+    options, for_locust = parser.parse_known_args(arguments)
+    for name, path in (("--keys", options.keys), ("--config", options.config)):
+        if path is not None and options.host is None:
+            parser.error(f"{name} is for a gateway given by --host")
+        if path is not None and not path.is_file():
+            parser.error(f"{name}: there is no file {path}")
+    if options.host is not None:
+        if options.keys is None or not options.keys.read_text(encoding="utf-8").split():
+            parser.error("--host needs keys: --keys FILE, one a line")
+        if not options.remote and not _is_loopback(options.host):
+            parser.error(f"{options.host} is not this machine; --remote if you mean it")
+        if not options.remote and options.config is None:
+            parser.error("--host needs --config FILE: its ledger is verified when the load is over")
+    if not chosen(options.families, has_simulator=options.host is None or options.simulator):
+        parser.error("--families: these are only asked for with the simulator behind the gateway")
+    return options, for_locust
 
 
-@dataclass(frozen=True)
-class _Target:
+class _Target(NamedTuple):
     host: str
     keys: Path
     has_simulator: bool
+    pids: Mapping[str, int]  # whose CPU and memory are told
 
 
 @contextmanager
 def _target(options: argparse.Namespace) -> Iterator[_Target]:
     """What the load is for; its ledger is verified afterwards. Raises VerifyFailed."""
     if options.host is not None:
-        yield _Target(options.host, options.keys, options.simulator)
+        pids = {"gateway": options.pid} if options.pid else {}
+        yield _Target(options.host, options.keys, options.simulator, pids)
         if options.config is not None:
             verify(options.config)
-        else:
-            print("gw ledger verify: not run, for want of --config")
         return
-    cores = place(available_cores()).rig
+    simulator = ["loadtests.simulator", "--port", "0", "--task-seconds", str(TASK_SECONDS)]
+    has_pages = "knowledge" in chosen(options.families, has_simulator=True)
     with (
         tempfile.NamedTemporaryFile("w", prefix="gw-keys-") as keys,
-        started(["loadtests.simulator", "--port", "0"], cores) as (_, upstream),
-        gateway(upstream["listen"], channels=CHANNELS, accounts=options.accounts) as own,
+        started(simulator, place(available_cores()).rig) as (simulator_pid, upstream),
+        own_gateway(
+            upstream["listen"],
+            options.accounts,
+            has_pages=has_pages,
+            shed_delay_ms=options.shed_delay_ms,
+        ) as own,
     ):
         keys.write("\n".join(own.keys))
         keys.flush()
-        yield _Target(f"http://{own.host}:{own.port}", Path(keys.name), has_simulator=True)
+        assert own.database_pid is not None
+        pids = {"gateway": own.pid, "PostgreSQL": own.database_pid, "simulator": simulator_pid}
+        yield _Target(own.url, Path(keys.name), True, pids)
 
 
 def _run_locust(target: _Target, options: argparse.Namespace, for_locust: Sequence[str]) -> int:
@@ -111,19 +132,26 @@ def _run_locust(target: _Target, options: argparse.Namespace, for_locust: Sequen
     assert found.origin is not None
     # Set for whoever imports locust without wanting that; here its sockets have to be replaced.
     environ = {name: v for name, v in os.environ.items() if not name.startswith("LOCUST_SKIP_")}
-    command = [
-        *(sys.executable, "-m", "locust", "--locustfile", found.origin),
-        *("--headless", "--only-summary", "--loglevel", "WARNING"),
-        *("--stop-timeout", str(STOP_SECONDS)),
-        *("--host", target.host, "--keys", str(target.keys), "--model", options.model),
-        *("--shape", options.shape, "--users", str(options.users)),
-        *("--seconds", str(options.seconds)),
-        *("--p95-first-event-ms", str(options.p95_first_event_ms)),
-        *("--failure-ratio", str(options.failure_ratio)),
-        *(["--has-simulator"] if target.has_simulator else []),
-        *for_locust,
-    ]
-    return subprocess.run(command, env=environ, check=False).returncode
+    with tempfile.NamedTemporaryFile("r", prefix="gw-load-") as summary:
+        command = [
+            *(sys.executable, "-m", "locust", "--locustfile", found.origin),
+            *("--headless", "--only-summary", "--loglevel", "WARNING"),
+            *("--stop-timeout", str(STOP_SECONDS), "--summary", summary.name),
+            *("--host", target.host, "--keys", str(target.keys), "--model", options.model),
+            *("--shape", options.shape, "--users", str(options.users)),
+            *("--seconds", str(options.seconds)),
+            *("--p95-first-event-ms", str(options.p95_first_event_ms)),
+            *("--failure-ratio", str(options.failure_ratio)),
+            *("--families", ",".join(options.families), *(["--even"] if options.even else [])),
+            *(["--has-simulator"] if target.has_simulator else []),
+            *for_locust,
+        ]
+        locust = subprocess.Popen(command, env=environ)
+        with watched({**target.pids, "locust": locust.pid}) as taken:
+            code = locust.wait()
+        requests = json.loads(summary.read() or "{}").get("requests", 0)
+    print("\n".join(report(taken, requests)), flush=True)
+    return code
 
 
 def _is_loopback(host: str) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What a run came to. `p95_first_event_ms` is None when no stream had an event."""
+    """What a run came to. `p95_first_event_ms`: of the slowest protocol, None without a stream."""
 
     calls: int
     failures: int

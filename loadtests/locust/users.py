@@ -1,30 +1,36 @@
-"""The locustfile: users of many accounts, their measurements, the shape of the run, its judgement.
+"""The locustfile: users of every family of endpoints, their measurements, the run, its judgement.
 
 Run by locust in a process of its own (`__main__.py`), never imported by anything else. Beside the
-calls (`POST`) each stream reports its time to the first event (`FIRST`) and the gaps between its
-events (`GAP`) as request types of their own.
+requests (`POST`, `GET`) each stream reports its time to the first event (`FIRST`) and the gaps
+between its events (`GAP`), and each task how long it took from its submission (`TASK`), as request
+types of their own.
 """
 
 from __future__ import annotations
 
+import json
 import random
 import time
+import uuid
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from locust import FastHttpUser, LoadTestShape, between, events, task
+from locust import FastHttpUser, LoadTestShape, events, task
 from locust.contrib.fasthttp import FAILURE_EXCEPTIONS
 
-from loadtests.locust.mix import PATH, TERMINATOR, Kind, kinds
+from loadtests.locust.kinds import LOST, MADE, Kind, Stream
+from loadtests.locust.mix import FAMILIES, chosen, kinds_of
 from loadtests.locust.shapes import SHAPES, users_at
 from loadtests.locust.thresholds import Measured, Thresholds
 
-FIRST, GAP, STREAM = "FIRST", "GAP", "stream"
+FIRST, GAP, TASK = "FIRST", "GAP", "TASK"
 SPAWN_PER_SECOND = 100  # locust warns of more: it would measure itself
 # Whoever has waited for so long for a byte reports a failure.
 PATIENCE_SECONDS = 60.0
+POLL_SECONDS = 1.0
+POLLS_MAX = 60
 
 
 @events.init_command_line_parser.add_listener
@@ -33,92 +39,147 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--shape", choices=sorted(SHAPES), default="ramp")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--keys", default="", help="a file with one key a line")
+    parser.add_argument("--summary", default="", help="a file to write what was done to")
     parser.add_argument("--model", default="sim-model")
+    parser.add_argument("--families", default="", help="separated by commas")
+    parser.add_argument("--even", action="store_true")
     parser.add_argument("--has-simulator", action="store_true")
     parser.add_argument("--p95-first-event-ms", type=float, default=0.0)
     parser.add_argument("--failure-ratio", type=float, default=0.0)
 
 
 class Client(FastHttpUser):
-    """One user: makes a call, thinks for a moment, makes another."""
+    """One user: makes a request of its family, thinks for a moment, makes another."""
 
-    wait_time = between(0.1, 0.5)
+    abstract = True
+    family = ""
     network_timeout = connection_timeout = PATIENCE_SECONDS
 
     def on_start(self) -> None:
         """Take one of the keys, and keep it."""
         options = self.environment.parsed_options
         self.headers = {"Authorization": f"Bearer {random.choice(read_keys(options.keys))}"}
-        self.mix = kinds(has_simulator=options.has_simulator)
+        self.mix = kinds_of(FAMILIES[self.family], has_simulator=options.has_simulator)
         self.weights = [kind.weight for kind in self.mix.values()]
 
+    def wait_time(self) -> float:
+        """Seconds before the next request."""
+        return random.uniform(*FAMILIES[self.family].think_seconds)
+
     @task
-    def call(self) -> None:
-        """Make one call of some kind and report how it went."""
-        options = self.environment.parsed_options
+    def ask(self) -> None:
+        """Make one request of some kind, follow it to its end and report how it went."""
         ((name, kind),) = random.choices(list(self.mix.items()), self.weights)
-        started = time.perf_counter()
-        with self.client.post(
-            PATH,
-            json=kind.body(options.model, has_simulator=options.has_simulator),
+        name = f"{self.family} {name}"
+        began = time.perf_counter()
+        answer = self.request(name, kind)
+        if answer and kind.is_task:
+            self.wait_for(name, kind, answer["id"], began)
+        if answer and kind.detail_of and answer["data"]:
+            path = f"{kind.path.partition('?')[0]}/{answer['data'][0][kind.detail_of]}"
+            self.request(f"{self.family} detail", Kind(weight=0, path=path, statuses=kind.statuses))
+
+    def request(self, name: str, kind: Kind) -> dict[str, Any]:
+        """One request; returns the JSON of a whole answer, nothing of a stream or a failure."""
+        options = self.environment.parsed_options
+        body = kind.body_with(options.model, has_simulator=options.has_simulator)
+        key = {"Idempotency-Key": uuid.uuid4().hex} if kind.is_task else {}
+        began = time.perf_counter()
+        with self.client.request(
+            "GET" if body is None else "POST",
+            kind.path_with(options.model),
+            json=body,
             name=name,
-            headers=self.headers,
-            stream=kind.is_stream,
+            headers={**self.headers, **key},
+            stream=kind.stream is not None,
             catch_response=True,
         ) as response:
             if response.status_code not in kind.statuses:
                 response.failure(f"status {response.status_code}")
-                return
-            if kind.is_stream and response.status_code == 200:
+                return {}
+            if kind.stream is not None and response.status_code == 200:
                 try:
-                    fault = self.follow(response, kind, started)
+                    fault = self.follow(response, kind, kind.stream, began)
                 except FAILURE_EXCEPTIONS as error:
                     fault = f"broken: {error!r}"
-                response.request_meta["response_time"] = (time.perf_counter() - started) * 1000
-                if fault:
-                    response.failure(fault)
-                    return
+                response.request_meta["response_time"] = (time.perf_counter() - began) * 1000
+                response.failure(fault) if fault else response.success()
+                return {}
             response.success()
+            is_json = "json" in (response.headers.get("content-type") or "")
+            return json.loads(response.content) if is_json and response.status_code == 200 else {}
 
-    def follow(self, response: Any, kind: Kind, started: float) -> str:
+    def wait_for(self, name: str, kind: Kind, task_id: str, began: float) -> None:
+        """Ask for a task until it has ended."""
+        poll = Kind(weight=0, path=f"{kind.path}/{task_id}")
+        for _ in range(POLLS_MAX):
+            time.sleep(POLL_SECONDS)  # locust has made it let the others go on
+            answer = self.request(f"{self.family} poll", poll)
+            if not answer or answer["status"] in LOST:
+                self.measured(TASK, name, began, 0, fault=str(answer.get("status", "lost")))
+                return
+            if answer["status"] in MADE:
+                self.measured(TASK, name, began, 0)
+                return
+        self.measured(TASK, name, began, 0, fault="never ended")
+
+    def follow(self, response: Any, kind: Kind, stream: Stream, began: float) -> str:
         """Read a stream and measure it; return what is wrong with it, or nothing."""
         before: float | None = None
         is_complete = False
-        for event in events_of(response):
-            now = time.perf_counter()
-            self.measured(FIRST if before is None else GAP, now - (before or started), len(event))
-            before = now
+        for event in events_of(response, stream):
+            what = FIRST if before is None else GAP
+            self.measured(what, f"{self.family} stream", before or began, len(event))
+            before = time.perf_counter()
             if kind.leaves:
                 response._response.release()  # an answer in the middle closes its connection
                 return ""
-            is_complete = TERMINATOR in event
+            is_complete = stream.last in event
         if before is None:
             return "a stream without an event"
         if is_complete != kind.is_complete:
             return "no terminator" if kind.is_complete else "a terminator"
         return ""
 
-    def measured(self, what: str, seconds: float, size: int) -> None:
-        """Report one measurement of a stream."""
+    def measured(self, what: str, name: str, began: float, size: int, *, fault: str = "") -> None:
+        """Report one measurement that is no request of its own."""
         self.environment.events.request.fire(
             request_type=what,
-            name=STREAM,
-            response_time=seconds * 1000,
+            name=name,
+            response_time=(time.perf_counter() - began) * 1000,
             response_length=size,
-            exception=None,
+            exception=RuntimeError(fault) if fault else None,
             context={},
         )
 
 
-def events_of(response: Any) -> Iterator[bytes]:
+def events_of(response: Any, stream: Stream) -> Iterator[bytes]:
     """The events of a stream, each at the moment it arrives."""
-    while event := response._response.readline(b"\n\n"):
+    while event := response._response.readline(stream.event_end):
         yield event
 
 
 def read_keys(path: str) -> list[str]:
     """The keys in a file."""
     return Path(path).read_text(encoding="utf-8").split()
+
+
+# A class of users for each family, which is what locust shares the users out by.
+for _name, _family in FAMILIES.items():
+    _called = f"{_name.title()}User"
+    globals()[_called] = type(_called, (Client,), {"family": _name, "weight": _family.weight})
+
+
+@events.init.add_listener
+def choose(environment: Any, **_: Any) -> None:
+    """Keep the users of the families that were asked for."""
+    options = environment.parsed_options
+    names = [name for name in options.families.split(",") if name]
+    wanted = chosen(names, has_simulator=options.has_simulator)
+    kept = [one for one in environment.user_classes if one.family in wanted]
+    for one in kept:
+        one.weight = 1 if options.even else one.weight
+    environment.user_classes[:] = kept
 
 
 class Shape(LoadTestShape):
@@ -140,19 +201,23 @@ def judge(environment: Any, **_: Any) -> None:
     options = environment.parsed_options
     if options.worker:  # the master has everybody's figures
         return
-    stats = environment.stats
-    calls = [entry for (_, method), entry in stats.entries.items() if method == "POST"]
-    first = stats.entries.get((STREAM, FIRST))
+    entries = environment.stats.entries.items()
+    counted = [entry for (_, method), entry in entries if method in {"GET", "POST", TASK}]
+    first = [entry for (_, method), entry in entries if method == FIRST]
     measured = Measured(
-        calls=sum(entry.num_requests for entry in calls),
-        failures=sum(entry.num_failures for entry in calls),
-        p95_first_event_ms=first and first.get_response_time_percentile(0.95),
+        calls=sum(entry.num_requests for entry in counted),
+        failures=sum(entry.num_failures for entry in counted),
+        p95_first_event_ms=max(
+            (one.get_response_time_percentile(0.95) for one in first), default=None
+        ),
     )
+    if options.summary:
+        Path(options.summary).write_text(json.dumps({"requests": measured.calls}), "utf-8")
     thresholds = Thresholds(
         p95_first_event_ms=options.p95_first_event_ms, failure_ratio=options.failure_ratio
     )
     environment.process_exit_code = 0
     for is_kept, line in thresholds.verdicts(measured):
-        print(f"{'kept  ' if is_kept else 'BROKEN'}  {line}")
+        print(f"{'kept  ' if is_kept else 'BROKEN'}  {line}", flush=True)
         if not is_kept:
             environment.process_exit_code = 1

@@ -28,7 +28,10 @@ GATEWAY, REFERENCE, RIG = "gateway", "bare proxy", "rig alone"
 READY_SECONDS = 60.0
 STOP_SECONDS = 60
 MAX_CONCURRENCY = 20_000
-PRICE = {"input": "1", "output": "10", "cached_input": "0.1"}
+CHAT_MODEL = {
+    "max_output_tokens": 1000,
+    "price": {"input": "1", "output": "10", "cached_input": "0.1"},
+}
 # Run in the tree whose gateway it is: its database may have another shape than ours. In older trees
 # accounts were made by the benchmark itself.
 MAKE_KEYS = """\
@@ -54,8 +57,12 @@ class Tree(NamedTuple):
         whole = folder.resolve()
         return cls(whole, str(whole / ".venv" / "bin" / "python"), f" of {whole.name}")
 
+    def knows(self, key: str) -> bool:
+        """Whether its configuration has this key: its example names them all."""
+        return f"\n{key}:" in (self.folder / "ops/examples/gw.yaml").read_text(encoding="utf-8")
 
-OWN = Tree(Path.cwd(), sys.executable)
+
+OWN = Tree(Path(__file__).resolve().parents[2], sys.executable)
 
 
 class Target(NamedTuple):
@@ -70,6 +77,7 @@ class Target(NamedTuple):
     admin_url: str | None = None
     workers: Sequence[int] = ()  # its processes, where it is several
     suffix: str = ""  # of its tree
+    config: Path | None = None  # of a gateway
 
     @property
     def url(self) -> str:
@@ -163,24 +171,26 @@ def gateway(
     upstream_url: str,
     *,
     channels: Mapping[str, str],
-    models: Sequence[Mapping[str, Any]] = (),
+    models: Sequence[Mapping[str, Any]],
     accounts: int = 1,
     processes: int = 1,
     placement: Placement | None = None,
     name: str = GATEWAY,
     own: Tree = OWN,
+    settings: Mapping[str, Any] | None = None,
 ) -> Iterator[Target]:
     """A gateway with keys that will not run dry, one an account; verified when it has stopped.
 
-    `channels` says which protocol each speaks. Raises VerifyFailed.
+    `channels` says which protocols each speaks, `settings` what its configuration has besides.
+    Raises VerifyFailed.
     """
     where = placement or place(available_cores())
     with tempfile.TemporaryDirectory(prefix="gw-bench-") as text:
         folder = Path(text)
         folder.chmod(0o711)
         config = folder / "gw.yaml"
-        settings = _settings(folder, upstream_url, channels, models)
-        config.write_text(json.dumps(settings), encoding="utf-8")  # JSON is YAML
+        written = {**_settings(folder, upstream_url, channels, models), **(settings or {})}
+        config.write_text(json.dumps(written), encoding="utf-8")  # JSON is YAML
         several = ["--processes", str(processes)] if processes > 1 else []
         serve = ["gw", "serve", "--config", str(config), *several]
         with started(serve, where.server, own) as (pid, words):
@@ -193,7 +203,8 @@ def gateway(
             workers = children(pid) if several else ()
             at = _host_and_port(words["listen"])
             name += own.suffix
-            yield Target(name, *at, pid, keys, database, words["admin"], workers, own.suffix)
+            admin = words["admin"]
+            yield Target(name, *at, pid, keys, database, admin, workers, own.suffix, config)
         verify(config, own)
 
 
@@ -210,13 +221,10 @@ def _settings(
         "admin_listen": "127.0.0.1:0",
         "data_dir": str(folder / "var"),
         "channels": [
-            {"id": name, "api_key": name, "protocols": [protocol], **channel}
-            for name, protocol in channels.items()
+            {"id": name, "api_key": name, "protocols": protocols.split(), **channel}
+            for name, protocols in channels.items()
         ],
-        "models": [
-            {"max_output_tokens": 1000, "price": PRICE, **one}
-            for one in models or [{"id": "sim-model", "channels": list(channels)}]
-        ],
+        "models": [{**({} if "endpoint_type" in one else CHAT_MODEL), **one} for one in models],
     }
 
 

@@ -1,0 +1,73 @@
+"""The gateway that a run starts for itself: what it sells, and what its accounts may read."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from loadtests.rig.processes import Target, gateway
+
+PAGES = 40
+# So long the simulator makes a film or a song.
+TASK_SECONDS = 3
+_CHANNELS = dict.fromkeys(
+    ("first", "second", "third"),
+    "chat messages responses native images videos avatars clips music speech voices transcripts",
+)
+_FILM = {"endpoint_type": "videos_generations", "price": {"per_second": "0.01"}}
+_SOLD: dict[str, dict[str, Any]] = {
+    "sim-model": {},
+    "load-picture": {"endpoint_type": "images_generations", "price": {"per_image": "0.04"}},
+    "load-film": _FILM,
+    "dh-avatar": _FILM,
+    "clip-realman": _FILM,
+    "load-avatar": {"endpoint_type": "videos_avatars", "price": {"per_call": "0.5"}},
+    "load-song": {"endpoint_type": "music_generations", "price": {"per_generation": "0.12"}},
+    "load-speech": {"endpoint_type": "audio_speech", "price": {"per_character": "0.00003"}},
+    "load-voice": {"endpoint_type": "audio_voices", "price": {"per_call": "0.3"}},
+    "load-script": {"endpoint_type": "transcripts_extract", "price": {"per_call": "0.02"}},
+}
+
+
+@contextmanager
+def own_gateway(
+    upstream_url: str, accounts: int, *, has_pages: bool, shed_delay_ms: int | None
+) -> Iterator[Target]:
+    """A gateway with funded accounts; verified when it has stopped. Raises VerifyFailed."""
+    models = [{"id": name, "channels": [*_CHANNELS], **sold} for name, sold in _SOLD.items()]
+    settings: dict[str, Any] = {"tasks": {"poll_first": 1, "poll_max": 2}}
+    if shed_delay_ms is not None:
+        settings["shed_delay_ms"] = shed_delay_ms
+    with gateway(
+        upstream_url, channels=_CHANNELS, models=models, accounts=accounts, settings=settings
+    ) as target:
+        if has_pages:
+            assert target.config is not None
+            _import_pages(target.config)
+        yield target
+
+
+def _import_pages(config: Path) -> None:
+    """Give every account the same pages."""
+    with tempfile.TemporaryDirectory(prefix="gw-pages-") as folder:
+        for number in range(PAGES):
+            after = (number + 1) % PAGES
+            Path(folder, f"Counting-{number}.md").write_text(
+                f"---\ntags: [ledger, part-{number % 5}]\n---\n# Counting {number}\n"
+                f"Every token stands in the ledger once. See [[Counting-{after}]].\n",
+                encoding="utf-8",
+            )
+        accounts = json.loads(_gw(config, "account", "list", "--json"))["accounts"]
+        for account in accounts:
+            _gw(config, "kb", "import", "--account", account["id"], folder)
+
+
+def _gw(config: Path, *words: str) -> str:
+    command = [sys.executable, "-m", "gw", *words, "--config", str(config)]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
