@@ -3,6 +3,11 @@
 INSERT INTO accounts (id, name, rpm_limit, concurrency_limit)
 VALUES (%(id)s, %(name)s, %(rpm_limit)s, %(concurrency_limit)s)
 
+-- insert_once --
+-- A new account without money, unless there is one of this id.
+INSERT INTO accounts (id, name, enabled) VALUES (%(id)s, %(name)s, %(enabled)s)
+ON CONFLICT (id) DO NOTHING
+
 -- show --
 -- One account.
 SELECT id, name, enabled, balance_nano_usd, held_nano_usd, rpm_limit, concurrency_limit, created_at, default_model,

@@ -13,6 +13,7 @@ from typing import TypedDict
 
 from actors.store.database import Database
 from actors.store.queries import load, settings
+from actors.store.session import Session
 from actors.wallet.ledger import UnknownAccount, top_up
 
 SQL = load("gw.accounts", "accounts.sql")
@@ -80,6 +81,21 @@ async def create(
         if credit_nano_usd:
             await top_up(session, account_id, credit_nano_usd, kind="topup")
     return await show(database, account_id)
+
+
+async def create_once(
+    session: Session, account_id: str, name: str, *, credit_nano_usd: int, is_enabled: bool
+) -> bool:
+    """Make an account of this id with its credit; False, and nothing done, when there is one.
+
+    Two that do so at once wait for each other, and one of them makes it. Raises StoreError.
+    """
+    row = {"id": account_id, "name": name, "enabled": is_enabled}
+    if not await session.execute(SQL["insert_once"], row):
+        return False
+    if credit_nano_usd:
+        await top_up(session, account_id, credit_nano_usd, kind="topup")
+    return True
 
 
 async def show(database: Database, account_id: str) -> Account:

@@ -6,18 +6,24 @@ read, and the result read back; to import twice is to import once.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gw.cli.arguments import add_command, add_noun
+from actors.wallet.money import format_usd
+from gw.cli.arguments import add_command, add_noun, label
+from gw.cli.context import opened
 from gw.cli.output import Result, sheet, table
 from gw.cli.written_file import create_file, replace_file, write_secrets
 from gw.config.find import DEFAULT_NAME, VARIABLE
-from gw.config.load import read_text
+from gw.config.load import load_text, read_text
+from gw.moving_in.booking import Booked, book_accounts
 from gw.moving_in.litellm import read_litellm
+from gw.moving_in.new_api import plan_of
+from gw.moving_in.new_api_tables import read_tables, shown
 from gw.moving_in.plan import Plan
 from gw.moving_in.writing import Written, env_file, read_env_file, write_plan
 from gw.price_list.reading import bundled
@@ -26,6 +32,9 @@ if TYPE_CHECKING:
     from gw.cli.arguments import Parser, Subparsers
 
 LEFT_COLUMNS = ("what", "reason")
+ACCOUNT_COLUMNS = ("id", "name", "balance_usd", "enabled", "new")
+KEY_COLUMNS = ("account", "name", "id", "key")
+NEW_API = "new-api"
 
 
 def add(nouns: Subparsers) -> None:
@@ -36,12 +45,47 @@ def add(nouns: Subparsers) -> None:
     litellm_parser = _dry_run(add_command(verbs, "litellm", text, litellm))
     litellm_parser.add_argument("file", metavar="FILE", type=Path, help="its config.yaml")
 
+    text = "channels, models, prices of a database of new-api; accounts with balances, keys anew"
+    new_api_parser = _dry_run(add_command(verbs, "new-api", text, new_api))
+    new_api_parser.add_argument(
+        "--database",
+        metavar="URL",
+        required=True,
+        help="postgresql://… or sqlite:///PATH; it is only read",
+    )
+    new_api_parser.add_argument(
+        "--source",
+        metavar="NAME",
+        default=NEW_API,
+        type=label,
+        help="tells accounts of several installations apart (default: %(default)s)",
+    )
+
 
 def litellm(options: Namespace) -> Result:
     plan = read_litellm(options.file, bundled())
     target = Target(options)
     written = target.write(plan, is_dry_run=options.dry_run)
     return _result(target, plan, written, is_dry_run=options.dry_run)
+
+
+def new_api(options: Namespace) -> Result:
+    tables = read_tables(options.database)
+    origin = shown(options.database)
+    plan = plan_of(tables, bundled(), source=options.source, origin=origin)
+    target = Target(options)
+    written = target.write(plan, is_dry_run=options.dry_run)
+    booked = None if options.dry_run else asyncio.run(_booked(target, plan, written))
+    return _result(target, plan, written, is_dry_run=options.dry_run, booked=booked)
+
+
+async def _booked(target: Target, plan: Plan, written: Written) -> list[Booked]:
+    """Make the accounts, in the database that the configuration names now."""
+    environ = {**plan.unset(), **os.environ, **written.secrets}
+    config = load_text(written.text, environ, source=target.path, is_priced=False)
+    planned = [one.with_models(config.registry) for one in plan.accounts]
+    async with opened(config) as context:
+        return await book_accounts(context.database, planned, secret=context.secret())
 
 
 class Target:
@@ -70,7 +114,14 @@ class Target:
         return written
 
 
-def _result(target: Target, plan: Plan, written: Written, *, is_dry_run: bool) -> Result:
+def _result(
+    target: Target,
+    plan: Plan,
+    written: Written,
+    *,
+    is_dry_run: bool,
+    booked: Sequence[Booked] | None = None,
+) -> Result:
     secrets = str(target.secrets_path) if written.secrets else None
     named = "" if target.path.name == DEFAULT_NAME else f" --config {target.path}"
     following = [f"gw check-config{named}", f"gw serve{named}"]
@@ -87,11 +138,37 @@ def _result(target: Target, plan: Plan, written: Written, *, is_dry_run: bool) -
         "left": [{"what": one.what, "reason": one.reason} for one in plan.left],
         "next": following,
     }
-    shown = {name: value for name, value in record.items() if name not in ("left", "next")}
-    text = [sheet(shown)]
+    text = [sheet({name: value for name, value in record.items() if name not in ("left", "next")})]
+    if plan.accounts:
+        record["accounts"] = [_account(one) for one in _in_words(plan, booked)]
+        text += ["", table(record["accounts"], ACCOUNT_COLUMNS)]
+        keys = [key for one in record["accounts"] for key in one["keys"]]
+        if booked is not None and keys:
+            text += ["", "keys, not shown again unless revealed:", table(keys, KEY_COLUMNS)]
     if plan.left:
         text += ["", "not carried over:", table(record["left"], LEFT_COLUMNS)]
     return Result(record, "\n".join([*text, "", "next:", *following]))
+
+
+def _in_words(plan: Plan, booked: Sequence[Booked] | None) -> Sequence[Booked]:
+    """What was booked; before it is, what would be."""
+    return [Booked(one, is_new=True) for one in plan.accounts] if booked is None else booked
+
+
+def _account(booked: Booked) -> dict[str, Any]:
+    account = booked.account
+    return {
+        "id": account.id,
+        "name": account.name,
+        "balance_usd": format_usd(account.balance_nano_usd),
+        "enabled": account.is_enabled,
+        "new": booked.is_new,
+        "keys": [
+            {"account": account.id, "name": key.name, "id": key.id, "key": key.text}
+            for key in booked.keys
+        ],
+        "key_names": [key.name for key in account.keys],
+    }
 
 
 def _dry_run(parser: Parser) -> Parser:

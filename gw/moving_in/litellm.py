@@ -35,6 +35,8 @@ from gw.moving_in.plan import (
     Secret,
     Value,
     Variable,
+    is_key,
+    is_name,
     is_priced,
     without_version,
 )
@@ -43,8 +45,6 @@ from gw.price_list.reading import PriceList, PriceRow
 
 _PRICE_STEP = Decimal(1).scaleb(-12)  # the finest that a price here says
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_NAME = re.compile(r"[^\s,]{1,200}")
-_KEY = re.compile(r"[!-~]+", re.ASCII)
 _HEADER = re.compile(r"[!-~]([ -~]*[!-~])?", re.ASCII)
 
 
@@ -109,7 +109,7 @@ class _Reader:
             self.plan.leave(label, f"mode {mode}: there is no such endpoint here")
         elif "*" in name or "*" in upstream:
             self.plan.leave(label, "models have names here: gw models import adds those it knows")
-        elif not _NAME.fullmatch(name) or not _NAME.fullmatch(upstream):
+        elif not is_name(name) or not is_name(upstream):
             self.plan.leave(label, "a name here has neither spaces nor commas")
         elif kind is None or (kind and kind not in KINDS):
             self.plan.leave(label, f"no kind of channel is for its provider, {provider or 'none'}")
@@ -135,7 +135,7 @@ class _Reader:
         key = _value(params, "api_key")
         if isinstance(base, Secret):
             base = base.value
-        if isinstance(key, Secret) and not _KEY.fullmatch(key.value):
+        if isinstance(key, Secret) and not is_key(key.value):
             at.key("api_key", params.entries["api_key"].mark).blame(
                 found="text (not shown)", allowed="a key: ASCII without spaces"
             )
@@ -280,7 +280,7 @@ class _Reader:
             if isinstance(value, Table):
                 target = _scalar(value, "model")
             model = self.plan.models.get(target or "")
-            if model is not None and alias not in self.plan.models and _NAME.fullmatch(alias):
+            if model is not None and alias not in self.plan.models and is_name(alias):
                 model.aliases.append(alias)
             else:
                 self.plan.leave(f"the alias {alias}", "its model is not carried over, or has it")

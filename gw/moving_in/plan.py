@@ -1,4 +1,4 @@
-"""What moves in from another gateway: channels, models; and what stays, with its reason.
+"""What moves in from another gateway: channels, models, accounts; and what stays, with its reason.
 
 A plan is made of a source alone and changes nothing. Keys of upstreams are either names of
 variables that the source takes them from, or secrets, which no configuration is to hold in clear.
@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from urllib.parse import urlsplit
 
 from channels.families import CHAT_PRICES, ENDPOINT_TYPES
 from channels.kinds import KINDS
-from channels.registry import Binding, PriceSpec
+from channels.registry import Binding, PriceSpec, Registry
 from gw.price_list.reading import PriceRow
 
+# For a variable that is not set while a result is read back; it fits a key and an address.
+UNSET = "https://unset.example"
 _NO_NAME = re.compile(r"[^A-Z0-9]+")
+_NAME = re.compile(r"[^\s,]{1,200}")
+_KEY = re.compile(r"[!-~]{1,4096}", re.ASCII)
 _NO_ID = re.compile(r"[^a-z0-9.-]+")
 
 
@@ -78,12 +83,45 @@ class PlannedModel:
     aliases: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedKey:
+    """A key to be made anew; its text over there is of another form."""
+
+    name: str
+    models: tuple[str, ...] | None  # as they are called here; None: all
+    expires_at: datetime | None
+    spend_cap_nano_usd: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedAccount:
+    """An account with what is left of its money. `id` follows from the source: it is made once."""
+
+    id: str
+    name: str
+    balance_nano_usd: int
+    is_enabled: bool
+    keys: tuple[PlannedKey, ...]
+
+    def with_models(self, registry: Registry) -> PlannedAccount:
+        """The same, the models of its keys by their own ids where a configuration has aliases."""
+        keys = []
+        for key in self.keys:
+            names = key.models
+            if names is not None:
+                found = (registry.resolve(name) for name in names)
+                names = tuple(dict.fromkeys(one.id for one in found if one is not None))
+            keys.append(replace(key, models=names))
+        return replace(self, keys=tuple(keys))
+
+
 @dataclass(slots=True)
 class Plan:
     """Everything that one source holds."""
 
     channels: dict[str, PlannedChannel] = field(default_factory=dict)
     models: dict[str, PlannedModel] = field(default_factory=dict)
+    accounts: list[PlannedAccount] = field(default_factory=list)
     left: list[Left] = field(default_factory=list)
 
     def leave(self, what: str, reason: str) -> None:
@@ -91,6 +129,15 @@ class Plan:
         one = Left(what, reason)
         if one not in self.left:
             self.left.append(one)
+
+    def unset(self) -> dict[str, str]:
+        """Stand-ins for the variables of the source, of which some may not be set here."""
+        values = [
+            value
+            for one in self.channels.values()
+            for value in (one.base_url, *one.keys, *(header for _, header in one.headers))
+        ]
+        return {value.name: UNSET for value in values if isinstance(value, Variable)}
 
     def bind(self, model: PlannedModel, channel: PlannedChannel, upstream: str, name: str) -> None:
         """Let a channel serve a model; `name` is what the channel is called, if it is new.
@@ -108,6 +155,16 @@ class Plan:
             found = free_id(name, self.channels)
             self.channels[found] = channel
         model.bindings.append(Binding(found, binding_name))
+
+
+def is_name(text: str) -> bool:
+    """Can a model be called so here?"""
+    return bool(_NAME.fullmatch(text)) and text.isprintable()
+
+
+def is_key(text: str) -> bool:
+    """Can a channel send it as its key?"""
+    return bool(_KEY.fullmatch(text))
 
 
 def free_id(name: str, taken: Mapping[str, object]) -> str:

@@ -32,9 +32,6 @@ from gw.price_list.insertion import FileText, edited
 from gw.price_list.starter import HEAD
 from gw.price_list.writing import bindings, list_item, price, remark, scalar
 
-# For a variable that is not set while the result is read back; it fits a key and an address.
-UNSET = "https://unset.example"
-
 
 @dataclass(slots=True)
 class Written:
@@ -59,7 +56,7 @@ def write_plan(
 
     `secrets` are the variables of the file beside it as it is. Raises ConfigFaults.
     """
-    known = {**_unset(plan), **environ, **secrets}
+    known = {**plan.unset(), **environ, **secrets}
     before = load_text(text or HEAD, known, source=source, is_priced=False).registry
     written = Written(text or HEAD, secrets=dict(secrets))
     items = _channels(plan, before.channels, written, known)
@@ -243,16 +240,6 @@ def _check(written: Written, before: Any, environ: Mapping[str, str], source: Pa
             allowed="channels and models as lists of a line or more for each item",
         )
         report.raise_if_any()
-
-
-def _unset(plan: Plan) -> dict[str, str]:
-    """Stand-ins for the variables of a plan, of which some may not be set here."""
-    values = [
-        value
-        for channel in plan.channels.values()
-        for value in (channel.base_url, *channel.keys, *(one for _, one in channel.headers))
-    ]
-    return {value.name: UNSET for value in values if isinstance(value, Variable)}
 
 
 def _plain(value: Value, environ: Mapping[str, str]) -> str:

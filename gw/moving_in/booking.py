@@ -1,0 +1,69 @@
+"""Makes the accounts of a plan, each with its balance and its keys in one transaction, once.
+
+The id of an account follows from its source, so that an account that is there has been moved in
+before: it is left alone, with its money. A balance is an entry of the ledger as any other top-up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from actors.store.database import Database
+from gw.accounts import store as accounts
+from gw.keys.issue import KeyWish, issue_key
+from gw.keys.secret import KeyHasher, KeySealer, Secret
+from gw.moving_in.plan import PlannedAccount
+
+
+@dataclass(frozen=True, slots=True)
+class BookedKey:
+    """A key that was made; `text` is shown once."""
+
+    name: str
+    id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Booked:
+    """An account of the plan. Not `is_new`: it was there, and nothing was done."""
+
+    account: PlannedAccount
+    is_new: bool
+    keys: tuple[BookedKey, ...] = ()
+
+
+async def book_accounts(
+    database: Database, planned: Sequence[PlannedAccount], *, secret: Secret
+) -> list[Booked]:
+    """Make those that are not there. Raises StoreError; what was booked by then stays booked."""
+    hasher, sealer = KeyHasher(secret), KeySealer(secret)
+    return [await _book(database, account, hasher, sealer) for account in planned]
+
+
+async def _book(
+    database: Database, account: PlannedAccount, hasher: KeyHasher, sealer: KeySealer
+) -> Booked:
+    async with database.transaction() as session:
+        is_new = await accounts.create_once(
+            session,
+            account.id,
+            account.name,
+            credit_nano_usd=account.balance_nano_usd,
+            is_enabled=account.is_enabled,
+        )
+        if not is_new:
+            return Booked(account, is_new=False)
+        keys = []
+        for key in account.keys:
+            wish = KeyWish(
+                account_id=account.id,
+                name=key.name,
+                allowed_models=key.models,
+                expires_at=key.expires_at,
+                spend_cap_nano_usd=key.spend_cap_nano_usd,
+            )
+            issued = await issue_key(session, wish, hasher=hasher, sealer=sealer)
+            keys.append(BookedKey(key.name, issued.id, issued.text))
+    return Booked(account, is_new=True, keys=tuple(keys))

@@ -1,0 +1,138 @@
+"""Reads the tables of a new-api database, in PostgreSQL or SQLite, as they are at one moment.
+
+(https://github.com/QuantumNous/new-api, model/*.go.) Nothing is written there. Which columns there
+are differs between versions: what is needed must be there, the rest may be missing.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+import psycopg2
+import psycopg2.extensions
+
+from gw.config.faults import ConfigFaults, Fault
+
+# The columns that are read of each table; those behind the bar may be missing.
+COLUMNS: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
+    "channels": (
+        ("id", "type", "key", "status", "name", "base_url", "models", "group", "model_mapping"),
+        (
+            *("priority", "weight", "other", "openai_organization", "param_override"),
+            *("header_override", "status_code_mapping", "setting", "channel_info"),
+        ),
+    ),
+    "options": (("key", "value"), ()),
+    "users": (
+        ("id", "username", "status", "quota", "group", "deleted_at"),
+        ("aff_code", "aff_quota", "created_at"),
+    ),
+    "tokens": (
+        (
+            *("id", "user_id", "status", "name", "expired_time", "remain_quota"),
+            *("unlimited_quota", "deleted_at"),
+        ),
+        ("model_limits_enabled", "model_limits", "allow_ips", "group"),
+    ),
+}
+# More than anybody has; beyond it the wrong database was named.
+ROWS_MAX = 1_000_000
+CONNECT_SECONDS = 10
+STATEMENT_MS = 120_000
+
+Row = Mapping[str, Any]
+
+
+class Cursor(Protocol):
+    """What both drivers' cursors can do."""
+
+    @property
+    def description(self) -> Any: ...
+    def execute(self, sql: str, /) -> Any: ...
+    def fetchmany(self, size: int, /) -> list[Any]: ...
+
+
+def read_tables(url: str) -> dict[str, list[Row]]:
+    """Read all tables of the database at `url`. Raises ConfigFaults, which show no password."""
+    with _connected(url) as cursor:
+        return {table: _rows(cursor, table, url) for table in COLUMNS}
+
+
+@contextmanager
+def _connected(url: str) -> Iterator[Cursor]:
+    scheme = urlsplit(url).scheme
+    try:
+        if scheme in ("postgresql", "postgres"):
+            with closing(
+                psycopg2.connect(
+                    url,
+                    connect_timeout=CONNECT_SECONDS,
+                    options=f"-c statement_timeout={STATEMENT_MS}",
+                )
+            ) as connection:
+                connection.set_session(
+                    readonly=True,
+                    isolation_level=psycopg2.extensions.ISOLATION_LEVEL_REPEATABLE_READ,
+                )
+                with connection.cursor() as cursor:
+                    yield cursor
+        elif scheme == "sqlite":
+            path = Path(url.partition("://")[2].removeprefix("/"))
+            with closing(
+                sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+            ) as connection:
+                connection.execute("BEGIN")
+                yield connection.cursor()
+        else:
+            found = f"a database of {scheme}" if scheme else "no address of a database"
+            raise ConfigFaults([_fault(url, found)])
+    except (psycopg2.Error, sqlite3.Error, ValueError) as error:
+        reason = str(error).strip().splitlines()
+        raise ConfigFaults([_fault(url, reason[0] if reason else "no database")]) from None
+
+
+def _rows(cursor: Cursor, table: str, url: str) -> list[Row]:
+    cursor.execute(f'SELECT * FROM "{table}" LIMIT 0')
+    there = {column[0] for column in cursor.description}
+    needed, others = COLUMNS[table]
+    missing = [name for name in needed if name not in there]
+    if missing:
+        found = f"a table {table} without {', '.join(missing)}"
+        raise ConfigFaults([_fault(url, found)])
+    names = [*needed, *(name for name in others if name in there)]
+    columns = ", ".join(f'"{name}"' for name in names)
+    cursor.execute(f'SELECT {columns} FROM "{table}" ORDER BY 1')
+    rows = cursor.fetchmany(ROWS_MAX + 1)
+    if len(rows) > ROWS_MAX:
+        raise ConfigFaults([_fault(url, f"more than {ROWS_MAX} rows in {table}")])
+    missing_ones = dict.fromkeys(others)
+    return [{**missing_ones, **dict(zip(names, row, strict=True))} for row in rows]
+
+
+def _fault(url: str, found: str) -> Fault:
+    hint = "of MySQL, let a tool such as pgloader copy it into PostgreSQL first"
+    allowed = "a database of new-api: postgresql://… or sqlite:///PATH"
+    return Fault(shown(url), "", found, allowed, hint if url.startswith("mysql") else "")
+
+
+def shown(url: str) -> str:
+    """An address of a database without what it takes to get in."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{parts.path}" if parts.scheme else "--database"
+
+
+def json_of(text: Any) -> Any:
+    """What a column of JSON holds; None for nothing, and for what is none."""
+    if text is None or isinstance(text, dict | list):
+        return text
+    try:
+        return json.loads(text, parse_float=str, parse_int=str)
+    except (ValueError, TypeError, RecursionError):
+        return None
