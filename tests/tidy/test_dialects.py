@@ -53,6 +53,10 @@ WORDS = {
     "gw/config/config.py": "a value of `precharge`",
     "gw/config/schema.py": "a key of `timeouts`, a value of `precharge`",
     "gw/demo/text.py": "first calls to be pasted",
+    "gw/moving_in/litellm.py": "what LiteLLM calls a model's mode",
+    "gw/moving_in/litellm_words.py": "what LiteLLM calls a model's mode",
+    "gw/moving_in/plan.py": "what a channel of no kind speaks",
+    "gw/moving_in/writing.py": "what a channel of no kind speaks",
 }
 
 
