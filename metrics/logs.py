@@ -56,6 +56,22 @@ def configure(stream: TextIO, level: str = "info") -> None:
     logging.captureWarnings(True)
 
 
+@contextmanager
+def events_shown(name: str, stream: TextIO) -> Iterator[None]:
+    """Send the events of one part to `stream` for a while, wherever else the log goes."""
+    logger, handler = logging.getLogger(name), LineHandler(_sink(stream))
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(handler)
+        handler.flush()
+        handler.close()
+
+
 def set_level(level: str) -> None:
     """Log from this level on, a key of LEVELS."""
     logging.getLogger().setLevel(LEVELS[level])

@@ -6,6 +6,7 @@ Nothing of it is on the way of a call.
 
 `worker.py` claims and drops what `task_scanner.py` finds; `copier.py` makes one copy; `fetch.py`
 reads from the upstream, `addresses.py` checks the addresses that it reads from; `folder.py` and
-`bucket.py` are the two kinds of storage, `storage.py` is their common interface; `store.py` is the
+`bucket.py` (which asks `s3_client.py`) are the two kinds of storage, `storage.py` is their common
+interface; `store.py` is the
 state in PostgreSQL; `links.py` signs, `results.py` puts the links into responses.
 """

@@ -1,9 +1,7 @@
-"""A bucket of copies, in any storage that speaks S3.
+"""A bucket of copies, in any storage that speaks S3, asked in threads of its own.
 
-botocore speaks it, in threads of its own, and is imported when the first bucket is opened: it takes
-a quarter of a second and forty megabytes, which no gateway without a bucket has to spend. A copy
-larger than one part goes up in parts, which are safe as soon as the storage has each: a copy that
-is resumed begins with the next.
+A copy larger than one part goes up in parts, which are safe as soon as the storage has each: a copy
+that is resumed begins with the next.
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 from actors.media_store.copies import Copy, Kept
+from actors.media_store.s3_client import BucketFault, S3Client
 from actors.media_store.spec import BucketSpec
 from actors.media_store.storage import Lost, StorageFault
 from actors.media_store.store import Progress
@@ -22,29 +21,20 @@ from actors.media_store.threads import in_thread
 
 PART_BYTES: Final = 8 * 1024 * 1024  # at least five, and at most 10,000 of them: 80 GB
 THREADS: Final = 4
-CONNECT_SECONDS: Final = 5.0
-READ_SECONDS: Final = 30.0
 REDIRECT_SECONDS: Final = 3600  # that the storage's own link is good, made at each fetch
-
-
-class BucketMissing(Exception):
-    """The package that speaks S3 is not installed."""
-
-    def __init__(self) -> None:
-        super().__init__("media_store: s3 needs the extra: pip install 'model-gateway[s3]'")
 
 
 class BucketStorage:
     """A Room in a bucket."""
 
     def __init__(self, spec: BucketSpec, *, part_bytes: int = PART_BYTES) -> None:
-        self._spec = spec
+        self._client = S3Client(spec, connections=THREADS)
+        self._name = spec.bucket
         self._part_bytes = part_bytes
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="media-bucket")
-        self._made: tuple[Any, type[Exception], type[Exception]] | None = None
 
     def __repr__(self) -> str:
-        return f"<Bucket {self._spec.bucket}>"
+        return f"<Bucket {self._name}>"
 
     async def open(self, copy: Copy) -> BucketWriting:
         """See CopyStorage."""
@@ -59,20 +49,13 @@ class BucketStorage:
 
     async def served(self, kept: Kept) -> str:
         """See CopyStorage."""
-        params = {
-            "Bucket": self._spec.bucket,
-            "Key": self._key(kept.id),
-            "ResponseContentType": kept.content_type,
-            "ResponseContentDisposition": f'inline; filename="{kept.file_name}"',
-        }
-
-        def sign() -> str:
-            client, _, _ = self._client()
-            url: str = client.generate_presigned_url(
-                "get_object", Params=params, ExpiresIn=REDIRECT_SECONDS
-            )
-            return url
-
+        sign = partial(
+            self._client.link,
+            _key(kept.id),
+            seconds=REDIRECT_SECONDS,
+            ResponseContentType=kept.content_type,
+            ResponseContentDisposition=f'inline; filename="{kept.file_name}"',
+        )
         return await in_thread(self._threads, sign)
 
     async def close(self) -> None:
@@ -82,53 +65,12 @@ class BucketStorage:
     async def _ask(self, operation: str, copy_id: str, **params: Any) -> Any:
         """One operation on the object of a copy. Raises StorageFault."""
 
-        def work() -> Any:
-            client, refused, failed = self._client()
-            try:
-                do = getattr(client, operation)
-                return do(Bucket=self._spec.bucket, Key=self._key(copy_id), **params)
-            except refused as error:
-                code = getattr(error, "response", {}).get("Error", {}).get("Code", "")
-                fault = Lost if code == "NoSuchUpload" else StorageFault
-                raise fault(f"{operation}: {code}") from error
-            except failed as error:
-                raise StorageFault(f"{operation}: {type(error).__name__}") from error
-
-        return await in_thread(self._threads, work)
-
-    def _client(self) -> tuple[Any, type[Exception], type[Exception]]:
-        """The client, made in a thread; twice when two want the first, which does no harm."""
-        if self._made is None:
-            try:
-                from botocore.config import Config
-                from botocore.exceptions import BotoCoreError, ClientError
-                from botocore.session import Session
-            except ImportError as error:
-                raise BucketMissing from error
-            spec = self._spec
-            client = Session().create_client(
-                "s3",
-                endpoint_url=spec.endpoint,
-                region_name=spec.region,
-                aws_access_key_id=spec.access_key,
-                aws_secret_access_key=spec.secret_key,
-                config=Config(
-                    signature_version="s3v4",
-                    s3={"addressing_style": "path"},
-                    connect_timeout=CONNECT_SECONDS,
-                    read_timeout=READ_SECONDS,
-                    retries={"total_max_attempts": 2, "mode": "standard"},
-                    max_pool_connections=THREADS,
-                    # Storages other than the first one do not know the newer checksums.
-                    request_checksum_calculation="when_required",
-                    response_checksum_validation="when_required",
-                ),
-            )
-            self._made = client, ClientError, BotoCoreError
-        return self._made
-
-    def _key(self, copy_id: str) -> str:
-        return f"{self._spec.prefix}media/{copy_id}"
+        ask = partial(self._client.ask, operation, _key(copy_id), **params)
+        try:
+            return await in_thread(self._threads, ask)
+        except BucketFault as error:
+            fault = Lost if error.code == "NoSuchUpload" else StorageFault
+            raise fault(str(error)) from error
 
 
 class BucketWriting:
@@ -197,3 +139,7 @@ class BucketWriting:
             "upload_part", UploadId=self._upload_id, PartNumber=number, Body=part
         )
         self._parts.append(response["ETag"])
+
+
+def _key(copy_id: str) -> str:
+    return f"media/{copy_id}"

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from actors.media_store.s3_client import BucketFault
 from actors.store.database import StoreError, StoreUnavailable
 from actors.store.embedded import EmbeddedFault
 from actors.store.migrations import MigrationFault
@@ -113,4 +114,5 @@ _WORDINGS: Mapping[type[Exception], tuple[str, str]] = {
     MigrationFault: ("migration", "{}"),
     StoreUnavailable: ("database_unavailable", "the database cannot be reached: {}"),
     StoreError: ("database_refused", "the database refused the command: {}"),
+    BucketFault: ("storage_failed", "the storage of source documents failed: {}"),
 }

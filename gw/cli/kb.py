@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gw.accounts import store as accounts
+from gw.api.wiki.services import make_sources
 from gw.cli.arguments import add_command, add_noun, identifier, label, user_name
 from gw.cli.context import Context, with_database
 from gw.cli.failures import CommandRefused, UsageFault
@@ -20,15 +22,15 @@ from gw.knowledge.bases import PERSONAL, BaseRecord
 from gw.knowledge.exporting import export_base
 from gw.knowledge.folder import read_folder
 from gw.knowledge.importing import Imported, ImportTarget, import_folder, remove_base, remove_page
-from gw.knowledge.sources import Sources
-from metrics.logs import EventLog
+from gw.knowledge.sources import SourceStore
+from metrics.logs import EventLog, events_shown
 
 if TYPE_CHECKING:
     from gw.cli.arguments import Parser, Subparsers
 
 _KB_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 COLUMNS = ("kb_id", "user", "name", "pages", "sources", "restricted", "granted_to", "updated_at")
-_LOG = EventLog("gw.kb")
+LOGGER = "gw.kb"
 
 
 def kb_id(text: str) -> str:
@@ -69,7 +71,7 @@ def add(nouns: Subparsers) -> None:
 
     text = "remove a base, or one page of it"
     remove_ = _base(add_command(verbs, "remove", text, with_database(remove, check=check_base)))
-    remove_.add_argument("--page", metavar="PAGE", help="the id of a page")
+    remove_.add_argument("--page", metavar="PAGE", help="the id or an alias of a page")
 
     for name, text, run in (
         ("grant", "let others read a base", grant),
@@ -106,7 +108,7 @@ async def import_base(context: Context, options: Namespace) -> Result:
     done = await import_folder(
         context.database, target, folder, _sources(context), keep=options.keep
     )
-    _LOG.info(
+    _log(
         "kb.imported",
         account=target.account_id,
         kb=target.kb_id,
@@ -148,11 +150,12 @@ async def remove(context: Context, options: Namespace) -> Result:
     record: dict[str, Any] = {"kb_id": target.kb_id, "user": target.user, "removed": True}
     if options.page is None:
         await remove_base(context.database, target, _sources(context))
-    elif await remove_page(context.database, target, options.page, _sources(context)):
-        record["page"] = options.page
     else:
-        raise CommandRefused(f"the base has no page {options.page}", "page_not_found")
-    _LOG.info("kb.removed", account=target.account_id, kb=target.kb_id)
+        page_id = await remove_page(context.database, target, options.page, _sources(context))
+        if page_id is None:
+            raise CommandRefused(f"the base has no page {options.page}", "page_not_found")
+        record["page"] = page_id
+    _log("kb.removed", account=target.account_id, kb=target.kb_id)
     return Result(record, sheet(record))
 
 
@@ -162,7 +165,7 @@ async def grant(context: Context, options: Namespace) -> Result:
         raise CommandRefused("an account's own users need no grant to it", "own_account")
     whom = {"user": options.to_user, "account": options.to_account}
     await bases.grant(context.database, base, **whom)
-    _LOG.info("kb.granted", account=options.account, kb=base.kb_id)
+    _log("kb.granted", account=options.account, kb=base.kb_id)
     return await _shown(context, options)
 
 
@@ -172,6 +175,12 @@ async def revoke(context: Context, options: Namespace) -> Result:
     if not await bases.revoke(context.database, base, **whom):
         raise CommandRefused("there is no such grant", "grant_not_found")
     return await _shown(context, options)
+
+
+def _log(action: str, **fields: object) -> None:
+    """Log an event where an operator sees it: the log of a command goes nowhere else."""
+    with events_shown(LOGGER, sys.stderr):
+        EventLog(LOGGER).info(action, **fields)
 
 
 def base_record(base: BaseRecord) -> dict[str, Any]:
@@ -226,8 +235,8 @@ def _target(options: Namespace) -> ImportTarget:
     return ImportTarget(account_id=options.account, user=options.user or OWNER, name=name)
 
 
-def _sources(context: Context) -> Sources:
-    return Sources(context.config.kb_folder)
+def _sources(context: Context) -> SourceStore:
+    return make_sources(context.config)
 
 
 def _account(parser: Parser) -> None:

@@ -20,7 +20,7 @@ from gw.config.faults import Caution
 Precharge = Literal["messages", "whole_body"]
 PRECHARGES: tuple[Precharge, ...] = get_args(Precharge)
 
-KB_STORE_KINDS = ("local",)
+KB_STORE_KINDS = ("local", "s3")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +89,13 @@ class MediaStoreSpec:
 
 @dataclass(frozen=True, slots=True)
 class KbStore:
-    """Where source documents of knowledge bases are kept: a folder below `data_dir`."""
+    """Where source documents of knowledge bases are: a folder below `data_dir`, or a bucket."""
 
     kind: str  # one of KB_STORE_KINDS
     path: str
     link_seconds: int  # how long a link to one is good
     max_source_mb: int
+    bucket: BucketSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,12 +48,12 @@ from gw.config.nodes import Unreadable, quoted
 from gw.config.relations import (
     check_agents,
     check_bindings,
+    check_buckets,
     check_certificate,
     check_channel_ids,
     check_fields,
     check_keys,
     check_listeners,
-    check_media_store,
     check_model_names,
     check_of_protocols,
     check_prices,
@@ -166,7 +166,7 @@ def _check(top: Section, *, is_priced: bool) -> None:
     check_listeners(top)
     for section in (top, *(channels or ())):
         check_certificate(section.get("tls" if section is top else "client_certificate"))
-    check_media_store(top)
+    check_buckets(top)
     check_channel_ids(channels or ())
     check_model_names(models)
     check_bindings(models, channels)
@@ -214,7 +214,7 @@ def _config(values: Mapping[str, Any], source: Path, environ: Mapping[str, str])
         timeouts=Timeouts(**values["timeouts"].values),
         tasks=Tasks(**values["tasks"].values),
         media_store=_media_store(values["media_store"].values),
-        kb_store=KbStore(**values["kb_store"].values),
+        kb_store=_kb_store(values["kb_store"].values),
         agents=AgentSettings(**values["agents"].values),
         registry=Registry.of(
             channels=[
@@ -241,14 +241,28 @@ def _media_store(values: Mapping[str, Any]) -> MediaStoreSpec:
         keep_days=values["keep_days"],
         concurrency=values["concurrency"],
         bytes_per_second=values["mb_per_second"],
-        bucket=BucketSpec(
-            endpoint=values["endpoint"],
-            region=values["region"],
-            bucket=values["bucket"],
-            prefix=values["prefix"],
-            access_key=values["access_key"],
-            secret_key=values["secret_key"],
-        ),
+        bucket=_bucket(values),
+    )
+
+
+def _kb_store(values: Mapping[str, Any]) -> KbStore:
+    return KbStore(
+        kind=values["kind"],
+        path=values["path"],
+        link_seconds=values["link_seconds"],
+        max_source_mb=values["max_source_mb"],
+        bucket=_bucket(values),
+    )
+
+
+def _bucket(values: Mapping[str, Any]) -> BucketSpec:
+    return BucketSpec(
+        endpoint=values["endpoint"],
+        region=values["region"],
+        bucket=values["bucket"],
+        prefix=values["prefix"],
+        access_key=values["access_key"],
+        secret_key=values["secret_key"],
     )
 
 

@@ -39,18 +39,22 @@ def check_certificate(tls: Section | None) -> None:
             tls.location(name).blame(found="nothing", allowed=f"a file, where there is a {other}")
 
 
-def check_media_store(top: Section) -> None:
+def check_buckets(top: Section) -> None:
     """A bucket needs to be named, the keys to it, and what speaks to it."""
-    store = top.get("media_store")
-    if store is None or store.get("kind") != "s3":
-        return
+    for name, others in (("media_store", "none or local"), ("kb_store", "local")):
+        store = top.get(name)
+        if store is not None and store.get("kind") == "s3":
+            _check_bucket(store, others)
+
+
+def _check_bucket(store: Section, others: str) -> None:
     for name in BUCKET_KEYS:
         if store.get(name) == "":
             store.location(name).blame(found="nothing", allowed="a text, where the kind is s3")
     if find_spec("botocore") is None:
         store.location("kind").blame(
             found="s3, which needs a package that is not installed",
-            allowed="none or local",
+            allowed=others,
             hint="pip install 'model-gateway[s3]'",
         )
 

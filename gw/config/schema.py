@@ -91,11 +91,22 @@ TIMEOUTS: Schema = {
     "task_poll": Key(seconds(), 10.0),
 }
 
+# How a bucket is named and reached, where the kind of a store is s3.
+BUCKET: Schema = {
+    "endpoint": Key(public_url(), ""),
+    "region": Key(text(), "auto"),
+    "bucket": Key(text(may_be_empty=True), ""),
+    "prefix": Key(text(may_be_empty=True), ""),
+    "access_key": Key(text("the bucket's key", may_be_empty=True, secret=True), ""),
+    "secret_key": Key(text("the bucket's secret", may_be_empty=True, secret=True), ""),
+}
+
 KB_STORE: Schema = {
     "kind": Key(choice(KB_STORE_KINDS), "local"),
     "path": Key(folder(), "kb"),
     "link_seconds": Key(whole(1, 3600), 3600),
     "max_source_mb": Key(whole(1, 1024), 64),
+    **BUCKET,
 }
 
 AGENTS: Schema = {
@@ -125,12 +136,7 @@ MEDIA_STORE: Schema = {
     "keep_days": Key(whole(1, 3650), 30),
     "concurrency": Key(whole(1, 64), 2),
     "mb_per_second": Key(binary_size("MB", MIB, most=100_000, above_zero=False), 0),
-    "endpoint": Key(public_url(), ""),
-    "region": Key(text(), "auto"),
-    "bucket": Key(text(may_be_empty=True), ""),
-    "prefix": Key(text(may_be_empty=True), ""),
-    "access_key": Key(text("the bucket's key", may_be_empty=True, secret=True), ""),
-    "secret_key": Key(text("the bucket's secret", may_be_empty=True, secret=True), ""),
+    **BUCKET,
 }
 
 TLS: Schema = {

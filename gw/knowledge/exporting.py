@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from pathlib import Path
 from typing import Any
 
 from actors.store.session import Statements
 from gw.knowledge.bases import SQL, BaseRecord
-from gw.knowledge.sources import Sources
+from gw.knowledge.sources import SourceStore
 
 
 class ExportRefused(Exception):
     """The folder is not empty, or the base does not fit into one."""
 
 
-async def export_base(store: Statements, base: BaseRecord, sources: Sources, folder: Path) -> int:
+async def export_base(
+    store: Statements, base: BaseRecord, sources: SourceStore, folder: Path
+) -> int:
     """Write the files of a base; return how many pages. Raises ExportRefused, OSError."""
     rows = await store.fetch_all(SQL["exported"], (base.no,))
     await asyncio.to_thread(_write, rows, sources, folder)
     return len(rows)
 
 
-def _write(rows: list[tuple[Any, ...]], sources: Sources, folder: Path) -> None:
+def _write(rows: list[tuple[Any, ...]], sources: SourceStore, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
         raise ExportRefused(f"{folder} is not empty")
@@ -42,4 +43,4 @@ def _write(rows: list[tuple[Any, ...]], sources: Sources, folder: Path) -> None:
         found[path] = name
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(sources.path(name), target)
+        sources.fetch(name, target)

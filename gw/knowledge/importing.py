@@ -16,7 +16,7 @@ from actors.wallet.ledger import UnknownAccount
 from gw.knowledge.bases import PERSONAL, SQL, UnknownBase
 from gw.knowledge.folder import Folder, Source
 from gw.knowledge.pages import Page
-from gw.knowledge.sources import Sources, r2_key
+from gw.knowledge.sources import SourceStore, r2_key
 from gw.knowledge.tokens import folded_name
 from gw.knowledge.vectors import field_parts
 
@@ -57,7 +57,7 @@ class Imported:
 
 
 async def import_folder(
-    database: Database, target: ImportTarget, folder: Folder, sources: Sources, *, keep: bool
+    database: Database, target: ImportTarget, folder: Folder, sources: SourceStore, *, keep: bool
 ) -> Imported:
     """Make the base the folder; with `keep` pages without a file stay.
 
@@ -103,7 +103,7 @@ async def import_folder(
     return result
 
 
-async def remove_base(database: Database, target: ImportTarget, sources: Sources) -> None:
+async def remove_base(database: Database, target: ImportTarget, sources: SourceStore) -> None:
     """Remove a base. Raises UnknownBase."""
     async with database.transaction() as session:
         await session.execute(SQL["lock_account"], (target.account_id,))
@@ -115,21 +115,28 @@ async def remove_base(database: Database, target: ImportTarget, sources: Sources
 
 
 async def remove_page(
-    database: Database, target: ImportTarget, page_id: str, sources: Sources
-) -> bool:
-    """Remove one page by its id; False when there is none. Raises UnknownBase."""
+    database: Database, target: ImportTarget, name: str, sources: SourceStore
+) -> str | None:
+    """Remove one page by its id or alias and return its id; None: there is none.
+
+    Raises UnknownBase.
+    """
     async with database.transaction() as session:
         await session.execute(SQL["lock_account"], (target.account_id,))
         row = await session.fetch_one(SQL["find_base"], _key(target))
         if row is None:
             raise UnknownBase(target.kb_id)
+        names = {"base": row[0], "names": [name], "folded": [alias_key(name)]}
+        found = await session.fetch_one(SQL["resolve"], names)
+        assert found is not None
+        if found[0] is None:
+            return None
         stored = await session.fetch_all(SQL["stored_pages"], (row[0],))
-        nos = [no for name, no, _ in stored if name == page_id]
-        if nos:
-            await _remove_pages(session, row[0], nos)
-            await settle_pages(session, row[0])
+        (page_id,) = [one for one, no, _ in stored if no == found[0]]
+        await _remove_pages(session, row[0], [found[0]])
+        await settle_pages(session, row[0])
     await drop_unused_sources(database, sources, target.account_id)
-    return bool(nos)
+    return str(page_id)
 
 
 async def settle_pages(session: Session, base_no: int) -> None:
@@ -144,7 +151,7 @@ async def _remove_pages(session: Session, base_no: int, nos: list[int]) -> None:
     await session.execute(SQL["remove_pages"], (nos,))
 
 
-async def drop_unused_sources(database: Database, sources: Sources, account_id: str) -> None:
+async def drop_unused_sources(database: Database, sources: SourceStore, account_id: str) -> None:
     """Delete the account's sources that no page names, also what a failed import left behind."""
     async with database.transaction() as session:
         await session.execute(SQL["lock_account"], (account_id,))
@@ -184,7 +191,7 @@ def _digest(page: Page, source: Source | None) -> bytes:
     return hashlib.sha256(json.dumps(whole).encode()).digest()
 
 
-def _store_sources(sources: Sources, account_id: str, folder: Folder) -> None:
+def _store_sources(sources: SourceStore, account_id: str, folder: Folder) -> None:
     for source in folder.sources.values():
         sources.put(r2_key(account_id, source.sha256, source.filename), source.file, source.sha256)
 

@@ -21,7 +21,7 @@ from gw.knowledge.vectors import lexeme_prefix
 NEAR_PAGES = 50
 # So many pages are weighed for a search, each once for every term that it has; where terms have
 # more, the commonest are left out.
-WEIGHED_PAGES_MAX = 200_000
+WEIGHED_PAGES_MAX = 100_000
 # To find a phrase the terms of a page are read: so much dearer than to know a word is in it.
 PHRASE_COST = 8
 # How the database's number for a page's place is cut (see kb_rank), and what a score is made of.

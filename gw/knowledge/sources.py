@@ -11,7 +11,8 @@ import os
 import secrets
 import shutil
 from collections.abc import Collection
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Protocol
 from urllib.parse import quote
 
 LINKS = "/api/v1/ext/wiki/sources"
@@ -25,8 +26,26 @@ def r2_key(account_id: str, sha256: str, filename: str) -> str:
     return f"{ROOT}/{account_id}/{sha256}/{filename}"
 
 
+def disposition(name: str) -> str:
+    """The `Content-Disposition` of a source: a file to be saved, under its own name."""
+    return f"attachment; filename*=UTF-8''{quote(PurePosixPath(name).name, safe='')}"
+
+
+class SourceStore(Protocol):
+    """Where sources are kept. Every method blocks and raises OSError."""
+
+    def put(self, name: str, file: Path, sha256: str) -> None:
+        """Store a file under a name that says its hash, unless it is there."""
+
+    def fetch(self, name: str, target: Path) -> None:
+        """Write a source into a file."""
+
+    def keep_only(self, account_id: str, names: Collection[str]) -> None:
+        """Delete every other source of an account."""
+
+
 class Sources:
-    """The files below `folder`, by their names."""
+    """The files below `folder`, by their names: a SourceStore."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -39,7 +58,7 @@ class Sources:
         return self._folder / name
 
     def put(self, name: str, file: Path, sha256: str) -> None:
-        """Store a file under a name that says its hash, unless it is there. Raises OSError."""
+        """See SourceStore."""
         path = self.path(name)
         if path.exists():
             return
@@ -54,8 +73,12 @@ class Sources:
         finally:
             draft.unlink(missing_ok=True)
 
+    def fetch(self, name: str, target: Path) -> None:
+        """See SourceStore."""
+        shutil.copyfile(self.path(name), target)
+
     def keep_only(self, account_id: str, names: Collection[str]) -> None:
-        """Delete every other file of an account. Raises OSError."""
+        """See SourceStore."""
         top = self._folder / ROOT / account_id
         for folder, _, files in os.walk(top, topdown=False):
             for file in files:

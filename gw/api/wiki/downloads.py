@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import ExitStack
-from pathlib import PurePosixPath
 from typing import BinaryIO, cast
-from urllib.parse import quote
 
 from gw.api.base import ApiHandler
 from gw.api.wiki import parameters
 from gw.api.wiki.handlers import unreadable
 from gw.api.wiki.services import WikiServices
 from gw.errors.table import PERMISSION_DENIED, GatewayError
+from gw.knowledge.sources import Sources, disposition
 
 # What a slow client keeps in memory of a file.
 CHUNK_BYTES = 256 * 1024
@@ -42,7 +41,7 @@ class DownloadHandler(ApiHandler):
             raise GatewayError(PERMISSION_DENIED, message)
         with ExitStack() as stack:
             try:
-                file: BinaryIO = await asyncio.to_thread(self.wiki.sources.path(name).open, "rb")
+                file = await asyncio.to_thread(self._open, name)
             except FileNotFoundError:
                 count("missing")
                 raise unreadable() from None
@@ -53,6 +52,13 @@ class DownloadHandler(ApiHandler):
                 self.write(chunk)
                 await self.flush()
 
+    def _open(self, name: str) -> BinaryIO:
+        """The file of a source. Raises FileNotFoundError; what is in a bucket is fetched there."""
+        sources = self.wiki.sources
+        if not isinstance(sources, Sources):
+            raise FileNotFoundError(name)
+        return sources.path(name).open("rb")
+
     def _refusal(self, name: str) -> str:
         """Why a link is not followed; empty where it is."""
         query = self.request.query_arguments
@@ -62,9 +68,8 @@ class DownloadHandler(ApiHandler):
         return "expired" if self.services.clock.now() >= int(expires) else ""
 
     def _describe(self, name: str, file: BinaryIO) -> None:
-        filename = quote(PurePosixPath(name).name, safe="")
         self.set_header("Content-Type", "application/octet-stream")
         self.set_header("Content-Length", str(file.seek(0, 2)))
         file.seek(0)
-        self.set_header("Content-Disposition", f"attachment; filename*=UTF-8''{filename}")
+        self.set_header("Content-Disposition", disposition(name))
         self.set_header("X-Content-Type-Options", "nosniff")

@@ -175,10 +175,8 @@ class PageSourceHandler(WikiHandler):
         if source is None:
             raise unreadable()
         wiki = self.wiki
-        url = wiki.links.link(
-            source.r2_key,
-            base_url=self.base_url(),
-            expires_at=int(self.services.clock.now()) + wiki.link_seconds,
+        url = await wiki.source_link(
+            source.r2_key, base_url=self.base_url(), now=self.services.clock.now()
         )
         body = {
             "r2_key": source.r2_key,

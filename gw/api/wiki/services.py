@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 
 from actors.store.database import Database
 from gw.config.config import Config
 from gw.keys.secret import Secret
+from gw.knowledge.bucket_sources import BucketSources
 from gw.knowledge.sources import SourceLinks, Sources
 
 
@@ -15,16 +17,30 @@ class WikiServices:
     """Made once by the composition root; `database` is a pool that no call waits for."""
 
     database: Database
-    sources: Sources
+    sources: Sources | BucketSources
     links: SourceLinks
     link_seconds: int
+
+    async def source_link(self, name: str, *, base_url: str, now: float) -> str:
+        """A link to a source for `link_seconds`: the gateway's own, or the bucket's."""
+        if isinstance(self.sources, BucketSources):
+            return await asyncio.to_thread(self.sources.link, name, seconds=self.link_seconds)
+        expires_at = int(now) + self.link_seconds
+        return self.links.link(name, base_url=base_url, expires_at=expires_at)
+
+
+def make_sources(config: Config) -> Sources | BucketSources:
+    """Where a configuration keeps sources."""
+    if config.kb_store.kind == "s3":
+        return BucketSources(config.kb_store.bucket)
+    return Sources(config.kb_folder)
 
 
 def make_wiki(config: Config, secret: Secret, database: Database) -> WikiServices:
     """What a configuration says of sources, with the pool that searches have."""
     return WikiServices(
         database=database,
-        sources=Sources(config.kb_folder),
+        sources=make_sources(config),
         links=SourceLinks(secret.subkey("gw source links"), public_url=config.public_url),
         link_seconds=config.kb_store.link_seconds,
     )

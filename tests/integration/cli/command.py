@@ -62,8 +62,14 @@ class Gw:
     def answers(self, *arguments: str) -> dict[str, Any]:
         """Run a command that must succeed, as a program would."""
         said = self.says(*arguments, "--json")
-        assert (said.exit_code, said.err) == (0, "")
+        assert said.exit_code == 0, said.err
+        assert [line for line in said.err.splitlines() if not line.startswith('{"ts"')] == []
         return one_object(said.out)
+
+    def logs(self, *arguments: str) -> list[dict[str, Any]]:
+        """Run a command that must succeed; the events that it logs, without their times."""
+        events = [json.loads(line) for line in self.says(*arguments, "--json").err.splitlines()]
+        return [{key: one[key] for key in one.keys() - {"ts", "message"}} for one in events]
 
     def refuses(self, *arguments: str, exit_code: int = 1) -> tuple[str, str]:
         """Run a command that must be refused; return the code and the message."""

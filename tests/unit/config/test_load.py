@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from actors.media_store.spec import BucketSpec
 from channels.registry import Binding, HealthSpec, PriceSpec, VideoSpec
 from gw.config.config import AgentSettings, KbStore, ListenAddress, Tasks, Timeouts
 from gw.config.faults import ConfigFaults, Fault
@@ -66,7 +67,13 @@ def test_empty_file_is_a_configuration_with_the_contracts_defaults(text: str) ->
         deadline=86_400.0,
         catalog_seconds=600.0,
     )
-    assert config.kb_store == KbStore(kind="local", path="kb", link_seconds=3600, max_source_mb=64)
+    assert config.kb_store == KbStore(
+        kind="local",
+        path="kb",
+        link_seconds=3600,
+        max_source_mb=64,
+        bucket=BucketSpec("", "auto", "", "", "", ""),
+    )
     assert config.agents == AgentSettings(
         default_model="", kb_pages=5, kb_page_chars=4000, kb_chars=12_000
     )
