@@ -67,13 +67,15 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, Sequence[str]]:
     add("--shed-delay-ms", type=int, metavar="MS", help="of a gateway started here (its default)")
     add("--host", help="a gateway that runs already")
     add("--keys", type=Path, help="its keys, one a line")
+    add("--agent-keys", type=Path, help="keys of its agents, one a line")
     add("--config", type=Path, help="its configuration, to verify its ledger")
     add("--pid", type=int, help="its process, whose CPU and memory are told")
     add("--model", default="sim-model", help="its chat model")
     add("--simulator", action="store_true", help="its upstream is the simulator")
     add("--remote", action="store_true", help="allow a host elsewhere, with no ledger verified")
     options, for_locust = parser.parse_known_args(arguments)
-    for name, path in (("--keys", options.keys), ("--config", options.config)):
+    files = {"--keys": options.keys, "--config": options.config}
+    for name, path in {**files, "--agent-keys": options.agent_keys}.items():
         if path is not None and options.host is None:
             parser.error(f"{name} is for a gateway given by --host")
         if path is not None and not path.is_file():
@@ -85,14 +87,19 @@ def parse(arguments: Sequence[str]) -> tuple[argparse.Namespace, Sequence[str]]:
             parser.error(f"{options.host} is not this machine; --remote if you mean it")
         if not options.remote and options.config is None:
             parser.error("--host needs --config FILE: its ledger is verified when the load is over")
-    if not chosen(options.families, has_simulator=options.host is None or options.simulator):
-        parser.error("--families: these are only asked for with the simulator behind the gateway")
+    has_simulator = options.host is None or options.simulator
+    has_agents = options.host is None or options.agent_keys is not None
+    families = chosen(options.families, has_simulator=has_simulator, has_agents=has_agents)
+    options.families = options.families or list(families)
+    if options.families != list(families):
+        parser.error("--families: some need the simulator behind the gateway, or --agent-keys")
     return options, for_locust
 
 
 class _Target(NamedTuple):
     host: str
     keys: Path
+    agent_keys: Path | None
     has_simulator: bool
     pids: Mapping[str, int]  # whose CPU and memory are told
 
@@ -102,27 +109,28 @@ def _target(options: argparse.Namespace) -> Iterator[_Target]:
     """What the load is for; its ledger is verified afterwards. Raises VerifyFailed."""
     if options.host is not None:
         pids = {"gateway": options.pid} if options.pid else {}
-        yield _Target(options.host, options.keys, options.simulator, pids)
+        yield _Target(options.host, options.keys, options.agent_keys, options.simulator, pids)
         if options.config is not None:
             verify(options.config)
         return
     simulator = ["loadtests.simulator", "--port", "0", "--task-seconds", str(TASK_SECONDS)]
-    has_pages = "knowledge" in chosen(options.families, has_simulator=True)
     with (
         tempfile.NamedTemporaryFile("w", prefix="gw-keys-") as keys,
+        tempfile.NamedTemporaryFile("w", prefix="gw-keys-") as agent_keys,
         started(simulator, place(available_cores()).rig) as (simulator_pid, upstream),
         own_gateway(
             upstream["listen"],
             options.accounts,
-            has_pages=has_pages,
+            options.families,
             shed_delay_ms=options.shed_delay_ms,
-        ) as own,
+        ) as (own, keys_of_agents),
     ):
-        keys.write("\n".join(own.keys))
-        keys.flush()
+        for file, lines in ((keys, own.keys), (agent_keys, keys_of_agents)):
+            file.write("\n".join(lines))
+            file.flush()
         assert own.database_pid is not None
         pids = {"gateway": own.pid, "PostgreSQL": own.database_pid, "simulator": simulator_pid}
-        yield _Target(own.url, Path(keys.name), True, pids)
+        yield _Target(own.url, Path(keys.name), Path(agent_keys.name), True, pids)
 
 
 def _run_locust(target: _Target, options: argparse.Namespace, for_locust: Sequence[str]) -> int:
@@ -144,6 +152,7 @@ def _run_locust(target: _Target, options: argparse.Namespace, for_locust: Sequen
             *("--failure-ratio", str(options.failure_ratio)),
             *("--families", ",".join(options.families), *(["--even"] if options.even else [])),
             *(["--has-simulator"] if target.has_simulator else []),
+            *(["--agent-keys", str(target.agent_keys)] if target.agent_keys else []),
             *for_locust,
         ]
         locust = subprocess.Popen(command, env=environ)

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,9 @@ from typing import Any
 from loadtests.rig.processes import Target, gateway
 
 PAGES = 40
+BASE = "handbook"  # of agents; users read a base of their own
+AGENT_ACCOUNTS = 3  # as many accounts have an agent
+PERSONA = "You count tokens for those who ask, and say where they stand in the ledger."
 # So long the simulator makes a film or a song.
 TASK_SECONDS = 3
 _CHANNELS = dict.fromkeys(
@@ -37,9 +40,12 @@ _SOLD: dict[str, dict[str, Any]] = {
 
 @contextmanager
 def own_gateway(
-    upstream_url: str, accounts: int, *, has_pages: bool, shed_delay_ms: int | None
-) -> Iterator[Target]:
-    """A gateway with funded accounts; verified when it has stopped. Raises VerifyFailed."""
+    upstream_url: str, accounts: int, families: Sequence[str], *, shed_delay_ms: int | None
+) -> Iterator[tuple[Target, Sequence[str]]]:
+    """A gateway with funded accounts, and the keys of its agents. Raises VerifyFailed at its end.
+
+    There is what users of these families read.
+    """
     models = [{"id": name, "channels": [*_CHANNELS], **sold} for name, sold in _SOLD.items()]
     settings: dict[str, Any] = {"tasks": {"poll_first": 1, "poll_max": 2}}
     if shed_delay_ms is not None:
@@ -47,13 +53,32 @@ def own_gateway(
     with gateway(
         upstream_url, channels=_CHANNELS, models=models, accounts=accounts, settings=settings
     ) as target:
-        if has_pages:
-            assert target.config is not None
-            _import_pages(target.config)
-        yield target
+        assert target.config is not None
+        listed = json.loads(_gw(target.config, "account", "list", "--json"))["accounts"]
+        ids = [account["id"] for account in listed]
+        if "knowledge" in families:
+            _import_pages(target.config, ids)
+        yield target, _agents(target.config, ids[:AGENT_ACCOUNTS]) if "agents" in families else []
 
 
-def _import_pages(config: Path) -> None:
+def _agents(config: Path, accounts: Sequence[str]) -> list[str]:
+    """An agent for each account; returns their keys."""
+    _import_pages(config, accounts, "--kb", BASE)
+    keys = []
+    with tempfile.NamedTemporaryFile("w", prefix="gw-persona-") as persona:
+        persona.write(PERSONA)
+        persona.flush()
+        for account in accounts:
+            of = ["--account", account, "--json", "--name", "load"]
+            said = ["--system-prompt", persona.name, "--model", "sim-model", "--kb", BASE]
+            _gw(config, "account", "set", account, "--allow", "sim-model")
+            agent = json.loads(_gw(config, "agent", "create", *of, *said))["id"]
+            made = _gw(config, "key", "create", *of, "--kind", "agent", "--agent", agent)
+            keys.append(json.loads(made)["key"])
+    return keys
+
+
+def _import_pages(config: Path, accounts: Sequence[str], *base: str) -> None:
     """Give every account the same pages."""
     with tempfile.TemporaryDirectory(prefix="gw-pages-") as folder:
         for number in range(PAGES):
@@ -63,9 +88,8 @@ def _import_pages(config: Path) -> None:
                 f"Every token stands in the ledger once. See [[Counting-{after}]].\n",
                 encoding="utf-8",
             )
-        accounts = json.loads(_gw(config, "account", "list", "--json"))["accounts"]
         for account in accounts:
-            _gw(config, "kb", "import", "--account", account["id"], folder)
+            _gw(config, "kb", "import", "--account", account, *base, folder)
 
 
 def _gw(config: Path, *words: str) -> str:

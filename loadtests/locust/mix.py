@@ -43,6 +43,7 @@ class Family:
     kinds: Mapping[str, Kind]
     think_seconds: tuple[float, float] = (0.1, 0.5)
     is_harmless: bool = False
+    by_agents: bool = False  # asked with the keys of agents, which speak for nothing else
 
 
 def conversation(weight: int, path: str, body: Mapping[str, Any], stream: Stream) -> Family:
@@ -99,6 +100,18 @@ FAMILIES: Mapping[str, Family] = {
                 stream=DONE,
                 sim={"cut_after_events": 20},
                 is_complete=False,
+            ),
+        },
+    ),
+    # A persona with a base of pages, of which some go into each call.
+    "agents": Family(
+        weight=4,
+        is_harmless=True,
+        by_agents=True,
+        kinds={
+            "plain": Kind(weight=1, path=COMPLETIONS, body=CHAT),
+            "stream": Kind(
+                weight=1, path=COMPLETIONS, body={**CHAT, "stream": True}, stream=DONE
             ),
         },
     ),
@@ -236,10 +249,14 @@ FAMILIES: Mapping[str, Family] = {
 }  # fmt: skip
 
 
-def chosen(names: Sequence[str], *, has_simulator: bool) -> dict[str, Family]:
+def chosen(names: Sequence[str], *, has_simulator: bool, has_agents: bool) -> dict[str, Family]:
     """The families of a run: by default all, without the simulator only those that are harmless."""
     wanted = {name: FAMILIES[name] for name in names} if names else FAMILIES
-    return {name: one for name, one in wanted.items() if has_simulator or one.is_harmless}
+    return {
+        name: one
+        for name, one in wanted.items()
+        if (has_simulator or one.is_harmless) and (has_agents or not one.by_agents)
+    }
 
 
 def kinds_of(family: Family, *, has_simulator: bool) -> dict[str, Kind]:

@@ -21,7 +21,7 @@ from locust import FastHttpUser, LoadTestShape, events, task
 from locust.contrib.fasthttp import FAILURE_EXCEPTIONS
 
 from loadtests.locust.kinds import LOST, MADE, Kind, Stream
-from loadtests.locust.mix import FAMILIES, chosen, kinds_of
+from loadtests.locust.mix import FAMILIES, kinds_of
 from loadtests.locust.shapes import SHAPES, users_at
 from loadtests.locust.thresholds import Measured, Thresholds
 
@@ -39,6 +39,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--shape", choices=sorted(SHAPES), default="ramp")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--keys", default="", help="a file with one key a line")
+    parser.add_argument("--agent-keys", default="", help="the same of agents")
     parser.add_argument("--summary", default="", help="a file to write what was done to")
     parser.add_argument("--model", default="sim-model")
     parser.add_argument("--families", default="", help="separated by commas")
@@ -58,8 +59,10 @@ class Client(FastHttpUser):
     def on_start(self) -> None:
         """Take one of the keys, and keep it."""
         options = self.environment.parsed_options
-        self.headers = {"Authorization": f"Bearer {random.choice(read_keys(options.keys))}"}
-        self.mix = kinds_of(FAMILIES[self.family], has_simulator=options.has_simulator)
+        family = FAMILIES[self.family]
+        keys = read_keys(options.agent_keys if family.by_agents else options.keys)
+        self.headers = {"Authorization": f"Bearer {random.choice(keys)}"}
+        self.mix = kinds_of(family, has_simulator=options.has_simulator)
         self.weights = [kind.weight for kind in self.mix.values()]
 
     def wait_time(self) -> float:
@@ -174,8 +177,7 @@ for _name, _family in FAMILIES.items():
 def choose(environment: Any, **_: Any) -> None:
     """Keep the users of the families that were asked for."""
     options = environment.parsed_options
-    names = [name for name in options.families.split(",") if name]
-    wanted = chosen(names, has_simulator=options.has_simulator)
+    wanted = options.families.split(",")
     kept = [one for one in environment.user_classes if one.family in wanted]
     for one in kept:
         one.weight = 1 if options.even else one.weight

@@ -31,7 +31,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("--config gw.yaml", "is for a gateway given by --host"),
         ("--keys gone.txt", "is for a gateway given by --host"),
         (f"{HOST} --keys gone.txt", "there is no file"),
-        (f"{HOST} --keys keys.txt --config gw.yaml --families music", "only asked for with"),
+        (f"{HOST} --keys keys.txt --config gw.yaml --families chat music", "need the simulator"),
+        (f"{HOST} --keys keys.txt --config gw.yaml --families agents", "or --agent-keys"),
         ("--families tunes", "invalid choice"),
     ],
 )

@@ -34,7 +34,7 @@ def paths_of(kind: Kind) -> list[str]:
 
 
 def test_other_upstreams_are_asked_for_what_is_harmless_and_nothing_of_the_simulator() -> None:
-    families = chosen([], has_simulator=False)
+    families = chosen([], has_simulator=False, has_agents=False)
     assert families.keys() == {
         *("chat", "messages", "responses", "gemini", "embeddings", "logs", "balance")
     }
@@ -43,9 +43,9 @@ def test_other_upstreams_are_asked_for_what_is_harmless_and_nothing_of_the_simul
             body = kind.body_with("m", has_simulator=False) or {}
             assert "sim" not in body
             assert kind.statuses <= {200, 404, 429}
-    assert chosen([], has_simulator=True) == FAMILIES
-    assert list(chosen(["music"], has_simulator=True)) == ["music"]
-    assert not chosen(["music"], has_simulator=False)
+    assert "agents" in chosen([], has_simulator=False, has_agents=True)
+    assert chosen([], has_simulator=True, has_agents=True) == FAMILIES
+    assert list(chosen(["music"], has_simulator=True, has_agents=True)) == ["music"]
 
 
 def test_every_route_has_users() -> None:
