@@ -30,6 +30,7 @@ from gw.api.images.handlers import ImagesHandler
 from gw.api.logs.detail import LogDetailHandler
 from gw.api.logs.handlers import LogListHandler, SummaryHandler
 from gw.api.logs.services import LogServices
+from gw.api.mcp.handlers import McpHandler
 from gw.api.media_files import MediaFileHandler
 from gw.api.media_services import MediaServices
 from gw.api.music.handlers import MusicHandler, MusicTaskHandler
@@ -106,6 +107,7 @@ def routes() -> list[Route]:
         (rf"{_WIKI}/pages/([^/]+)/backlinks", wiki.BacklinksHandler),
         (rf"{_WIKI}/pages/([^/]+)/source", wiki.PageSourceHandler),
         (rf"{_WIKI}/sources/(.+)", DownloadHandler),
+        (r"/mcp", McpHandler),
         # Embeddings
         (r"/v1/embeddings", EmbeddingsHandler),
     ]

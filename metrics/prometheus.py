@@ -22,6 +22,7 @@ from metrics.config import ConfigMetrics
 from metrics.families import Families
 from metrics.knowledge import KnowledgeMetrics
 from metrics.logs import lines_lost
+from metrics.mcp import McpMetrics
 from metrics.media_store import MediaStoreMetrics
 from metrics.tasks import TaskMetrics
 
@@ -75,6 +76,7 @@ class Metrics:
         self.media_store = MediaStoreMetrics(make)
         self.knowledge = KnowledgeMetrics(make)
         self.agents = AgentMetrics(make)
+        self.mcp = McpMetrics(make)
         self.config = ConfigMetrics(make)
         self._database_up = make.gauge("gw_database_up")[()]
         self._call_log_kept = make.gauge("gw_call_log_kept")[()]

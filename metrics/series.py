@@ -295,6 +295,19 @@ SERIES: tuple[MetricFamily, ...] = (
         "Pages of knowledge bases put into a call that searched them.",
         PAGE_COUNTS,
     ),
+    MetricFamily(
+        "gw_mcp_requests_total",
+        "counter",
+        ("method", "tool", "outcome"),
+        "Messages of MCP clients: ok, tool_error, error, refused.",
+    ),
+    MetricFamily(
+        "gw_mcp_seconds",
+        "histogram",
+        ("method", "tool"),
+        "How long a message of an MCP client takes.",
+        LAG_SECONDS,
+    ),
     # The process.
     MetricFamily(
         "gw_config_reloads_total",

@@ -33,6 +33,7 @@ class ApiHandler(TornadoHandler):
 
     shape: ClassVar[ErrorShape] = ErrorShape.CHAT
     auth: ClassVar[AuthMode] = "standard"
+    challenge: ClassVar[str] = "Bearer"  # what a 401 asks for
     agent_keys_allowed: ClassVar[bool] = False
     limited: ClassVar[bool] = False  # the account's limits count it
     billed: ClassVar[bool] = False  # a POST costs: 402 with nothing left; refusals become rows

@@ -24,8 +24,6 @@ from gw.errors.table import (
 )
 from gw.keys.principal import AGENT, KeyRefused, Principal
 
-_CHALLENGE = {"WWW-Authenticate": "Bearer"}
-
 MISSING_KEY = (
     "No API key was given. Send it as `Authorization: Bearer <API key>` or in the header"
     " `x-api-key`."
@@ -70,6 +68,7 @@ class Checked(Protocol):
     def principal(self, principal: Principal) -> None: ...
 
     auth: ClassVar[AuthMode]
+    challenge: ClassVar[str]
     touches_key: ClassVar[bool]
 
     def admitted(self, admission: LimitLease) -> None:
@@ -117,7 +116,7 @@ class KeyCheck(Check):
         try:
             checked.principal = await keys.authenticate(_key_of(checked), touch=checked.touches_key)
         except KeyRefused as refused:
-            raise GatewayError(INVALID_API_KEY, str(refused), headers=_CHALLENGE) from None
+            raise _bad_key(checked, str(refused)) from None
 
 
 class KeyKindCheck(Check):
@@ -205,8 +204,13 @@ def _key_of(checked: Checked) -> str:
     if key_text is None:
         is_misplaced = checked.auth == "models" and has_query_key(head.query_arguments)
         message = QUERY_KEY if is_misplaced else MISSING_KEY
-        raise GatewayError(INVALID_API_KEY, message, headers=_CHALLENGE)
+        raise _bad_key(checked, message)
     return key_text
+
+
+def _bad_key(checked: Checked, message: str) -> GatewayError:
+    headers = {"WWW-Authenticate": checked.challenge}
+    return GatewayError(INVALID_API_KEY, message, headers=headers)
 
 
 def _over_limit(exceeded: LimitExceeded) -> GatewayError:

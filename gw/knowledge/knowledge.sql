@@ -146,14 +146,22 @@ INSERT INTO kb_grants (base_no, to_user, to_account) VALUES (%(base)s, %(user)s,
 DELETE FROM kb_grants
 WHERE base_no = %(base)s AND to_user IS NOT DISTINCT FROM %(user)s AND to_account IS NOT DISTINCT FROM %(account)s
 
--- resolve --
--- The pages that some names mean, in their order: exact ids first, then aliases.
-SELECT coalesce(
-    (SELECT p.no FROM kb_pages p WHERE p.base_no = %(base)s AND p.id = w.name),
-    (SELECT p.no FROM kb_names m JOIN kb_pages p ON p.no = m.page_no
-     WHERE m.base_no = %(base)s AND m.kind = 'alias' AND md5(m.name) = md5(w.folded) AND m.name = w.folded
-     ORDER BY p.id LIMIT 1))
-FROM unnest(%(names)s::text[], %(folded)s::text[]) WITH ORDINALITY AS w(name, folded, n) ORDER BY w.n
+-- locate --
+-- The pages that some names mean, in their order: of the first base that has one, exact ids before aliases in each. A
+-- name may be looked for in one base only.
+SELECT f.base_no, f.page_no
+FROM unnest(%(names)s::text[], %(folded)s::text[], %(only)s::bigint[]) WITH ORDINALITY AS w(name, folded, only_no, n)
+LEFT JOIN LATERAL (
+    SELECT c.base_no, c.page_no FROM (
+        SELECT b.n, b.no AS base_no, coalesce(
+            (SELECT p.no FROM kb_pages p WHERE p.base_no = b.no AND p.id = w.name),
+            (SELECT p.no FROM kb_names m JOIN kb_pages p ON p.no = m.page_no
+             WHERE m.base_no = b.no AND m.kind = 'alias' AND md5(m.name) = md5(w.folded) AND m.name = w.folded
+             ORDER BY p.id LIMIT 1)) AS page_no
+        FROM unnest(%(bases)s::bigint[]) WITH ORDINALITY AS b(no, n) WHERE b.no = coalesce(w.only_no, b.no)
+    ) c WHERE c.page_no IS NOT NULL ORDER BY c.n LIMIT 1
+) f ON true
+ORDER BY w.n
 
 -- pages --
 -- Pages with all that a reader sees of them, their bodies cut.
@@ -171,8 +179,9 @@ SELECT tag, count(*) FROM kb_pages p CROSS JOIN LATERAL unnest(p.tags) AS tag
 WHERE p.base_no = %s GROUP BY tag ORDER BY count(*) DESC, tag COLLATE "C"
 
 -- tagged --
--- The pages of a base that have a tag.
-SELECT id, title, summary, tags FROM kb_pages WHERE base_no = %(base)s AND tags @> ARRAY[%(tag)s::text] ORDER BY id
+-- The pages of some bases that have a tag, base by base.
+SELECT base_no, id, title, summary, tags FROM kb_pages
+WHERE base_no = ANY (%(bases)s) AND tags @> ARRAY[%(tag)s::text] ORDER BY array_position(%(bases)s::bigint[], base_no), id
 
 -- backlinks --
 -- The pages that link to a page.

@@ -57,13 +57,22 @@ class Listed:
 
 async def resolve(store: Statements, base: Base, names: Sequence[str]) -> list[int | None]:
     """The pages that ids or aliases mean, in their order; None where there is none."""
+    found = await first_of(store, [base.no], [(name, None) for name in names])
+    return [page_no for _, page_no in found]
+
+
+async def first_of(
+    store: Statements, base_nos: Sequence[int], names: Sequence[tuple[str, int | None]]
+) -> list[tuple[int, int] | tuple[None, None]]:
+    """Base and page of each name: of the first base that has it, or of the one beside it."""
     # PostgreSQL keeps no NUL, so no page has one in its name.
     params = {
-        "base": base.no,
-        "names": [name.replace("\0", "\ufffd") for name in names],
-        "folded": [alias_key(name).replace("\0", "\ufffd") for name in names],
+        "bases": list(base_nos),
+        "names": [name.replace("\0", "\ufffd") for name, _ in names],
+        "folded": [alias_key(name).replace("\0", "\ufffd") for name, _ in names],
+        "only": [only for _, only in names],
     }
-    return [row[0] for row in await store.fetch_all(SQL["resolve"], params)]
+    return [(row[0], row[1]) for row in await store.fetch_all(SQL["locate"], params)]
 
 
 async def read_pages(
@@ -90,12 +99,13 @@ async def tags(store: Statements, base: Base) -> list[tuple[str, int]]:
     return [(row[0], row[1]) for row in await store.fetch_all(SQL["tags"], (base.no,))]
 
 
-async def tagged(store: Statements, base: Base, tag: str) -> list[Listed]:
-    """The pages that have a tag, by id."""
-    if "\0" in tag:
+async def tagged(store: Statements, bases: Sequence[Base], tag: str) -> list[tuple[Base, Listed]]:
+    """The pages that have a tag, base by base, by id."""
+    by_no = {base.no: base for base in bases if base.no}
+    if "\0" in tag or not by_no:
         return []
-    rows = await store.fetch_all(SQL["tagged"], {"base": base.no, "tag": tag})
-    return [Listed(*row) for row in rows]
+    rows = await store.fetch_all(SQL["tagged"], {"bases": list(by_no), "tag": tag})
+    return [(by_no[row[0]], Listed(*row[1:])) for row in rows]
 
 
 async def backlinks(store: Statements, page_no: int) -> list[Listed]:

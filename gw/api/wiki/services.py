@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from typing import Any
 
 from actors.store.database import Database
 from gw.config.config import Config
 from gw.keys.secret import Secret
 from gw.knowledge.bucket_sources import BucketSources
+from gw.knowledge.reading import StoredSource
 from gw.knowledge.sources import SourceLinks, Sources
 
 
@@ -21,7 +23,17 @@ class WikiServices:
     links: SourceLinks
     link_seconds: int
 
-    async def source_link(self, name: str, *, base_url: str, now: float) -> str:
+    async def linked(self, source: StoredSource, *, base_url: str, now: float) -> dict[str, Any]:
+        """A source document with a link to it; `base_url` is how the client reaches the gateway."""
+        return {
+            "r2_key": source.r2_key,
+            "filename": source.filename,
+            "locator": source.locator,
+            "url": await self._link(source.r2_key, base_url=base_url, now=now),
+            "url_ttl_secs": self.link_seconds,
+        }
+
+    async def _link(self, name: str, *, base_url: str, now: float) -> str:
         """A link to a source for `link_seconds`: the gateway's own, or the bucket's."""
         if isinstance(self.sources, BucketSources):
             return await asyncio.to_thread(self.sources.link, name, seconds=self.link_seconds)

@@ -189,6 +189,7 @@ class World:
     registry: Registry = field(default_factory=lambda: Registry.of([], []))
     new_id: Callable[[], uuid.UUID] = uuid.uuid4
     kept: FakeStoredResponses = field(default_factory=FakeStoredResponses)
+    wiki: Any = None  # a `WikiServices`, for tests that read knowledge bases
 
     def __post_init__(self) -> None:
         self.limits = AccountLimits(
@@ -228,6 +229,6 @@ class World:
             conversation=cast(Any, None),
             media=cast(Any, None),
             logs=self.logs,
-            wiki_services=cast(Any, None),
+            wiki_services=self.wiki,
             agents=cast(Any, None),
         )

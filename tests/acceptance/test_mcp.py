@@ -1,0 +1,386 @@
+"""`/mcp` over HTTP: keys, methods, the six tools (spec: Knowledge base MCP).
+
+What a message may be is `tests/unit/mcp`; official clients are `test_mcp_clients.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gw.api.mcp.handlers import BODY_BYTES_MAX
+from gw.api.mcp.knowledge import SOURCELESS, UNREADABLE
+from tests.acceptance.bases import PAGES, imported
+from tests.support.client import Client, Reply
+from tests.support.house import House, logged
+from tests.support.scrape import Admin
+from tests.support.tenants import Tenant
+
+WIKI = "/api/v1/ext/wiki"
+HEADERS = {
+    "Content-Type": "application/json",
+    "Accept": "application/json, text/event-stream",
+}
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+LIST = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+TEAM = {
+    # The same names as in the personal base, and an alias that it has, too.
+    "Otters.md": "---\ntitle: Otters of the team\ntags: animals\n---\nSee [[Herons]].\n",
+    "Herons.md": "---\ntags: [animals, birds]\naliases: [dam]\n---\nSee [[Otters]] [[Nobody]].\n",
+}
+QUESTION = "what the otters hold is nobody elses business"
+
+
+@pytest.fixture(scope="module")
+def reader(shared: House, tmp_path_factory: pytest.TempPathFactory) -> Tenant:
+    """A tenant with a personal base and one of its account, which no test changes."""
+    folder = tmp_path_factory.mktemp("bases")
+    tenant = shared.tenant()
+    imported(shared, tenant, folder / "own")
+    imported(shared, tenant, folder / "team", "--kb", "team", pages=TEAM)
+    return tenant
+
+
+def post(client: Client, value: Any, **headers: str) -> Reply:
+    """One POST; a header whose value is empty is left out."""
+    body = value if isinstance(value, bytes) else json.dumps(value).encode()
+    named = {name.replace("_", "-"): text for name, text in headers.items()}
+    sent = {name: text for name, text in {**HEADERS, **named}.items() if text}
+    return client.send("POST", "/mcp", body, headers=sent)
+
+
+def result(tenant: Tenant, tool: str, **arguments: Any) -> dict[str, Any]:
+    """The result of one tool call."""
+    params = {"name": tool, "arguments": arguments}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    reply = post(tenant.client, call)
+    assert reply.status == 200, reply
+    found: dict[str, Any] = reply.json["result"]
+    return found
+
+
+def found(tenant: Tenant, tool: str, **arguments: Any) -> dict[str, Any]:
+    """What a tool found, which is there twice."""
+    one = result(tenant, tool, **arguments)
+    assert not one["isError"], one
+    (text,) = one["content"]
+    assert text["type"] == "text"
+    assert json.loads(text["text"]) == one["structuredContent"]
+    structured: dict[str, Any] = one["structuredContent"]
+    return structured
+
+
+def failure(tenant: Tenant, tool: str, **arguments: Any) -> str:
+    """Why a tool found nothing."""
+    one = result(tenant, tool, **arguments)
+    assert one.keys() == {"content", "isError"}
+    assert one["isError"] is True
+    (text,) = one["content"]
+    sentence: str = text["text"]
+    return sentence
+
+
+def ids(entries: list[dict[str, Any]]) -> list[str]:
+    return [entry["id"] for entry in entries]
+
+
+# --- Before the protocol ---
+
+
+def test_keys_come_in_two_headers(h: House, reader: Tenant) -> None:
+    nobody = Client(h.gateway.url, None)
+    for header in ({"x-api-key": reader.key}, {"Authorization": f"Bearer {reader.key}"}):
+        assert post(nobody, PING, **header).status == 200
+    refused = [
+        post(nobody, PING),
+        post(nobody, PING, **{"x-alt-api-key": reader.key}),
+        nobody.send("POST", f"/mcp?key={reader.key}", b"{}", headers=HEADERS),
+        post(nobody, PING, **{"x-api-key": "sk-platform-" + "0" * 64}),
+    ]
+    for reply in refused:
+        assert reply.refusal == (401, "authentication_error", "invalid_api_key")
+        assert reply.headers["www-authenticate"] == 'Bearer realm="gateway"'
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE", "PUT", "PATCH", "OPTIONS"])
+def test_only_post_is_served(reader: Tenant, method: str) -> None:
+    headers = {"Accept": "text/event-stream", "Mcp-Session-Id": "x"}
+    reply = reader.client.send(method, "/mcp", headers=headers)
+    assert reply.refusal == (405, "invalid_request_error", "method_not_allowed")
+    assert reply.headers["allow"] == "POST"
+
+
+def test_agent_keys_stay_outside(h: House, reader: Tenant) -> None:
+    agent = h.another(reader, kind="agent", agent_id="agent_x")
+    for body in (PING, b"{"):
+        reply = post(agent.client, body)
+        assert reply.refusal == (403, "permission_error", "permission_denied")
+
+
+def test_a_body_has_a_bound(reader: Tenant) -> None:
+    fits = json.dumps(PING).encode()
+    fits += b" " * (BODY_BYTES_MAX - len(fits))
+    assert post(reader.client, fits).status == 200
+    reply = post(reader.client, fits + b" ")
+    assert reply.refusal == (413, "invalid_request_error", "request_too_large")
+
+
+def test_neither_origin_nor_session_matters(reader: Tenant) -> None:
+    reply = post(reader.client, PING, Origin="https://evil.example", Mcp_Session_Id="anything")
+    assert reply.json == {"jsonrpc": "2.0", "id": 1, "result": {}}
+    assert reply.headers["content-type"] == "application/json"
+    assert "mcp-session-id" not in reply.headers
+    notified = post(reader.client, {"jsonrpc": "2.0", "method": "notifications/initialized"})
+    assert (notified.status, notified.body) == (202, b"")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/.well-known/oauth-protected-resource",
+        "/.well-known/oauth-protected-resource/mcp",
+        "/.well-known/oauth-authorization-server",
+        "/.well-known/openid-configuration",
+        "/mcp/",
+    ],
+)
+def test_nothing_leads_to_a_login(h: House, path: str) -> None:
+    reply = Client(h.gateway.url, None).get(path)
+    assert reply.refusal == (404, "invalid_request_error", "not_found")
+
+
+def test_refusals_of_the_protocol_are_json_rpc(reader: Tenant) -> None:
+    for reply, status, code in (
+        (post(reader.client, PING, Content_Type="text/plain"), 415, -32600),
+        (post(reader.client, PING, Accept="text/html"), 406, -32600),
+        (post(reader.client, b"{"), 400, -32700),
+        (post(reader.client, 5), 400, -32600),
+        (post(reader.client, PING, MCP_Protocol_Version="2020-01-01"), 400, -32022),
+        (post(reader.client, PING, Mcp_Protocol_Version="2026-07-28"), 400, -32602),
+    ):
+        assert (reply.status, reply.json["error"]["code"]) == (status, code)
+        assert reply.headers["content-type"] == "application/json"
+        assert reply.trace
+
+
+# --- The tools ---
+
+
+def test_every_tool_has_schemas_that_hold(reader: Tenant) -> None:
+    tools = post(reader.client, LIST).json["result"]["tools"]
+    assert [tool["name"] for tool in tools] == [
+        "search_wiki",
+        "read_page",
+        "read_pages",
+        "list_by_tag",
+        "backlinks",
+        "get_source",
+    ]
+    for tool in tools:
+        assert tool.keys() == {
+            "name",
+            "title",
+            "description",
+            "inputSchema",
+            "outputSchema",
+            "annotations",
+        }
+        assert tool["inputSchema"]["type"] == tool["outputSchema"]["type"] == "object"
+
+
+def test_a_search_is_the_one_of_rest_over_all_bases(reader: Tenant) -> None:
+    got = found(reader, "search_wiki", q="otters")
+    assert {(one["kb_id"], one["id"]) for one in got["results"]} == {
+        ("default", "Otters"),
+        ("default", "Beavers"),
+        ("team", "team/Otters"),
+        ("team", "Herons"),
+    }
+    rest = reader.client.get(f"{WIKI}/search?q=otters").json
+    for entry in rest["results"]:
+        (same,) = [one for one in got["results"] if one["id"] == entry["id"]]
+        # How rare a word is depends on the bases.
+        assert {**same, "score": 0} == {**entry, "kb_id": "default", "score": 0}
+    assert got["total_hits"] == got["returned"] == 4
+    pieces = []
+    for offset in range(4):
+        window = found(reader, "search_wiki", q="otters", limit=1, offset=offset)
+        assert (window["returned"], window["has_more"]) == (1, offset < 3)
+        pieces += window["results"]
+    assert pieces == got["results"]
+    assert found(reader, "search_wiki", q="otters", limit=10**6)["returned"] == 4
+    assert found(reader, "search_wiki", q="otters", limit=2.0)["returned"] == 2
+    assert found(reader, "search_wiki", q="otters", offset=10**40)["results"] == []
+    assert found(reader, "search_wiki", q="& | !")["total_hits"] == 0
+
+
+def test_what_is_long_is_cut(h: House, tenant: Tenant, tmp_path: Path) -> None:
+    pages = {f"p{n:02}.md": "Kingfishers dive.\n" for n in range(60)} | {"long.md": "你" * 8001}
+    imported(h, tenant, tmp_path, "--kb", "many", pages=pages)
+    assert found(tenant, "search_wiki", q="kingfisher")["returned"] == 10
+    assert found(tenant, "search_wiki", q="kingfisher", limit=51)["returned"] == 50
+    page = found(tenant, "read_page", id="long")
+    assert (len(page["body"]), page["body_truncated"]) == (8000, True)
+    (page,) = found(tenant, "read_pages", ids=["long"])["pages"]
+    assert (len(page["body"]), page["body_truncated"]) == (1200, True)
+
+
+def test_a_page_is_the_one_of_rest(reader: Tenant) -> None:
+    page = found(reader, "read_page", id="river dog")
+    rest = reader.client.get(f"{WIKI}/pages/Otters").json
+    assert len(page["body"]) == len(rest["body"]) > 5000
+    assert page == {**rest, "body_truncated": False}
+
+
+def test_pages_come_in_the_order_asked_once_each(reader: Tenant) -> None:
+    asked = ["team/Otters", "nothing", "zh", " zh ", "River Dog", "Otters", "x/y", ""]
+    got = found(reader, "read_pages", ids=asked)
+    assert ids(got["pages"]) == ["team/Otters", "zh", "Otters"]
+    assert got["missing"] == ["nothing", "x/y"]
+    many = [f"n{n}" for n in range(25)]
+    assert found(reader, "read_pages", ids=[*many, "zh"]) == {"pages": [], "missing": many}
+
+
+def test_every_id_leads_back_to_its_page(reader: Tenant) -> None:
+    listed = found(reader, "list_by_tag", tag="animals")
+    assert listed["total"] == 4
+    assert [(one["kb_id"], one["id"]) for one in listed["pages"]] == [
+        ("default", "Beavers"),
+        ("default", "Otters"),
+        ("team", "Herons"),
+        ("team", "team/Otters"),
+    ]
+    assert listed["pages"][2].keys() == {"id", "kb_id", "title", "summary", "tags"}
+    for entry in listed["pages"]:
+        page = found(reader, "read_page", id=entry["id"])
+        assert {name: page[name] for name in entry} == entry
+    # What is linked keeps to its base, whatever the bases before it have.
+    herons = found(reader, "read_page", id="Herons")
+    assert herons["outgoing_links"] == [
+        {"id": "team/Otters", "resolved": True, "title": "Otters of the team"},
+        {"id": "Nobody", "resolved": False, "title": None},
+    ]
+    # An id of the first base goes before an alias of the second; named exactly it is the alias.
+    assert found(reader, "read_page", id="dam")["kb_id"] == "default"
+    assert found(reader, "read_page", id="team/DAM")["id"] == "Herons"
+    assert found(reader, "read_page", id="default/Otters")["id"] == "Otters"
+
+
+def test_backlinks_do_not_cross_bases(reader: Tenant) -> None:
+    entry = {"id": "Herons", "kb_id": "team", "title": "Herons", "summary": ""}
+    assert found(reader, "backlinks", id="team/Otters") == {
+        "id": "team/Otters",
+        "kb_id": "team",
+        "backlinks": [entry],
+    }
+    own = found(reader, "backlinks", id="river dog")
+    assert (own["id"], own["kb_id"], ids(own["backlinks"])) == ("Otters", "default", ["Beavers"])
+
+
+def test_a_source_is_fetched_by_its_link(h: House, reader: Tenant) -> None:
+    source = found(reader, "get_source", id="Otters")
+    assert source.keys() == {"r2_key", "filename", "locator", "url", "url_ttl_secs"}
+    assert source["url"].startswith(h.gateway.url)
+    fetched = Client(h.gateway.url, None).get(source["url"].removeprefix(h.gateway.url))
+    assert fetched.body == PAGES["otters.pdf"].encode()
+    assert failure(reader, "get_source", id="zh") == SOURCELESS
+
+
+def test_a_tag_nobody_has_is_no_error(reader: Tenant) -> None:
+    for tag in ("Animals", "no\0ne", "x" * 10_000):
+        assert found(reader, "list_by_tag", tag=tag) == {"tag": tag, "total": 0, "pages": []}
+
+
+BAD: list[tuple[str, dict[str, Any]]] = [
+    ("search_wiki", {}),
+    ("search_wiki", {"q": " "}),
+    ("search_wiki", {"q": 5}),
+    ("search_wiki", {"q": "x" * 501}),
+    ("search_wiki", {"q": "x", "limit": 0}),
+    ("search_wiki", {"q": "x", "limit": "5"}),
+    ("search_wiki", {"q": "x", "limit": True}),
+    ("search_wiki", {"q": "x", "limit": 1.5}),
+    ("search_wiki", {"q": "x", "limit": None}),
+    ("search_wiki", {"q": "x", "offset": -1}),
+    ("read_page", {}),
+    ("read_page", {"id": ["Otters"]}),
+    ("read_pages", {"ids": []}),
+    ("read_pages", {"ids": [" "]}),
+    ("read_pages", {"ids": "Otters"}),
+    ("read_pages", {"ids": ["Otters", 5]}),
+    ("list_by_tag", {"tag": ""}),
+    ("backlinks", {"id": None}),
+    ("get_source", {"page": "Otters"}),
+]
+
+
+@pytest.mark.parametrize(("tool", "arguments"), BAD, ids=str)
+def test_a_wrong_argument_is_told_in_a_sentence(
+    reader: Tenant, tool: str, arguments: dict[str, Any]
+) -> None:
+    sentence = failure(reader, tool, **arguments)
+    assert sentence.startswith("`")
+    assert sentence.endswith(".")
+
+
+def test_unknown_arguments_are_ignored(reader: Tenant) -> None:
+    assert found(reader, "search_wiki", q="hands", kb_id="team", more=[1])["total_hits"] == 1
+
+
+def test_what_is_not_readable_is_as_what_is_not_there(h: House, tmp_path: Path) -> None:
+    owner, stranger = h.tenant(), h.tenant()
+    imported(h, owner, tmp_path / "team", "--kb", "team", pages=TEAM)
+    imported(h, owner, tmp_path / "team", "--kb", "secret", "--restricted", pages=TEAM)
+    shared = f"{owner.account}:team"
+    for name in ("Herons", "team/Herons", "secret/Herons", f"{shared}/Herons", "a\0b", "/", "x/"):
+        for tool in ("read_page", "backlinks", "get_source"):
+            assert failure(stranger, tool, id=name) == UNREADABLE
+        assert found(stranger, "read_pages", ids=[name])["missing"] == [name]
+    assert failure(owner, "read_page", id="secret/Herons") == UNREADABLE
+    assert found(stranger, "search_wiki", q="otters")["total_hits"] == 0
+    assert found(stranger, "list_by_tag", tag="birds")["total"] == 0
+    of = ("--account", owner.account, "--kb", "team")
+    h.gw("kb", "grant", *of, "--to-account", stranger.account)
+    assert found(stranger, "read_page", id="Herons")["kb_id"] == shared
+    assert found(stranger, "read_page", id=f"{shared}/dam")["id"] == "Herons"
+
+
+# --- What it costs, and what operators see ---
+
+
+def test_reading_is_free(h: House, tmp_path: Path) -> None:
+    poor = h.tenant(nano_usd=0, rpm=1, concurrency=1)
+    imported(h, poor, tmp_path)
+    for _ in range(3):
+        assert found(poor, "read_page", id="zh")
+    assert h.rows(poor) == []
+
+
+def test_operators_see_counts_and_no_text(h: House, reader: Tenant) -> None:
+    admin = Admin(h.gateway.admin_url)
+    before = admin.page()
+    found(reader, "search_wiki", q=QUESTION)
+    failure(reader, "search_wiki", q="")
+    post(reader.client, {**PING, "method": QUESTION})
+    post(Client(h.gateway.url, None), PING)
+    post(reader.client, b"{" + QUESTION.encode())
+    after = admin.page()
+
+    def grown(name: str, *values: str) -> float:
+        return after.series(name).get(values, 0) - before.series(name).get(values, 0)
+
+    # Values of `method`, `outcome` and `tool`.
+    requests = "gw_mcp_requests_total"
+    assert grown(requests, "tools/call", "ok", "search_wiki") == 1
+    assert grown(requests, "tools/call", "tool_error", "search_wiki") == 1
+    assert grown(requests, "other", "refused", "none") == 3
+    assert grown("gw_mcp_seconds_count", "tools/call", "search_wiki") == 2
+    assert grown("gw_kb_searches_total", "any", "mcp") == 1
+    lines = h.gateway.lines
+    events = [one for one in logged(lines) if one["action"] == "mcp.error"]
+    assert [event["code"] for event in events[-2:]] == [-32601, -32700]
+    assert all(event["account"] == reader.account for event in events[-2:])
+    assert not [line for line in lines if QUESTION in line]

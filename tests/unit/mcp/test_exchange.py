@@ -1,0 +1,412 @@
+"""One POST of an MCP client and its reply (contract on knowledge bases §5), without a server."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gw.mcp.exchange import BATCH_BYTES_MAX, BATCH_MAX, Exchange, Served
+from gw.mcp.revisions import (
+    CAPABILITIES,
+    HANDSHAKE,
+    META_CAPABILITIES,
+    META_SERVER,
+    META_VERSION,
+    SERVER_INFO,
+    STATELESS,
+    SUPPORTED,
+)
+from tests.unit.mcp.fakes import JSON, META, FakeToolbox, message, post, stateless
+
+PING = message("ping")
+NOTIFICATION = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+POSTED = {"jsonrpc": "2.0", "id": 4, "result": {}}
+
+
+def code(reply: tuple[int, Any]) -> tuple[int, int, Any]:
+    """Status, error code and id of a reply that is an error."""
+    status, value = reply
+    assert value.keys() == {"jsonrpc", "id", "error"}
+    assert value["jsonrpc"] == "2.0"
+    assert value["error"]["message"].endswith(".")
+    return status, value["error"]["code"], value["id"]
+
+
+@pytest.mark.parametrize("content_type", [None, "", "text/plain", "application/jsonp"])
+async def test_a_content_type_that_is_not_json_is_415(content_type: str | None) -> None:
+    assert code(await post(PING, content_type=content_type)) == (415, -32600, None)
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "Application/JSON; charset=utf-8"])
+async def test_json_is_json_in_any_case_and_with_parameters(content_type: str) -> None:
+    assert (await post(PING, content_type=content_type))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("accept", "status"),
+    [
+        (None, 200),
+        (" ", 200),
+        ("*/*", 200),
+        ("application/*;q=0.1", 200),
+        ("text/event-stream, Application/Json; q=0.5", 200),
+        ("application/json;q=0", 406),
+        ("application/json; q=0.000, text/html", 406),
+        ("text/event-stream", 406),
+        ("application/jsonp", 406),
+    ],
+)
+async def test_accept_must_leave_room_for_json(accept: str | None, status: int) -> None:
+    reply = await post(PING, accept=accept)
+    assert reply[0] == status
+    if status != 200:
+        assert code(reply) == (406, -32600, None)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"\xff", b'"\xff"', b"[" * 200_000, b"NaN", b"1e999", b"{} {}", b"\xef\xbb\xbf{}"],
+    ids=lambda body: repr(body[:8]),
+)
+async def test_what_is_not_json_is_a_parse_error(body: bytes) -> None:
+    assert code(await post(body)) == (400, -32700, None)
+
+
+@pytest.mark.parametrize(
+    ("value", "request_id"),
+    [
+        (1, None),
+        ("ping", None),
+        (None, None),
+        ({}, None),
+        ({"jsonrpc": "2.0", "id": 1}, 1),
+        ({"jsonrpc": "1.0", "id": 1, "method": "ping"}, 1),
+        ({"id": "a", "method": "ping"}, "a"),
+        ({"jsonrpc": "2.0", "id": None, "method": "ping"}, None),
+        ({"jsonrpc": "2.0", "id": True, "method": "ping"}, None),
+        ({"jsonrpc": "2.0", "id": [1], "method": "ping"}, None),
+        ({"jsonrpc": "2.0", "id": 1, "method": 5}, 1),
+        ({"jsonrpc": "2.0", "method": None}, None),
+    ],
+    ids=str,
+)
+async def test_what_is_no_request_is_refused(value: Any, request_id: Any) -> None:
+    assert code(await post(value)) == (400, -32600, request_id)
+
+
+@pytest.mark.parametrize("request_id", [0, -1, 1.5, "", "é", 2**53, 10**30])
+async def test_an_id_comes_back_as_it_went(request_id: Any) -> None:
+    assert await post(message("ping", request_id)) == (
+        200,
+        {"jsonrpc": "2.0", "id": request_id, "result": {}},
+    )
+
+
+@pytest.mark.parametrize("version", [None, *SUPPORTED])
+@pytest.mark.parametrize(
+    "value",
+    [NOTIFICATION, POSTED, {"jsonrpc": "2.0", "id": None, "error": {"code": 1, "message": "x"}}],
+    ids=["notification", "result", "error"],
+)
+async def test_notifications_and_posted_responses_are_accepted(
+    value: Any, version: str | None
+) -> None:
+    assert await post(value, version=version) == (202, None)
+
+
+@pytest.mark.parametrize("value", [PING, NOTIFICATION, [PING]], ids=["one", "notified", "batch"])
+@pytest.mark.parametrize("version", ["", "2026-01-01", "2025-11-25,2025-11-25", "x" * 5000])
+async def test_a_version_that_is_not_served_is_refused(value: Any, version: str) -> None:
+    status, reply = await post(value, version=version)
+    assert (status, reply["error"]["code"]) == (400, -32022)
+    assert reply["id"] == (1 if value is PING else None)
+    data = reply["error"]["data"]
+    assert data["supported"] == list(SUPPORTED)
+    assert version.startswith(data["requested"])
+    assert len(data["requested"]) <= 60
+
+
+# --- The handshake era ---
+
+
+@pytest.mark.parametrize("wanted", [*HANDSHAKE, STATELESS, "1999-01-01", ""])
+async def test_a_handshake_is_of_a_version_that_has_one(wanted: str) -> None:
+    asked = message("initialize", protocolVersion=wanted, capabilities={}, clientInfo={})
+    status, reply = await post(asked)
+    result = reply["result"]
+    assert status == 200
+    assert result.pop("instructions")
+    assert result == {
+        "protocolVersion": wanted if wanted in HANDSHAKE else "2025-11-25",
+        "capabilities": CAPABILITIES,
+        "serverInfo": SERVER_INFO,
+    }
+
+
+@pytest.mark.parametrize("params", [{}, {"protocolVersion": 5}, {"protocolVersion": None}])
+async def test_a_handshake_names_its_version(params: dict[str, Any]) -> None:
+    asked = message("initialize", **params, clientInfo={})
+    assert code(await post(asked)) == (200, -32602, 1)
+
+
+@pytest.mark.parametrize("version", [None, *HANDSHAKE])
+async def test_methods_of_the_handshake_era(version: str | None) -> None:
+    assert await post(PING, version=version) == (200, {"jsonrpc": "2.0", "id": 1, "result": {}})
+    _, listed = await post(message("tools/list"), version=version)
+    assert listed["result"].keys() == {"tools"}
+    (tool,) = listed["result"]["tools"]
+    assert tool["annotations"] == {
+        "readOnlyHint": True,
+        "destructiveHint": False,
+        "idempotentHint": True,
+        "openWorldHint": False,
+    }
+    for unknown in ("server/discover", "resources/list", "tools/lists", "", "Ping"):
+        assert code(await post(message(unknown), version=version)) == (200, -32601, 1)
+
+
+async def test_a_tool_gives_the_same_as_a_value_and_as_text() -> None:
+    call = message("tools/call", name="echo", arguments={"q": "é\u0001你"})
+    _, reply = await post(call)
+    found = {"name": "echo", "arguments": {"q": "é\u0001你"}}
+    text = '{"name":"echo","arguments":{"q":"é\\u0001你"}}'
+    assert reply["result"] == {
+        "content": [{"type": "text", "text": text}],
+        "structuredContent": found,
+        "isError": False,
+    }
+
+
+async def test_a_tool_that_fails_says_why() -> None:
+    _, reply = await post(message("tools/call", name="echo", arguments={"fail": 1}))
+    text = {"type": "text", "text": "Ask for something else."}
+    assert reply["result"] == {"content": [text], "isError": True}
+
+
+BAD_CALLS: list[Any] = [
+    {"name": "nothing"},
+    {"name": "Echo"},
+    {"name": None},
+    {"name": ["echo"]},
+    {"arguments": {}},
+    {"name": "echo", "arguments": []},
+    {"name": "echo", "arguments": "{}"},
+    {"name": "echo", "arguments": None},
+]
+
+
+@pytest.mark.parametrize("params", BAD_CALLS, ids=str)
+async def test_a_call_that_is_none_is_a_protocol_error(params: dict[str, Any]) -> None:
+    assert code(await post(message("tools/call", **params))) == (200, -32602, 1)
+    head, asked = stateless("tools/call", **params)
+    named = params.get("name")
+    assert code(await post(asked, head, name=named if isinstance(named, str) else None)) == (
+        400,
+        -32602,
+        1,
+    )
+
+
+@pytest.mark.parametrize("params", [[], "x", 5, False])
+async def test_params_are_an_object(params: Any) -> None:
+    for method in ("ping", "tools/list", "tools/call", "initialize"):
+        asked = {**message(method), "params": params}
+        assert code(await post(asked)) == (200, -32602, 1)
+
+
+# --- Batches ---
+
+
+@pytest.mark.parametrize("version", [None, "2024-11-05", "2025-03-26"])
+async def test_a_batch_is_answered_in_order(version: str | None) -> None:
+    batch = [
+        message("ping", "a"),
+        NOTIFICATION,
+        message("nothing", "b"),
+        5,
+        POSTED,
+        message("tools/call", "c", name="echo", arguments={"fail": 1}),
+    ]
+    status, replies = await post(batch, version=version)
+    assert status == 200
+    assert [reply["id"] for reply in replies] == ["a", "b", None, "c"]
+    assert [reply.get("error", {}).get("code") for reply in replies] == [None, -32601, -32600, None]
+
+
+async def test_a_batch_without_requests_is_accepted() -> None:
+    assert await post([NOTIFICATION, POSTED]) == (202, None)
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        [],
+        [PING] * (BATCH_MAX + 1),
+        [PING, message("initialize", protocolVersion="2025-03-26")],
+    ],
+    ids=["empty", "long", "handshake"],
+)
+async def test_a_batch_that_will_not_do(batch: list[Any]) -> None:
+    assert code(await post(batch)) == (400, -32600, None)
+
+
+@pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25", STATELESS])
+async def test_later_versions_have_no_batches(version: str) -> None:
+    assert code(await post([PING], version=version)) == (400, -32600, None)
+
+
+async def test_the_responses_of_a_batch_have_a_bound() -> None:
+    text = "x" * (BATCH_BYTES_MAX // 6)
+    batch = [message("tools/call", n, name="echo", arguments={"q": text}) for n in range(BATCH_MAX)]
+    _, replies = await post(batch)
+    refused = [one["id"] for one in replies if "error" in one]
+    # Each is there twice, as a value and as text.
+    assert refused == list(range(3, BATCH_MAX))
+    assert {one["error"]["code"] for one in replies if "error" in one} == {-32600}
+
+
+# --- Without a handshake ---
+
+
+async def test_discovery() -> None:
+    head, asked = stateless("server/discover")
+    status, reply = await post(asked, head)
+    result = reply["result"]
+    assert status == 200
+    assert result.pop("instructions")
+    assert result.pop("ttlMs") > 0
+    assert result == {
+        "supportedVersions": list(SUPPORTED),
+        "capabilities": CAPABILITIES,
+        "cacheScope": "public",
+        "resultType": "complete",
+        "_meta": {META_SERVER: SERVER_INFO},
+    }
+
+
+async def test_results_without_a_handshake_are_complete() -> None:
+    head, asked = stateless("tools/list")
+    result = (await post(asked, head))[1]["result"]
+    assert result.keys() == {"tools", "ttlMs", "cacheScope", "resultType", "_meta"}
+    head, asked = stateless("tools/call", name="echo", arguments={"fail": 1})
+    status, reply = await post(asked, head)
+    assert (status, reply["result"]["resultType"], reply["result"]["isError"]) == (
+        200,
+        "complete",
+        True,
+    )
+
+
+@pytest.mark.parametrize("method", ["initialize", "ping", "resources/list", "subscriptions/listen"])
+async def test_an_unknown_method_is_404_without_a_handshake(method: str) -> None:
+    head, asked = stateless(method, protocolVersion=STATELESS)
+    assert code(await post(asked, head)) == (404, -32601, 1)
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        None,
+        "x",
+        {},
+        {META_VERSION: STATELESS},
+        {META_CAPABILITIES: {}},
+        {META_VERSION: STATELESS, META_CAPABILITIES: None},
+    ],
+    ids=str,
+)
+async def test_the_envelope_is_needed(meta: Any) -> None:
+    head, _ = stateless("tools/list")
+    asked = {**message("tools/list"), "params": {"_meta": meta}}
+    assert code(await post(asked, head)) == (400, -32602, 1)
+    others: list[Any] = [{}, None, []]
+    for params in others:
+        assert code(await post({**asked, "params": params}, head)) == (400, -32602, 1)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"version": None},
+        {"version": "2025-11-25"},
+        {"method": None},
+        {"method": "tools/list"},
+        {"method": "tools/call,tools/call"},
+        {"name": None},
+        {"name": "Echo"},
+        {"name": "=?base64?ZWNobyE=?="},
+        {"name": "=?base64?ZWNo?="},
+        {"name": "=?base64?*?="},
+        {"name": "=?base64?/w==?="},
+    ],
+    ids=str,
+)
+async def test_headers_say_what_the_message_says(fields: dict[str, Any]) -> None:
+    head, asked = stateless("tools/call", name="echo")
+    assert (await post(asked, head))[0] == 200
+    assert code(await post(asked, head, **fields)) == (400, -32020, 1)
+
+
+async def test_a_name_may_be_encoded() -> None:
+    head, asked = stateless("tools/call", name="echo")
+    assert (await post(asked, head, name="=?base64?ZWNobw==?="))[0] == 200
+
+
+@pytest.mark.parametrize("version", ["2027-01-01", ""])
+async def test_a_version_in_the_message_alone_is_looked_at(version: str) -> None:
+    asked = message("tools/list", _meta={**META, META_VERSION: version})
+    status, reply = await post(asked)
+    assert (status, reply["error"]["code"]) == (400, -32022)
+    assert reply["error"]["data"]["requested"] == version
+
+
+async def test_the_meta_of_a_handshake_version_may_hold_anything() -> None:
+    metas: list[Any] = [{META_VERSION: 5}, {META_VERSION: "2025-11-25"}, {"progressToken": 1}, []]
+    for meta in metas:
+        asked = message("tools/list", _meta=meta)
+        assert (await post(asked, version="2025-11-25"))[0] == 200
+
+
+# --- What is counted ---
+
+
+async def test_what_is_counted_has_no_name_of_a_stranger() -> None:
+    seen: list[Served] = []
+    for value in (
+        PING,
+        message("x" * 100),
+        message("tools/call", name="y"),
+        message("tools/call", name="echo"),
+        message("tools/call", name="echo", arguments={"fail": 1}),
+        NOTIFICATION,
+        {"jsonrpc": "2.0", "method": "notifications/z"},
+        5,
+        b"{",
+    ):
+        await post(value, observed=seen)
+    assert [(one.method, one.tool, one.outcome, one.code) for one in seen] == [
+        ("ping", "", "ok", 0),
+        ("", "", "refused", -32601),
+        ("tools/call", "", "error", -32602),
+        ("tools/call", "echo", "ok", 0),
+        ("tools/call", "echo", "tool_error", 0),
+        ("notifications/initialized", "", "ok", 0),
+        ("", "", "ok", 0),
+        ("", "", "refused", -32600),
+        ("", "", "refused", -32700),
+    ]
+    assert all(one.seconds >= 0 for one in seen)
+
+
+async def test_a_fault_of_ours_is_of_the_request_that_met_it() -> None:
+    exchange = Exchange(JSON, FakeToolbox())
+    call = message("tools/call", 7, name="echo", arguments={"break": 1})
+    with pytest.raises(RuntimeError):
+        await exchange.reply(json.dumps(call).encode())
+    assert exchange.request is not None
+    assert exchange.request.id == 7
+    exchange.failed(-32603)
+    (served,) = exchange.served
+    assert (served.tool, served.outcome, served.code) == ("echo", "error", -32603)
