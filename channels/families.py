@@ -143,7 +143,7 @@ MESSAGES = Family(
     dialect="messages",
     error_shape=ErrorShape.MESSAGES,
     streams=True,
-    wires=("plain", "vertex", "bedrock"),
+    wires=("plain", "vertex", "bedrock", "converse"),
 )
 RESPONSES = Family(protocol="responses", dialect="responses", streams=True)
 GEMINI = Family(

@@ -156,8 +156,9 @@ _ROWS = (
         ambient=("AWS_ACCESS_KEY_ID", "AWS_PROFILE"),
         models_path="/foundation-models",
         models_host=("://bedrock-runtime.", "://bedrock."),
-        quirks="claude by invoke and invoke-with-response-stream; models are ids with a version, "
-        "inference profiles or their ARNs; signed, or with an api_key of Bedrock as bearer",
+        quirks="claude by invoke and invoke-with-response-stream, other models by Converse, told "
+        "apart by their name (wire: {messages: converse} has all of them so); models are ids with "
+        "a version, inference profiles or their ARNs; signed, or with an api_key as bearer",
     ),
     Kind(
         name="deepseek",

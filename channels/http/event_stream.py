@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import struct
 from asyncio import Future
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
+from typing import Protocol
 from zlib import crc32
 
 import msgspec
@@ -66,8 +67,15 @@ class _Failure(Struct):
 
 _FAILURE = msgspec.json.Decoder(_Failure)
 
-# Makes of a message the server-sent events that say the same; raises UpstreamMalformed.
-Render = Callable[[EventMessage], bytes]
+
+class Render(Protocol):
+    """Makes of one stream's messages the server-sent events that say the same."""
+
+    def take(self, message: EventMessage) -> bytes:
+        """The events of a message. Raises UpstreamMalformed."""
+
+    def end(self) -> bytes:
+        """The events that are left when the stream has ended as it should."""
 
 
 class EventStreamDecoder:
@@ -103,16 +111,17 @@ class EventStreamDecoder:
                 if not self._has_begun and message.kind != "event":
                     raise ErrorReported(ErrorMembers(message.failure[1]))
                 self._has_begun = True
-                written.append(self._render(message))
+                written.append(self._render.take(message))
         except UpstreamError as fault:
             self.fault = fault
         del held[:start]
         return b"".join(written)
 
-    def end(self) -> None:
-        """The stream is over. Raises UpstreamCut where it ends within a message."""
+    def end(self) -> bytes:
+        """What is left as the stream is over. Raises UpstreamCut where it is within a message."""
         if self._held:
             raise UpstreamCut(f"within a message of an event stream, {len(self._held)} bytes in")
+        return self._render.end()
 
 
 class EventStreamResponse(UpstreamResponse):
@@ -144,13 +153,16 @@ class EventStreamResponse(UpstreamResponse):
                 yield events
             if decoder.fault is not None:
                 raise decoder.fault
-        decoder.end()
+        if events := decoder.end():
+            yield events
 
     async def pour(self, sink: Sink) -> None:
         """See UpstreamResponse. Raises UpstreamMalformed and ErrorReported, too."""
         await self._response.pour(_DecodingSink(sink, self._decoder))
-        if not sink.is_over:
-            self._decoder.end()
+        if not sink.is_over and (events := self._decoder.end()):
+            keeps_up = sink.take(events)
+            if keeps_up is not None:
+                await keeps_up
 
     async def read(self, limit: int) -> bytes:
         """The body as it came: it is no stream that is read whole."""

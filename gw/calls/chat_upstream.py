@@ -72,10 +72,15 @@ class ChatUpstream(BaseUpstream):
             )
         attempts.receipt.translated(plan)
         if call.is_stream:
-            if plan.render is not None:
-                response = EventStreamResponse(response, plan.render)
+            if plan.hosting is not None and plan.hosting.new_render is not None:
+                render = plan.hosting.new_render(call.facts.call_id.hex, call.model.id)
+                response = EventStreamResponse(response, render)
             return await self._begin_stream(call, plan, response, channel)
         body = await self._whole(response, attempts)
+        if plan.hosting is not None and plan.hosting.whole is not None:
+            if weight_of(body) > READ_VALUES_MAX:
+                raise UpstreamMalformed("an answer of too many values")
+            body = plan.hosting.whole(body, call.model.id)
         body = await self._redactor().responses.redact_whole(body)
         return await self._read_whole(call, plan, body)
 

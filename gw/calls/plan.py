@@ -13,10 +13,9 @@ from msgspec import Struct
 
 from actors.router import Candidate
 from channels.dialects.dialect import ChatDialect, ParsedChatRequest
-from channels.dialects.hosting import Hosted
+from channels.dialects.hosting import Hosted, Hosting, hosting_for
 from channels.dialects.table import CHAT_DIALECTS
 from channels.errors import InvalidRequest
-from channels.http.event_stream import Render
 from channels.http.interfaces import UpstreamRequest
 from channels.offload.jobs import translated_body
 from channels.offload.pool import OffloadPool
@@ -32,13 +31,13 @@ from gw.errors.table import INVALID_REQUEST, GatewayError, invalid_request
 class UpstreamPlan(Struct, frozen=True):
     """The request to one channel, the dialect of its response, and the way back if translated.
 
-    `render` is for a stream that comes in Amazon's framing.
+    `hosting` says how the response is read where the dialect is hosted elsewhere.
     """
 
     request: UpstreamRequest
     dialect: ChatDialect
     translated: TranslatedCall | None = None
-    render: Render | None = None
+    hosting: Hosting | None = None
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -92,13 +91,14 @@ class ConversationRequest(ClientRequest):
         dialect = CHAT_DIALECTS[candidate.protocol]
         is_own = candidate.protocol == self.protocol
         own_headers = self._own_headers if is_own else ()
-        address, hosted, render = dialect.address, None, None
+        address, hosting, hosted = dialect.address, None, None
         if dialect.hostings and (wire := channel.wire.get(candidate.protocol, PLAIN)) != PLAIN:
-            hosting = dialect.hostings[wire]
+            wire, hosting = hosting_for(dialect.hostings, wire, candidate.upstream_model)
             hosted = Hosted(wire, own_headers)
-            address, render = hosting.address, hosting.render
-            own_headers = hosting.headers(own_headers)
+            address, own_headers = hosting.address, hosting.headers(own_headers)
         try:
+            if hosting is not None and hosting.rewrite is not None and self._chat.fault is not None:
+                raise self._chat.fault  # which an upstream of the dialect's own form would judge
             if is_own:
                 body = await self.passthrough_body(
                     dialect.options(candidate.upstream_model, channel, self._model), hosted
@@ -123,7 +123,7 @@ class ConversationRequest(ClientRequest):
             own=self._own if is_own else {},
             extra_headers=own_headers,
         )
-        return UpstreamPlan(request, dialect, translated, render)
+        return UpstreamPlan(request, dialect, translated, hosting)
 
     async def _translation(
         self, candidate: Candidate, channel: ChannelSpec, hosted: Hosted | None

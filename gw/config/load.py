@@ -52,6 +52,7 @@ from gw.config.relations import (
     check_certificate,
     check_channel_ids,
     check_fields,
+    check_hosted_paths,
     check_keys,
     check_listeners,
     check_model_names,
@@ -173,6 +174,7 @@ def _check(top: Section, *, is_priced: bool) -> None:
     if is_priced:
         check_prices(models)
     check_of_protocols(channels or ())
+    check_hosted_paths(channels or ())
     check_fields(channels or ())
     check_keys(channels or ())
     check_videos(models)

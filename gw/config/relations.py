@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from decimal import Decimal
 from importlib.util import find_spec
 
+from channels.dialects.address import MODEL
 from channels.families import CHAT_PRICES, ENDPOINT_TYPES, FAMILIES, TOKEN_PRICES, VIDEOS
+from channels.registry import PLAIN
 from gw.config.faults import Location
 from gw.config.nodes import quoted
 from gw.config.spelling import suggestion
@@ -189,6 +191,22 @@ def check_of_protocols(channels: Sequence[Section]) -> None:
                         found=f"{protocol}, which is not among this channel's protocols",
                         allowed=f"the protocols {', '.join(protocols)}",
                     )
+
+
+def check_hosted_paths(channels: Sequence[Section]) -> None:
+    """Where a chat protocol is hosted by another provider, the model is in the path alone."""
+    for channel in channels:
+        wires, paths = channel.get("wire"), channel.get("paths")
+        if wires is None or paths is None:
+            continue
+        for protocol, wire in wires.values.items():
+            if wire in (None, PLAIN) or not FAMILIES[protocol].is_chat:
+                continue
+            path = paths.get(protocol)
+            if path is not None and MODEL not in path:
+                paths.location(protocol).blame(
+                    found=quoted(path), allowed=f"a path with {MODEL} in it, with wire {wire}"
+                )
 
 
 def check_keys(channels: Sequence[Section]) -> None:

@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
+import anthropic
 import pytest
 
 from tests.support.client import CHAT, HELLO, Reply
@@ -29,7 +30,10 @@ LENT = {
     "session_token": "token-of-ASIASIM",
 }
 PROFILE = "us.anthropic.claude-sim-v1:0"
-HOSTED = ("claude-signed", "claude-keyed", "claude-vertex")
+NOVA = "us.amazon.nova-sim-v1:0"
+HOSTED = ("claude-signed", "claude-keyed", "claude-vertex", "nova-signed", "nova-keyed")
+# Of these, those to which requests go as the client's own bytes.
+VERBATIM = HOSTED[:3]
 
 
 def cloud(channel_id: str, **more: Any) -> dict[str, Any]:
@@ -72,6 +76,8 @@ MODELS = [
     model("claude-signed", {"id": "bedrock-signed", "as": PROFILE}),
     model("claude-keyed", {"id": "bedrock-keyed", "as": "arn:aws:bedrock:x:1:p/claude-1"}),
     model("claude-vertex", {"id": "vertex-sim", "as": "claude-sim@20250929"}),
+    model("nova-signed", {"id": "bedrock-signed", "as": NOVA}),
+    model("nova-keyed", {"id": "bedrock-keyed", "as": NOVA}),
     model("claude-wrong", {"id": "bedrock-wrong", "as": PROFILE}),
     model("claude-both", {"id": "bedrock-keyed", "as": PROFILE}, "plain-claude"),
     model("gemini-vertex", "vertex-sim"),
@@ -136,11 +142,12 @@ def test_claude_is_served_and_charged_wherever_it_is_hosted(
     assert (
         action
         == {
-            (True, True): "streamRawPredict",
-            (True, False): "rawPredict",
-            (False, True): "invoke-with-response-stream",
-            (False, False): "invoke",
-        }[model_id == "claude-vertex", stream]
+            "claude-vertex": ("rawPredict", "streamRawPredict"),
+            "claude-signed": ("invoke", "invoke-with-response-stream"),
+            "claude-keyed": ("invoke", "invoke-with-response-stream"),
+            "nova-signed": ("converse", "converse-stream"),
+            "nova-keyed": ("converse", "converse-stream"),
+        }[model_id][stream]
     )
 
 
@@ -148,7 +155,7 @@ def test_model_is_in_the_path_and_betas_where_the_host_wants_them(h: House, tena
     betas = {"anthropic-beta": "context-1m-2025-08-07, interleaved-thinking-2025-05-14"}
     body = {"max_tokens": 50, "messages": [HELLO], "metadata": {"user_id": "u-1"}}
     sent = {}
-    for model_id in HOSTED:
+    for model_id in VERBATIM:
         reply = tenant.client.send(
             "POST", "/v1/messages", {"model": model_id, **body}, headers=betas
         )
@@ -200,10 +207,81 @@ def test_gemini_on_vertex_is_spoken_to_in_its_own_words(h: House, tenant: Tenant
         assert h.row(reply.trace)["cost_nano_usd"] == COST_NANO_USD
 
 
-def test_stream_that_comes_byte_by_byte_is_the_same(h: House, tenant: Tenant) -> None:
-    whole = messages(tenant, "claude-signed", True, text="Zürich " * 20)
-    cut = messages(tenant, "claude-signed", True, text="Zürich " * 20, split_bytes=1)
+@pytest.mark.parametrize("model_id", ["claude-signed", "nova-signed"])
+def test_stream_that_comes_byte_by_byte_is_the_same(
+    h: House, tenant: Tenant, model_id: str
+) -> None:
+    whole = messages(tenant, model_id, True, text="Zürich " * 20)
+    cut = messages(tenant, model_id, True, text="Zürich " * 20, split_bytes=1)
     assert text_of(cut) == text_of(whole) == "Zürich " * 20
+
+
+TOOL = {"name": "weather", "input_schema": {"type": "object", "properties": {}}}
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_tools_are_called_and_answered_over_converse(
+    h: House, tenant: Tenant, stream: bool
+) -> None:
+    """By the official library, which puts the blocks of a stream together itself."""
+    client = anthropic.Anthropic(base_url=h.gateway.url, api_key=tenant.key, max_retries=0)
+    turns: list[Any] = [{"role": "user", "content": "How is it in Zürich?"}]
+    asked: dict[str, Any] = {
+        "model": "nova-signed",
+        "max_tokens": 100,
+        "tools": [TOOL],
+        "messages": turns,
+        "system": "Be brief.",
+        "thinking": {"type": "enabled", "budget_tokens": 64},
+    }
+    with client:
+        if stream:
+            with client.messages.stream(**asked) as events:
+                said = events.get_final_message()
+        else:
+            said = client.messages.create(**asked)
+        assert [block.type for block in said.content] == ["thinking", "tool_use"]
+        assert (said.model, said.stop_reason) == ("nova-signed", "tool_use")
+        assert said.usage.output_tokens > 0
+        call = said.content[1]
+        assert call.type == "tool_use"
+        turns += [
+            {"role": "assistant", "content": said.content},
+            {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": call.id, "content": "rain"}],
+            },
+        ]
+        final = client.messages.create(**asked)
+    assert "rain" in final.content[-1].text
+    sent = json.loads(h.upstream.last_request()["body"])
+    assert sent["messages"][2]["content"][0]["toolResult"]["toolUseId"] == call.id
+    assert sent["messages"][1]["content"][0]["reasoningContent"]["reasoningText"]["signature"]
+    assert sent["additionalModelRequestFields"]["thinking"] == asked["thinking"]
+
+
+def test_tools_of_chat_are_called_over_converse(h: House, tenant: Tenant) -> None:
+    tool = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
+    body = {"model": "nova-signed", "messages": [HELLO], "tools": [tool]}
+    reply = tenant.client.send("POST", CHAT, body)
+    assert reply.status == 200, reply
+    assert reply.json["choices"][0]["finish_reason"] == "tool_calls"
+    assert reply.headers["x-protocol-translation"] == "openai_chat_to_anthropic_messages"
+
+
+def test_what_converse_cannot_say_is_refused_before_anything_is_sent(
+    h: House, tenant: Tenant
+) -> None:
+    picture = {"type": "image", "source": {"type": "url", "url": "https://a.example/b.png"}}
+    turn = {"role": "user", "content": [picture]}
+    body = {"model": "nova-signed", "max_tokens": 5, "messages": [turn]}
+    reply = tenant.client.send("POST", "/v1/messages", body)
+    assert (reply.status, reply.json["error"]["type"]) == (400, "invalid_request_error")
+    assert "messages[0].content[0].source" in reply.json["error"]["message"]
+    odd = tenant.client.send("POST", "/v1/messages", {**body, "messages": [{"role": "user"}]})
+    assert odd.status == 400
+    assert h.upstream.requests() == []
+    assert h.balance_nano_usd(tenant) == 10**9
 
 
 def test_exception_within_a_stream_is_an_error_event_and_what_came_is_charged(
@@ -234,11 +312,12 @@ def test_exception_before_anything_was_sent_is_another_channels_call(
     assert h.row(alone.trace)["cost_nano_usd"] == 0
 
 
+@pytest.mark.parametrize("model_id", ["claude-signed", "nova-signed"])
 @pytest.mark.parametrize("cut", [{"cut_after_bytes": 3000}, {"malformed": "json"}])
 def test_stream_that_breaks_within_a_message_has_no_end(
-    h: House, tenant: Tenant, cut: dict[str, Any]
+    h: House, tenant: Tenant, cut: dict[str, Any], model_id: str
 ) -> None:
-    reply = messages(tenant, "claude-signed", True, text="x" * 400, **cut)
+    reply = messages(tenant, model_id, True, text="x" * 400, **cut)
     assert reply.status == 200
     assert b"message_stop" not in reply.body
     row = h.row(reply.trace)

@@ -1,7 +1,8 @@
-"""The messages dialect as Vertex AI and Bedrock host it: claude, the model in the path.
+"""The messages dialect as Vertex AI and Bedrock host it: the model in the path.
 
 Vertex AI: rawPredict and streamRawPredict, the provider's own stream. Bedrock: invoke and
-invoke-with-response-stream, whose events come in Amazon's framing.
+invoke-with-response-stream, whose events come in Amazon's framing; for models that are not claude,
+and so do not speak the dialect, Converse, which says the same in its own words.
 """
 
 from __future__ import annotations
@@ -14,18 +15,14 @@ from msgspec import Struct
 
 from channels.dialects.address import MODEL, Address
 from channels.dialects.hosting import Hosting
+from channels.dialects.messages.bedrock_failure import error_event
+from channels.dialects.messages.converse_request import converse_body
+from channels.dialects.messages.converse_response import ConverseStream, messages_body
 from channels.errors import UpstreamMalformed
 from channels.http.event_stream import EventMessage, server_sent
 from channels.json.text import UNREADABLE
 
 BETA_HEADER = "anthropic-beta"
-# What an exception of Bedrock is called in the dialect's own error events.
-_ERROR_TYPES = {
-    "throttlingException": "rate_limit_error",
-    "serviceUnavailableException": "overloaded_error",
-    "modelTimeoutException": "timeout_error",
-    "validationException": "invalid_request_error",
-}
 
 
 class _Chunk(Struct):
@@ -42,9 +39,13 @@ _CHUNK = msgspec.json.Decoder(_Chunk)
 _TYPED = msgspec.json.Decoder(_Typed)
 
 
-def render(message: EventMessage) -> bytes:
-    """The dialect's event in a message of Bedrock's stream. Raises UpstreamMalformed."""
-    if message.kind == "event":
+class InvokeStream:
+    """A stream of Bedrock's invoke: each message holds one event of the dialect's own."""
+
+    def take(self, message: EventMessage) -> bytes:
+        """The dialect's event in a message. Raises UpstreamMalformed."""
+        if message.kind != "event":
+            return error_event(message)
         if message.headers.get(":event-type") != "chunk":
             return b""  # of a kind that is not known yet
         try:
@@ -52,9 +53,10 @@ def render(message: EventMessage) -> bytes:
             return server_sent(_TYPED.decode(data).type, data)
         except UNREADABLE as error:
             raise UpstreamMalformed("an event that cannot be read") from error
-    kind, words = message.failure
-    members = {"type": _ERROR_TYPES.get(kind, "api_error"), "message": words}
-    return server_sent("error", msgspec.json.encode({"type": "error", "error": members}))
+
+    def end(self) -> bytes:
+        """Nothing is held back."""
+        return b""
 
 
 HOSTINGS: Mapping[str, Hosting] = MappingProxyType(
@@ -80,7 +82,23 @@ HOSTINGS: Mapping[str, Hosting] = MappingProxyType(
             without=frozenset({"model", "stream"}),
             adds={"anthropic_version": b'"bedrock-2023-05-31"'},
             moves={BETA_HEADER: "anthropic_beta"},
-            render=render,
+            only="claude",
+            otherwise="converse",
+            new_render=lambda name, model: InvokeStream(),
+        ),
+        "converse": Hosting(
+            address=Address(
+                path=f"/model/{MODEL}",
+                action="/converse",
+                stream_action="/converse-stream",
+                accept="application/json",
+            ),
+            without=frozenset(),
+            adds={},
+            moves={BETA_HEADER: "anthropic_beta"},
+            rewrite=converse_body,
+            new_render=ConverseStream,
+            whole=messages_body,
         ),
     }
 )

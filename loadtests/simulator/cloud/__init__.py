@@ -6,6 +6,7 @@ Amazon's description of them, tokens are handed out and remembered here.
 | Wire | Begins at | Who may ask |
 |------|-----------|-------------|
 | Bedrock, invoke   | `/model/ID/invoke`, `…/invoke-with-response-stream` | signed, or bearer |
+| Bedrock, converse | `/model/ID/converse`, `/model/ID/converse-stream` | the same |
 | Bedrock, models   | `GET /foundation-models` | the same |
 | Vertex AI, gemini | `PREFIX/google/models/ID:generateContent`, … | a token |
 | Vertex AI, claude | `PREFIX/anthropic/models/ID:rawPredict`, … | a token |

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from loadtests.simulator import directives, script
 from loadtests.simulator.ask import Refusal
-from loadtests.simulator.cloud import bedrock, vertex
+from loadtests.simulator.cloud import bedrock, converse, vertex
 from loadtests.simulator.cloud.bedrock import AwsFace, BedrockDialect
+from loadtests.simulator.cloud.converse import ConverseDialect
 from loadtests.simulator.cloud.issuer import (
     ENTRA_PREFIX,
     GOOGLE_ACCOUNT,
@@ -61,6 +62,7 @@ class CloudServer:
         self.issuer = Issuer(clock)
         self._aws = AwsFace(clock)
         self._bedrock = BedrockDialect(clock)
+        self._converse = ConverseDialect(clock)
         self._gemini = VertexGemini(self.issuer)
         self._claude = VertexClaude(self.issuer)
         self.routes: Mapping[bytes, Dialect] = {AZURE_CHAT: AzureChat(self.issuer)}
@@ -73,6 +75,8 @@ class CloudServer:
         """The dialect of a path with a model in it; None for one that is none of ours."""
         if bedrock.PATH.fullmatch(path):
             return self._bedrock
+        if converse.PATH.fullmatch(path):
+            return self._converse
         if found := vertex.PATH.fullmatch(path):
             return self._gemini if found[3] == "google" else self._claude
         return None

@@ -11,7 +11,7 @@ from botocore.eventstream import EventStreamBuffer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.dialects.messages.hostings import render
+from channels.dialects.messages.hostings import InvokeStream
 from channels.errors import ErrorReported, UpstreamCut, UpstreamMalformed
 from channels.http.event_stream import (
     HEADERS_BYTES_MAX,
@@ -48,8 +48,18 @@ def shown(message: EventMessage) -> bytes:
     return repr((sorted(message.headers.items()), message.payload)).encode()
 
 
+class Shown:
+    """Writes messages as they are."""
+
+    def take(self, message: EventMessage) -> bytes:
+        return shown(message)
+
+    def end(self) -> bytes:
+        return b""
+
+
 def decoded(*pieces: bytes) -> bytes:
-    decoder = EventStreamDecoder(render)
+    decoder = EventStreamDecoder(InvokeStream())
     events = b"".join(map(decoder.feed, pieces))
     if decoder.fault is not None:
         raise decoder.fault
@@ -67,7 +77,7 @@ def test_stream_is_the_same_cut_at_every_byte() -> None:
 def test_events_before_the_cut_come_and_the_cut_is_told() -> None:
     ends = [0, len(chunk(FIRST)), len(chunk(FIRST)) + len(chunk(SECOND)), len(STREAM)]
     for at in range(len(STREAM) + 1):
-        decoder = EventStreamDecoder(render)
+        decoder = EventStreamDecoder(InvokeStream())
         events = decoder.feed(STREAM[:at])
         assert EVENTS.startswith(events)
         assert events.count(b"\n\n") == sum(end <= at for end in ends[1:])
@@ -84,7 +94,7 @@ def test_each_byte_that_is_another_breaks_the_stream_behind_what_was_good() -> N
         for flipped in (0x01, 0x80):
             broken = bytearray(STREAM)
             broken[at] ^= flipped
-            decoder = EventStreamDecoder(render)
+            decoder = EventStreamDecoder(InvokeStream())
             assert decoder.feed(bytes(broken)) == EVENTS[: EVENTS.index(b"\n\n") + 2]
             assert decoder.fault is not None
             assert decoder.feed(STREAM) == b""
@@ -110,7 +120,7 @@ def test_amazons_own_library_reads_the_same(
     theirs = EventStreamBuffer()
     theirs.add_data(stream)
     expected = b"".join(shown(EventMessage(one.headers, one.payload)) for one in theirs)
-    decoder = EventStreamDecoder(shown)
+    decoder = EventStreamDecoder(Shown())
     pieces = [stream[at : at + size] for at in range(0, len(stream), size)]
     assert b"".join(map(decoder.feed, pieces)) == expected
     assert decoder.fault is None
@@ -171,7 +181,7 @@ def test_headers_of_every_type_are_stepped_over() -> None:
     )
     head += b"\x0d:message-type\x07\x00\x05event"
     expected = EventMessage({"h": "ab", ":message-type": "event"}, b"{}")
-    assert EventStreamDecoder(shown).feed(raw_message(head)) == shown(expected)
+    assert EventStreamDecoder(Shown()).feed(raw_message(head)) == shown(expected)
 
 
 @pytest.mark.parametrize("payload", [b"", b"[]", b'{"bytes":1}', b'{"bytes":"!"}', b'{"p":""}'])
@@ -202,7 +212,7 @@ def test_stream_that_begins_with_a_failure_is_none() -> None:
 
 async def test_response_gives_what_is_good_and_raises_what_is_not() -> None:
     for broken in (STREAM[:-1], STREAM + b"x" * 12):
-        response = EventStreamResponse(FakeResponse(Head(200), [broken]), render)
+        response = EventStreamResponse(FakeResponse(Head(200), [broken]), InvokeStream())
         pieces = response.chunks()
         assert EVENTS.startswith(await anext(pieces))
         with pytest.raises((UpstreamCut, UpstreamMalformed)):

@@ -70,6 +70,10 @@ FAULTS: list[tuple[str, list[str]]] = [
         "auth: aws-sigv4, region: r, headers: {x-amz-date: a, Authorization: b}",
         ["channels[0].headers", "channels[0].headers"],
     ),
+    (
+        "kind: vertex, project: p, region: r, paths: {messages: /own}",
+        ["channels[0].paths.messages"],
+    ),
     ("kind: vertex", ["channels[0].project", "channels[0].region"]),
     ("kind: bedrock, api_key: k", ["channels[0].region"]),
 ]
