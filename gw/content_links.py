@@ -16,10 +16,10 @@ BASE_URL = "base_url"
 
 
 class ContentLinks:
-    """Makes links and tells its own from others, under a key of 32 bytes."""
+    """Makes links and tells its own from others, under keys of 32 bytes; the first signs."""
 
-    def __init__(self, key: bytes, *, public_url: str) -> None:
-        self._signer = LinkSigner(key)
+    def __init__(self, *keys: bytes, public_url: str) -> None:
+        self._signer = LinkSigner(*keys)
         self._public_url = public_url
 
     def __repr__(self) -> str:

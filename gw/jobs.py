@@ -87,8 +87,8 @@ def make_upstreams(current: LiveConfig, *, wire: Wire, clock: Clock) -> JobUpstr
 
 def make_content_links(current: LiveConfig, secret: Secret) -> ContentLinks:
     """The links to films that the gateway serves itself, the same in every process."""
-    key = secret.subkey("gw film links")
-    return ContentLinks(key, public_url=current.config.public_url)
+    keys = secret.subkeys("gw film links")
+    return ContentLinks(*keys, public_url=current.config.public_url)
 
 
 def make_endings(

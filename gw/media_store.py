@@ -64,7 +64,7 @@ def start_media_store(
         storage=storage,
         copier=copier,
         find=TaskScanner(pools.media, store).find,
-        signer=LinkSigner(secret.subkey(PURPOSE)),
+        signer=LinkSigner(*secret.subkeys(PURPOSE)),
         keep_days=spec.keep_days,
         concurrency=spec.concurrency,
         clock=clock,

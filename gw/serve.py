@@ -241,7 +241,7 @@ class Gateway:
 
     async def _start_heartbeat(self) -> None:
         config = self.current.config
-        self._secret = load_secret(config.secret, config.data_dir)
+        self._secret = load_secret(config.secret, config.data_dir, previous=config.previous_secret)
         # Under another secret every stored key would look unknown: better not to start at all.
         await check_secret(self._database, KeySealer(self._secret))
         self._keys = KeyCache(
@@ -400,7 +400,7 @@ class Gateway:
                 rates=self._limiter,
                 redact=self.current.redact,
                 credits_per_usd=config.credits_per_usd,
-                cursors=CursorSeal(self._secret.subkey("gw log cursors")),
+                cursors=CursorSeal(*self._secret.subkeys("gw log cursors")),
                 summaries=SummaryCache(self._clock, shared=self._parent),
             ),
             wiki_services=make_wiki(config, self._secret, self._pools.knowledge),

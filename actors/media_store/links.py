@@ -20,25 +20,26 @@ DIGITS_MAX: Final = 12
 class LinkSigner:
     """Signs paths until an instant, and checks such signatures."""
 
-    def __init__(self, key: bytes) -> None:
-        self._key = key
+    def __init__(self, *keys: bytes) -> None:
+        """What is signed is signed under the first of the keys; all are accepted."""
+        self._keys = keys
 
     def query(self, path: str, expires: int) -> str:
         """What follows the path in a link that is good until `expires`, in Unix seconds."""
-        return f"expires={expires}&signature={self._signature(path, str(expires))}"
+        return f"expires={expires}&signature={_signature(self._keys[0], path, str(expires))}"
 
     def is_good(self, path: str, expires: str, signature: str, *, now: float) -> bool:
         """Whether we have signed this path until then, and it is not over."""
         if not (expires.isascii() and expires.isdigit() and len(expires) <= DIGITS_MAX):
             return False
-        good = hmac.compare_digest(
-            self._signature(path, expires).encode(), signature.encode("utf-8", "replace")
-        )
-        return good and now < int(expires)
+        given = signature.encode("utf-8", "replace")
+        good = [_signature(key, path, expires).encode() for key in self._keys]
+        return any(hmac.compare_digest(one, given) for one in good) and now < int(expires)
 
-    def _signature(self, path: str, expires: str) -> str:
-        signed = f"{path}\n{expires}".encode("utf-8", "replace")
-        return hmac.new(self._key, signed, sha256).hexdigest()
+
+def _signature(key: bytes, path: str, expires: str) -> str:
+    signed = f"{path}\n{expires}".encode("utf-8", "replace")
+    return hmac.new(key, signed, sha256).hexdigest()
 
 
 def period_end(since: float, now: float) -> int:

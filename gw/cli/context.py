@@ -35,7 +35,8 @@ class Context:
 
     def secret(self) -> Secret:
         """The secret keys are stored under. Raises SecretFault."""
-        return load_secret(self.config.secret, self.config.data_dir)
+        config = self.config
+        return load_secret(config.secret, config.data_dir, previous=config.previous_secret)
 
     async def in_force(self) -> None:
         """Return when what has been changed holds in every running gateway (contract §1)."""

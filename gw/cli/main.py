@@ -29,6 +29,7 @@ NOUNS = {
     "key": "gw.cli.key",
     "agent": "gw.cli.agent",
     "ledger": "gw.cli.ledger",
+    "secret": "gw.cli.secret",
     "receipt": "gw.cli.receipt",
     "tasks": "gw.cli.tasks",
     "kb": "gw.cli.kb",

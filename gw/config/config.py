@@ -121,6 +121,7 @@ class Config:
     database_url: str = field(repr=False)  # empty: the embedded database under data_dir
     redis_url: str = field(repr=False)  # empty: shared state stays in this process
     secret: str = field(repr=False)  # empty: generated once under data_dir
+    previous_secret: str = field(repr=False)  # empty: none; accepted while keys are stored anew
     credits_per_usd: Decimal
     drain_seconds: float
     precharge: Precharge

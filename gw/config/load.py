@@ -58,6 +58,7 @@ from gw.config.relations import (
     check_model_names,
     check_of_protocols,
     check_prices,
+    check_secrets,
     check_videos,
 )
 from gw.config.schema import TOP
@@ -165,6 +166,7 @@ def _decoded(content: bytes, report: FaultReport) -> str:
 def _check(top: Section, *, is_priced: bool) -> None:
     channels, models = top.get("channels"), top.get("models") or ()
     check_listeners(top)
+    check_secrets(top)
     for section in (top, *(channels or ())):
         check_certificate(section.get("tls" if section is top else "client_certificate"))
     check_buckets(top)
@@ -202,6 +204,7 @@ def _config(values: Mapping[str, Any], source: Path, environ: Mapping[str, str])
         database_url=values["database_url"],
         redis_url=values["redis_url"],
         secret=values["secret"],
+        previous_secret=values["previous_secret"],
         credits_per_usd=values["credits_per_usd"],
         drain_seconds=values["drain_seconds"],
         precharge=values["precharge"],

@@ -32,6 +32,14 @@ def check_listeners(top: Section) -> None:
         )
 
 
+def check_secrets(top: Section) -> None:
+    """What the secret was before is another one."""
+    if top.get("previous_secret") and top.get("previous_secret") == top.get("secret"):
+        top.location("previous_secret").blame(
+            found="the same as secret", allowed="what secret was before, or empty"
+        )
+
+
 def check_certificate(tls: Section | None) -> None:
     """A certificate needs its key, and a key its certificate."""
     if tls is None:

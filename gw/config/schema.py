@@ -65,6 +65,7 @@ LAST_SECOND = 253_402_300_799  # of the year 9999
 
 # What encrypts every stored key must not be guessed: a word is.
 SECRET_MIN = 16
+PREVIOUS_SECRET = "the secret before this one, or empty"
 SECRET = f"a secret of {SECRET_MIN} characters or more, or empty for one that is made"
 
 PRICE_READER = decimal("a price in USD", most=1_000_000, quoted=True)
@@ -238,6 +239,9 @@ TOP: Schema = {
     "database_url": Key(engine_url(["postgresql", "postgres"]), ""),
     "redis_url": Key(redis_url(), ""),
     "secret": Key(text(SECRET, may_be_empty=True, secret=True, least=SECRET_MIN), ""),
+    "previous_secret": Key(
+        text(PREVIOUS_SECRET, may_be_empty=True, secret=True, least=SECRET_MIN), ""
+    ),
     "credits_per_usd": Key(
         decimal("credits", most=1_000_000_000, above_zero=True, quoted=True), Decimal(1000)
     ),

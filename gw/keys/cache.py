@@ -50,6 +50,9 @@ class Hasher(Protocol):
 
     def lookup_hash(self, key_text: str) -> bytes: ...
 
+    def previous_hash(self, key_text: str) -> bytes | None:
+        """Under which the key may still be stored, while the secret is changed."""
+
 
 class CacheMetrics(Protocol):
     """What is counted here."""
@@ -229,13 +232,16 @@ class KeyCache:
         """Read the keys of these texts by their hashes; without those that a change overtook."""
         read_at = self._clock.monotonic()
         hashes = {key_hash: legacy_hash(text) for key_hash, text in texts.items()}
+        previous = self._previous_hashes(texts)
+        # In one statement: a key must not be stored anew between two.
+        hashes |= {old: hashes[key_hash] for key_hash, old in previous.items()}
         try:
             readings = await in_time(store.find(self._database, hashes))
         except StoreUnavailable as away:
             return {key_hash: self._in_grace(key_hash) or away for key_hash in texts}
         results: dict[bytes, FoundKey | Exception | None] = {}
         for key_hash in texts:
-            reading = readings.get(key_hash)
+            reading = readings.get(key_hash) or readings.get(previous.get(key_hash, b""))
             found = self._shared(reading.key) if reading is not None else None
             if _is_overtaken(found, heard):
                 continue
@@ -244,6 +250,11 @@ class KeyCache:
                 self._on_balance(reading.key.principal.account_id, reading.available_nano_usd)
             results[key_hash] = found
         return results
+
+    def _previous_hashes(self, texts: Mapping[bytes, str]) -> dict[bytes, bytes]:
+        """The hashes of these texts under the previous secret, if there is one."""
+        found = {name: self._hasher.previous_hash(text) for name, text in texts.items()}
+        return {name: old for name, old in found.items() if old is not None}
 
     def _in_grace(self, key_hash: bytes) -> FoundKey | None:
         """What may be believed of a key although the database cannot be asked."""

@@ -49,6 +49,17 @@ UPDATE keys SET revoked_at = coalesce(revoked_at, now()) WHERE id = %s
 -- The encrypted text of a key, null when only its hash is known.
 SELECT sealed FROM keys WHERE id = %s
 
+-- sealed_after --
+-- Keys whose text is stored, by id, after one.
+SELECT id, sealed FROM keys WHERE sealed IS NOT NULL AND id > %s ORDER BY id LIMIT %s
+
+-- reseal --
+-- Store keys anew under another secret, as far as they are still what was read.
+UPDATE keys k SET lookup_hash = x.lookup_hash, sealed = x.sealed
+FROM unnest(%(ids)s::text[], %(before)s::bytea[], %(lookup)s::bytea[], %(sealed)s::bytea[])
+    AS x(id, before, lookup_hash, sealed)
+WHERE k.id = x.id AND k.sealed = x.before
+
 -- oldest_sealed --
 -- Any sealed key: opening it proves the secret.
 SELECT id, sealed FROM keys WHERE sealed IS NOT NULL ORDER BY created_at LIMIT 1

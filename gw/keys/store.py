@@ -192,6 +192,34 @@ async def read_sealed(store: Statements, key_id: str) -> bytes | None:
     return None if row[0] is None else bytes(row[0])
 
 
+async def read_sealed_after(
+    store: Statements, key_id: str, *, limit: int
+) -> list[tuple[str, bytes]]:
+    """Ids and encrypted texts of the next keys that have one, in the order of their ids."""
+    rows = await store.fetch_all(SQL["sealed_after"], (key_id, limit))
+    return [(row[0], bytes(row[1])) for row in rows]
+
+
+async def reseal(
+    store: Statements,
+    before: Sequence[tuple[str, bytes]],
+    after: Sequence[tuple[bytes, bytes]],
+) -> int:
+    """Give keys (id, encrypted text) another lookup hash and encrypted text; how many got it.
+
+    One that is not what it was before stays.
+    """
+    if not before:
+        return 0
+    params = {
+        "ids": [key_id for key_id, _ in before],
+        "before": _bytea_array(sealed for _, sealed in before),
+        "lookup": _bytea_array(lookup for lookup, _ in after),
+        "sealed": _bytea_array(sealed for _, sealed in after),
+    }
+    return await store.execute(SQL["reseal"], params)
+
+
 async def read_oldest_sealed(store: Statements) -> tuple[str, bytes] | None:
     """Id and encrypted text of the oldest key that has one."""
     row = await store.fetch_one(SQL["oldest_sealed"])

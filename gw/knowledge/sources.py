@@ -90,10 +90,10 @@ class Sources:
 
 
 class SourceLinks:
-    """Makes links and tells its own from others, under a key of 32 bytes."""
+    """Makes links and tells its own from others, under keys of 32 bytes; the first signs."""
 
-    def __init__(self, key: bytes, *, public_url: str) -> None:
-        self._key = key
+    def __init__(self, *keys: bytes, public_url: str) -> None:
+        self._keys = keys
         self._public_url = public_url
 
     def __repr__(self) -> str:
@@ -101,16 +101,18 @@ class SourceLinks:
 
     def link(self, name: str, *, base_url: str, expires_at: int) -> str:
         """The link to a source until that instant (Unix seconds)."""
-        signature = self._signature(name, str(expires_at))
+        signature = _signature(self._keys[0], name, str(expires_at))
         query = f"expires={expires_at}&signature={signature}"
         return f"{self._public_url or base_url}{LINKS}/{quote(name)}?{query}"
 
     def is_genuine(self, name: str, expires: str, signature: str) -> bool:
         """Whether a link of these was made here; it may have expired."""
-        expected = self._signature(name, expires).encode()
+        expected = [_signature(key, name, expires).encode() for key in self._keys]
+        given = signature.encode("utf-8", "replace")
         is_time = expires.isascii() and expires.isdigit() and len(expires) <= EXPIRES_DIGITS_MAX
-        return is_time and hmac.compare_digest(expected, signature.encode("utf-8", "replace"))
+        return is_time and any(hmac.compare_digest(one, given) for one in expected)
 
-    def _signature(self, name: str, expires: str) -> str:
-        signed = f"{name}\n{expires}".encode("utf-8", "replace")
-        return hmac.digest(self._key, signed, "sha256").hex()
+
+def _signature(key: bytes, name: str, expires: str) -> str:
+    signed = f"{name}\n{expires}".encode("utf-8", "replace")
+    return hmac.digest(key, signed, "sha256").hex()

@@ -50,10 +50,10 @@ class Cursor:
 
 
 class CursorSeal:
-    """Writes and reads cursors under one secret key of 32 bytes, the same in every process."""
+    """Writes cursors under the first of some keys of 32 bytes and reads those under any."""
 
-    def __init__(self, key: bytes) -> None:
-        self._key = key
+    def __init__(self, *keys: bytes) -> None:
+        self._keys = keys
 
     def __repr__(self) -> str:
         return "<CursorSeal>"
@@ -68,7 +68,7 @@ class CursorSeal:
             to_microseconds(cursor.position.created_at),
             cursor.position.id,
         )
-        sealed = body + self._seal(body, visibility)
+        sealed = body + _seal(self._keys[0], body, visibility)
         return _text(sealed)
 
     def read(self, text: str, visibility: Visibility) -> Cursor:
@@ -82,7 +82,8 @@ class CursorSeal:
         if _text(sealed) != text:
             raise BadCursor  # its last character has bits to spare, which the seal does not cover
         body, seal = sealed[: _LAYOUT.size], sealed[_LAYOUT.size :]
-        if not hmac.compare_digest(seal, self._seal(body, visibility)):
+        good = [_seal(key, body, visibility) for key in self._keys]
+        if not any(hmac.compare_digest(seal, one) for one in good):
             raise BadCursor
         version, order, start, end, at, row_id = _LAYOUT.unpack(body)
         if version != _VERSION:
@@ -90,9 +91,10 @@ class CursorSeal:
         window = Window(of_microseconds(start), of_microseconds(end))
         return Cursor(window, _ORDERS[order], PagePosition(of_microseconds(at), row_id))
 
-    def _seal(self, body: bytes, visibility: Visibility) -> bytes:
-        whose = f"{visibility.scope}\0{visibility.account_id}\0{visibility.key_id or ''}\0"
-        return hmac.digest(self._key, whose.encode() + body, "sha256")[:_SEAL_BYTES]
+
+def _seal(key: bytes, body: bytes, visibility: Visibility) -> bytes:
+    whose = f"{visibility.scope}\0{visibility.account_id}\0{visibility.key_id or ''}\0"
+    return hmac.digest(key, whose.encode() + body, "sha256")[:_SEAL_BYTES]
 
 
 def _text(sealed: bytes) -> str:

@@ -53,6 +53,6 @@ def make_wiki(config: Config, secret: Secret, database: Database) -> WikiService
     return WikiServices(
         database=database,
         sources=make_sources(config),
-        links=SourceLinks(secret.subkey("gw source links"), public_url=config.public_url),
+        links=SourceLinks(*secret.subkeys("gw source links"), public_url=config.public_url),
         link_seconds=config.kb_store.link_seconds,
     )

@@ -21,6 +21,7 @@ OTHERS: dict[str, tuple[str, Any]] = {
     "database_url": ("database_url", "postgresql://x"),
     "redis_url": ("redis_url", "redis://x"),
     "secret": ("secret", "x" * 16),
+    "previous_secret": ("previous_secret", "y" * 16),
     "credits_per_usd": ("credits_per_usd", 7),
     "max_body_bytes": ("max_body_mb", 7),
     "messages_versions": ("messages_versions", ("x",)),

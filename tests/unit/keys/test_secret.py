@@ -83,3 +83,22 @@ def test_configured_secret_goes_before_the_file(tmp_path: Path) -> None:
     made = load_secret("", tmp_path)
     assert load_secret("", tmp_path) == made
     assert load_secret("configured", tmp_path).text == "configured"
+
+
+def test_previous_secret_opens_and_finds_what_was_made_under_it() -> None:
+    old, both = Secret("old horse"), Secret("new horse", previous="old horse")
+    sealed = KeySealer(old).seal(KEY, key_id="key_1")
+    sealer = KeySealer(both)
+    assert sealer.unseal(sealed, key_id="key_1") == KEY
+    assert not sealer.is_current(sealed, key_id="key_1")
+    anew = sealer.seal(KEY, key_id="key_1")
+    assert sealer.is_current(anew, key_id="key_1")
+    assert KeySealer(Secret("new horse")).unseal(anew, key_id="key_1") == KEY
+    with pytest.raises(WrongSecret):
+        KeySealer(old).unseal(anew, key_id="key_1")
+    hasher = KeyHasher(both)
+    assert hasher.previous_hash(KEY) == KeyHasher(old).lookup_hash(KEY)
+    assert hasher.lookup_hash(KEY) == KeyHasher(Secret("new horse")).lookup_hash(KEY)
+    assert KeyHasher(old).previous_hash(KEY) is None
+    assert both.subkeys("a use") == (both.subkey("a use"), old.subkey("a use"))
+    assert "horse" not in repr(both)

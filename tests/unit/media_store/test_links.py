@@ -27,6 +27,7 @@ def test_a_link_is_good_until_it_ends_for_its_path_and_under_its_key() -> None:
     assert not SIGNER.is_good(PATH + "x", expires, signature, now=NOW)
     assert not SIGNER.is_good(PATH, "1800000101", signature, now=NOW)
     assert not LinkSigner(b"another").is_good(PATH, expires, signature, now=NOW)
+    assert LinkSigner(b"another", b"a key").is_good(PATH, expires, signature, now=NOW)
 
 
 @given(expires=st.text(max_size=20), signature=st.text(max_size=80), path=st.text(max_size=40))
