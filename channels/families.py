@@ -115,6 +115,11 @@ class Family:
         """Is it one of the chat families?"""
         return self.unit is None and not self.endpoint_types
 
+    @property
+    def has_tasks(self) -> bool:
+        """May what it begins be known to the key alone that began it?"""
+        return bool(self.wires) and not self.is_chat
+
     def channel_protocol(self, model_id: str) -> str:
         """The protocol of the channels that serve a model of this family."""
         for beginning, protocol in self.by_model:

@@ -221,9 +221,7 @@ def check_keys(channels: Sequence[Section]) -> None:
     """A task is known to the key that made it alone, so that its polls need that one."""
     for channel in channels:
         keys, protocols = channel.get("api_key"), channel.get("protocols")
-        tasks = [
-            one for one in protocols or () if FAMILIES[one].wires and not FAMILIES[one].is_chat
-        ]
+        tasks = [one for one in protocols or () if FAMILIES[one].has_tasks]
         if tasks and len(keys or ()) > 1:
             channel.location("api_key").blame(
                 found=f"{len(keys)} keys, and the protocol {tasks[0]}",

@@ -22,7 +22,9 @@ from gw.moving_in.litellm_words import (
     ENVIRONMENT,
     GENERAL,
     GUESSES,
+    KIND_CREDENTIALS,
     KIND_OF_PROVIDER,
+    KIND_SETTINGS,
     MODES,
     PARAMS,
     PRICE_MEMBERS,
@@ -38,6 +40,7 @@ from gw.moving_in.plan import (
     is_key,
     is_name,
     is_priced,
+    proved,
     without_version,
 )
 from gw.price_list.offers import dearest, price_of
@@ -109,6 +112,8 @@ class _Reader:
             self.plan.leave(label, f"mode {mode}: there is no such endpoint here")
         elif "*" in name or "*" in upstream:
             self.plan.leave(label, "models have names here: gw models import adds those it knows")
+        elif kind == "bedrock" and "claude" not in upstream:
+            self.plan.leave(label, "of Bedrock, claude alone is served")
         elif not is_name(name) or not is_name(upstream):
             self.plan.leave(label, "a name here has neither spaces nor commas")
         elif kind is None or (kind and kind not in KINDS):
@@ -140,7 +145,7 @@ class _Reader:
                 found="text (not shown)", allowed="a key: ASCII without spaces"
             )
             return None
-        if key is None and kind and KINDS[kind].variables:
+        if key is None and kind and KINDS[kind].variables and not proved(kind):
             key = Variable(KINDS[kind].variables[0])  # where LiteLLM looks for it, too
         chat_path, address = "", base or ""
         if isinstance(base, str) and base:
@@ -177,9 +182,34 @@ class _Reader:
             chat_path=chat_path,
             headers=tuple(headers),
             query=(("api-version", version),) if is_versioned and version else (),
+            settings=self._settings_of(kind, params),
+            credentials=self._credentials(kind, params, label),
             priority=_number(params, "order", at) or 1,
             max_concurrency=_number(params, "max_parallel_requests", at),
         )
+
+    def _settings_of(self, kind: str, params: Table) -> tuple[tuple[str, Value], ...]:
+        """What the address of a kind depends on: as it is said, or where the provider looks."""
+        if kind not in KIND_SETTINGS:
+            return ()
+        found: dict[str, Value] = {
+            name: Variable(variable) for name, variable in KINDS[kind].settings
+        }
+        for param, name in KIND_SETTINGS[kind].items():
+            value = _value(params, param)
+            if value is not None:
+                found[name] = value.value if isinstance(value, Secret) else value
+        return tuple(found.items())
+
+    def _credentials(self, kind: str, params: Table, label: str) -> tuple[tuple[str, Value], ...]:
+        found: dict[str, Value] = {}
+        for param, name in KIND_CREDENTIALS.get(kind, {}).items():
+            value = _value(params, param)
+            if isinstance(value, Secret) and value.value.lstrip().startswith("{"):
+                self.plan.leave(f"{param} of {label}", "name a key file: credentials: {file: …}")
+            elif value is not None:
+                found[name] = value.value if name == "file" and isinstance(value, Secret) else value
+        return tuple(found.items())
 
     def _headers(self, params: Table, label: str) -> list[tuple[str, Value]]:
         entry = params.entries.get("extra_headers")
@@ -332,6 +362,9 @@ def _split(model: str, provider: str | None) -> tuple[str, str]:
     if provider:
         return provider, model.removeprefix(f"{provider}/")
     named, slash, upstream = model.partition("/")
+    if named == "bedrock":
+        # How it is asked over there; here it is by invoke.
+        return named, upstream.removeprefix("converse/").removeprefix("invoke/")
     if slash and named in KIND_OF_PROVIDER:
         return named, upstream
     for beginning, guess in GUESSES.items():

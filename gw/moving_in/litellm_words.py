@@ -39,6 +39,22 @@ KIND_OF_PROVIDER: Mapping[str, str] = {
     "litellm_proxy": "",
     "lm_studio": "",
     "xinference": "",
+    "bedrock": "bedrock",
+    "vertex_ai": "vertex",
+}
+# Of kinds that need more than a key: a param, and the key of the configuration it becomes.
+KIND_SETTINGS: Mapping[str, Mapping[str, str]] = {
+    "bedrock": {"aws_region_name": "region"},
+    "vertex": {"vertex_location": "region", "vertex_project": "project"},
+}
+KIND_CREDENTIALS: Mapping[str, Mapping[str, str]] = {
+    "bedrock": {
+        "aws_access_key_id": "access_key_id",
+        "aws_secret_access_key": "secret_access_key",
+        "aws_session_token": "session_token",
+        "aws_profile_name": "profile",
+    },
+    "vertex": {"vertex_credentials": "file"},
 }
 # The provider of names without one, as LiteLLM has it.
 GUESSES: Mapping[str, str] = {
@@ -81,6 +97,8 @@ PARAMS: Mapping[str, str] = {
         ),
         "",
     ),
+    **{name: "" for names in KIND_SETTINGS.values() for name in names},
+    **{name: "" for names in KIND_CREDENTIALS.values() for name in names},
     **dict.fromkeys(("rpm", "tpm"), _LIMITS),
     **dict.fromkeys(("timeout", "stream_timeout", "request_timeout"), _TIMES),
     **dict.fromkeys(("max_retries", "num_retries"), _TRIES),

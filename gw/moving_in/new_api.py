@@ -114,7 +114,7 @@ class _Reader:
         if organization:
             headers.append(("OpenAI-Organization", Secret(str(organization))))
         # A task is known to the key that made it alone, so that its channel has one key.
-        is_split = kind and any(FAMILIES[one].wires for one in KINDS[kind].protocols)
+        is_split = kind and any(FAMILIES[one].has_tasks for one in KINDS[kind].protocols)
         parts = [(key,) for key in keys] if is_split else [tuple(keys)]
         mapping = json_of(row["model_mapping"])
         names = [one.strip() for one in str(row["models"] or "").split(",") if one.strip()]

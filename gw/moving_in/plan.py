@@ -15,10 +15,12 @@ from urllib.parse import urlsplit
 from channels.families import CHAT_PRICES, ENDPOINT_TYPES
 from channels.kinds import KINDS
 from channels.registry import Binding, PriceSpec, Registry
+from gw.config.upstream import PROVED
 from gw.price_list.reading import PriceRow
 
 # For a variable that is not set while a result is read back; it fits a key and an address.
 UNSET = "https://unset.example"
+UNSET_WORD = "unset"
 _NO_NAME = re.compile(r"[^A-Z0-9]+")
 _NAME = re.compile(r"[^\s,]{1,200}")
 _KEY = re.compile(r"[!-~]{1,4096}", re.ASCII)
@@ -58,6 +60,8 @@ class PlannedChannel:
     base_url: Value = ""
     keys: tuple[Value, ...] = ()
     chat_path: str = ""  # the whole path, where it is not the usual one
+    settings: tuple[tuple[str, Value], ...] = ()  # that a kind's address depends on
+    credentials: tuple[tuple[str, Value], ...] = ()  # of kinds that need more than a key
     headers: tuple[tuple[str, Value], ...] = ()
     query: tuple[tuple[str, str], ...] = ()
     priority: int = 1
@@ -137,7 +141,12 @@ class Plan:
             for one in self.channels.values()
             for value in (one.base_url, *one.keys, *(header for _, header in one.headers))
         ]
-        return {value.name: UNSET for value in values if isinstance(value, Variable)}
+        found = {value.name: UNSET for value in values if isinstance(value, Variable)}
+        for one in self.channels.values():
+            for _, value in (*one.settings, *one.credentials):
+                if isinstance(value, Variable):
+                    found.setdefault(value.name, UNSET_WORD)
+        return found
 
     def bind(self, model: PlannedModel, channel: PlannedChannel, upstream: str, name: str) -> None:
         """Let a channel serve a model; `name` is what the channel is called, if it is new.
@@ -165,6 +174,11 @@ def is_name(text: str) -> bool:
 def is_key(text: str) -> bool:
     """Can a channel send it as its key?"""
     return bool(_KEY.fullmatch(text))
+
+
+def proved(kind: str) -> bool:
+    """Does a channel of this kind prove by more than a key who asks?"""
+    return kind in KINDS and KINDS[kind].auth in PROVED
 
 
 def free_id(name: str, taken: Mapping[str, object]) -> str:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from channels.kinds import KINDS
+from channels.credentials import NO_AUTH
+from channels.kinds import KINDS, REGION
 from channels.registry import Binding, ChannelSpec
 from gw.config.faults import FaultReport
 from gw.config.load import load_text
@@ -26,6 +27,7 @@ from gw.moving_in.plan import (
     Variable,
     free_id,
     is_priced,
+    proved,
     variable_name,
 )
 from gw.price_list.insertion import FileText, edited
@@ -123,6 +125,13 @@ def _leads_there(spec: ChannelSpec, channel: PlannedChannel, environ: Mapping[st
     base_url = _plain(channel.base_url, environ).rstrip("/")
     if not base_url and channel.kind:
         base_url = KINDS[channel.kind].base_url
+    for setting, value in channel.settings:
+        plain = _plain(value, environ)
+        if setting == "region" and not channel.base_url:
+            regional = KINDS[channel.kind].regional.get(plain)
+            base_url = regional or base_url.replace(REGION, plain)
+        elif setting == "project" and not any(plain in path for path in spec.paths.values()):
+            return False
     keys = tuple(_plain(key, environ) for key in channel.keys)
     headers = tuple((name, _plain(value, environ)) for name, value in channel.headers)
     return (
@@ -148,9 +157,17 @@ def _channel_lines(name: str, channel: PlannedChannel, secrets: dict[str, str]) 
     ]
     if keys:
         lines.append(f"api_key: {keys[0] if len(keys) == 1 else '[' + ', '.join(keys) + ']'}")
-    elif not channel.kind or KINDS[channel.kind].auth != "none":
-        lines += ["auth: none"]
-    if keys and channel.kind and KINDS[channel.kind].auth == "none":
+    elif not channel.kind or (KINDS[channel.kind].auth != NO_AUTH and not proved(channel.kind)):
+        lines.append(f"auth: {NO_AUTH}")
+    for setting, value in channel.settings:
+        lines.append(f"{setting}: {_written(value, name, setting.upper(), secrets)}")
+    if channel.credentials:
+        texts = [
+            f"{member}: {_written(value, name, member.upper(), secrets)}"
+            for member, value in channel.credentials
+        ]
+        lines.append(f"credentials: {{{', '.join(texts)}}}")
+    if keys and channel.kind and KINDS[channel.kind].auth == NO_AUTH:
         lines.append("auth: bearer")
     if not channel.kind:
         lines.append("protocols: [chat]")

@@ -128,6 +128,30 @@ def test_deployment_becomes_a_channel_of_its_kind(
     assert not (folder.path / "gw.env").exists()
 
 
+def test_bedrock_and_vertex_come_with_region_project_and_credentials(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bedrock = (
+        "model: bedrock/converse/us.anthropic.claude-sonnet-5, aws_region_name: us-west-2, "
+        "aws_access_key_id: os.environ/AK, aws_secret_access_key: a-secret-of-aws"
+    )
+    vertex = "model: vertex_ai/gemini-2.5-pro, vertex_project: ours, vertex_credentials: key.json"
+    text = one(bedrock) + one(vertex, name="g").removeprefix("model_list:\n")
+    text += one("model: bedrock/meta.llama3", name="l").removeprefix("model_list:\n")
+    record = folder.imported(text)
+    assert [left["what"] for left in record["left"]] == ["model l (bedrock/meta.llama3)"]
+    content = folder.config.read_text()
+    assert "a-secret-of-aws" not in content
+    registry = folder.registry(AK="an-access-key", GOOGLE_CLOUD_LOCATION="europe-west1")
+    first, second = registry.channels.values()
+    assert first.base_url == "https://bedrock-runtime.us-west-2.amazonaws.com"
+    assert second.base_url == "https://europe-west1-aiplatform.googleapis.com"
+    assert registry.models["m"].bindings[0].upstream_model == "us.anthropic.claude-sonnet-5"
+    monkeypatch.setenv("AK", "an-access-key")
+    monkeypatch.setenv("GOOGLE_CLOUD_LOCATION", "europe-west1")
+    assert folder.imported(text)["written"] is False
+
+
 def test_address_with_another_path_has_a_whole_path_of_chat(folder: Folder) -> None:
     params = f'model: openai/m, api_base: "https://own.example/api/paas/v4", {KEY}'
     channel, _ = folder.of(one(params), THE_KEY="key-of-tests")
