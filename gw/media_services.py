@@ -14,7 +14,7 @@ from gw.api.media_services import FilmCount, MediaServices
 from gw.calls.billing import Billing
 from gw.calls.exchange_upstream import ExchangeUpstream
 from gw.calls.job_submit import JobSubmit
-from gw.calls.media_upstream import MediaUpstream
+from gw.calls.media import MediaUpstream
 from gw.calls.speech_upstream import SpeechUpstream
 from gw.calls.sync_media import SyncMedia
 from gw.calls.unattended import Unattended

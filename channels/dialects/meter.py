@@ -106,9 +106,12 @@ class ResponseMeter(ABC, Generic[One, Read]):
     def read(data: bytes) -> Read | None:
         """What one event's data hold; None where they cannot be read. Never raises."""
 
-    @abstractmethod
     def take(self, read: Read | None) -> bool:
-        """Meter what was read of an event; as `event`."""
+        """Meter what was read of an event; as `event`. Overridden where that is no `One`."""
+        if read is None:
+            self.malformed_events += 1
+            return True
+        return self._take(read)  # type: ignore[arg-type]
 
     @abstractmethod
     def body(self, body: bytes) -> None:

@@ -19,12 +19,11 @@ from channels.offload.submissions import read_submission
 from channels.registry import ModelSpec
 from gw.api.base import ApiHandler
 from gw.api.media_services import MediaServices
-from gw.api.model_call import ModelCall
+from gw.api.model_call import ModelCall, require_served
 from gw.api.submit import UnattendedWriter, guarded, submission_of, unattended
 from gw.calls.exchange_upstream import Made
 from gw.calls.job import JobCall, Pin
 from gw.calls.job_submit import JobSubmit
-from gw.calls.models import require_served
 from gw.calls.request import LargeSubmission
 from gw.calls.unit_bill import UnitBill
 from gw.calls.whole_submit import Delivery, WholeCall, WholeSubmit

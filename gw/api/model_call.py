@@ -1,7 +1,8 @@
 """The call of a model that a request asks for: its body is read, its model found, its row begun.
 
-A part of the endpoints that call a model, whatever the protocol; running the call is a use-case of
-`gw/calls`.
+A part of the endpoints that call a model, whatever the protocol. Which model a call means, and
+whether its key may use it, is told here, too (contract §7: order of checks); running the call is a
+use-case of `gw/calls`.
 """
 
 from __future__ import annotations
@@ -15,15 +16,24 @@ from channels.errors import InvalidRequest
 from channels.offload.jobs import read_request
 from channels.offload.process import Job
 from channels.offload.weight import READ_VALUES_MAX, weight_of
-from channels.registry import ModelSpec
+from channels.registry import ModelSpec, Registry
 from gw.api.base import ApiHandler
-from gw.calls.models import resolve_model
 from gw.calls.request import offloaded
-from gw.errors.table import invalid_request
+from gw.errors.table import (
+    MODEL_NOT_ALLOWED,
+    MODEL_NOT_FOUND,
+    NO_CHANNEL_AVAILABLE,
+    GatewayError,
+    invalid_request,
+)
+from gw.keys.principal import Principal
 from metrics import genai
 from metrics.redact import redact
 from metrics.spans import Attributes
 from metrics.tracing import CallSpan
+
+# A name this long is no model's; it is shortened where it is shown.
+SHOWN_CHARACTERS_MAX = 100
 
 
 class ModelCall:
@@ -112,4 +122,44 @@ class ModelCall:
                 "gw.account": handler.principal.account_id,
                 **attributes(),
             },
+        )
+
+
+def resolve_model(registry: Registry, model_id: str, principal: Principal) -> ModelSpec:
+    """The model of this id or alias. Raises GatewayError: not found, a placeholder, not allowed."""
+    model = registry.resolve(model_id)
+    if model is None or not model.callable:
+        raise GatewayError(
+            MODEL_NOT_FOUND,
+            f"The model `{model_id[:SHOWN_CHARACTERS_MAX]}` does not exist. "
+            "GET /v1/models lists the models there are.",
+            param="model",
+        )
+    allowed = principal.allowed_models
+    if allowed is not None and model.id not in allowed:
+        raise GatewayError(
+            MODEL_NOT_ALLOWED,
+            f"This API key may not use the model `{model.id}`.",
+            param="model",
+        )
+    return model
+
+
+def first_of(registry: Registry, endpoint_type: str) -> str:
+    """The first model of a type that can be called, for requests that name none; empty: none is."""
+    models = registry.models.values()
+    return next((m.id for m in models if m.endpoint_type == endpoint_type and m.callable), "")
+
+
+def require_served(model: ModelSpec, protocol: str) -> None:
+    """Raise GatewayError for a model that is for another endpoint.
+
+    To the media endpoints this comes before the hold: such a model has no price there. The chat
+    endpoints find out when they look for channels (spec: General facts 4).
+    """
+    if not model.is_served_on(protocol):
+        raise GatewayError(
+            NO_CHANNEL_AVAILABLE,
+            f"No channel serves the model `{model.id}` on this endpoint.",
+            param="model",
         )

@@ -2,7 +2,7 @@
 
 Everything that is tried on an upstream goes through `Attempts.first_result`, whatever the call is:
 what is sent and how the response is read is the `Upstream`'s (`chat_upstream.py`,
-`media_upstream.py`), and so is the table that says when another channel may be asked
+`media.py`), and so is the table that says when another channel may be asked
 (`retries.py`). Nothing here knows money: `settlement.py` reads what was tried when it writes the
 call's row.
 """
@@ -34,6 +34,7 @@ from channels.registry import ChannelSpec
 from gw.calls.call import PaidCall
 from gw.calls.outcome import NO_CHANNEL
 from gw.calls.receipt import Receipt
+from gw.calls.results import UpstreamRefusal
 from gw.calls.retries import Retry
 from gw.errors.table import NO_CHANNEL_AVAILABLE, GatewayError
 from metrics import genai
@@ -117,10 +118,11 @@ class Attempts:
     async def first_result(
         self, upstream: Upstream[C, R], call: C, failover: Failover, limit: TimeLimit
     ) -> R:
-        """Try channels until one gives a result; its lease and response are kept for `finish`.
+        """Try channels until one gives a result, within a limit that ends with this.
 
-        Raises NoAnswer, and GatewayError when the channels' actors are gone. A cancelled attempt
-        gives its lease back and says nothing of the channel's health.
+        The lease and the response of that channel are kept for `finish`, unless it refuses: then
+        its attempt is over. Raises FailoverExhausted, and GatewayError when the channels' actors
+        are gone. A cancelled attempt gives its lease back and says nothing of the channel's health.
         """
         self._failover = failover
         try:
@@ -142,12 +144,16 @@ class Attempts:
                 else:
                     self._lease = lease
                     self.receipt.passed_over(failover.passed_over)
+                    if isinstance(result, UpstreamRefusal):
+                        self.finish("success", f"status_{result.status // 100}xx")
                     return result
         except FailoverExhausted:
             self.receipt.passed_over(failover.passed_over)
             raise
         except ActorStopped as error:
             raise GatewayError(NO_CHANNEL_AVAILABLE, NO_CHANNEL) from error
+        finally:
+            limit.end()
 
     def traced(self, request: UpstreamRequest) -> UpstreamRequest:
         """The request with the attempt's `traceparent`, when the call is sampled."""

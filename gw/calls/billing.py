@@ -1,19 +1,28 @@
-"""The hold of a call that costs money, whatever is sold; its way out is `settlement.py`."""
+"""The hold of a call that costs money, whatever is sold; its way out is `settlement.py`.
+
+How much is held, the use-case knows; whether the balance covers it is the wallet's word (spec:
+Limits: pre-charge, holds).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from actors.clock import Clock
 from actors.live import LiveCalls
+from actors.wallet.claims import Claim
 from actors.wallet.jobs import NewJob
-from actors.wallet.wallets import KeyTaken, Wallets
+from actors.wallet.messages import Hold, LedgerUnavailable, Outcome
+from actors.wallet.money import MAX_NANO_USD
+from actors.wallet.wallets import HoldRefused, KeyTaken, Wallets
 from channels.redact import Redactor
-from gw.calls.admission import HoldAdmission
 from gw.calls.bill import Bill
 from gw.calls.call import Client, PaidCall
+from gw.calls.outcome import CLIENT_GONE, STOPPING
 from gw.calls.settlement import Settlement
+from gw.errors import table as errors
 from gw.errors.table import GatewayError
 from gw.idempotency.submission import Submission
 from metrics.prometheus import Metrics
@@ -34,7 +43,6 @@ class Billing:
         clock: Clock,
         metrics: Metrics,
     ) -> None:
-        self._admission = HoldAdmission(wallets=wallets, clock=clock, metrics=metrics)
         self._wallets = wallets
         self._live = live
         self._redactor = redactor
@@ -61,7 +69,7 @@ class Billing:
         terms = {**bill.terms, "hold": amount_nano_usd}
         call.detail.update(terms)
         try:
-            await self._admission.hold(
+            await self._admit(
                 call,
                 amount_nano_usd,
                 client,
@@ -89,6 +97,73 @@ class Billing:
         self._metrics.call_started(call.facts.protocol)
         return settlement
 
+    async def _admit(
+        self,
+        call: PaidCall,
+        amount_nano_usd: int,
+        client: Client,
+        *,
+        terms: Mapping[str, Any],
+        cheaper: str,
+        claim: Claim | None = None,
+        job: NewJob | None = None,
+    ) -> None:
+        """Hold the amount, with the idempotency key that the call claims and the job it begins.
+
+        `terms` stay with the hold, for the row that recovery may have to write. A call that is
+        cancelled before the ledger's reply holds nothing and has its row. Raises as `hold` does.
+        """
+        if amount_nano_usd > MAX_NANO_USD:
+            # An absurd maximum asks for more than any balance can cover.
+            raise GatewayError(errors.QUOTA_EXCEEDED, f"{_NOT_COVERED} {cheaper}")
+        try:
+            await self._wallets.hold(
+                Hold(
+                    facts=call.facts,
+                    amount_nano_usd=amount_nano_usd,
+                    cap_nano_usd=call.cap_nano_usd,
+                    detail=terms,
+                    claim=claim,
+                    job=job,
+                )
+            )
+        except HoldRefused as refused:
+            why = _SPEND_CAP if refused.reason == "spend_cap" else _NOT_COVERED
+            raise GatewayError(errors.QUOTA_EXCEEDED, f"{why} {cheaper}") from refused
+        except LedgerUnavailable as error:
+            raise GatewayError(errors.NO_CHANNEL_AVAILABLE, _LEDGER_AWAY) from error
+        except asyncio.CancelledError:
+            client.owns_row()
+            self._record_cancelled(call, is_client_gone=client.client_gone)
+            raise
+
+    def _record_cancelled(self, call: PaidCall, *, is_client_gone: bool) -> None:
+        """Write the row of a call that ended before its hold was granted: nothing to settle."""
+        ending = CLIENT_GONE if is_client_gone else STOPPING
+        now = self._clock.now()
+        seconds = self._clock.monotonic() - call.started
+        self._wallets.record(
+            call.facts,
+            Outcome(
+                status=ending.status,
+                cost_nano_usd=0,
+                created_at=now,
+                latency_ms=round(seconds * 1000),
+                error_code=ending.code,
+                error_message=ending.message,
+                detail=call.detail,
+            ),
+        )
+        protocol = call.facts.protocol
+        self._metrics.call_started(protocol)
+        self._metrics.call_finished(
+            protocol=protocol,
+            model=call.model.id,
+            status=ending.status,
+            code=ending.code or "ok",
+            seconds=seconds,
+        )
+
 
 def _not_admitted(error: BaseException) -> Attributes:
     """What the span of a call says that held nothing: refused, or left before its hold."""
@@ -97,3 +172,8 @@ def _not_admitted(error: BaseException) -> Attributes:
     if isinstance(error, KeyTaken):
         return {"gw.status": "not_executed", "gw.idempotency": error.state}
     return {"gw.status": "interrupted"}
+
+
+_NOT_COVERED = "The balance does not cover the estimated cost of this request. Top up the account,"
+_SPEND_CAP = "This key has reached its spend cap. Raise the cap,"
+_LEDGER_AWAY = "The gateway cannot reach its ledger at the moment. Nothing was charged; try again."

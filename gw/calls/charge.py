@@ -1,4 +1,7 @@
-"""What a call costs, given what was delivered: the policy of contract §7, "Cost of a cut call".
+"""What a chat call may cost at most, and what it costs: pure arithmetic on tokens and bytes.
+
+Before the call the pre-charge (spec: Limits, Chat pre-charge), after it the policy of contract §7,
+"Cost of a cut call":
 
     delivered                usage from upstream   charged
     nothing                  –                     nothing
@@ -21,8 +24,10 @@ from actors.live import Delivered
 from actors.wallet.pricing import TokenPrice
 from channels.dialects.dialect import MeterReading
 from channels.usage import PartialUsage, Usage
-from gw.calls.estimate import tokens_of_bytes
 
+BYTES_PER_TOKEN = 4
+# Spec: without an explicit maximum, the smaller of the model's own and this many tokens is held.
+OUTPUT_TOKENS_DEFAULT_MAX = 32_768
 # No response has this many tokens. An upstream that says so is not believed: one number must not
 # empty a wallet, nor overflow the ledger.
 PLAUSIBLE_TOKENS_MAX = 1_000_000_000
@@ -42,6 +47,45 @@ class Charge(Struct, frozen=True):
 
 
 NOTHING = Charge(Usage(input_tokens=0, output_tokens=0), 0, "nothing")
+
+
+class Estimate(Struct, frozen=True, kw_only=True):
+    """Tokens assumed before the call, and what they would cost."""
+
+    input_tokens: int
+    output_tokens: int
+    amount_nano_usd: int
+
+
+def tokens_of_bytes(count: int) -> int:
+    """Tokens assumed for so many bytes or characters: a quarter, rounded up."""
+    return -(-count // BYTES_PER_TOKEN)
+
+
+def estimate(
+    *,
+    content_bytes: int,
+    max_tokens: int | None,
+    model_max_output_tokens: int | None,
+    price: TokenPrice,
+) -> Estimate:
+    """Price the conversation's bytes as input and the maximum as output.
+
+    `content_bytes` is the length of `messages` (`input`, `contents`) as the client sent it, or of
+    the whole body where that is what counts. An explicit maximum counts in full, even above the
+    model's ceiling.
+    """
+    input_tokens = tokens_of_bytes(content_bytes)
+    if max_tokens is None:
+        ceiling = model_max_output_tokens or OUTPUT_TOKENS_DEFAULT_MAX
+        max_tokens = min(ceiling, OUTPUT_TOKENS_DEFAULT_MAX)
+    return Estimate(
+        input_tokens=input_tokens,
+        output_tokens=max_tokens,
+        amount_nano_usd=price.estimate_nano_usd(
+            input_tokens=input_tokens, output_tokens=max_tokens
+        ),
+    )
 
 
 def charge(meter: MeterReading, *, input_estimate_tokens: int, price: TokenPrice) -> Charge:

@@ -22,8 +22,8 @@ from channels.redact import Redactor
 from channels.registry import ModelSpec
 from gw.calls.billing import Billing
 from gw.calls.call import ChatCall, ResponseWriter
+from gw.calls.charge import estimate
 from gw.calls.chat_upstream import ChatUpstream
-from gw.calls.estimate import estimate
 from gw.calls.outcome import SUCCESS, Ending, ending_of_failure, ending_of_refusal
 from gw.calls.results import CompleteResponse, StreamedResponse, UpstreamRefusal
 from gw.calls.settlement import Settlement
@@ -109,10 +109,7 @@ class Conversation:
             )
         except FailoverExhausted as failure:
             settlement.fail(ending_of_failure(failure, self._redactor()))
-        finally:
-            limit.end()
         if isinstance(result, UpstreamRefusal):
-            attempts.finish("success", f"status_{result.status // 100}xx")
             settlement.fail(ending_of_refusal(result, self._redactor()))
         settlement.bill.meter = result.meter
         if isinstance(result, CompleteResponse):

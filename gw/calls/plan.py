@@ -23,7 +23,7 @@ from channels.offload.weight import TRANSLATED_VALUES_MAX
 from channels.registry import PLAIN, ChannelSpec, ModelSpec
 from channels.translation.paths import translation_between
 from channels.translation.session import TranslatedCall
-from gw.calls.estimate import OUTPUT_TOKENS_DEFAULT_MAX
+from gw.calls.charge import OUTPUT_TOKENS_DEFAULT_MAX
 from gw.calls.request import ClientRequest
 from gw.errors.table import INVALID_REQUEST, GatewayError, invalid_request
 

@@ -1,7 +1,7 @@
 """What one attempt can bring back: a response whole, a response as a stream, a refusal, a failure.
 
 Values only; how they come about is `chat_upstream.py` and
-`media_upstream.py`, what they mean for the call `outcome.py`.
+`media.py`, what they mean for the call `outcome.py`.
 """
 
 from __future__ import annotations

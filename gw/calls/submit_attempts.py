@@ -79,10 +79,9 @@ class SubmitAttempts(Generic[C]):
         """Have a channel make it, or take it. Raises GatewayError; the settlement knows why."""
         settlement.receipt.considered(order)
         attempts = settlement.attempts
-        limit = self._limits.begin()
         try:
             result = await attempts.first_result(
-                self._upstream, call, Failover(order, self._channels), limit
+                self._upstream, call, Failover(order, self._channels), self._limits.begin()
             )
         except FailoverExhausted as failure:
             settlement.fail(self._ending_of(call, failure))
@@ -92,10 +91,7 @@ class SubmitAttempts(Generic[C]):
             if channel_id is not None and self._upstream.retry(UpstreamLost()) == "unknown":
                 self._unknown(call, channel_id)
             raise
-        finally:
-            limit.end()
         if isinstance(result, UpstreamRefusal):
-            attempts.finish("success", f"status_{result.status // 100}xx")
             settlement.fail(ending_of_refusal(result, self._redactor()))
         return result
 

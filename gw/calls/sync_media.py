@@ -17,8 +17,7 @@ from channels.errors import ErrorBody, UpstreamFailed
 from channels.redact import Redactor
 from gw.calls.billing import Billing
 from gw.calls.call import ResponseWriter
-from gw.calls.media import MediaBill, MediaCall
-from gw.calls.media_upstream import MediaResult, MediaUpstream
+from gw.calls.media import MediaBill, MediaCall, MediaResult, MediaUpstream
 from gw.calls.outcome import SUCCESS, Ending, ending_of_failure, ending_of_refusal, ending_of_report
 from gw.calls.results import UpstreamRefusal
 from gw.calls.settlement import Settlement
@@ -63,10 +62,9 @@ class SyncMedia:
         order = candidates(call.model, call.facts.protocol, self._channels)
         settlement.receipt.considered(order)
         attempts = settlement.attempts
-        limit = self._limits.begin()
         try:
             result = await attempts.first_result(
-                self._upstream, call, Failover(order, self._channels), limit
+                self._upstream, call, Failover(order, self._channels), self._limits.begin()
             )
         except FailoverExhausted as failure:
             ending = ending_of_failure(failure, self._redactor())
@@ -74,10 +72,7 @@ class SyncMedia:
             passed_body = last.error_body if isinstance(last, UpstreamFailed) else None
             await self._pass_on(settlement, ending, passed_body, writer)
             return
-        finally:
-            limit.end()
         if isinstance(result, UpstreamRefusal):
-            attempts.finish("success", f"status_{result.status // 100}xx")
             ending = ending_of_refusal(result, self._redactor())
             await self._pass_on(settlement, ending, result.error_body, writer)
         else:

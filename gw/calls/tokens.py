@@ -9,8 +9,7 @@ from actors.live import Delivered
 from actors.wallet.pricing import TokenPrice
 from channels.dialects.dialect import Meter
 from gw.calls.bill import Charged
-from gw.calls.charge import NOTHING, Charge, charge, delivered
-from gw.calls.estimate import Estimate
+from gw.calls.charge import NOTHING, Charge, Estimate, charge, delivered
 from metrics import genai
 from metrics.spans import Attributes
 from metrics.tracing import AttributeValue

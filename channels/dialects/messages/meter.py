@@ -54,13 +54,6 @@ class MessagesMeter(ResponseMeter[Event, Event]):
     _decode = staticmethod(decode_event)
     read = staticmethod(read_event)
 
-    def take(self, read: Event | None) -> bool:
-        """Meter what was read of an event. True, as every event is forwarded."""
-        if read is not None:
-            return self._take(read)
-        self.malformed_events += 1
-        return True
-
     def body(self, body: bytes) -> None:
         """Read a whole response. Raises UpstreamMalformed when it is not a JSON object."""
         message = read_message(body)

@@ -17,7 +17,7 @@ from channels.media.requests import AvatarRequest
 from gw.api.base import ApiHandler
 from gw.api.catalogs import unavailable
 from gw.api.media_submit import MediaSubmit, media_of
-from gw.calls.models import first_of
+from gw.api.model_call import first_of
 from gw.errors.render import dumps
 from gw.errors.table import INVALID_REQUEST, NOT_FOUND, GatewayError, as_http_status
 from gw.media import read_avatar

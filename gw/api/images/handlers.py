@@ -11,10 +11,9 @@ from channels.registry import ModelSpec
 from gw.api.base import ApiHandler
 from gw.api.images.bill import ImageBill, UnknownArea
 from gw.api.media_services import MediaServices
-from gw.api.model_call import ModelCall
+from gw.api.model_call import ModelCall, require_served
 from gw.api.submit import guarded, submission_of
 from gw.calls.media import MediaCall, SyncMediaRequest
-from gw.calls.models import require_served
 from gw.errors.table import INVALID_REQUEST, GatewayError
 from gw.idempotency.submission import Submission
 from metrics import genai

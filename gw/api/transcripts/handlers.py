@@ -12,8 +12,8 @@ from channels.media.replies import Done, TranscriptResult
 from channels.redact import Redactor
 from gw.api.base import ApiHandler
 from gw.api.media_submit import MediaSubmit, media_of
+from gw.api.model_call import first_of
 from gw.calls.exchange_upstream import Made
-from gw.calls.models import first_of
 from gw.calls.unit_bill import UnitBill
 from gw.calls.whole_submit import Delivery
 from gw.errors.render import dumps

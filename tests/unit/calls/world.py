@@ -37,8 +37,7 @@ from gw.calls.billing import Billing
 from gw.calls.call import ChatCall, PaidCall
 from gw.calls.conversation import Conversation
 from gw.calls.framing import Framing, SseFraming
-from gw.calls.media import MediaCall
-from gw.calls.media_upstream import MediaUpstream
+from gw.calls.media import MediaCall, MediaUpstream
 from gw.calls.plan import ConversationRequest, UpstreamPlan
 from gw.calls.sync_media import SyncMedia
 from gw.config.config import Precharge

@@ -25,7 +25,7 @@ from actors.wallet.unit_pricing import ImagePrice
 from channels.dialects.dialect import MeterReading
 from channels.registry import PriceSpec
 from channels.usage import PartialUsage, Usage
-from gw.calls.estimate import Estimate
+from gw.calls.charge import Estimate
 from gw.calls.tokens import TokenBill
 
 usd = st.decimals(min_value=0, max_value=100_000, places=9)
