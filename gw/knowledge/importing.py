@@ -126,14 +126,15 @@ async def remove_page(
         row = await session.fetch_one(SQL["find_base"], _key(target))
         if row is None:
             raise UnknownBase(target.kb_id)
-        names = {"base": row[0], "names": [name], "folded": [alias_key(name)]}
-        found = await session.fetch_one(SQL["resolve"], names)
+        names = {"names": [name], "folded": [alias_key(name)], "only": [None], "bases": [row[0]]}
+        found = await session.fetch_one(SQL["locate"], names)
         assert found is not None
-        if found[0] is None:
+        page_no: int | None = found[1]
+        if page_no is None:
             return None
         stored = await session.fetch_all(SQL["stored_pages"], (row[0],))
-        (page_id,) = [one for one, no, _ in stored if no == found[0]]
-        await _remove_pages(session, row[0], [found[0]])
+        (page_id,) = [one for one, no, _ in stored if no == page_no]
+        await _remove_pages(session, row[0], [page_no])
         await settle_pages(session, row[0])
     await drop_unused_sources(database, sources, target.account_id)
     return str(page_id)

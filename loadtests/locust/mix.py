@@ -223,6 +223,10 @@ FAMILIES: Mapping[str, Family] = {
                 "tag": f"{WIKI}/tags/ledger",
                 "bases": f"{WIKI}/kbs",
             }),
+            "mcp": Kind(weight=3, path="/mcp", body={
+                "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+                "params": {"name": "search_wiki", "arguments": {"q": "token ledger"}},
+            }),
         },
     ),
     # The call log has a rate of its own for each key.
