@@ -15,12 +15,13 @@ import inspect
 import logging
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.aio import run
+from tests.support.aio import run_test
 from tests.support.folders import remove_leftovers, temporary_folder
 from tests.support.logs import LogWatch
 from tests.support.postgres import PostgresForTests, running_postgres
@@ -38,6 +39,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Name the marks of these tests."""
+    config.addinivalue_line("markers", "both_loops: run on asyncio's own loop and on uvloop's")
 
 
 def pytest_collection_finish() -> None:
@@ -112,9 +118,10 @@ def expect_log(log_watch: LogWatch) -> Callable[..., None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> object | None:
-    """Run a test that is an `async def` on a loop of its own; what it leaves behind fails it."""
+    """Run a test that is an `async def` on loops of its own; what it leaves behind fails it."""
     if pyfuncitem.get_closest_marker("gen_test") or not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     names = inspect.signature(pyfuncitem.obj).parameters
-    run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    test = partial(pyfuncitem.obj, **{name: pyfuncitem.funcargs[name] for name in names})
+    run_test(test, on_both_loops=pyfuncitem.get_closest_marker("both_loops") is not None)
     return True

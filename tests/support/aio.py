@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
+import pytest
 import uvloop
 
 from tests.support.waiting import PATIENCE_SECONDS
@@ -41,10 +42,15 @@ def run(
     return result
 
 
-def run_on_both_loops(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run it on asyncio's own loop and on uvloop's, whose transports differ in many a detail."""
-    run(scenario())
-    run(scenario(), new_loop=uvloop.new_event_loop)
+# Runs a test on asyncio's own loop and on uvloop's, whose transports differ in many a detail.
+both_loops = pytest.mark.both_loops
+
+
+def run_test(test: Callable[[], Coroutine[Any, Any, None]], *, on_both_loops: bool) -> None:
+    """Run an asynchronous test on a loop of its own, or on one of each kind."""
+    run(test())
+    if on_both_loops:
+        run(test(), new_loop=uvloop.new_event_loop)
 
 
 async def eventually(

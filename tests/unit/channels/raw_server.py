@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
@@ -57,7 +58,10 @@ class Peer:
         self.writer.close()
 
     def reset(self) -> None:
-        """Close with a reset."""
+        """Close with a reset, whether or not all has been read."""
+        linger = struct.pack("ii", 1, 0)  # not at all
+        peer = self.writer.get_extra_info("socket")
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         self.writer.transport.abort()
 
 

@@ -9,7 +9,7 @@ import pytest
 from channels.errors import UpstreamCut, UpstreamUnreachable
 from channels.http.client import HttpWire
 from channels.http.connection import UpstreamConnection
-from tests.support.aio import eventually, run_on_both_loops
+from tests.support.aio import both_loops, eventually
 from tests.unit.channels.raw_server import (
     OK,
     STREAM,
@@ -20,228 +20,204 @@ from tests.unit.channels.raw_server import (
     new_wire,
 )
 
-
-def test_cancelled_wait_closes_the_connection_at_once() -> None:
-    async def scenario() -> None:
-        came, gone = asyncio.Event(), asyncio.Event()
-
-        async def script(peer: Peer) -> None:
-            await peer.request()
-            came.set()
-            await peer.gone()
-            gone.set()
-
-        async with RawServer(script) as server, new_wire() as wire:
-            task = asyncio.ensure_future(wire.open(server.request()))
-            await came.wait()
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            await gone.wait()
-
-    run_on_both_loops(scenario)
+pytestmark = both_loops
 
 
-def test_cancelled_upload_does_not_send_the_rest() -> None:
-    async def scenario() -> None:
-        received = 0
-        may_read, gone = asyncio.Event(), asyncio.Event()
-        began = asyncio.Event()
+async def test_cancelled_wait_closes_the_connection_at_once() -> None:
+    came, gone = asyncio.Event(), asyncio.Event()
 
-        async def script(peer: Peer) -> None:
-            nonlocal received
-            await peer.reader.readuntil(b"\r\n\r\n")
-            began.set()
-            await may_read.wait()
-            try:
-                while piece := await peer.reader.read(65536):
-                    received += len(piece)
-            except ConnectionError:
-                pass
-            gone.set()
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        came.set()
+        await peer.gone()
+        gone.set()
 
-        async with RawServer(script) as server, new_wire() as wire:
-            task = asyncio.ensure_future(wire.open(server.request(b"x" * (64 << 20))))
-            await began.wait()
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            may_read.set()
-            await gone.wait()
-            assert received < 32 << 20
-
-    run_on_both_loops(scenario)
+    async with RawServer(script) as server, new_wire() as wire:
+        task = asyncio.ensure_future(wire.open(server.request()))
+        await came.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await gone.wait()
 
 
-def test_deadline_of_the_caller_closes_the_connection() -> None:
-    async def scenario() -> None:
-        gone = asyncio.Event()
+async def test_cancelled_upload_does_not_send_the_rest() -> None:
+    received = 0
+    may_read, gone = asyncio.Event(), asyncio.Event()
+    began = asyncio.Event()
 
-        async def script(peer: Peer) -> None:
-            await peer.request()
-            await peer.gone()
-            gone.set()
+    async def script(peer: Peer) -> None:
+        nonlocal received
+        await peer.reader.readuntil(b"\r\n\r\n")
+        began.set()
+        await may_read.wait()
+        try:
+            while piece := await peer.reader.read(65536):
+                received += len(piece)
+        except ConnectionError:
+            pass
+        gone.set()
 
-        async with RawServer(script) as server, new_wire() as wire:
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.05):
-                    await wire.open(server.request())
-            await gone.wait()
+    async with RawServer(script) as server, new_wire() as wire:
+        task = asyncio.ensure_future(wire.open(server.request(b"x" * (64 << 20))))
+        await began.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        may_read.set()
+        await gone.wait()
+        assert received < 32 << 20
 
-    run_on_both_loops(scenario)
+
+async def test_deadline_of_the_caller_closes_the_connection() -> None:
+    gone = asyncio.Event()
+
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        deadline.reschedule(0)  # it has passed
+        await peer.gone()
+        gone.set()
+
+    async with RawServer(script) as server, new_wire() as wire:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(None) as deadline:
+                await wire.open(server.request())
+        await gone.wait()
 
 
-def test_close_breaks_the_connection_of_an_unread_answer_at_once() -> None:
-    async def scenario() -> None:
-        gone = asyncio.Event()
+async def test_close_breaks_the_connection_of_an_unread_answer_at_once() -> None:
+    gone = asyncio.Event()
 
-        async def script(peer: Peer) -> None:
-            await peer.request()
-            await peer.send(STREAM + chunk(b"data: 1\n\n"))
-            await peer.gone()
-            gone.set()
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(STREAM + chunk(b"data: 1\n\n"))
+        await peer.gone()
+        gone.set()
 
-        async with RawServer(script) as server, new_wire() as wire:
+    async with RawServer(script) as server, new_wire() as wire:
+        response = await wire.open(server.request())
+        pieces = response.chunks()
+        assert await anext(pieces) == b"data: 1\n\n"
+        response.close()
+        response.close()  # harmless
+        await gone.wait()
+        with pytest.raises(UpstreamCut):
+            await anext(pieces)
+
+
+async def test_close_after_the_end_keeps_the_connection() -> None:
+    async with RawServer(answering) as server, new_wire() as wire:
+        for _ in range(3):
             response = await wire.open(server.request())
-            pieces = response.chunks()
-            assert await anext(pieces) == b"data: 1\n\n"
+            assert [piece async for piece in response.chunks()] == [b"{}"]
             response.close()
-            response.close()  # harmless
-            await gone.wait()
-            with pytest.raises(UpstreamCut):
-                await anext(pieces)
-
-    run_on_both_loops(scenario)
+        assert server.connections == 1
+        assert repr(response) == "<UpstreamAnswer 200 closed 0 bytes waiting>"
 
 
-def test_close_after_the_end_keeps_the_connection() -> None:
-    async def scenario() -> None:
-        async with RawServer(answering) as server, new_wire() as wire:
-            for _ in range(3):
-                response = await wire.open(server.request())
-                assert [piece async for piece in response.chunks()] == [b"{}"]
-                response.close()
-            assert server.connections == 1
-            assert repr(response) == "<UpstreamAnswer 200 closed 0 bytes waiting>"
+async def test_slow_reader_stops_the_upstream() -> None:
+    sent = 0
+    piece = chunk(b"x" * 65536)
 
-    run_on_both_loops(scenario)
+    async def script(peer: Peer) -> None:
+        nonlocal sent
+        await peer.request()
+        await peer.send(STREAM)
+        while sent < 64 << 20:
+            await peer.send(piece)
+            sent += 65536
+        await peer.send(b"0\r\n\r\n")
 
-
-def test_slow_reader_stops_the_upstream() -> None:
-    async def scenario() -> None:
-        sent = 0
-        piece = chunk(b"x" * 65536)
-
-        async def script(peer: Peer) -> None:
-            nonlocal sent
-            await peer.request()
-            await peer.send(STREAM)
-            while sent < 64 << 20:
-                await peer.send(piece)
-                sent += 65536
-            await peer.send(b"0\r\n\r\n")
-
-        async with RawServer(script) as server, new_wire() as wire:
-            response = await wire.open(server.request())
-            pieces = response.chunks()
-            received = len(await anext(pieces))
-            before = -1
-            while before != sent:  # until the upstream makes no progress any more
-                before = sent
-                await asyncio.sleep(0.2)
-            assert sent < 24 << 20  # what the kernel's buffers hold, not all of it
-            largest = 0
-            async for data in pieces:
-                received += len(data)
-                largest = max(largest, len(data))
-            assert received == 64 << 20
-            assert largest <= 512 * 1024
-
-    run_on_both_loops(scenario)
+    async with RawServer(script) as server, new_wire() as wire:
+        response = await wire.open(server.request())
+        pieces = response.chunks()
+        received = len(await anext(pieces))
+        before = -1
+        while before != sent:  # until the upstream makes no progress any more
+            before = sent
+            await asyncio.sleep(0.2)
+        assert sent < 24 << 20  # what the kernel's buffers hold, not all of it
+        largest = 0
+        async for data in pieces:
+            received += len(data)
+            largest = max(largest, len(data))
+        assert received == 64 << 20
+        assert largest <= 512 * 1024
 
 
 @pytest.mark.parametrize("is_head_sent", [True, False], ids=["in the body", "before the head"])
-def test_closing_the_wire_wakes_whoever_waits(is_head_sent: bool) -> None:
-    async def scenario() -> None:
-        came, opened, gone = asyncio.Event(), asyncio.Event(), asyncio.Event()
+async def test_closing_the_wire_wakes_whoever_waits(is_head_sent: bool) -> None:
+    came, opened, gone = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
-        async def script(peer: Peer) -> None:
-            await peer.request()
-            await peer.send(OK)
-            await peer.request()
-            if is_head_sent:
-                await peer.send(STREAM)
-            came.set()
-            await peer.gone()
-            gone.set()
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(OK)
+        await peer.request()
+        if is_head_sent:
+            await peer.send(STREAM)
+        came.set()
+        await peer.gone()
+        gone.set()
 
-        async with RawServer(script) as server:
-            wire = HttpWire(connect_seconds=5)
-            await (await wire.open(server.request())).read(100)
+    async with RawServer(script) as server:
+        wire = HttpWire(connect_seconds=5)
+        await (await wire.open(server.request())).read(100)
 
-            async def call() -> None:
-                pieces = (await wire.open(server.request())).chunks()
-                opened.set()
-                await anext(pieces)
+        async def call() -> None:
+            pieces = (await wire.open(server.request())).chunks()
+            opened.set()
+            await anext(pieces)
 
-            task = asyncio.ensure_future(call())
-            await (opened if is_head_sent else came).wait()
-            assert repr(wire) == "<HttpWire open [<OriginPool 1 connections, 0 idle>]>"
-            await wire.close()
-            assert repr(wire) == "<HttpWire closed [<OriginPool 0 connections, 0 idle>]>"
-            with pytest.raises(UpstreamCut if is_head_sent else UpstreamUnreachable):
-                await task
-            await eventually(gone.is_set, what="the connection's end")
-
-    run_on_both_loops(scenario)
+        task = asyncio.ensure_future(call())
+        await (opened if is_head_sent else came).wait()
+        assert repr(wire) == "<HttpWire open [<OriginPool 1 connections, 0 idle>]>"
+        await wire.close()
+        assert repr(wire) == "<HttpWire closed [<OriginPool 0 connections, 0 idle>]>"
+        with pytest.raises(UpstreamCut if is_head_sent else UpstreamUnreachable):
+            await task
+        await eventually(gone.is_set, what="the connection's end")
 
 
-def test_call_cancelled_as_its_connection_is_made_leaves_nothing_to_wait_for(
+async def test_call_cancelled_as_its_connection_is_made_leaves_nothing_to_wait_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = UpstreamConnection.connection_made
 
-    async def scenario() -> None:
-        gone = asyncio.Event()
+    gone = asyncio.Event()
 
-        async def script(peer: Peer) -> None:
-            await peer.gone()
-            gone.set()
+    async def script(peer: Peer) -> None:
+        await peer.gone()
+        gone.set()
 
-        async with RawServer(script) as server:
-            wire = HttpWire(connect_seconds=5)
-            task = asyncio.ensure_future(wire.open(server.request()))
+    async with RawServer(script) as server:
+        wire = HttpWire(connect_seconds=5)
+        task = asyncio.ensure_future(wire.open(server.request()))
 
-            def cancelled(self: UpstreamConnection, transport: asyncio.BaseTransport) -> None:
-                made(self, transport)
-                task.cancel()
+        def cancelled(self: UpstreamConnection, transport: asyncio.BaseTransport) -> None:
+            made(self, transport)
+            task.cancel()
 
-            monkeypatch.setattr(UpstreamConnection, "connection_made", cancelled)
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            await gone.wait()
-            await wire.close()
-
-    run_on_both_loops(scenario)
+        monkeypatch.setattr(UpstreamConnection, "connection_made", cancelled)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await gone.wait()
+        await wire.close()
 
 
-def test_reading_resumes_after_a_cancelled_wait() -> None:
-    async def scenario() -> None:
-        go_on = asyncio.Event()
+async def test_reading_resumes_after_a_cancelled_wait() -> None:
+    go_on = asyncio.Event()
 
-        async def script(peer: Peer) -> None:
-            await peer.request()
-            await peer.send(STREAM)
-            await go_on.wait()
-            await peer.send(chunk(b"data: 1\n\n") + b"0\r\n\r\n")
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(STREAM)
+        await go_on.wait()
+        await peer.send(chunk(b"data: 1\n\n") + b"0\r\n\r\n")
 
-        async with RawServer(script) as server, new_wire() as wire:
-            response = await wire.open(server.request())
-            pieces = response.chunks()
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.05):
-                    await anext(pieces)
-            go_on.set()
-            assert [piece async for piece in pieces] == [b"data: 1\n\n"]
-
-    run_on_both_loops(scenario)
+    async with RawServer(script) as server, new_wire() as wire:
+        response = await wire.open(server.request())
+        pieces = response.chunks()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await anext(pieces)
+        go_on.set()
+        assert [piece async for piece in pieces] == [b"data: 1\n\n"]

@@ -14,7 +14,7 @@ from channels.http.dialer import DNS_CACHE_SECONDS, SocketAddress, first_connect
 from channels.http.interfaces import UpstreamRequest
 from channels.http.origin import Origin, ParsedUrl, address_of, head_of
 from channels.http.pool import IDLE_SECONDS
-from tests.support.aio import eventually, jump, run, run_on_both_loops
+from tests.support.aio import both_loops, eventually, jump, run
 from tests.unit.channels.raw_server import OK, Peer, RawServer, answering, new_wire, silent
 
 
@@ -36,41 +36,35 @@ def test_families_are_tried_in_turn() -> None:
     assert in_turn([*four, *six]) == [four[0], six[0], four[1], four[2]]
 
 
-def test_address_that_refuses_or_is_silent_gives_way_to_the_next() -> None:
-    async def scenario() -> None:
-        with silent() as port:
-            mute = ipv4(("127.0.0.1", port))
-            async with RawServer(answering) as server:
-                good = ipv4(("127.0.0.1", server.port))
-                for addresses in ([refusing(), good], [mute, good], [good, mute], [good, good]):
-                    with await first_connected(addresses) as sock:
-                        assert sock.getpeername() == good.address
-
-    run_on_both_loops(scenario)
+@both_loops
+async def test_address_that_refuses_or_is_silent_gives_way_to_the_next() -> None:
+    with silent() as port:
+        mute = ipv4(("127.0.0.1", port))
+        async with RawServer(answering) as server:
+            good = ipv4(("127.0.0.1", server.port))
+            for addresses in ([refusing(), good], [mute, good], [good, mute], [good, good]):
+                with await first_connected(addresses) as sock:
+                    assert sock.getpeername() == good.address
 
 
-def test_last_refusal_is_the_one_told() -> None:
-    async def scenario() -> None:
-        with pytest.raises(ConnectionRefusedError):
-            await first_connected([refusing(), refusing()])
-        with pytest.raises(OSError, match="no address"):
-            await first_connected([])
-
-    run_on_both_loops(scenario)
+@both_loops
+async def test_last_refusal_is_the_one_told() -> None:
+    with pytest.raises(ConnectionRefusedError):
+        await first_connected([refusing(), refusing()])
+    with pytest.raises(OSError, match="no address"):
+        await first_connected([])
 
 
-def test_cancelled_dialing_leaves_nothing_behind() -> None:
-    async def scenario() -> None:
-        with silent() as one, silent() as other:
-            mute, mute2 = ipv4(("127.0.0.1", one)), ipv4(("127.0.0.1", other))
-            for addresses in ([mute], [mute, mute2]):
-                with pytest.raises(TimeoutError):
-                    async with asyncio.timeout(0.05):
-                        await first_connected(addresses)
-            # A socket that was left open would be a ResourceWarning, which fails the test.
-            await eventually(lambda: len(asyncio.all_tasks()) == 1, what="no task left")
-
-    run_on_both_loops(scenario)
+@both_loops
+async def test_cancelled_dialing_leaves_nothing_behind() -> None:
+    with silent() as one, silent() as other:
+        mute, mute2 = ipv4(("127.0.0.1", one)), ipv4(("127.0.0.1", other))
+        for addresses in ([mute], [mute, mute2]):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await first_connected(addresses)
+        # A socket that was left open would be a ResourceWarning, which fails the test.
+        await eventually(lambda: len(asyncio.all_tasks()) == 1, what="no task left")
 
 
 def test_name_is_looked_up_once_a_minute_and_again_after_a_failure() -> None:
@@ -131,21 +125,19 @@ async def test_idle_connection_is_closed_after_its_time() -> None:
         assert server.connections == 2
 
 
-def test_connection_that_the_upstream_closes_while_idle_is_not_used_again() -> None:
-    async def scenario() -> None:
-        async def script(peer: Peer) -> None:
-            await peer.request()
-            await peer.send(OK)
-            peer.close()
+@both_loops
+async def test_connection_that_the_upstream_closes_while_idle_is_not_used_again() -> None:
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(OK)
+        peer.close()
 
-        async with RawServer(script) as server, new_wire() as wire:
-            await (await wire.open(server.request())).read(10)
-            await eventually(lambda: "0 connections" in repr(wire), what="its end")
-            assert "0 idle" in repr(wire)
-            await (await wire.open(server.request())).read(10)
-            assert server.connections == 2
-
-    run_on_both_loops(scenario)
+    async with RawServer(script) as server, new_wire() as wire:
+        await (await wire.open(server.request())).read(10)
+        await eventually(lambda: "0 connections" in repr(wire), what="its end")
+        assert "0 idle" in repr(wire)
+        await (await wire.open(server.request())).read(10)
+        assert server.connections == 2
 
 
 @pytest.mark.parametrize(
@@ -205,14 +197,12 @@ async def test_request_without_a_body_says_so_unless_it_is_a_get() -> None:
     assert b"\r\nContent-Length: 0\r\n" in heads[1]
 
 
-def test_wire_closed_while_it_connects_is_unreachable() -> None:
-    async def scenario() -> None:
-        async with RawServer(answering) as server:
-            wire = HttpWire(connect_seconds=5)
-            opening = asyncio.ensure_future(wire.open(server.request()))
-            await asyncio.sleep(0)
-            await wire.close()
-            with pytest.raises(UpstreamUnreachable):
-                await opening
-
-    run_on_both_loops(scenario)
+@both_loops
+async def test_wire_closed_while_it_connects_is_unreachable() -> None:
+    async with RawServer(answering) as server:
+        wire = HttpWire(connect_seconds=5)
+        opening = asyncio.ensure_future(wire.open(server.request()))
+        await asyncio.sleep(0)
+        await wire.close()
+        with pytest.raises(UpstreamUnreachable):
+            await opening

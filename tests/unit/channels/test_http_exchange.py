@@ -11,7 +11,7 @@ import pytest
 
 from channels.errors import UpstreamUnreachable
 from channels.http.interfaces import UpstreamRequest
-from tests.support.aio import run_on_both_loops
+from tests.support.aio import both_loops
 from tests.unit.channels.raw_server import (
     OK,
     Peer,
@@ -21,73 +21,66 @@ from tests.unit.channels.raw_server import (
     once,
 )
 
+pytestmark = both_loops
 
-def test_request_carries_headers_body_and_nothing_of_the_library() -> None:
-    async def scenario() -> None:
-        heads: list[bytes] = []
 
-        async def script(peer: Peer) -> None:
-            head, body = await peer.request()
-            heads.append(head)
-            assert body == b'{"a":1}'
-            await peer.send(OK)
+async def test_request_carries_headers_body_and_nothing_of_the_library() -> None:
+    heads: list[bytes] = []
 
-        async with RawServer(script) as server, new_wire() as wire:
-            response = await wire.open(server.request(b'{"a":1}'))
-            assert response.status == 200
-            assert response.header("content-TYPE") == "application/json"
-            assert response.header("x-none") is None
+    async def script(peer: Peer) -> None:
+        head, body = await peer.request()
+        heads.append(head)
+        assert body == b'{"a":1}'
+        await peer.send(OK)
+
+    async with RawServer(script) as server, new_wire() as wire:
+        response = await wire.open(server.request(b'{"a":1}'))
+        assert response.status == 200
+        assert response.header("content-TYPE") == "application/json"
+        assert response.header("x-none") is None
+        assert await response.read(100) == b"{}"
+        response.close()
+    head = heads[0].lower()
+    assert head.startswith(b"post /v1/chat/completions http/1.1\r\n")
+    assert b"\r\nuser-agent: gw/" in head
+    assert b"\r\naccept-encoding: identity\r\n" in head
+    assert b"\r\nx-test: 1\r\n" in head
+    assert head.count(b"content-type:") == 1
+    for unwanted in (b"aiohttp", b"accept: ", b"transfer-encoding", b"expect", b"cookie"):
+        assert unwanted not in head
+
+
+async def test_consecutive_requests_share_one_connection() -> None:
+    async with RawServer(answering) as server, new_wire() as wire:
+        for _ in range(5):
+            response = await wire.open(server.request())
             assert await response.read(100) == b"{}"
             response.close()
-        head = heads[0].lower()
-        assert head.startswith(b"post /v1/chat/completions http/1.1\r\n")
-        assert b"\r\nuser-agent: gw/" in head
-        assert b"\r\naccept-encoding: identity\r\n" in head
-        assert b"\r\nx-test: 1\r\n" in head
-        assert head.count(b"content-type:") == 1
-        for unwanted in (b"aiohttp", b"accept: ", b"transfer-encoding", b"expect", b"cookie"):
-            assert unwanted not in head
-
-    run_on_both_loops(scenario)
+        assert server.connections == 1
 
 
-def test_consecutive_requests_share_one_connection() -> None:
-    async def scenario() -> None:
-        async with RawServer(answering) as server, new_wire() as wire:
-            for _ in range(5):
-                response = await wire.open(server.request())
-                assert await response.read(100) == b"{}"
-                response.close()
-            assert server.connections == 1
+async def test_concurrent_requests_are_not_limited_by_the_pool() -> None:
+    everyone = asyncio.Event()
+    waiting = 0
 
-    run_on_both_loops(scenario)
+    async def script(peer: Peer) -> None:
+        nonlocal waiting
+        await peer.request()
+        waiting += 1
+        if waiting == 150:
+            everyone.set()
+        await everyone.wait()
+        await peer.send(OK)
+        await peer.gone()
 
+    async with RawServer(script) as server, new_wire() as wire:
 
-def test_concurrent_requests_are_not_limited_by_the_pool() -> None:
-    async def scenario() -> None:
-        everyone = asyncio.Event()
-        waiting = 0
+        async def call() -> None:
+            response = await wire.open(server.request())
+            await response.read(100)
 
-        async def script(peer: Peer) -> None:
-            nonlocal waiting
-            await peer.request()
-            waiting += 1
-            if waiting == 150:
-                everyone.set()
-            await everyone.wait()
-            await peer.send(OK)
-            await peer.gone()
-
-        async with RawServer(script) as server, new_wire() as wire:
-
-            async def call() -> None:
-                response = await wire.open(server.request())
-                await response.read(100)
-
-            await asyncio.gather(*(call() for _ in range(150)))
-            assert server.connections == 150
-
-    run_on_both_loops(scenario)
+        await asyncio.gather(*(call() for _ in range(150)))
+        assert server.connections == 150
 
 
 class KeptConnections(threading.Thread):
@@ -137,143 +130,116 @@ class KeptConnections(threading.Thread):
     ("size", "resets"),
     [(2, False), (200_000, False), (20_000_000, False), (2, True), (200_000, True)],
 )
-def test_stale_connection_is_replaced(size: int, resets: bool) -> None:
-    async def scenario() -> None:
-        server = KeptConnections(answers=3, body_bytes=size, resets=resets)
-        server.start()
-        request = UpstreamRequest("POST", server.url, (), b"x" * size)
-        async with new_wire() as wire:
-            for _ in range(3):
-                response = await wire.open(request)
-                assert await response.read(100) == b"{}"
-                server.close_under_the_client()
-        assert server.connections == 3
-        server.join()
-
-    run_on_both_loops(scenario)
+async def test_stale_connection_is_replaced(size: int, resets: bool) -> None:
+    server = KeptConnections(answers=3, body_bytes=size, resets=resets)
+    server.start()
+    request = UpstreamRequest("POST", server.url, (), b"x" * size)
+    async with new_wire() as wire:
+        for _ in range(3):
+            response = await wire.open(request)
+            assert await response.read(100) == b"{}"
+            server.close_under_the_client()
+    assert server.connections == 3
+    server.join()
 
 
 @pytest.mark.parametrize("is_reset", [False, True])
-def test_request_that_has_arrived_is_not_sent_twice(is_reset: bool) -> None:
+async def test_request_that_has_arrived_is_not_sent_twice(is_reset: bool) -> None:
     """Whoever took it may be carrying it out: another channel may be tried, this one not."""
 
-    async def scenario() -> None:
-        requests = 0
+    requests = 0
 
-        async def script(peer: Peer) -> None:
-            nonlocal requests
-            await peer.request()
-            requests += 1
-            await peer.send(OK)
-            await peer.request()
-            requests += 1
-            peer.reset() if is_reset else peer.close()
+    async def script(peer: Peer) -> None:
+        nonlocal requests
+        await peer.request()
+        requests += 1
+        await peer.send(OK)
+        await peer.request()
+        requests += 1
+        peer.reset() if is_reset else peer.close()
 
-        async with RawServer(script) as server, new_wire() as wire:
-            await (await wire.open(server.request())).read(100)
-            with pytest.raises(UpstreamUnreachable):
-                await wire.open(server.request())
-            assert (server.connections, requests) == (1, 2)
-
-    run_on_both_loops(scenario)
+    async with RawServer(script) as server, new_wire() as wire:
+        await (await wire.open(server.request())).read(100)
+        with pytest.raises(UpstreamUnreachable):
+            await wire.open(server.request())
+        assert (server.connections, requests) == (1, 2)
 
 
 @pytest.mark.parametrize("is_reset", [False, True])
-def test_new_connection_lost_before_the_answer_is_not_retried(is_reset: bool) -> None:
-    async def scenario() -> None:
-        async def script(peer: Peer) -> None:
-            await peer.request()
-            peer.reset() if is_reset else peer.close()
+async def test_new_connection_lost_before_the_answer_is_not_retried(is_reset: bool) -> None:
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        peer.reset() if is_reset else peer.close()
 
-        async with RawServer(script) as server, new_wire() as wire:
-            with pytest.raises(UpstreamUnreachable) as caught:
-                await wire.open(server.request())
-            assert "127.0.0.1" not in str(caught.value)
-            assert server.connections == 1
-
-    run_on_both_loops(scenario)
+    async with RawServer(script) as server, new_wire() as wire:
+        with pytest.raises(UpstreamUnreachable) as caught:
+            await wire.open(server.request())
+        assert "127.0.0.1" not in str(caught.value)
+        assert server.connections == 1
 
 
-def test_large_body_arrives_whole_and_without_a_warning() -> None:
-    async def scenario() -> None:
-        sizes: list[int] = []
+async def test_large_body_arrives_whole_and_without_a_warning() -> None:
+    sizes: list[int] = []
 
-        async def script(peer: Peer) -> None:
-            _, body = await peer.request()
-            sizes.append(len(body))
-            await peer.send(OK)
+    async def script(peer: Peer) -> None:
+        _, body = await peer.request()
+        sizes.append(len(body))
+        await peer.send(OK)
 
-        async with RawServer(script) as server, new_wire() as wire:
-            response = await wire.open(server.request(b"x" * (5 << 20)))
-            assert await response.read(100) == b"{}"
-            assert sizes == [5 << 20]
-
-    run_on_both_loops(scenario)
+    async with RawServer(script) as server, new_wire() as wire:
+        response = await wire.open(server.request(b"x" * (5 << 20)))
+        assert await response.read(100) == b"{}"
+        assert sizes == [5 << 20]
 
 
 @pytest.mark.parametrize("size", [0, 9_000, 30_000])
-def test_large_header_is_accepted_up_to_its_bound(size: int) -> None:
-    async def scenario() -> None:
-        answer = b"HTTP/1.1 200 OK\r\nX-Big: " + b"x" * size + b"\r\nContent-Length: 2\r\n\r\n{}"
-        async with RawServer(once(answer)) as server, new_wire() as wire:
-            response = await wire.open(server.request())
-            assert len(response.header("x-big") or "") == size
-            response.close()
-
-    run_on_both_loops(scenario)
+async def test_large_header_is_accepted_up_to_its_bound(size: int) -> None:
+    answer = b"HTTP/1.1 200 OK\r\nX-Big: " + b"x" * size + b"\r\nContent-Length: 2\r\n\r\n{}"
+    async with RawServer(once(answer)) as server, new_wire() as wire:
+        response = await wire.open(server.request())
+        assert len(response.header("x-big") or "") == size
+        response.close()
 
 
-def test_compressed_error_body_is_still_an_answer() -> None:
-    async def scenario() -> None:
-        answer = (
-            b"HTTP/1.1 429 Slow\r\nContent-Encoding: gzip\r\nRetry-After: 7\r\n"
-            b"Content-Length: 2\r\n\r\n\x1f\x8b"
-        )
-        async with RawServer(once(answer)) as server, new_wire() as wire:
-            response = await wire.open(server.request())
-            assert (response.status, response.header("Retry-After")) == (429, "7")
-            assert await response.read(10) == b"\x1f\x8b"
-
-    run_on_both_loops(scenario)
+async def test_compressed_error_body_is_still_an_answer() -> None:
+    answer = (
+        b"HTTP/1.1 429 Slow\r\nContent-Encoding: gzip\r\nRetry-After: 7\r\n"
+        b"Content-Length: 2\r\n\r\n\x1f\x8b"
+    )
+    async with RawServer(once(answer)) as server, new_wire() as wire:
+        response = await wire.open(server.request())
+        assert (response.status, response.header("Retry-After")) == (429, "7")
+        assert await response.read(10) == b"\x1f\x8b"
 
 
-def test_interim_answers_are_passed_over() -> None:
-    async def scenario() -> None:
-        interim = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
-        async with RawServer(once(interim + OK)) as server, new_wire() as wire:
-            response = await wire.open(server.request())
-            assert response.status == 200
-            assert await response.read(100) == b"{}"
-
-    run_on_both_loops(scenario)
+async def test_interim_answers_are_passed_over() -> None:
+    interim = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
+    async with RawServer(once(interim + OK)) as server, new_wire() as wire:
+        response = await wire.open(server.request())
+        assert response.status == 200
+        assert await response.read(100) == b"{}"
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-def test_redirect_is_an_answer(status: int) -> None:
-    async def scenario() -> None:
-        answer = b"HTTP/1.1 %d Go\r\nLocation: /other\r\nContent-Length: 0\r\n\r\n" % status
-        async with RawServer(once(answer)) as server, new_wire() as wire:
-            response = await wire.open(server.request())
-            assert response.status == status
-            assert await response.read(10) == b""
-            assert server.connections == 1
-
-    run_on_both_loops(scenario)
+async def test_redirect_is_an_answer(status: int) -> None:
+    answer = b"HTTP/1.1 %d Go\r\nLocation: /other\r\nContent-Length: 0\r\n\r\n" % status
+    async with RawServer(once(answer)) as server, new_wire() as wire:
+        response = await wire.open(server.request())
+        assert response.status == status
+        assert await response.read(10) == b""
+        assert server.connections == 1
 
 
-def test_cookies_are_not_kept() -> None:
-    async def scenario() -> None:
-        heads: list[bytes] = []
+async def test_cookies_are_not_kept() -> None:
+    heads: list[bytes] = []
 
-        async def script(peer: Peer) -> None:
-            while True:
-                head, _ = await peer.request()
-                heads.append(head)
-                await peer.send(OK.replace(b"\r\n\r\n", b"\r\nSet-Cookie: a=b\r\n\r\n", 1))
+    async def script(peer: Peer) -> None:
+        while True:
+            head, _ = await peer.request()
+            heads.append(head)
+            await peer.send(OK.replace(b"\r\n\r\n", b"\r\nSet-Cookie: a=b\r\n\r\n", 1))
 
-        async with RawServer(script) as server, new_wire() as wire:
-            for _ in range(2):
-                await (await wire.open(server.request())).read(100)
-        assert b"cookie" not in heads[1].lower()
-
-    run_on_both_loops(scenario)
+    async with RawServer(script) as server, new_wire() as wire:
+        for _ in range(2):
+            await (await wire.open(server.request())).read(100)
+    assert b"cookie" not in heads[1].lower()

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
 
 import pytest
 
 from channels.errors import UpstreamCut
 from channels.http.connection import WAITING_BYTES_MAX
 from channels.http.interfaces import Sink, UpstreamResponse
-from tests.support.aio import eventually, run_on_both_loops
+from tests.support.aio import both_loops, eventually
 from tests.unit.channels.raw_server import STREAM, Peer, RawServer, chunk, new_wire
+
+pytestmark = both_loops
 
 END = b"0\r\n\r\n"
 
@@ -38,30 +40,25 @@ class Bucket(Sink):
         return self._holds(piece)
 
 
-def pouring(
-    test: Callable[[UpstreamResponse, Peer], Awaitable[None]],
-) -> Callable[[], Coroutine[Any, Any, None]]:
-    """A scenario: the head of a stream is here, and its body is the test's to send."""
+@asynccontextmanager
+async def pouring() -> AsyncIterator[tuple[UpstreamResponse, Peer]]:
+    """A stream whose head is here, and whose body is the test's to send."""
+    there: asyncio.Future[Peer] = asyncio.get_running_loop().create_future()
 
-    async def scenario() -> None:
-        there: asyncio.Future[Peer] = asyncio.get_running_loop().create_future()
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(STREAM)
+        there.set_result(peer)
+        await peer.gone()
 
-        async def script(peer: Peer) -> None:
-            await peer.request()
-            await peer.send(STREAM)
-            there.set_result(peer)
-            await peer.gone()
-
-        async with RawServer(script) as server, new_wire() as wire:
-            response = await wire.open(server.request())
-            await test(response, await there)
-            response.close()
-
-    return scenario
+    async with RawServer(script) as server, new_wire() as wire:
+        response = await wire.open(server.request())
+        yield response, await there
+        response.close()
 
 
-def test_pieces_are_handed_over_without_waking_whoever_pours() -> None:
-    async def test(response: UpstreamResponse, peer: Peer) -> None:
+async def test_pieces_are_handed_over_without_waking_whoever_pours() -> None:
+    async with pouring() as (response, peer):
         bucket = Bucket(lambda _: None)
         task = asyncio.ensure_future(response.pour(bucket))
         expected = b""
@@ -77,11 +74,9 @@ def test_pieces_are_handed_over_without_waking_whoever_pours() -> None:
         assert response.has_ended
         assert bucket.taken == b"data: 0\n\ndata: 1\n\ndata: 2\n\ndata: x\n\n"
 
-    run_on_both_loops(pouring(test))
 
-
-def test_what_waits_already_comes_first_and_what_is_left_stays() -> None:
-    async def test(response: UpstreamResponse, peer: Peer) -> None:
+async def test_what_waits_already_comes_first_and_what_is_left_stays() -> None:
+    async with pouring() as (response, peer):
         bucket = Bucket(lambda _: None)
         await peer.send(chunk(b"first"))
         await eventually(lambda: "0 bytes" not in repr(response), what="the first piece")
@@ -99,11 +94,9 @@ def test_what_waits_already_comes_first_and_what_is_left_stays() -> None:
         await peer.send(chunk(b"fourth") + END)
         assert await response.read(100) == b"fourth"
 
-    run_on_both_loops(pouring(test))
 
-
-def test_sink_that_does_not_keep_up_stops_the_upstream() -> None:
-    async def test(response: UpstreamResponse, peer: Peer) -> None:
+async def test_sink_that_does_not_keep_up_stops_the_upstream() -> None:
+    async with pouring() as (response, peer):
         go_on: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         bucket = Bucket(lambda _: go_on)
         task = asyncio.ensure_future(response.pour(bucket))
@@ -128,12 +121,11 @@ def test_sink_that_does_not_keep_up_stops_the_upstream() -> None:
         await sending
         assert len(bucket.taken) == 400 * 65536
 
-    run_on_both_loops(pouring(test))
-
 
 @pytest.mark.parametrize("is_waited_for", [False, True])
-def test_what_the_sink_raises_is_raised(is_waited_for: bool) -> None:
-    async def test(response: UpstreamResponse, peer: Peer) -> None:
+async def test_what_the_sink_raises_is_raised(is_waited_for: bool) -> None:
+    async with pouring() as (response, peer):
+
         def fail(_: bytes) -> asyncio.Future[None]:
             if not is_waited_for:
                 raise ZeroDivisionError
@@ -147,11 +139,9 @@ def test_what_the_sink_raises_is_raised(is_waited_for: bool) -> None:
         with pytest.raises(ZeroDivisionError):
             await task
 
-    run_on_both_loops(pouring(test))
 
-
-def test_body_cut_short_is_a_cut_after_what_came() -> None:
-    async def test(response: UpstreamResponse, peer: Peer) -> None:
+async def test_body_cut_short_is_a_cut_after_what_came() -> None:
+    async with pouring() as (response, peer):
         bucket = Bucket(lambda _: None)
         await peer.send(chunk(b"data"))
         peer.close()
@@ -159,11 +149,9 @@ def test_body_cut_short_is_a_cut_after_what_came() -> None:
             await response.pour(bucket)
         assert bucket.taken == b"data"
 
-    run_on_both_loops(pouring(test))
 
-
-def test_nothing_is_handed_over_once_it_is_cancelled() -> None:
-    async def test(response: UpstreamResponse, peer: Peer) -> None:
+async def test_nothing_is_handed_over_once_it_is_cancelled() -> None:
+    async with pouring() as (response, peer):
         bucket = Bucket(lambda _: None)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.02):
@@ -171,5 +159,3 @@ def test_nothing_is_handed_over_once_it_is_cancelled() -> None:
         await peer.send(chunk(b"late") + END)
         assert await response.read(100) == b"late"
         assert bucket.taken == b""
-
-    run_on_both_loops(pouring(test))

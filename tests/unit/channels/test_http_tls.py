@@ -11,9 +11,11 @@ import pytest
 from channels.errors import UpstreamUnreachable
 from channels.http.client import HttpWire
 from channels.http.interfaces import UpstreamRequest
-from tests.support.aio import run_on_both_loops
+from tests.support.aio import both_loops
 from tests.support.certificates import contexts
 from tests.unit.channels.raw_server import OK, STREAM, Peer, RawServer, answering, chunk
+
+pytestmark = both_loops
 
 NAME = "localhost"
 
@@ -22,27 +24,24 @@ def request(server: RawServer, host: str = NAME, body: bytes = b"{}") -> Upstrea
     return UpstreamRequest("POST", f"https://{host}:{server.port}/v1", (), body)
 
 
-def test_connection_is_kept_and_bodies_arrive_whole() -> None:
+async def test_connection_is_kept_and_bodies_arrive_whole() -> None:
     served, trusting = contexts(NAME)
 
-    async def scenario() -> None:
-        sizes: list[int] = []
+    sizes: list[int] = []
 
-        async def script(peer: Peer) -> None:
-            while True:
-                _, body = await peer.request()
-                sizes.append(len(body))
-                await peer.send(OK)
+    async def script(peer: Peer) -> None:
+        while True:
+            _, body = await peer.request()
+            sizes.append(len(body))
+            await peer.send(OK)
 
-        async with RawServer(script, tls=served) as server:
-            wire = HttpWire(connect_seconds=5, tls=lambda: trusting)
-            for size in (2, 3 << 20, 2):
-                response = await wire.open(request(server, body=b"x" * size))
-                assert await response.read(100) == b"{}"
-            assert (sizes, server.connections) == ([2, 3 << 20, 2], 1)
-            await wire.close()
-
-    run_on_both_loops(scenario)
+    async with RawServer(script, tls=served) as server:
+        wire = HttpWire(connect_seconds=5, tls=lambda: trusting)
+        for size in (2, 3 << 20, 2):
+            response = await wire.open(request(server, body=b"x" * size))
+            assert await response.read(100) == b"{}"
+        assert (sizes, server.connections) == ([2, 3 << 20, 2], 1)
+        await wire.close()
 
 
 class TwoPieces:
@@ -68,50 +67,44 @@ class TwoPieces:
 
 
 @pytest.mark.parametrize("reads", [(1,), (2,), (1, 2, 2, 1)], ids=str)
-def test_request_that_has_arrived_is_neither_sent_twice_nor_keeps_its_connection_from_the_next(
+async def test_request_that_has_arrived_is_not_sent_twice_nor_keeps_its_connection_from_the_next(
     reads: Sequence[int],
 ) -> None:
     served, trusting = contexts(NAME)
 
-    async def scenario() -> None:
-        script = TwoPieces(reads)
-        async with RawServer(script, tls=served) as server:
-            wire = HttpWire(connect_seconds=5, tls=lambda: trusting)
-            for count in reads:
-                response = await wire.open(request(server))
-                if count == 2:
-                    script.head_is_read.set()
-                assert await response.read(100) == b"{}"
-            with pytest.raises(UpstreamUnreachable):
-                await wire.open(request(server))
-            assert (server.connections, script.requests) == (1, len(reads) + 1)
-            await wire.close()
-
-    run_on_both_loops(scenario)
+    script = TwoPieces(reads)
+    async with RawServer(script, tls=served) as server:
+        wire = HttpWire(connect_seconds=5, tls=lambda: trusting)
+        for count in reads:
+            response = await wire.open(request(server))
+            if count == 2:
+                script.head_is_read.set()
+            assert await response.read(100) == b"{}"
+        with pytest.raises(UpstreamUnreachable):
+            await wire.open(request(server))
+        assert (server.connections, script.requests) == (1, len(reads) + 1)
+        await wire.close()
 
 
-def test_closing_a_stream_reaches_the_upstream() -> None:
+async def test_closing_a_stream_reaches_the_upstream() -> None:
     served, trusting = contexts(NAME)
 
-    async def scenario() -> None:
-        gone = asyncio.Event()
+    gone = asyncio.Event()
 
-        async def script(peer: Peer) -> None:
-            await peer.request()
-            await peer.send(STREAM + chunk(b"data: 1\n\n"))
-            await peer.gone()
-            gone.set()
+    async def script(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(STREAM + chunk(b"data: 1\n\n"))
+        await peer.gone()
+        gone.set()
 
-        async with RawServer(script, tls=served) as server:
-            wire = HttpWire(connect_seconds=5, tls=lambda: trusting)
-            response = await wire.open(request(server))
-            assert await anext(response.chunks()) == b"data: 1\n\n"
-            response.close()
-            async with asyncio.timeout(10):
-                await gone.wait()
-            await wire.close()
-
-    run_on_both_loops(scenario)
+    async with RawServer(script, tls=served) as server:
+        wire = HttpWire(connect_seconds=5, tls=lambda: trusting)
+        response = await wire.open(request(server))
+        assert await anext(response.chunks()) == b"data: 1\n\n"
+        response.close()
+        async with asyncio.timeout(10):
+            await gone.wait()
+        await wire.close()
 
 
 @pytest.mark.parametrize(
@@ -119,47 +112,40 @@ def test_closing_a_stream_reaches_the_upstream() -> None:
     [("127.0.0.1", lambda: contexts(NAME)[1]), (NAME, None)],
     ids=["another name", "nobody vouches for it"],
 )
-def test_server_that_is_not_the_one_named_gets_no_request(
+async def test_server_that_is_not_the_one_named_gets_no_request(
     host: str, tls: Callable[[], ssl.SSLContext] | None
 ) -> None:
     served, _ = contexts(NAME)
 
-    async def scenario() -> None:
-        # The server's side of a handshake that the client breaks off is no matter of this test.
-        asyncio.get_running_loop().set_exception_handler(lambda *_: None)
-        async with RawServer(answering, tls=served) as server:
-            wire = HttpWire(connect_seconds=5, tls=tls)
-            with pytest.raises(UpstreamUnreachable) as caught:
-                await wire.open(request(server, host))
-            assert "CERTIFICATE_VERIFY_FAILED" in caught.value.detail
-            assert server.connections == 0
-            await wire.close()
-
-    run_on_both_loops(scenario)
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    async with RawServer(answering, tls=served) as server:
+        wire = HttpWire(connect_seconds=5, tls=tls)
+        with pytest.raises(UpstreamUnreachable) as caught:
+            await wire.open(request(server, host))
+        assert "CERTIFICATE_VERIFY_FAILED" in caught.value.detail
+        assert server.connections == 0
+        await wire.close()
 
 
 @pytest.mark.parametrize("is_secure", [False, True], ids=["plain", "tls"])
-def test_connection_with_a_half_sent_upload_is_not_used_again(is_secure: bool) -> None:
+async def test_connection_with_a_half_sent_upload_is_not_used_again(is_secure: bool) -> None:
     served, trusting = contexts(NAME)
 
-    async def scenario() -> None:
-        answer = b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\n{}"
+    answer = b"HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\n{}"
 
-        async def script(peer: Peer) -> None:
-            await peer.reader.readuntil(b"\r\n\r\n")
-            await peer.send(answer)
-            await peer.gone()
+    async def script(peer: Peer) -> None:
+        await peer.reader.readuntil(b"\r\n\r\n")
+        await peer.send(answer)
+        await peer.gone()
 
-        async with RawServer(script, tls=served if is_secure else None) as server:
-            wire = HttpWire(connect_seconds=5, tls=lambda: trusting)
-            for connections, size in ((1, 16 << 20), (2, 2)):
-                body = b"x" * size
-                asked = request(server, body=body) if is_secure else server.request(body)
-                response = await wire.open(asked)
-                assert response.status == 413
-                assert await response.read(100) == b"{}"
-                assert server.connections == connections
-                response.close()
-            await wire.close()
-
-    run_on_both_loops(scenario)
+    async with RawServer(script, tls=served if is_secure else None) as server:
+        wire = HttpWire(connect_seconds=5, tls=lambda: trusting)
+        for connections, size in ((1, 16 << 20), (2, 2)):
+            body = b"x" * size
+            asked = request(server, body=body) if is_secure else server.request(body)
+            response = await wire.open(asked)
+            assert response.status == 413
+            assert await response.read(100) == b"{}"
+            assert server.connections == connections
+            response.close()
+        await wire.close()

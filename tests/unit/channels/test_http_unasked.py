@@ -14,9 +14,11 @@ import pytest
 
 from channels.http.client import HttpWire
 from channels.http.interfaces import UpstreamRequest
-from tests.support.aio import run_on_both_loops
+from tests.support.aio import both_loops
 from tests.support.certificates import contexts
 from tests.support.waiting import PATIENCE_SECONDS
+
+pytestmark = both_loops
 
 NAME = "localhost"
 UNASKED = {
@@ -115,41 +117,35 @@ async def asked(wire: HttpWire, server: BlockingServer, sends: bytes, *, dials: 
 @pytest.mark.parametrize("unasked", UNASKED.values(), ids=UNASKED.keys())
 @pytest.mark.parametrize("comes", ["with the answer", "while idle", "just being taken"])
 @pytest.mark.parametrize("is_secure", [False, True], ids=["plain", "tls"])
-def test_next_request_gets_its_own_answer_on_another_connection(
+async def test_next_request_gets_its_own_answer_on_another_connection(
     is_secure: bool, comes: str, unasked: bytes
 ) -> None:
     served, trusting = contexts(NAME) if is_secure else (None, None)
 
-    async def scenario() -> None:
-        with serving(served) as server:
-            tls = None if trusting is None else lambda: trusting
-            wire = HttpWire(connect_seconds=5, tls=tls)
-            first = answer(b"first") + (unasked if comes == "with the answer" else b"")
-            assert await asked(wire, server, first, dials=True) == b"first"
-            if comes != "with the answer":
-                server.say(unasked)
-                wait_for_bytes(wire)  # and the loop has no turn to read them
-            if comes == "while idle":
-                assert await asyncio.to_thread(server.is_closed)
-            assert await asked(wire, server, answer(b"second"), dials=True) == b"second"
-            assert server.connections == 2
-            await wire.close()
-
-    run_on_both_loops(scenario)
+    with serving(served) as server:
+        tls = None if trusting is None else lambda: trusting
+        wire = HttpWire(connect_seconds=5, tls=tls)
+        first = answer(b"first") + (unasked if comes == "with the answer" else b"")
+        assert await asked(wire, server, first, dials=True) == b"first"
+        if comes != "with the answer":
+            server.say(unasked)
+            wait_for_bytes(wire)  # and the loop has no turn to read them
+        if comes == "while idle":
+            assert await asyncio.to_thread(server.is_closed)
+        assert await asked(wire, server, answer(b"second"), dials=True) == b"second"
+        assert server.connections == 2
+        await wire.close()
 
 
 @pytest.mark.parametrize("is_secure", [False, True], ids=["plain", "tls"])
-def test_connection_on_which_nothing_has_come_is_kept(is_secure: bool) -> None:
+async def test_connection_on_which_nothing_has_come_is_kept(is_secure: bool) -> None:
     served, trusting = contexts(NAME) if is_secure else (None, None)
 
-    async def scenario() -> None:
-        with serving(served) as server:
-            tls = None if trusting is None else lambda: trusting
-            wire = HttpWire(connect_seconds=5, tls=tls)
-            for number in range(5):
-                body = b"%d" % number
-                assert await asked(wire, server, answer(body), dials=number == 0) == body
-            assert server.connections == 1
-            await wire.close()
-
-    run_on_both_loops(scenario)
+    with serving(served) as server:
+        tls = None if trusting is None else lambda: trusting
+        wire = HttpWire(connect_seconds=5, tls=tls)
+        for number in range(5):
+            body = b"%d" % number
+            assert await asked(wire, server, answer(body), dials=number == 0) == body
+        assert server.connections == 1
+        await wire.close()

@@ -12,7 +12,7 @@ import pytest
 from gw.http import sockets as accept_queue
 from gw.http.server import Server
 from gw.http.state import LAST_CALL_SECONDS
-from tests.support.aio import eventually, jump, run_on_both_loops
+from tests.support.aio import both_loops, eventually, jump
 from tests.support.certificates import contexts
 from tests.unit.api.fakes import World
 from tests.unit.api.handlers import Script, make_app
@@ -61,8 +61,9 @@ async def test_request_that_comes_too_late_is_refused_in_the_shape_of_its_endpoi
     assert world.refusals == []
 
 
+@both_loops
 @pytest.mark.parametrize("has_tls", [False, True], ids=["plain", "tls"])
-def test_connection_that_nobody_had_accepted_is_served(
+async def test_connection_that_nobody_had_accepted_is_served(
     monkeypatch: pytest.MonkeyPatch, *, has_tls: bool
 ) -> None:
     tls, trust = contexts("gateway") if has_tls else (None, None)
@@ -75,22 +76,17 @@ def test_connection_that_nobody_had_accepted_is_served(
 
     monkeypatch.setattr(accept_queue, "refuse_handshakes", made_now)
 
-    async def scene() -> None:
-        async with serving(make_app(World()), tls=tls, trust=trust) as (listener, address):
-            await listener.stop_accepting()
-            name = None if trust is None else "gateway"
-            assert made
-            while made:
-                sock = made.pop()
-                one = Client(
-                    *await asyncio.open_connection(sock=sock, ssl=trust, server_hostname=name)
-                )
-                assert (await one.ask(FREE)).status == 200
-                one.writer.close()
-            with pytest.raises(ConnectionRefusedError):
-                await asyncio.open_connection("127.0.0.1", address.port)
-
-    run_on_both_loops(scene)
+    async with serving(make_app(World()), tls=tls, trust=trust) as (listener, address):
+        await listener.stop_accepting()
+        name = None if trust is None else "gateway"
+        assert made
+        while made:
+            sock = made.pop()
+            one = Client(*await asyncio.open_connection(sock=sock, ssl=trust, server_hostname=name))
+            assert (await one.ask(FREE)).status == 200
+            one.writer.close()
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", address.port)
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ import pytest
 from gw.config.certificate import renew, server_context
 from gw.config.config import Certificate, Config
 from gw.config.faults import ConfigFaults
-from tests.support.aio import eventually, run_on_both_loops
+from tests.support.aio import both_loops, eventually
 from tests.support.certificates import pem_files, trusting
 from tests.unit.api.fakes import MAX_BODY_BYTES, World
 from tests.unit.api.handlers import HUGE_BYTES, Script, make_app
@@ -31,45 +31,43 @@ def configured(folder: Path) -> tuple[Config, ssl.SSLContext]:
     return replace(read(""), tls=names), trusting(chain)
 
 
-def test_kept_connection_and_what_is_no_request(tmp_path: Path) -> None:
+@both_loops
+async def test_kept_connection_and_what_is_no_request(tmp_path: Path) -> None:
     config, trust = configured(tmp_path)
 
-    async def scene() -> None:
-        app = make_app(World())
-        async with (
-            served(app, tls=server_context(config), trust=trust) as address,
-            address.client() as client,
-        ):
-            body = b"x" * MAX_BODY_BYTES  # of many records
-            for _ in range(2):
-                echo = request("POST", "/v1/echo", f"Content-Length: {len(body)}")
-                assert (await client.ask(echo, body)).json()["bytes"] == len(body)
-            await client.send(b"GET / HTTP/1.1\r\nHost : gateway\r\n\r\n")
-            assert (await client.answer()).status == 400
-            assert await client.ended()
-
-    run_on_both_loops(scene)
+    app = make_app(World())
+    async with (
+        served(app, tls=server_context(config), trust=trust) as address,
+        address.client() as client,
+    ):
+        body = b"x" * MAX_BODY_BYTES  # of many records
+        for _ in range(2):
+            echo = request("POST", "/v1/echo", f"Content-Length: {len(body)}")
+            assert (await client.ask(echo, body)).json()["bytes"] == len(body)
+        await client.send(b"GET / HTTP/1.1\r\nHost : gateway\r\n\r\n")
+        assert (await client.answer()).status == 400
+        assert await client.ended()
 
 
-def test_client_that_leaves_is_noticed_and_one_that_is_slow_gets_it_all(tmp_path: Path) -> None:
+@both_loops
+async def test_client_that_leaves_is_noticed_and_a_slow_one_gets_it_all(
+    tmp_path: Path,
+) -> None:
     config, trust = configured(tmp_path)
 
-    async def scene() -> None:
-        world, script = World(), Script()
-        app = make_app(world, script)
-        async with served(app, tls=server_context(config), trust=trust) as address:
-            async with address.client() as client:
-                await client.send(WORK.replace("\n", "\r\n").encode() + b"{}")
-                await script.begun.wait()
-                client.vanish()
-                await eventually(lambda: "cancelled gone=True" in script.events)
-            async with address.client() as client:
-                await client.send(HUGE.replace("\n", "\r\n").encode() + b"{}")
-                await eventually(lambda: len(script.events) == 4, what="all of it written")
-                assert len((await client.answer()).body) == HUGE_BYTES
-            await eventually(lambda: len(world.in_flight) == 0)
-
-    run_on_both_loops(scene)
+    world, script = World(), Script()
+    app = make_app(world, script)
+    async with served(app, tls=server_context(config), trust=trust) as address:
+        async with address.client() as client:
+            await client.send(WORK.replace("\n", "\r\n").encode() + b"{}")
+            await script.begun.wait()
+            client.vanish()
+            await eventually(lambda: "cancelled gone=True" in script.events)
+        async with address.client() as client:
+            await client.send(HUGE.replace("\n", "\r\n").encode() + b"{}")
+            await eventually(lambda: len(script.events) == 4, what="all of it written")
+            assert len((await client.answer()).body) == HUGE_BYTES
+        await eventually(lambda: len(world.in_flight) == 0)
 
 
 async def test_another_certificate_is_shown_from_then_on(tmp_path: Path) -> None:
