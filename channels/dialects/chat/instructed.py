@@ -7,7 +7,7 @@ dropped, whatever it is. First `read_turn` checks the client's body as any other
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -31,6 +31,7 @@ from channels.dialects.chat.schema import (
     Part,
 )
 from channels.dialects.validate import Tables
+from channels.errors import InvalidRequest
 from channels.json.members import JsonObject
 from channels.offload.values import check_values
 
@@ -63,12 +64,14 @@ class Turn(Struct, frozen=True):
     """What of a client's request decides what is made of it.
 
     `text` is what the latest user message says, as far as it is wanted; `has_images`: a message,
-    of whatever role, has an `image_url` part.
+    of whatever role, has an `image_url` part; `fault` is what of the messages only an upstream of
+    this protocol may judge.
     """
 
     stream: bool
     has_images: bool
     text: str
+    fault: InvalidRequest | None = None
 
 
 class Instructions(Struct, frozen=True):
@@ -112,7 +115,9 @@ def read_turn(body: bytes, *, text_characters: int) -> Turn:
     """
     members = JsonObject.parse(body)
     refuse_lookalikes(members)
-    chat, _ = _TABLES.read(members)
+    chat, fault = _TABLES.read(members)
+    if fault is not None and not (fault.param or "").startswith("messages"):
+        fault = None  # of what is dropped, or is read again
     max_tokens_of(chat)
     if chat.stream_options is not None:
         asking_for_usage(members.raw["stream_options"])
@@ -120,12 +125,34 @@ def read_turn(body: bytes, *, text_characters: int) -> Turn:
         stream=chat.stream is True,
         has_images=_has_images(chat),
         text=_latest_text(members.raw["messages"], text_characters) if text_characters else "",
+        fault=fault,
     )
 
 
 def instructed_body(body: bytes, given: Instructions) -> bytes:
     """The body of a request that `read_turn` has passed, with what the gateway gives it."""
-    raw = JsonObject.parse(body).raw
+    return _written(JsonObject.parse(body).raw, given)
+
+
+def instructed_at_once(body: bytes, given: Instructions) -> tuple[ChatRequest, bytes] | None:
+    """The request that is made of a usual body, and its own, with one reading; None of any other.
+
+    Usual is what has no fault, nothing to drop, no pictures and no escapes that may hide these.
+    """
+    if b"image_url" in body or b"\\u" in body:
+        return None
+    try:
+        raw = JsonObject.parse(body).raw
+        if "messages" not in raw or any(name.casefold() in DROPPED for name in raw):
+            return None
+        written = _written(raw, given)
+        request = read_instructed(written)
+    except InvalidRequest:  # which names what the client sent only where that is read
+        return None
+    return (request, written) if request.fault is None else None
+
+
+def _written(raw: Mapping[str, Raw], given: Instructions) -> bytes:
     made = {name: value for name, value in raw.items() if name.casefold() not in DROPPED}
     made["model"] = Raw(msgspec.json.encode(given.model))
     made["messages"] = Raw(_messages(raw["messages"], given))
@@ -144,7 +171,8 @@ def instructed_body(body: bytes, given: Instructions) -> bytes:
 def read_instructed(body: bytes) -> ChatRequest:
     """Read such a body; its conversation counts as it is without white space (contract §6)."""
     request = read_request(body)
-    return replace(request, messages_bytes=compact_size(bytes(request.object.raw["messages"])))
+    size = compact_size(bytes(request.object.raw["messages"]))
+    return request if size == request.messages_bytes else replace(request, messages_bytes=size)
 
 
 def turn_job(body: bytes, text_characters: int) -> tuple[Turn, None]:

@@ -7,12 +7,16 @@ then what is read for it and held. Nothing the client sends changes whose call i
 from __future__ import annotations
 
 import time
-from typing import cast
+from collections.abc import Coroutine
+from typing import Any, cast
+
+from msgspec.structs import replace
 
 from channels.dialects.chat.dialect import DIALECT
 from channels.dialects.chat.instructed import (
     Instructions,
     Turn,
+    instructed_at_once,
     instructed_body,
     instructed_job,
     read_instructed,
@@ -76,10 +80,11 @@ class AgentCall:
     async def _serve(self) -> None:
         handler = self._handler
         agent = handler.principal.agent
+        if agent is not None and (instructed := self._instructed_at_once(agent)) is not None:
+            await self._converse(*instructed)
+            return
         turn = await self._turn(wants_text=agent is not None and bool(agent.kbs))
-        model = model_of(
-            agent, self._services.registry(), self._agents.config().agents.default_model
-        )
+        model = self._model(agent)
         assert agent is not None
         handler.model_name = model.id
         reading = await self._reading(agent, model, turn)
@@ -94,16 +99,48 @@ class AgentCall:
             is_collected=is_collected,
         )
         request, body = await self._instructed(given)
-        self._call.find_model(request.model, request.parameters)
+        if turn.fault is not None:
+            request = replace(request, fault=turn.fault)
         if not is_collected:
-            forwards_usage = request.include_usage
-            await converse(self._call, DIALECT, request, forwards_usage=forwards_usage, body=body)
+            await self._converse(request, body)
             return
         collected = CollectingWriter(
             HandlerWriter(handler), bytes_max=self._agents.config().max_body_bytes
         )
-        await converse(self._call, DIALECT, request, body=body, writer=collected)
+        await self._converse(request, body, collected)
         collected.deliver()
+
+    def _converse(
+        self, request: ChatRequest, body: bytes, writer: CollectingWriter | None = None
+    ) -> Coroutine[Any, Any, None]:
+        call = self._call
+        call.handler.request.forget_body()
+        call.weight = weight_of(body)
+        call.find_model(request.model, request.parameters)
+        return converse(
+            call,
+            DIALECT,
+            request,
+            forwards_usage=request.include_usage,
+            body=body,
+            writer=writer,
+        )
+
+    def _model(self, agent: Agent | None) -> ModelSpec:
+        """The model that is called. Raises AgentRefused."""
+        default = self._agents.config().agents.default_model
+        return model_of(agent, self._services.registry(), default)
+
+    def _instructed_at_once(self, agent: Agent) -> tuple[ChatRequest, bytes] | None:
+        """The whole of it for an agent with a persona alone, asked in a usual way; else None."""
+        if agent.kbs or agent.web_search or agent.image_generation or self._call.is_heavy:
+            return None
+        try:
+            model = self._model(agent)
+        except AgentRefused:  # a body that is no request is refused first
+            return None
+        given = Instructions(model.id, agent.system_prompt, temperature=agent.temperature)
+        return instructed_at_once(self._handler.request.body, given)
 
     async def _turn(self, *, wants_text: bool) -> Turn:
         """What the client says. Raises GatewayError."""
@@ -160,17 +197,14 @@ class AgentCall:
         return lacking is None
 
     async def _instructed(self, given: Instructions) -> tuple[ChatRequest, bytes]:
-        """The request that is made of the client's, and its body; the client's is let go of."""
-        call, request = self._call, self._handler.request
-        if call.is_heavy:
-            instructed, body = await call.offload(instructed_job, given)
+        """The request that is made of the client's, and its body."""
+        if self._call.is_heavy:
+            request, body = await self._call.offload(instructed_job, given)
             assert body is not None
         else:
-            body = instructed_body(request.body, given)
-            instructed = read_instructed(body)
-        request.forget_body()
-        call.weight = weight_of(body)
-        return instructed, body
+            body = instructed_body(self._handler.request.body, given)
+            request = read_instructed(body)
+        return request, body
 
 
 def _check_vision(model: ModelSpec, turn: Turn) -> None:

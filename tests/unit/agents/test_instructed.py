@@ -14,6 +14,7 @@ from channels.dialects.chat.instructed import (
     DROPPED,
     Instructions,
     compact_size,
+    instructed_at_once,
     instructed_body,
     instructed_job,
     read_instructed,
@@ -119,3 +120,46 @@ def test_a_body_is_made_alike_in_another_process() -> None:
     assert (request.messages_bytes, request.stream) == (whole.messages_bytes, True)
     assert request.object.body == b"{}"
     assert (whole.builtin_tools, whole.include_usage) == (("t",), True)
+
+
+USUAL = [
+    body_of("Hi"),
+    body_of("Hi", stream=True, seed=1, stream_options={"include_usage": True}, temperature=None),
+    body_of("Hi", [{"type": "text", "text": "x"}], model=5, max_tokens=3),
+]
+UNUSUAL = [
+    b"{",
+    b"[]",
+    body_of(),
+    body_of("\u00e9"),
+    body_of([{"type": "image_url"}]),
+    body_of([{"type": 5}]),
+    body_of("Hi", tools=[]),
+    body_of("Hi", Session_ID=1),
+    body_of("Hi", temperature=3),
+    body_of("Hi", max_tokens=1, max_completion_tokens=2),
+]
+
+
+@pytest.mark.parametrize("temperature", [None, 0.5])
+def test_a_usual_body_is_made_at_once_as_it_is_in_steps(temperature: float | None) -> None:
+    given = msgspec.structs.replace(GIVEN, temperature=temperature)
+    for body in USUAL:
+        read_turn(body, text_characters=0)
+        found = instructed_at_once(body, given)
+        assert found is not None
+        request, written = found
+        assert written == instructed_body(body, given)
+        whole = read_instructed(written)
+        assert request.object.body == whole.object.body
+        assert request.messages_bytes == whole.messages_bytes
+    for body in UNUSUAL:
+        assert instructed_at_once(body, given) is None
+
+
+def test_what_an_upstream_may_judge_is_named_as_the_client_named_it() -> None:
+    body = body_of("Hi", [{"type": 5}], tools=[{"type": "function"}])
+    fault = read_turn(body, text_characters=0).fault
+    assert fault is not None
+    assert fault.param == "messages[1].content[0].type"
+    assert read_turn(body_of("Hi", tools=[{}]), text_characters=0).fault is None
