@@ -84,6 +84,15 @@ MEDIA_CALLS = {
         '{"model": "demo-script", "url": "https://example.com/short"}',
     ),
 }
+# What assistants ask of the knowledge bases, in the words of the Model Context Protocol.
+MCP_CALLS = {
+    "the tools there are": ("/mcp", '{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}'),
+    "a search": (
+        "/mcp",
+        '{"jsonrpc": "2.0", "id": 2, "method": "tools/call",'
+        ' "params": {"name": "search_wiki", "arguments": {"q": "balance"}}}',
+    ),
+}
 SPEECH = (
     "/v1/audio/speech",
     '{"model": "demo-speech", "voice": "preset-warm", "input": "Good morning."}',
@@ -127,6 +136,7 @@ def as_text(demo: Demo) -> str:
             ),
         ]
     )
+    mcp = "\n".join(_post(demo, name, *call) for name, call in MCP_CALLS.items())
     lists = "\n".join(f"curl '{url}{path}' {bearer}" for path in LISTS if _is_served("GET", path))
     return f"""
 The gateway is running at {url} (metrics: {demo.admin_url}/metrics). Ctrl-C stops everything.
@@ -144,6 +154,11 @@ Those are listed, with the links to their files as soon as they are made:
 
 {lists}
 
+Knowledge bases are tools of assistants at {url}/mcp (gw kb import fills one):
+
+claude mcp add --transport http gateway {url}/mcp --header "Authorization: Bearer {key}"
+
+{mcp}
 What is left of the balance, and the models there are:
 
 curl {url}/v1/key/balance {bearer}

@@ -1,0 +1,46 @@
+"""What the pages tell clients to write into their configurations: it parses, and names `/mcp`."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGES = {"README.md": "## Knowledge in a desktop client", "ops/protocols.md": "## Knowledge bases"}
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
+
+
+def blocks() -> list[tuple[str, str]]:
+    """Language and text of each block in the sections about desktop clients."""
+    found: list[tuple[str, str]] = []
+    for page, heading in PAGES.items():
+        _, _, rest = (ROOT / page).read_text(encoding="utf-8").partition(heading)
+        found += BLOCK.findall(rest.partition("\n## ")[0])
+    return found
+
+
+@pytest.mark.parametrize(("language", "text"), blocks())
+def test_a_configuration_can_be_read(language: str, text: str) -> None:
+    match language:
+        case "json":
+            servers = json.loads(text)
+            (server,) = (servers.get("mcpServers") or servers["servers"]).values()
+            url = server.get("url") or server.get("httpUrl") or server["args"][2]
+        case "toml":
+            (server,) = tomllib.loads(text)["mcp_servers"].values()
+            url = server["url"]
+        case _:
+            url = shlex.split(text)[6]
+    assert url.endswith("/mcp")
+
+
+def test_every_client_that_is_named_has_its_lines() -> None:
+    assert [language for language, _ in blocks()] == [
+        *("sh", "json"),
+        *("sh", "json", "json", "toml", "json", "json"),
+    ]
