@@ -89,6 +89,8 @@ class AwsAuthorizer:
                 return False
             self._chain = None
             return True
+        if response.status == 400:  # its Date is as good as any, but it was not refused for its own
+            return False
         try:
             there = parsedate_to_datetime(response.header("date") or "").timestamp()
         except ValueError:

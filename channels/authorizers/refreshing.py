@@ -70,8 +70,11 @@ class Refreshing(Generic[T]):
         return self._value[0]
 
     def drop(self) -> bool:
-        """Throw away a value that was refused; False where it is new, and would come again."""
-        if self._value is None or self._monotonic() - self._fetched_at < YOUNG_SECONDS:
+        """Throw away a value that was refused; False where it is new, and would come again.
+
+        True, too, where another request that was refused has done so already.
+        """
+        if self._value is not None and self._monotonic() - self._fetched_at < YOUNG_SECONDS:
             return False
         self._value = None
         return True

@@ -34,14 +34,18 @@ def lacking_tool(
     """
     if not tools or model.endpoint_type is not None:
         return None
-    bound = [channels[binding.channel_id] for binding in model.bindings]
-    if not any({protocol, run_over, *reached} & channel.protocols for channel in bound):
+    bound = [
+        (channel, channel.spoken(binding.upstream_model or model.id))
+        for binding in model.bindings
+        for channel in (channels[binding.channel_id],)
+    ]
+    if not any({protocol, run_over, *reached} & spoken for _, spoken in bound):
         return None
     if run_over != protocol:
         for tool in tools:
             if not is_run_for(tool, model):
                 return tool
-    speaking = [channel for channel in bound if run_over in channel.protocols]
+    speaking = [channel for channel, spoken in bound if run_over in spoken]
     if any(_configured(tools) <= channel.tools for channel in speaking):
         return None
     offered = {tool for channel in speaking for tool in channel.tools}

@@ -12,7 +12,7 @@ from channels.registry import Registry
 from gw.api.catalog.catalog import supported_protocols
 from gw.api.catalog.matrix import MatrixCell, compatibility
 from gw.config.config import Config
-from gw.config.load import load
+from gw.config.load import load, load_text
 from tests.support.specs import make_channel, make_model
 
 FAMILIES = Path(__file__).parents[3] / "ops/examples/families.yaml"
@@ -141,3 +141,19 @@ def test_tools_are_those_of_the_channels_that_run_them_there() -> None:
         ("image_generation",),
         (),
     ]
+
+
+def test_models_of_a_cloud_are_reached_in_the_protocol_that_they_have() -> None:
+    models = "".join(
+        f"  - {{id: {name}, channels: [one], price: {{input: 1, output: 2}}}}\n"
+        for name in ("claude-sonnet@20250929", "gemini-pro")
+    )
+    channel = "channels: [{id: one, kind: vertex, project: p, region: r}]"
+    config = load_text(f"{channel}\nmodels:\n{models}", {}, source=Path("/etc/gw.yaml"))
+    rows = compatibility(config.registry, ALL)
+    assert {row.models: list(map(shown, row.cells)) for row in rows} == {
+        ("claude-sonnet@20250929",): [T1, "native", None, T6],
+        ("gemini-pro",): [T2, None, None, "native"],
+    }
+    (_, gemini) = config.registry.models.values()
+    assert supported_protocols(config.registry, gemini) == ["native_content"]
