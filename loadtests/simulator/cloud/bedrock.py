@@ -88,15 +88,15 @@ class BedrockDialect(AwsFace):
         )
 
     def plain(self, ask: Ask, answer: Answer) -> bytes:
-        return self._messages.plain(ask, answer)
+        return of_host(self._messages.plain(ask, answer), "bdrk")
 
     def stream(self, ask: Ask, answer: Answer, *, is_finished: bool) -> Stream:
         stream = self._messages.stream(ask, answer, is_finished=is_finished)
-        frames = [_chunk(frame) for frame in stream.frames]
+        frames = [_chunk(of_host(frame, "bdrk"), answer) for frame in stream.frames]
         return Stream(
             frames=frames,
             text_end=stream.text_end,
-            more=lambda index: _chunk(stream.more(index)),
+            more=lambda index: _chunk(stream.more(index), answer),
         )
 
 
@@ -124,13 +124,21 @@ def as_messages(
     return encode({**members, **more})
 
 
-def _chunk(frame: bytes) -> bytes:
+def of_host(body: bytes, host: str) -> bytes:
+    """A message, or its start, whose id says where it was made."""
+    return body.replace(b'"id":"msg_', b'"id":"msg_%b_' % host.encode(), 1)
+
+
+def _chunk(frame: bytes, answer: Answer) -> bytes:
     """An event of the messages wire as one of Amazon's; the last one tells of the invocation."""
     found = _DATA.search(frame)
     assert found is not None, frame
     data = found[1]
     if data == b'{"type":"message_stop"}':
         metrics = {"invocationLatency": 100, "firstByteLatency": 50}
+        if answer.usage is not None:
+            metrics["inputTokenCount"] = answer.usage.input
+            metrics["outputTokenCount"] = answer.usage.output
         data = encode({"type": "message_stop", "amazon-bedrock-invocationMetrics": metrics})
     payload = {"bytes": b64encode(data).decode(), "p": "abcdefghijklmnop"[: len(data) % 16]}
     return event_stream.event("chunk", encode(payload))

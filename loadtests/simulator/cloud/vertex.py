@@ -8,9 +8,10 @@ from urllib.parse import unquote
 
 from loadtests.simulator.answers import Answer
 from loadtests.simulator.ask import Ask, Refusal
-from loadtests.simulator.cloud.bedrock import as_messages
+from loadtests.simulator.cloud.bedrock import as_messages, of_host
 from loadtests.simulator.cloud.issuer import Issuer
 from loadtests.simulator.dialects import gemini_request, messages_request
+from loadtests.simulator.dialects.base import Stream
 from loadtests.simulator.dialects.gemini import GeminiDialect
 from loadtests.simulator.dialects.messages import MessagesDialect
 from loadtests.simulator.exchange import Exchange
@@ -80,6 +81,15 @@ class VertexClaude(MessagesDialect):
             raise Refusal(400, "stream: has to be said in the body as in the path")
         return ask
 
+    def plain(self, ask: Ask, answer: Answer) -> bytes:
+        return of_host(super().plain(ask, answer), "vrtx")
+
+    def stream(self, ask: Ask, answer: Answer, *, is_finished: bool) -> Stream:
+        """The events, padded to hide how long what they say is."""
+        stream = super().stream(ask, answer, is_finished=is_finished)
+        frames = [_padded(of_host(frame, "vrtx")) for frame in stream.frames]
+        return Stream(frames=frames, text_end=stream.text_end, more=stream.more)
+
     def error(self, status: int, message: str) -> bytes:
         """What the model refuses is in its own words, all else in Google's."""
         if status in (400, 413, 529):
@@ -88,3 +98,9 @@ class VertexClaude(MessagesDialect):
 
     def error_frames(self, ask: Ask, answer: Answer, index: int, message: str) -> list[bytes]:
         return [b"event: error\ndata: %b\n\n" % super().error(529, message)]
+
+
+def _padded(frame: bytes) -> bytes:
+    """An event with spaces before the end of its object."""
+    assert frame.endswith(b"}\n\n"), frame
+    return b"%b%b}\n\n" % (frame[:-3], b" " * (len(frame) % 9))
