@@ -56,7 +56,7 @@ def own_gateway(
         assert target.config is not None
         listed = json.loads(_gw(target.config, "account", "list", "--json"))["accounts"]
         ids = [account["id"] for account in listed]
-        if "knowledge" in families:
+        if {"knowledge", "mcp"} & {*families}:
             _import_pages(target.config, ids)
         yield target, _agents(target.config, ids[:AGENT_ACCOUNTS]) if "agents" in families else []
 

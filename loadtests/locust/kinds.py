@@ -32,6 +32,7 @@ class Kind:
     path: str
     body: Mapping[str, Any] | None = None  # None: it is a GET
     statuses: frozenset[int] = frozenset({200})
+    has: str = ""  # what stands in every answer of 200, beside its status
     stream: Stream | None = None
     is_complete: bool = True  # a stream ends with its last event
     leaves: bool = False  # the client goes after the first event

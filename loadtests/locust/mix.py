@@ -23,7 +23,7 @@ PICTURE = "https://media.example/face.png"
 RECORDING = "https://media.example/talk.mp3"
 TEXT = {"type": "text", "text": "A boat in the harbour"}
 WIKI = "/api/v1/ext/wiki"
-PAGE = "Counting-1"  # of what `gateway.py` imports
+PAGE, PAGE_TITLE = "Counting-1", "Counting "  # of what `gateway.py` imports
 
 DONE = Stream(last=b"[DONE]")
 MESSAGE_STOP = Stream(last=b"message_stop")
@@ -62,6 +62,12 @@ def conversation(weight: int, path: str, body: Mapping[str, Any], stream: Stream
 def reads(weight: int, paths: Mapping[str, str]) -> Mapping[str, Kind]:
     """GETs of equal weight."""
     return {name: Kind(weight=weight, path=path) for name, path in paths.items()}
+
+
+def mcp(weight: int, method: str, has: str, **params: Any) -> Kind:
+    """A message of an MCP client."""
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    return Kind(weight=weight, path="/mcp", body=message, has=has)
 
 
 def task(weight: int, path: str, body: Mapping[str, Any]) -> Kind:
@@ -227,6 +233,17 @@ FAMILIES: Mapping[str, Family] = {
                 "jsonrpc": "2.0", "id": 1, "method": "tools/call",
                 "params": {"name": "search_wiki", "arguments": {"q": "token ledger"}},
             }),
+        },
+    ),
+    "mcp": Family(
+        weight=3,
+        kinds={
+            "initialize": mcp(1, "initialize", "serverInfo", protocolVersion="2025-06-18",
+                              capabilities={}, clientInfo={"name": "load", "version": "1"}),
+            "tools": mcp(1, "tools/list", "search_wiki"),
+            "search": mcp(5, "tools/call", PAGE_TITLE, name="search_wiki",
+                          arguments={"q": "token ledger"}),
+            "read": mcp(2, "tools/call", PAGE_TITLE, name="read_page", arguments={"id": PAGE}),
         },
     ),
     # The call log has a rate of its own for each key.

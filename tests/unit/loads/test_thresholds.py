@@ -25,6 +25,12 @@ def test_thresholds_are_kept_up_to_themselves(
     assert [is_kept for is_kept, _ in THRESHOLDS.verdicts(measured)] == kept
 
 
+def test_where_nobody_asks_for_streams_failures_alone_are_judged() -> None:
+    none = Thresholds(p95_first_event_ms=None, failure_ratio=0.001)
+    measured = Measured(calls=10, failures=0, p95_first_event_ms=None)
+    assert [is_kept for is_kept, _ in none.verdicts(measured)] == [True]
+
+
 def test_run_without_a_call_keeps_nothing() -> None:
     verdicts = list(THRESHOLDS.verdicts(Measured(calls=0, failures=0, p95_first_event_ms=None)))
     assert not any(is_kept for is_kept, _ in verdicts)
