@@ -34,18 +34,20 @@ async def open_account(database: Database, secret: Secret) -> DemoKey:
     balance = account.balance_nano_usd
     if account.available_nano_usd <= 0:
         balance = await top_up(database, account.id, CREDIT_NANO_USD)
-    key_id, text = await _key(database, secret, account.id)
+    wish = KeyWish(account_id=account.id, name=NAME, account_logs=True)
+    key_id, text = await find_or_issue(database, secret, wish)
     return DemoKey(text, key_id, account.id, format_usd(balance))
 
 
-async def _key(database: Database, secret: Secret, account_id: str) -> tuple[str, str]:
+async def find_or_issue(database: Database, secret: Secret, wish: KeyWish) -> tuple[str, str]:
+    """Id and text of a key of this name and agent that works; it is made where there is none."""
     sealer = KeySealer(secret)
-    for key in await keys.list_of_account(database, account_id):
+    for key in await keys.list_of_account(database, wish.account_id):
         is_good = key.enabled and key.revoked_at is None and key.is_revealable
-        if is_good and key.name == NAME and key.expires_at is None:
+        is_it = (key.name, key.agent_id) == (wish.name, wish.agent_id)
+        if is_good and is_it and key.expires_at is None:
             return key.id, await reveal_key(
                 database, key.id, sealer, viewer=Viewer.of_this_process()
             )
-    wish = KeyWish(account_id=account_id, name=NAME, account_logs=True)
     issued = await issue_key(database, wish, hasher=KeyHasher(secret), sealer=sealer)
     return issued.id, issued.text

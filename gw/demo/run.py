@@ -21,6 +21,7 @@ import ujson
 from gw.config.config import Config
 from gw.config.load import load
 from gw.demo.account import open_account
+from gw.demo.agent import open_agent
 from gw.demo.text import Demo, as_text, shown
 from gw.run import run_gateway
 from gw.serve import Gateway
@@ -116,7 +117,8 @@ async def run_demo(path: Path, *, is_json: bool) -> int:
 
         async def show(gateway: Gateway) -> None:
             key = await open_account(gateway.database, gateway.secret)
-            demo = Demo(gateway.listen_url, gateway.admin_url, path, key)
+            agent = await open_agent(gateway, key.account_id)
+            demo = Demo(gateway.listen_url, gateway.admin_url, path, key, agent)
             print(_as_json(demo) if is_json else as_text(demo), flush=True)
 
         def read() -> Config:
@@ -195,6 +197,8 @@ def _as_json(demo: Demo) -> str:
                 "key": demo.key.text,
                 "key_id": demo.key.key_id,
                 "account_id": demo.key.account_id,
+                "agent_id": demo.agent and demo.agent.id,
+                "agent_key": demo.agent and demo.agent.key,
                 "config": str(demo.config),
             },
             escape_forward_slashes=False,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gw.app import routes
 from gw.demo.account import DemoKey
+from gw.demo.agent import DemoAgent
 from gw.http.tornado_adapter import TornadoHandler
 
 # What it is -> path and body of a first call; a native-content stream is another path.
@@ -97,6 +98,11 @@ SPEECH = (
     "/v1/audio/speech",
     '{"model": "demo-speech", "voice": "preset-warm", "input": "Good morning."}',
 )
+SEARCH = "/api/v1/ext/wiki/search?q=balance&limit=3"
+ASK = (
+    "/v1/chat/completions",
+    '{"messages": [{"role": "user", "content": "All channels are open: what do I do?"}]}',
+)
 LISTS = (
     "/v1/videos/generations",
     "/v1/music/generations",
@@ -116,6 +122,7 @@ class Demo:
     admin_url: str
     config: Path
     key: DemoKey
+    agent: DemoAgent | None
 
 
 def as_text(demo: Demo) -> str:
@@ -154,7 +161,7 @@ Those are listed, with the links to their files as soon as they are made:
 
 {lists}
 
-Knowledge bases are tools of assistants at {url}/mcp (gw kb import fills one):
+{_knowledge(demo)}Knowledge bases are tools of assistants at {url}/mcp (gw kb import fills one):
 
 claude mcp add --transport http gateway {url}/mcp --header "Authorization: Bearer {key}"
 
@@ -171,6 +178,21 @@ gw ledger verify --config {shown(demo.config)}
 """
 
 
+def _knowledge(demo: Demo) -> str:
+    """Lines for the base and the agent, if there are any."""
+    agent, url = demo.agent, demo.url
+    if agent is None:
+        return ""
+    ask = _post(demo, "an agent that has read them, with a key of its own", *ASK, key=agent.key)
+    return f"""\
+{agent.pages} pages tell how to operate the gateway. A search of them:
+
+curl '{url}{SEARCH}' -H 'Authorization: Bearer {demo.key.text}'
+
+{ask}
+"""
+
+
 def _is_served(method: str, path: str) -> bool:
     """Whether the gateway has such an endpoint: no line is printed that leads nowhere."""
     return any(
@@ -181,9 +203,12 @@ def _is_served(method: str, path: str) -> bool:
     )
 
 
-def _post(demo: Demo, name: str, path: str, body: str, *, more: str = "") -> str:
+def _post(
+    demo: Demo, name: str, path: str, body: str, *, more: str = "", key: str | None = None
+) -> str:
+    bearer = f"-H 'Authorization: Bearer {key or demo.key.text}'"
     return (
-        f"# {name}\ncurl -N '{demo.url}{path}' -H 'Authorization: Bearer {demo.key.text}' \\\n"
+        f"# {name}\ncurl -N '{demo.url}{path}' {bearer} \\\n"
         f"  -H 'Content-Type: application/json' -d '{body}'{more}\n"
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import re
 import shlex
 import signal
 import subprocess
@@ -40,16 +41,24 @@ def test_every_printed_line_works_and_a_second_demo_finds_the_same_key(data_dir:
                 line = demo.stdout.readline()
                 assert line, log.read_text()
                 text += line
-            keys.append(text.partition("Key ")[2].split()[0])
+            # Its own key, and that of the agent.
+            keys.append(sorted(set(re.findall(r"sk-platform-[0-9a-f]{64}", text))))
+            assert len(keys[-1]) == 2
             for command in text.replace("\\\n", " ").splitlines():
                 if command.startswith("curl "):
                     check_line(command)
             check_files(text, began)
+            (agent,) = gw(config, "agent", "list")["agents"]
+            assert gw(config, "agent", "usage", agent["id"])["requests"] == len(keys)
+            (base,) = gw(config, "kb", "list", "--account", agent["account_id"])["kbs"]
+            assert f"{base['pages']} pages tell" in text
             assert gw(config, "ledger", "verify")["ok"]
             demo.send_signal(signal.SIGINT)
             assert demo.wait(timeout=PATIENCE_SECONDS) == 0
             # The terminal is for what was printed.
-            assert [line[:6] for line in log.read_text().splitlines()] == ["ready "]
+            assert [line[:6] for line in log.read_text().splitlines()] == ["ready "], (
+                log.read_text()
+            )
         finally:
             demo.kill()
             demo.wait()
