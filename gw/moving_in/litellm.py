@@ -112,8 +112,6 @@ class _Reader:
             self.plan.leave(label, f"mode {mode}: there is no such endpoint here")
         elif "*" in name or "*" in upstream:
             self.plan.leave(label, "models have names here: gw models import adds those it knows")
-        elif kind == "bedrock" and "claude" not in upstream:
-            self.plan.leave(label, "of Bedrock, claude alone is served")
         elif not is_name(name) or not is_name(upstream):
             self.plan.leave(label, "a name here has neither spaces nor commas")
         elif kind is None or (kind and kind not in KINDS):
@@ -363,7 +361,7 @@ def _split(model: str, provider: str | None) -> tuple[str, str]:
         return provider, model.removeprefix(f"{provider}/")
     named, slash, upstream = model.partition("/")
     if named == "bedrock":
-        # How it is asked over there; here it is by invoke.
+        # Which of Bedrock's ways it is asked in follows from the model here.
         return named, upstream.removeprefix("converse/").removeprefix("invoke/")
     if slash and named in KIND_OF_PROVIDER:
         return named, upstream
