@@ -141,10 +141,9 @@ async def test_arrivals_wait_for_a_free_connection_in_their_order(
 
 
 def test_the_upstream_answers_by_the_models_name() -> None:
-    plain = answer_to(CHAT, chat_body("bench-40x20"))
-    stream = answer_to(CHAT, chat_body("bench-40x20", is_stream=True))
-    assert plain is not None
-    assert stream is not None
+    plain, stream = (answer_to(CHAT, chat_body("bench-40x20", is_stream=s)) for s in (False, True))
+    assert plain
+    assert stream
     assert (len(plain.pieces), len(stream.pieces), stream.pause_ms) == (1, 40, 20)
     assert stream.pieces[-1].endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n")
     assert b'"usage"' in stream.pieces[-1]
