@@ -161,7 +161,7 @@ Those are listed, with the links to their files as soon as they are made:
 
 {lists}
 
-{_knowledge(demo)}Knowledge bases are tools of assistants at {url}/mcp (gw kb import fills one):
+{_knowledge(demo)}Knowledge bases are tools of assistants at {url}/mcp (`gw kb import` fills one):
 
 claude mcp add --transport http gateway {url}/mcp --header "Authorization: Bearer {key}"
 
