@@ -6,6 +6,7 @@ how often, how near and how rare.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,7 +14,7 @@ from typing import Any, Literal
 from actors.store.session import Statements
 from gw.knowledge.bases import SQL, Base
 from gw.knowledge.query import NEAR_TERMS_MAX, Query, Term, near_tsquery, parse_query
-from gw.knowledge.snippet import STRETCH_CHARACTERS_MAX, Finder, snippet
+from gw.knowledge.snippet import STRETCH_CHARACTERS_MAX, Finder, plain_snippet, snippet
 from gw.knowledge.tokens import folded_name
 from gw.knowledge.vectors import lexeme_prefix
 
@@ -184,7 +185,11 @@ async def _hits(
     }
     rows = {row[0]: row[1:] for row in await store.fetch_all(SQL["hits"], params)}
     finder = Finder(terms)
-    return [_hit(by_no[one.base_no], one.score, finder, *rows[one.page_no]) for one in ranked]
+    hits = []
+    for one in ranked:
+        hits.append(_hit(by_no[one.base_no], one.score, finder, *rows[one.page_no]))
+        await asyncio.sleep(0)  # whoever else has waited meanwhile
+    return hits
 
 
 def _hit(
@@ -202,12 +207,10 @@ def _hit(
     beginning: str,
     characters: int,
 ) -> Hit:
-    if finder.spans(stretch):
-        ends = starts + len(stretch)
-        text = snippet(stretch, finder, is_beginning=starts == 0, is_end=ends >= characters)
-    elif finder.spans(summary):
-        text = snippet(summary, finder, is_beginning=True, is_end=True)
-    else:
-        is_end = len(beginning) >= characters
-        text = snippet(beginning, finder, is_beginning=True, is_end=is_end)
+    ends = starts + len(stretch)
+    text = (
+        snippet(stretch, finder, is_beginning=starts == 0, is_end=ends >= characters)
+        or snippet(summary, finder, is_beginning=True, is_end=True)
+        or plain_snippet(beginning, is_end=len(beginning) >= characters)
+    )
     return Hit(base, page_id, title, summary, text, tags, confidence, needs_review, score)

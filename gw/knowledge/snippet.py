@@ -1,28 +1,37 @@
 """The text of a page around what a search has found in it, on one line; pure.
 
-Looks at a stretch of the body of bounded length, chosen by the database. Characters are folded one
-by one, so that a place in the folded text is the same place in the text.
+Looks at a stretch of the body of bounded length, chosen by the database. A window of it is found by
+the beginnings of words, which is cheap however long the stretch and the search are; only what is in
+the window is cut into words and looked up.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from gw.knowledge.query import Term
-from gw.knowledge.tokens import CJK, groups, normalise
+from gw.knowledge.tokens import CJK, WORDS_KEPT, groups, normalise
 
 SNIPPET_CHARACTERS = 240
 CUT = "…"
 # So much of a body is looked at.
 STRETCH_CHARACTERS_MAX = 16_000
-# Spans beyond these change nothing about which part is best.
-SPANS_MAX = 200
-_SPACE = re.compile(r"\s+")
-_WORD_END = re.compile(rf"[^\w]|[{CJK}]")
+# A window is looked for by so many of the terms, and so many places of each.
+STARTS_MAX = 48
+PLACES_MAX = 8
+# So many of the best windows are looked into: a word that begins like a term may be another.
+WINDOWS_MAX = 4
+WINDOW_CHARACTERS = 3 * SNIPPET_CHARACTERS
 # How far a cut moves so as not to go through a word.
 WORD_SLACK = 20
+
+_TOKEN = re.compile(rf"[^\W{CJK}]+(?:['.\u2019-][^\W{CJK}]+)*|[{CJK}]+|[^\w\s]+")
+_PART = re.compile(r"[^\W_]+")
+_RUN = re.compile(f"[{CJK}]+")
+_WORD_END = re.compile(rf"[^\w]|[{CJK}]")
 
 Span = tuple[int, int]
 
@@ -43,54 +52,116 @@ class Finder:
     """Finds the terms of one search in texts."""
 
     def __init__(self, terms: Sequence[Term]) -> None:
-        self._stems: set[str] = set()
-        literals: dict[str, None] = {}
-        for term in terms:
-            for shown in term.shown:
-                if re.fullmatch(f"[{CJK}]+", shown):
-                    literals[re.escape(shown)] = None
-                elif re.match(r"\w", shown):
-                    self._stems.add(shown)
-                    # A folded ending may have been spelled otherwise: happi, happy.
-                    start = shown[:-1] if len(shown) > 3 and shown[-1] in "aeiy" else shown
-                    literals[rf"(?<![^\W{CJK}_]){re.escape(start)}[^\W{CJK}]*"] = None
-                else:
-                    literals[re.escape(shown)] = None
-        longest_first = sorted(literals, key=len, reverse=True)
-        self._pattern = re.compile("|".join(longest_first)) if literals else None
+        shown = dict.fromkeys(one for term in terms for one in term.shown)
+        self._runs = [one for one in shown if _RUN.fullmatch(one)]
+        self._lexemes = frozenset(shown) - frozenset(self._runs)
+        # A folded ending may have been spelled otherwise: happi, happy.
+        starts = (
+            one[:-1] if len(one) > 3 and one[-1] in "aeiy" and one.isascii() else one
+            for one in shown
+        )
+        self._starts = list(dict.fromkeys(starts))[:STARTS_MAX]
+
+    def window(self, text: str) -> tuple[int, list[Span]] | None:
+        """Where the part of a line begins that has the most of the terms, and where they
+        stand in it; None: it has none."""
+        places = sorted(self._places(text))
+        ats = [at for at, _ in places]
+        scored = []
+        for first, (at, _) in enumerate(places):
+            last = bisect_left(ats, at + SNIPPET_CHARACTERS - 40)
+            kinds = len({which for _, which in places[first:last]})
+            scored.append((-kinds, first - last, at))
+        for _, _, at in sorted(scored)[:WINDOWS_MAX]:
+            start = max(0, at - SNIPPET_CHARACTERS)
+            if spans := self.spans(text[start : start + WINDOW_CHARACTERS]):
+                return start, spans
+        return None
 
     def spans(self, text: str) -> list[Span]:
-        """Where the terms stand, in order and apart; the first PLACES_MAX."""
-        if self._pattern is None:
-            return []
+        """Where the terms stand, in order and apart."""
         found: list[Span] = []
-        for match in self._pattern.finditer(text.translate(_FOLDS)):
-            if not match[0] or not self._is_meant(match[0]):
-                continue
-            start, end = match.span()
-            if found and start == found[-1][1] and _is_cjk(match[0]):
+        for start, end in self._each(text):
+            if found and start < found[-1][1]:
+                found[-1] = (found[-1][0], max(end, found[-1][1]))
+            elif found and start == found[-1][1] and _RUN.match(text, start):
                 found[-1] = (found[-1][0], end)
             else:
                 found.append((start, end))
-            if len(found) == SPANS_MAX:
-                break
         return found
 
-    def _is_meant(self, text: str) -> bool:
-        """Whether a word that begins like a term is one."""
-        if not re.match(r"\w", text) or _is_cjk(text):
-            return True
-        return any(
-            lexeme in self._stems
-            for group in groups(text)
-            for lexeme in (group.whole, *group.parts)
-        )
+    def _places(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where words begin as a term does, and which of the terms."""
+        folded = text.lower() if text.isascii() else text.translate(_FOLDS)
+        for which, start in enumerate(self._starts):
+            at = folded.find(start)
+            for _ in range(PLACES_MAX):
+                if at < 0:
+                    break
+                is_inner = at > 0 and folded[at - 1].isalnum() and not _RUN.match(folded, at - 1)
+                if not is_inner or text[at].isupper() or _RUN.match(start):
+                    yield at, which
+                at = folded.find(start, at + len(start))
+
+    def _each(self, text: str) -> Iterator[Span]:
+        for match in _TOKEN.finditer(text):
+            start, token = match.start(), match[0]
+            if _RUN.match(token):
+                folded = token.translate(_FOLDS)
+                yield from sorted(
+                    (start + at, start + at + len(run))
+                    for run in self._runs
+                    for at in _occurrences(folded, run)
+                )
+            elif self._lexemes.isdisjoint(_lexemes(token)):
+                continue
+            else:
+                parts = [
+                    (start + part.start(), start + part.end())
+                    for part in _PART.finditer(token)
+                    if not self._lexemes.isdisjoint(_lexemes(part[0]))
+                ]
+                is_whole = _lexemes(token)[0] in self._lexemes
+                yield from [match.span()] if is_whole or not parts else parts
 
 
-def snippet(stretch: str, finder: Finder, *, is_beginning: bool, is_end: bool) -> str:
-    """Mark and cut a stretch of text around its best matches; its beginning without any."""
-    text = _SPACE.sub(" ", stretch).strip()
-    spans = finder.spans(text)
+def _occurrences(text: str, run: str) -> Iterator[int]:
+    at = text.find(run)
+    while at >= 0:
+        yield at
+        at = text.find(run, at + 1)
+
+
+@lru_cache(WORDS_KEPT)
+def _lexemes(token: str) -> tuple[str, ...]:
+    """What a word (its whole first), or a row of signs, is found by."""
+    found = [
+        lexeme
+        for group in groups(normalise(token))
+        for lexeme in (group.whole or group.parts[0], *group.parts)
+        if not group.run
+    ]
+    return tuple(found) or ("",)
+
+
+def snippet(stretch: str, finder: Finder, *, is_beginning: bool, is_end: bool) -> str | None:
+    """Mark and cut a stretch of text around its best matches; None: it has none."""
+    text = " ".join(stretch.split())
+    window = finder.window(text)
+    if window is None:
+        return None
+    start, spans = window
+    part = text[start : start + WINDOW_CHARACTERS]
+    is_beginning, is_end = is_beginning and start == 0, is_end and start + len(part) == len(text)
+    return _cut(part, spans, is_beginning=is_beginning, is_end=is_end)
+
+
+def plain_snippet(beginning: str, *, is_end: bool) -> str:
+    """The beginning of a text that nothing was found in, on one line."""
+    return _cut(" ".join(beginning.split()), [], is_beginning=True, is_end=is_end)
+
+
+def _cut(text: str, spans: list[Span], *, is_beginning: bool, is_end: bool) -> str:
     start = _best_start(text, spans) if spans else 0
     end = min(len(text), start + SNIPPET_CHARACTERS)
     start, end = _at_words(text, start, end, spans)
@@ -102,11 +173,6 @@ def snippet(stretch: str, finder: Finder, *, is_beginning: bool, is_end: bool) -
     cut_after = cut_after or end < len(text)
     body = _marked(text, start, end, spans).strip()
     return (CUT if cut_before else "") + body + (CUT if cut_after else "")
-
-
-def plain_beginning(text: str) -> str:
-    """The beginning of a text that nothing was found in."""
-    return snippet(text, Finder(()), is_beginning=True, is_end=True)
 
 
 def _best_start(text: str, spans: list[Span]) -> int:
@@ -145,7 +211,3 @@ def _marked(text: str, start: int, end: int, spans: list[Span]) -> str:
         pieces += [text[at:a], "**", text[a:b], "**"]
         at = b
     return "".join([*pieces, text[at:end]])
-
-
-def _is_cjk(text: str) -> bool:
-    return re.match(f"[{CJK}]", text) is not None

@@ -18,7 +18,7 @@ from snowballstemmer import stemmer
 WORD_CHARACTERS_MAX = 60
 # Longer ones have no ending that means anything.
 STEMMED_CHARACTERS_MAX = 40
-STEMS_KEPT = 65_536
+WORDS_KEPT = 65_536
 
 _HAN = "\u3005-\u3007\u3021-\u3029\u3038-\u303b\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff" + (
     "\U00020000-\U0003ffff"
@@ -97,7 +97,7 @@ def groups(normalised: str) -> Iterator[Group]:
                 yield Group(start, end, parts, whole, plain=plain)
 
 
-@lru_cache(STEMS_KEPT)
+@lru_cache(WORDS_KEPT)
 def _word(text: str) -> tuple[tuple[str, ...], str, str]:
     """The lexemes of a word's parts; those of the whole, and its plain form, where they differ."""
     text = text.replace("\u2019", "'")
@@ -121,7 +121,7 @@ def _lexeme(text: str) -> str:
     return word[:WORD_CHARACTERS_MAX]
 
 
-@lru_cache(STEMS_KEPT)
+@lru_cache(WORDS_KEPT)
 def stem(word: str) -> str:
     """Fold the English ending of a word in small letters."""
     folded: str = _stemmer.stemWord(word) if word.isascii() else word

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
+from gw.keys.secret import Secret
+from gw.knowledge.sources import SourceLinks
 from tests.acceptance.bases import imported
 from tests.support.client import Client, Reply
-from tests.support.house import House
+from tests.support.house import SECRET, House
 from tests.support.tenants import Tenant
 
 WIKI = "/api/v1/ext/wiki"
@@ -161,8 +163,28 @@ def test_a_source_is_fetched_by_its_link_alone(h: House, reader: Tenant) -> None
     assert (fetched.status, fetched.body) == (200, b"%PDF otters")
     assert fetched.headers["content-disposition"].startswith("attachment;")
     assert fetched.headers["x-content-type-options"] == "nosniff"
-    for bad in (target[:-1] + "g", target.replace("expires=1", "expires=2"), parts.path):
-        assert nobody.get(bad).refusal == (403, "permission_error", "permission_denied")
+    head = nobody.send("HEAD", target)
+    assert (head.status, head.body) == (200, b"")
+    same = ("content-length", "content-disposition", "content-type", "x-content-type-options")
+    assert [head.headers[name] for name in same] == [fetched.headers[name] for name in same]
+    links = SourceLinks(Secret(SECRET).subkey("gw source links"), public_url="")
+    expires = int(parse_qs(parts.query)["expires"][0])
+    assert links.link(reply["r2_key"], base_url="", expires_at=expires) == target
+    absent = reply["r2_key"].replace("otters.pdf", "others.pdf")
+    # Past its time or altered, whether the file exists or not.
+    for bad in (
+        target[:-1] + "g",
+        target.replace("expires=1", "expires=2"),
+        target.replace("expires=", "expires=0"),
+        target.replace("otters.pdf", "others.pdf"),
+        parts.path,
+        links.link(reply["r2_key"], base_url="", expires_at=1),
+        links.link(absent, base_url="", expires_at=1),
+    ):
+        assert nobody.get(bad).refusal == (403, "permission_error", "permission_denied"), bad
+        assert nobody.send("HEAD", bad).status == 403, bad
+    gone = links.link(absent, base_url="", expires_at=expires)
+    assert nobody.get(gone).refusal == NOT_FOUND
     assert get(reader, "/pages/zh/source").refusal == NOT_FOUND
     h.gw("kb", "remove", "--account", reader.account, "--page", "Otters")
     assert nobody.get(target).refusal == NOT_FOUND

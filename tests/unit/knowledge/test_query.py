@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from gw.knowledge.pages import Page, parse_page
 from gw.knowledge.query import parse_query
-from gw.knowledge.snippet import SNIPPET_CHARACTERS, Finder, snippet
+from gw.knowledge.snippet import (
+    SNIPPET_CHARACTERS,
+    STRETCH_CHARACTERS_MAX,
+    WINDOW_CHARACTERS,
+    WINDOWS_MAX,
+    Finder,
+    plain_snippet,
+    snippet,
+)
 from gw.knowledge.tokens import groups, normalise
 from gw.knowledge.vectors import BODY, OVERLAP_POSITIONS, PART_POSITIONS, field_parts
 
@@ -98,7 +106,8 @@ def test_a_long_body_is_cut_into_parts_that_overlap() -> None:
 
 def shown(text: str, query: str) -> str:
     finder = Finder(parse_query(query).every)
-    return snippet(text, finder, is_beginning=True, is_end=True)
+    found = snippet(text, finder, is_beginning=True, is_end=True)
+    return found if found is not None else plain_snippet(text, is_end=True)
 
 
 def test_a_snippet_marks_what_was_found() -> None:
@@ -108,7 +117,34 @@ def test_a_snippet_marks_what_was_found() -> None:
     assert shown("我们的知识库检索很快", "检索") == "我们的知识库**检索**很快"
     assert shown("Der Café-Besuch", "cafe") == "Der **Café**-Besuch"
     assert shown("nothing here", "otter") == "nothing here"
+    assert shown("set `max_tokens` first", "tokens") == "set `max_**tokens**` first"
+    assert shown("set `max_tokens` first", "max_tokens") == "set `**max_tokens**` first"
+    assert shown("call getUserName()", "user name") == "call **getUserName**()"
+    assert shown("ship it 🚀 now", "🚀") == "ship it **🚀** now"
+    assert shown("知识库检索很快", "检索 知识库检") == "**知识库检索**很快"
+    assert shown("on an OTTER's back, ottermann", "otter") == "on an **OTTER's** back, ottermann"
+    assert shown("x " * 9000 + "an otter", "otter").endswith("x x an **otter**")
     assert shown("ottermann is no", "otter") == "ottermann is no"
+
+
+@pytest.mark.parametrize("word", ["word{} ", "字词{}", "a_{}.b "])
+def test_what_is_looked_at_for_a_snippet_has_a_bound(
+    monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    looked_into: list[int] = []
+    spans = Finder.spans
+
+    def counted(finder: Finder, text: str) -> list[tuple[int, int]]:
+        looked_into.append(len(text))
+        return spans(finder, text)
+
+    monkeypatch.setattr(Finder, "spans", counted)
+    text = "".join(word.format(n % 300) for n in range(5000))[:STRETCH_CHARACTERS_MAX]
+    for query in (text[:500], text[-500:], " ".join(f"word{n}x" for n in range(60))):
+        looked_into.clear()
+        shown(text, query)
+        assert len(looked_into) <= WINDOWS_MAX
+        assert sum(looked_into) <= WINDOWS_MAX * WINDOW_CHARACTERS
 
 
 @given(MIXED, MIXED, st.integers(0, 400))
