@@ -21,7 +21,8 @@ from gw.knowledge import bases
 from gw.knowledge.bases import PERSONAL, BaseRecord
 from gw.knowledge.exporting import export_base
 from gw.knowledge.folder import read_folder
-from gw.knowledge.importing import Imported, ImportTarget, import_folder, remove_base, remove_page
+from gw.knowledge.importing import Imported, ImportTarget, import_folder
+from gw.knowledge.removing import remove_base, remove_page
 from gw.knowledge.sources import SourceStore
 from metrics.logs import EventLog, events_shown
 

@@ -13,7 +13,7 @@ from typing import Any
 from actors.store.database import ConstraintViolated, Database
 from actors.store.session import Session
 from actors.wallet.ledger import UnknownAccount
-from gw.knowledge.bases import PERSONAL, SQL, UnknownBase
+from gw.knowledge.bases import PERSONAL, SQL
 from gw.knowledge.folder import Folder, Source
 from gw.knowledge.pages import Page
 from gw.knowledge.sources import SourceStore, r2_key
@@ -88,7 +88,7 @@ async def import_folder(
                 result.added += 1
         await asyncio.to_thread(_store_sources, sources, target.account_id, folder)
         if gone or fresh:
-            await _remove_pages(session, base_no, gone)
+            await remove_pages(session, base_no, gone)
             nos: list[int] = []
             for batch in _batches(fresh):
                 nos += await _insert(session, base_no, target.account_id, batch, folder)
@@ -103,43 +103,6 @@ async def import_folder(
     return result
 
 
-async def remove_base(database: Database, target: ImportTarget, sources: SourceStore) -> None:
-    """Remove a base. Raises UnknownBase."""
-    async with database.transaction() as session:
-        await session.execute(SQL["lock_account"], (target.account_id,))
-        row = await session.fetch_one(SQL["find_base"], _key(target))
-        if row is None:
-            raise UnknownBase(target.kb_id)
-        await session.execute(SQL["remove_base"], {"base": row[0]})
-    await drop_unused_sources(database, sources, target.account_id)
-
-
-async def remove_page(
-    database: Database, target: ImportTarget, name: str, sources: SourceStore
-) -> str | None:
-    """Remove one page by its id or alias and return its id; None: there is none.
-
-    Raises UnknownBase.
-    """
-    async with database.transaction() as session:
-        await session.execute(SQL["lock_account"], (target.account_id,))
-        row = await session.fetch_one(SQL["find_base"], _key(target))
-        if row is None:
-            raise UnknownBase(target.kb_id)
-        names = {"names": [name], "folded": [alias_key(name)], "only": [None], "bases": [row[0]]}
-        found = await session.fetch_one(SQL["locate"], names)
-        assert found is not None
-        page_no: int | None = found[1]
-        if page_no is None:
-            return None
-        stored = await session.fetch_all(SQL["stored_pages"], (row[0],))
-        (page_id,) = [one for one, no, _ in stored if no == page_no]
-        await _remove_pages(session, row[0], [page_no])
-        await settle_pages(session, row[0])
-    await drop_unused_sources(database, sources, target.account_id)
-    return str(page_id)
-
-
 async def settle_pages(session: Session, base_no: int) -> None:
     """Bring what depends on all pages of a base up to date."""
     await session.execute(SQL["resolve_links"], (base_no,))
@@ -147,7 +110,8 @@ async def settle_pages(session: Session, base_no: int) -> None:
     await session.execute(SQL["tidy_terms"])
 
 
-async def _remove_pages(session: Session, base_no: int, nos: list[int]) -> None:
+async def remove_pages(session: Session, base_no: int, nos: list[int]) -> None:
+    """Remove pages with all that finds them."""
     await session.execute(SQL["drop_postings"], (base_no, nos))
     await session.execute(SQL["remove_pages"], (nos,))
 
@@ -163,7 +127,7 @@ async def drop_unused_sources(database: Database, sources: SourceStore, account_
 
 async def _base(session: Session, target: ImportTarget) -> int:
     """The base's number; a new base where there is none. Raises UnknownAccount."""
-    row = await session.fetch_one(SQL["find_base"], _key(target))
+    row = await session.fetch_one(SQL["find_base"], base_key(target))
     if row is not None:
         settings = {"name": target.name, "restricted": target.is_restricted, "base": row[0]}
         await session.execute(SQL["set_base"], settings)
@@ -171,7 +135,7 @@ async def _base(session: Session, target: ImportTarget) -> int:
     name, is_restricted = target.name or target.kb_id, bool(target.is_restricted)
     try:
         row = await session.fetch_one(
-            SQL["insert_base"], {**_key(target), "name": name, "restricted": is_restricted}
+            SQL["insert_base"], {**base_key(target), "name": name, "restricted": is_restricted}
         )
     except ConstraintViolated as error:
         if error.constraint_name == ACCOUNT_MISSING:
@@ -181,7 +145,8 @@ async def _base(session: Session, target: ImportTarget) -> int:
     return int(row[0])
 
 
-def _key(target: ImportTarget) -> dict[str, Any]:
+def base_key(target: ImportTarget) -> dict[str, Any]:
+    """What the base of a target is found by."""
     return {"account": target.account_id, "kb": target.kb_id, "user": target.user}
 
 

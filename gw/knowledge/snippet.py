@@ -19,9 +19,9 @@ SNIPPET_CHARACTERS = 240
 CUT = "…"
 # So much of a body is looked at.
 STRETCH_CHARACTERS_MAX = 16_000
-# A window is looked for by so many of the terms, and so many places of each.
+# A window is looked for by so many of the terms, and so many positions of each.
 STARTS_MAX = 48
-PLACES_MAX = 8
+POSITIONS_MAX = 8
 # So many of the best windows are looked into: a word that begins like a term may be another.
 WINDOWS_MAX = 4
 WINDOW_CHARACTERS = 3 * SNIPPET_CHARACTERS
@@ -65,12 +65,12 @@ class Finder:
     def window(self, text: str) -> tuple[int, list[Span]] | None:
         """Where the part of a line begins that has the most of the terms, and where they
         stand in it; None: it has none."""
-        places = sorted(self._places(text))
-        ats = [at for at, _ in places]
+        positions = sorted(self._positions(text))
+        ats = [at for at, _ in positions]
         scored = []
-        for first, (at, _) in enumerate(places):
+        for first, (at, _) in enumerate(positions):
             last = bisect_left(ats, at + SNIPPET_CHARACTERS - 40)
-            kinds = len({which for _, which in places[first:last]})
+            kinds = len({which for _, which in positions[first:last]})
             scored.append((-kinds, first - last, at))
         for _, _, at in sorted(scored)[:WINDOWS_MAX]:
             start = max(0, at - SNIPPET_CHARACTERS)
@@ -90,12 +90,12 @@ class Finder:
                 found.append((start, end))
         return found
 
-    def _places(self, text: str) -> Iterator[tuple[int, int]]:
+    def _positions(self, text: str) -> Iterator[tuple[int, int]]:
         """Where words begin as a term does, and which of the terms."""
         folded = text.lower() if text.isascii() else text.translate(_FOLDS)
         for which, start in enumerate(self._starts):
             at = folded.find(start)
-            for _ in range(PLACES_MAX):
+            for _ in range(POSITIONS_MAX):
                 if at < 0:
                     break
                 is_inner = at > 0 and folded[at - 1].isalnum() and not _RUN.match(folded, at - 1)

@@ -9,7 +9,8 @@ import pytest
 
 from gw.knowledge import search as searching
 from gw.knowledge.bases import one_state
-from gw.knowledge.importing import ImportTarget, remove_base
+from gw.knowledge.importing import ImportTarget
+from gw.knowledge.removing import remove_base
 from gw.knowledge.search import search_any
 from gw.knowledge.sources import Sources
 from tests.integration.knowledge.importing import KB, bases_in
