@@ -64,6 +64,10 @@ class Upstream:
         """Give a channel, or everybody, a standing directive."""
         self._ask("PUT", f"faults{_name(channel)}", directive)
 
+    def token_seconds(self, seconds: int) -> None:
+        """How long the tokens are good that it hands out from now on, until it is reset."""
+        self._ask("POST", f"token-seconds/{seconds}")
+
     def heal(self, channel: str | None = None) -> None:
         """Take it away again."""
         self._ask("DELETE", f"faults{_name(channel)}")

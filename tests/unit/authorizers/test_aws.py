@@ -93,6 +93,13 @@ async def test_clock_that_is_off_is_learned_from_the_refusal(ahead_seconds: floa
         assert [one.status for one in there.simulator.requests()] == [403, 200, 200]
 
 
+async def test_request_that_was_refused_for_its_body_is_not_made_again() -> None:
+    async with cloud(ahead_seconds=250.0) as there:
+        status, _ = await there.send(signer(there), INVOKE, b'{"no": "version"}')
+        assert status == 400
+        assert len(there.simulator.requests()) == 1
+
+
 def chain(monkeypatch: pytest.MonkeyPatch, folder: Path, **variables: str) -> None:
     """An environment in which only these variables say who asks."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
