@@ -7,8 +7,6 @@ application, or the token that a workload's platform keeps in a file (workload i
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
@@ -37,19 +35,8 @@ class _TokenBody(Struct):
     error_description: str = ""
 
 
-class AzureAuthorizer(TokenAuthorizer):
+class AzureAuthorizer(TokenAuthorizer[AzureSpec]):
     """The token of one channel."""
-
-    def __init__(
-        self,
-        spec: AzureSpec,
-        on_failure: Callable[[CredentialsUnavailable], None],
-        *,
-        now: Callable[[], float] = time.time,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        super().__init__(on_failure, now=now, monotonic=monotonic)
-        self._spec = spec
 
     async def fetch(self, request: UpstreamRequest, wire: Wire) -> tuple[str, float]:
         """See TokenAuthorizer."""

@@ -7,8 +7,6 @@ identity federation, and the application's defaults: $GOOGLE_APPLICATION_CREDENT
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable
 from datetime import UTC
 from functools import partial
 from typing import Any
@@ -26,20 +24,10 @@ REQUEST_SECONDS = 10.0
 UNKNOWN_SECONDS = 600.0
 
 
-class GoogleAuthorizer(TokenAuthorizer):
+class GoogleAuthorizer(TokenAuthorizer[GoogleSpec]):
     """The token of one channel."""
 
-    def __init__(
-        self,
-        spec: GoogleSpec,
-        on_failure: Callable[[CredentialsUnavailable], None],
-        *,
-        now: Callable[[], float] = time.time,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        super().__init__(on_failure, now=now, monotonic=monotonic)
-        self._spec = spec
-        self._credentials: Any = None
+    _credentials: Any = None  # the library's, which are made once
 
     async def fetch(self, request: UpstreamRequest, wire: Wire) -> tuple[str, float]:
         """See TokenAuthorizer."""

@@ -6,22 +6,28 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
+from typing import Generic, TypeVar
 
 from channels.authorizers.refreshing import Refreshing
+from channels.authorizers.specs import AzureSpec, GoogleSpec
 from channels.errors import CredentialsUnavailable
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
 
+Spec = TypeVar("Spec", GoogleSpec, AzureSpec)
 
-class TokenAuthorizer(ABC):
-    """The token of one channel, wherever it comes from."""
+
+class TokenAuthorizer(ABC, Generic[Spec]):
+    """The token of one channel, wherever its `spec` says that it comes from."""
 
     def __init__(
         self,
+        spec: Spec,
         on_failure: Callable[[CredentialsUnavailable], None],
         *,
         now: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._spec: Spec = spec
         self._now = now
         self._line: Refreshing[bytes] = Refreshing(on_failure, monotonic=monotonic)
 

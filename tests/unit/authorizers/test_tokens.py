@@ -12,8 +12,8 @@ import pytest
 from channels.authorizers.azure import AzureAuthorizer
 from channels.authorizers.google import GoogleAuthorizer
 from channels.authorizers.specs import AuthorizerSpec, AzureSpec, GoogleSpec
-from channels.authorizers.tokens import TokenAuthorizer
 from channels.errors import CredentialsUnavailable
+from channels.http.interfaces import Authorizer
 from loadtests.simulator.cloud.issuer import GOOGLE_ACCOUNT
 from tests.unit.authorizers.clouds import Cloud, cloud
 
@@ -32,17 +32,17 @@ class Clock:
         return self.seconds
 
 
-def google(there: Cloud, clock: Clock, **more: Any) -> TokenAuthorizer:
+def google(there: Cloud, clock: Clock, **more: Any) -> Authorizer:
     key = {**there.simulator.engine.cloud.issuer.google_key(there.simulator.base_url), **more}
     return GoogleAuthorizer(GoogleSpec(info=json.dumps(key)), there.tell, monotonic=clock)
 
 
-def azure(there: Cloud, clock: Clock, **more: Any) -> TokenAuthorizer:
+def azure(there: Cloud, clock: Clock, **more: Any) -> Authorizer:
     given = {"client_secret": "secret-of-app", "authority": there.simulator.base_url, **more}
     return AzureAuthorizer(AzureSpec("tenant", "app", **given), there.tell, monotonic=clock)
 
 
-Make = Callable[..., TokenAuthorizer]
+Make = Callable[..., Authorizer]
 BOTH = pytest.mark.parametrize(
     ("make", "path", "body", "owner"),
     [(google, VERTEX, GEMINI_BODY, GOOGLE_ACCOUNT), (azure, AZURE, CHAT_BODY, "app")],

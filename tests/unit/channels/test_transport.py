@@ -184,3 +184,16 @@ def _pair(folder: Path, name: str) -> str:
     path = folder / f"{name}.pem"
     path.write_bytes(b"".join(pem_files(name)))
     return str(path)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://proxy.example:3128",
+        "http://user@proxy.example:3128",
+        "http://us%40er:pa%3Ass%2Fw@[::1]:80",
+    ],
+)
+def test_proxy_is_the_same_as_a_url_for_libraries(url: str) -> None:
+    proxy = Proxy.of(url)
+    assert Proxy.of(proxy.url) == proxy
