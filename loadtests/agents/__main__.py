@@ -56,6 +56,7 @@ def main() -> None:
     parser.add_argument("--words", type=int, default=8, help="of a question")
     parser.add_argument("--seconds", type=float, default=2.0, help="of a window")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="`plain` first")
+    parser.add_argument("--rate", type=float, help="calls/s that arrive, in place of saturation")
     options = parser.parse_args()
     placement = place(available_cores())
     pin(os.getpid(), placement.load)
@@ -136,7 +137,7 @@ def _measured(
     for turn in range(options.windows + 1):
         for kind, windows in found.items():
             print(f"turn {turn} of {options.windows}, {kind}", file=sys.stderr, flush=True)
-            window = measured(kind, None)
+            window = measured(kind, options.rate)
             half = measured(kind, window["rate"] / 2)
             if turn:  # what is made once is made in the first
                 windows.append(window | {f"half_{name}": half[name] for name in half})
