@@ -30,6 +30,8 @@ WORD_SLACK = 20
 
 _TOKEN = re.compile(rf"[^\W{CJK}]+(?:['.\u2019-][^\W{CJK}]+)*|[{CJK}]+|[^\w\s]+")
 _PART = re.compile(r"[^\W_]+")
+# A word of one part: the letters after its first are not large ones within small ones.
+_PLAIN = re.compile(r"[^\W_](?:[^\W_A-Z]*|[A-Z]*)")
 _RUN = re.compile(f"[{CJK}]+")
 _WORD_END = re.compile(rf"[^\w]|[{CJK}]")
 
@@ -60,7 +62,7 @@ class Finder:
             one[:-1] if len(one) > 3 and one[-1] in "aeiy" and one.isascii() else one
             for one in shown
         )
-        self._starts = list(dict.fromkeys(starts))[:STARTS_MAX]
+        self._starts = tuple(dict.fromkeys(starts))
 
     def window(self, text: str) -> tuple[int, list[Span]] | None:
         """Where the part of a line begins that has the most of the terms, and where they
@@ -93,7 +95,7 @@ class Finder:
     def _positions(self, text: str) -> Iterator[tuple[int, int]]:
         """Where words begin as a term does, and which of the terms."""
         folded = text.lower() if text.isascii() else text.translate(_FOLDS)
-        for which, start in enumerate(self._starts):
+        for which, start in enumerate(self._starts[:STARTS_MAX]):
             at = folded.find(start)
             for _ in range(POSITIONS_MAX):
                 if at < 0:
@@ -113,7 +115,7 @@ class Finder:
                     for run in self._runs
                     for at in _occurrences(folded, run)
                 )
-            elif self._lexemes.isdisjoint(_lexemes(token)):
+            elif not self._may_be_meant(token) or self._lexemes.isdisjoint(_lexemes(token)):
                 continue
             else:
                 parts = [
@@ -123,6 +125,10 @@ class Finder:
                 ]
                 is_whole = _lexemes(token)[0] in self._lexemes
                 yield from [match.span()] if is_whole or not parts else parts
+
+    def _may_be_meant(self, token: str) -> bool:
+        """Whether a word begins like a term, or has parts: folding the endings of all is dear."""
+        return token.translate(_FOLDS).startswith(self._starts) or not _PLAIN.fullmatch(token)
 
 
 def _occurrences(text: str, run: str) -> Iterator[int]:
