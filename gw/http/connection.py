@@ -427,7 +427,11 @@ class Connection(FlowControl):
             headers = request.headers
             name = "Content-Length" if "Content-Length" in headers else "Transfer-Encoding"
             framing = f"POST / HTTP/1.1\r\n{name}: {headers[name]}\r\n\r\n".encode("latin-1")
-            self._parser.feed_data(framing)
+            try:
+                self._parser.feed_data(framing)
+            except HttpParserError as error:
+                self._begin()  # its head states no end, which the parser does not see in a CONNECT
+                self._fail(in_words(error.with_traceback(None)))
 
 
 _FULL = "The gateway has as many connections as it can take. Try again shortly."

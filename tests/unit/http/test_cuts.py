@@ -41,6 +41,9 @@ CORPUS = [
     POST + b"Connection: Upgrade\r\nUpgrade: h2c\r\nTransfer-Encoding: chunked\r\n\r\n"
     b"2\r\n{}\r\n0\r\n\r\n" + GET,
     b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n" + GET,
+    b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: x\r\n\r\n" + GET,
+    b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n" + GET,
+    b"CONNECT a:1 HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}" + GET,
     b"\r\n\r\n" + GET + b"\r\n" + GET,
     b"GET /a HTTP/1.0\r\n\r\n" + GET,
     b"GET  /a  HTTP/1.1\r\nHost: a\r\nX:\r\nY: \t z \r\n\r\n" + GET,
