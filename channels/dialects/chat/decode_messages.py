@@ -62,6 +62,7 @@ class MessagesDecoder:
     _names: dict[str, str] = field(default_factory=dict)  # of calls, by id
     _open: OpenCalls = field(default_factory=OpenCalls)
     _calls: int = 0
+    _has_spoken: bool = False  # anybody, so that instructions are later ones
 
     def merged_turns(self) -> tuple[Turn, ...]:
         """The turns read so far, in order, neighbours merged."""
@@ -94,6 +95,8 @@ class MessagesDecoder:
         if not turn.parts:
             self.empty.append(f"{path}.content")
             turn = replace(turn, parts=(EMPTY,))
+        else:
+            self._has_spoken = True
         self.turns.append(turn)
 
     def _read_system(self, message: Mapping[str, Any]) -> None:
@@ -104,7 +107,7 @@ class MessagesDecoder:
                 self.left_over[f"messages.{part.kind}_url"] = part
         if _string(message, "name"):
             self.left_over["messages.name"] = message["name"]
-        if self.turns:
+        if self._has_spoken:
             if texts:  # no instructions are as good as empty ones
                 spoken = tuple(replace(text, is_system=True) for text in texts)
                 self.turns.append(Turn("user", spoken))
@@ -160,6 +163,7 @@ class MessagesDecoder:
             call_id = self._oldest_open(name)
         self._open.resolve(call_id)
         result = ToolResult(call_id, self._names.get(call_id, name), parts)
+        self._has_spoken = True
         self.turns.append(Turn("user", (result,)))
 
     def _oldest_open(self, name: str | None) -> str:

@@ -68,10 +68,11 @@ def _read_turns(
 ) -> tuple[tuple[Turn, ...], list[str]]:
     """The turns, and the paths of those that say nothing.
 
-    Instructions that come before the first of them join `system`.
+    Instructions that come before anything is said join `system`.
     """
     turns: list[Turn] = []
     empty: list[str] = []
+    has_spoken = False
     for message in members.objects("messages"):
         role, content = message.text("role"), message.any("content")
         for name, value in message.rest().items():
@@ -81,10 +82,12 @@ def _read_turns(
             if not parts:
                 empty.append(message.path("content"))
                 parts = (EMPTY,)
+            else:
+                has_spoken = True
             turns.append(Turn("assistant" if role == "assistant" else "user", parts))
             continue
         texts = reader.read_texts(content, "messages")
-        if not turns:
+        if not has_spoken:
             system.extend(texts)
         elif texts:  # no instructions are as good as empty ones
             turns.append(Turn("user", tuple(replace(text, is_system=True) for text in texts)))
