@@ -1,0 +1,155 @@
+"""Image, composition, unit and manifests are well formed, and name what is there.
+
+None of it is run here: linters and schemas say what can be said without a container or a cluster.
+"""
+
+from __future__ import annotations
+
+import configparser
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from gw.cli.main import make_parser
+from gw.config.load import load
+from tests.tidy.files import ROOT
+
+OPS = ROOT / "ops"
+COMPOSE = OPS / "compose.yaml"
+UNIT = OPS / "systemd" / "model-gateway.service"
+MANIFESTS = sorted((OPS / "kubernetes").glob("*.yaml"))
+KUBERNETES = "1.34"
+# What the configurations take from the environment.
+ENVIRON = {
+    "GW_SECRET": "0123456789abcdef",
+    "GW_DATABASE_URL": "postgresql://gateway:password@postgres:5432/gateway",
+    "GW_REDIS_URL": "redis://redis:6379/0",
+    "OPENAI_API_KEY": "sk-of-openai",
+}
+
+
+def manifests() -> list[dict[str, Any]]:
+    """Every object that is applied."""
+    kustomization = yaml.safe_load((OPS / "kubernetes" / "kustomization.yaml").read_text())
+    texts = [(OPS / "kubernetes" / name).read_text() for name in kustomization["resources"]]
+    return [one for text in texts for one in yaml.safe_load_all(text)]
+
+
+def the(kind: str) -> dict[str, Any]:
+    """The one object of a kind."""
+    (found,) = [one for one in manifests() if one["kind"] == kind]
+    return found
+
+
+def commanded(arguments: list[str]) -> None:
+    """The command line is one that `gw` takes."""
+    make_parser(arguments).parse_args(arguments)
+
+
+@pytest.mark.parametrize("name", ["compose/gw.yaml", "kubernetes/gw.yaml"])
+def test_configuration_is_one(name: str) -> None:
+    config = load(OPS / name, ENVIRON)
+    assert config.registry.channels
+    assert config.database_url == ENVIRON["GW_DATABASE_URL"]
+    assert str(config.listen).endswith(":8080")
+    assert str(config.admin_listen).endswith(":9090")
+
+
+def test_image_passes_its_linter_and_copies_what_is_there() -> None:
+    hadolint = Path(sys.executable).parent / "hadolint"
+    done = subprocess.run(
+        [hadolint, OPS / "Dockerfile"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+    allowed = (OPS / "Dockerfile.dockerignore").read_text().split()
+    for line in (OPS / "Dockerfile").read_text().splitlines():
+        if line.startswith("COPY ") and "--from" not in line:
+            for source in line.split()[1:-1]:
+                assert (ROOT / source).exists(), source
+                assert f"!{source}" in allowed, source
+
+
+def test_composition_mounts_what_is_there_and_names_what_it_uses() -> None:
+    composition = yaml.safe_load(COMPOSE.read_text())
+    services = composition["services"]
+    for name, service in services.items():
+        assert ("image" in service) != ("build" in service), name
+        for needed in service.get("depends_on", ()):
+            assert needed in services
+        for mount in service.get("volumes", ()):
+            source = mount.partition(":")[0]
+            if source.startswith("."):
+                assert (OPS / source).exists(), source
+            else:
+                assert source in composition["volumes"], source
+    gateway = services["gateway"]
+    assert (OPS / gateway["build"]["context"] / gateway["build"]["dockerfile"]).exists()
+    commanded(gateway["command"])
+    for name in ENVIRON:
+        assert name in gateway["environment"]
+
+
+def test_scraped_targets_and_rules_are_those_of_the_composition() -> None:
+    prometheus = yaml.safe_load((OPS / "prometheus" / "prometheus.yml").read_text())
+    for name in prometheus["rule_files"]:
+        assert (OPS / "prometheus" / name).exists()
+    targets = prometheus["scrape_configs"][0]["static_configs"][0]["targets"]
+    assert targets == ["gateway:9090"]
+    provisioning = OPS / "grafana" / "provisioning"
+    (provider,) = yaml.safe_load((provisioning / "dashboards" / "gateway.yaml").read_text())[
+        "providers"
+    ]
+    mounts = yaml.safe_load(COMPOSE.read_text())["services"]["grafana"]["volumes"]
+    assert f"./grafana:{provider['options']['path']}:ro" in mounts
+
+
+def test_unit_starts_what_gw_takes_and_gives_it_time_to_drain() -> None:
+    unit = configparser.RawConfigParser(strict=False, delimiters=("=",))
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read_string(UNIT.read_text())
+    service: Mapping[str, str] = unit["Service"]
+    for name in ("ExecStartPre", "ExecStart"):
+        program, *arguments = shlex.split(service[name])
+        assert program.endswith("/gw")
+        commanded(arguments)
+    assert service["ExecReload"].endswith("-HUP $MAINPID")
+    assert service["KillMode"] == "mixed"
+    drain = load(OPS / "compose" / "gw.yaml", ENVIRON).drain_seconds
+    assert float(service["TimeoutStopSec"]) >= drain + 15
+
+
+@pytest.mark.parametrize("name", [path.name for path in MANIFESTS])
+def test_every_manifest_is_applied(name: str) -> None:
+    kustomization = yaml.safe_load((OPS / "kubernetes" / "kustomization.yaml").read_text())
+    files = kustomization["configMapGenerator"][0]["files"]
+    assert name in ("kustomization.yaml", *kustomization["resources"], *files)
+
+
+@pytest.mark.parametrize("manifest", manifests(), ids=lambda one: str(one["kind"]))
+def test_manifest_keeps_to_its_schema(manifest: dict[str, Any]) -> None:
+    kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
+
+
+def test_pods_are_probed_drained_and_few_at_a_time() -> None:
+    deployment = the("Deployment")
+    pod = deployment["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    commanded(container["args"])
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert ports == {"http": 8080, "admin": 9090}
+    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
+    hook = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
+    drain = load(OPS / "kubernetes" / "gw.yaml", ENVIRON).drain_seconds
+    assert pod["spec"]["terminationGracePeriodSeconds"] >= hook + drain + 15
+    labels = pod["metadata"]["labels"]
+    assert the("PodDisruptionBudget")["spec"]["selector"]["matchLabels"] == labels
+    assert the("Service")["spec"]["selector"] == labels
+    assert set(the("Secret")["stringData"]) == set(ENVIRON)
