@@ -22,6 +22,7 @@ from gw.config.load import load
 from tests.tidy.files import ROOT
 
 OPS = ROOT / "ops"
+IMAGE = OPS / "image"
 COMPOSE = OPS / "compose.yaml"
 UNIT = OPS / "systemd" / "model-gateway.service"
 MANIFESTS = sorted((OPS / "kubernetes").glob("*.yaml"))
@@ -65,11 +66,11 @@ def test_configuration_is_one(name: str) -> None:
 def test_image_passes_its_linter_and_copies_what_is_there() -> None:
     hadolint = Path(sys.executable).parent / "hadolint"
     done = subprocess.run(
-        [hadolint, OPS / "Dockerfile"], capture_output=True, text=True, check=False
+        [hadolint, IMAGE / "Dockerfile"], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (0, "")
-    allowed = (OPS / "Dockerfile.dockerignore").read_text().split()
-    for line in (OPS / "Dockerfile").read_text().splitlines():
+    allowed = (IMAGE / "Dockerfile.dockerignore").read_text().split()
+    for line in (IMAGE / "Dockerfile").read_text().splitlines():
         if line.startswith("COPY ") and "--from" not in line:
             for source in line.split()[1:-1]:
                 assert (ROOT / source).exists(), source
