@@ -81,16 +81,21 @@ def said_or_refused(
 
 
 def spoken(request: Request) -> list[str]:
-    """Who speaks in turn, whatever had to be mended at the beginning; blank instructions do not."""
+    """Who speaks in turn, whatever had to be mended at the beginning.
+
+    Blank instructions do not, nor thoughts that nobody can read, which not every wire can say.
+    """
     turns: list[str] = []
     for turn in request.turns:
-        is_blank = all(
-            isinstance(part, Text) and part.is_system and not part.text.strip()
-            for part in turn.parts
-        )
-        if not is_blank and (not turns or turns[-1] != turn.role):
+        if not all(map(_is_silent, turn.parts)) and (not turns or turns[-1] != turn.role):
             turns.append(turn.role)
     return turns[1:] if turns[:1] == ["user"] else turns
+
+
+def _is_silent(part: object) -> bool:
+    if isinstance(part, Text):
+        return part.is_system and not part.text.strip()
+    return isinstance(part, Thinking) and part.redacted is not None
 
 
 def assert_no_null(value: Any, place: str) -> None:
