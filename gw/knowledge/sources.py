@@ -6,7 +6,6 @@ the same secret signs it in every process.
 
 from __future__ import annotations
 
-import hmac
 import os
 import secrets
 import shutil
@@ -15,10 +14,10 @@ from pathlib import Path, PurePosixPath
 from typing import Protocol
 from urllib.parse import quote
 
+from actors.media_store.links import LinkSigner
+
 LINKS = "/api/v1/ext/wiki/sources"
 ROOT = "kb"
-# A time has no more digits; a longer text is not worth reading as one.
-EXPIRES_DIGITS_MAX = 12
 
 
 def r2_key(account_id: str, sha256: str, filename: str) -> str:
@@ -93,7 +92,7 @@ class SourceLinks:
     """Makes links and tells its own from others, under keys of 32 bytes; the first signs."""
 
     def __init__(self, *keys: bytes, public_url: str) -> None:
-        self._keys = keys
+        self._signer = LinkSigner(*keys)
         self._public_url = public_url
 
     def __repr__(self) -> str:
@@ -101,18 +100,9 @@ class SourceLinks:
 
     def link(self, name: str, *, base_url: str, expires_at: int) -> str:
         """The link to a source until that instant (Unix seconds)."""
-        signature = _signature(self._keys[0], name, str(expires_at))
-        query = f"expires={expires_at}&signature={signature}"
+        query = self._signer.query(name, expires_at)
         return f"{self._public_url or base_url}{LINKS}/{quote(name)}?{query}"
 
     def is_genuine(self, name: str, expires: str, signature: str) -> bool:
         """Whether a link of these was made here; it may have expired."""
-        expected = [_signature(key, name, expires).encode() for key in self._keys]
-        given = signature.encode("utf-8", "replace")
-        is_time = expires.isascii() and expires.isdigit() and len(expires) <= EXPIRES_DIGITS_MAX
-        return is_time and any(hmac.compare_digest(one, given) for one in expected)
-
-
-def _signature(key: bytes, name: str, expires: str) -> str:
-    signed = f"{name}\n{expires}".encode("utf-8", "replace")
-    return hmac.digest(key, signed, "sha256").hex()
+        return self._signer.is_genuine(name, expires, signature)
