@@ -24,6 +24,7 @@ from channels.translation.model import (
     Ended,
     Event,
     Finished,
+    Media,
     MediaDelta,
     Part,
     Protocol,
@@ -73,29 +74,28 @@ def said_or_refused(
     try:
         sent, _ = translated(client, upstream, body)
     except InvalidRequest:
-        assert upstream != "chat" or not spoken(request)
+        assert upstream != "chat" or () in spoken(request)
         return {}
     assert upstream == "chat" or not request.empty
-    assert spoken(decoded(upstream, sent)) == spoken(request)
+    assert spoken(decoded(upstream, sent)) & spoken(request)
     return sent
 
 
-def spoken(request: Request) -> list[str]:
+def spoken(request: Request) -> set[tuple[str, ...]]:
     """Who speaks in turn, whatever had to be mended at the beginning.
 
-    Blank instructions do not, nor thoughts that nobody can read, which not every wire can say.
+    A turn of things that not every wire can say (thoughts, a model's own images) may be left out,
+    or be said with no text at all: each way to read the request is one of the set.
     """
-    turns: list[str] = []
+    readings: set[tuple[str, ...]] = {()}
     for turn in request.turns:
-        if not all(map(_is_silent, turn.parts)) and (not turns or turns[-1] != turn.role):
-            turns.append(turn.role)
-    return turns[1:] if turns[:1] == ["user"] else turns
+        said = {(*read, turn.role) if read[-1:] != (turn.role,) else read for read in readings}
+        readings = said | readings if all(map(_is_sayable_by_few, turn.parts)) else said
+    return {read[1:] if read[:1] == ("user",) else read for read in readings}
 
 
-def _is_silent(part: object) -> bool:
-    if isinstance(part, Text):
-        return part.is_system and not part.text.strip()
-    return isinstance(part, Thinking) and part.redacted is not None
+def _is_sayable_by_few(part: Part) -> bool:
+    return not part.text.strip() if isinstance(part, Text) else isinstance(part, Thinking | Media)
 
 
 def assert_no_null(value: Any, place: str) -> None:
