@@ -7,9 +7,8 @@ what has no counterpart here stays behind and says why.
 from __future__ import annotations
 
 import re
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from channels.families import FAMILIES
 from channels.kinds import KINDS
@@ -18,13 +17,20 @@ from gw.config.faults import FaultReport, Location
 from gw.config.load import read_text
 from gw.config.nodes import Items, Node, Scalar, Table, Unreadable, described
 from gw.config.yaml_source import parse
+from gw.moving_in.litellm_channels import ChannelReader
+from gw.moving_in.litellm_values import (
+    decimal_of,
+    is_nothing,
+    member_of,
+    number_of,
+    scalar_of,
+    table_of,
+    text_of,
+)
 from gw.moving_in.litellm_words import (
-    ENVIRONMENT,
     GENERAL,
     GUESSES,
-    KIND_CREDENTIALS,
     KIND_OF_PROVIDER,
-    KIND_SETTINGS,
     MODES,
     PARAMS,
     PRICE_MEMBERS,
@@ -34,14 +40,8 @@ from gw.moving_in.plan import (
     Plan,
     PlannedChannel,
     PlannedModel,
-    Secret,
-    Value,
-    Variable,
-    is_key,
     is_name,
     is_priced,
-    proved,
-    without_version,
 )
 from gw.price_list.offers import dearest, price_of
 from gw.price_list.reading import PriceList, PriceRow
@@ -67,6 +67,7 @@ def read_litellm(path: Path, price_list: PriceList) -> Plan:
 class _Reader:
     def __init__(self, price_list: PriceList) -> None:
         self.plan = Plan()
+        self._channels = ChannelReader(self.plan)
         self._price_list = price_list
         # Of each model what its deployments cost: the file's own price, or rows of the list.
         self._own: dict[str, list[PriceSpec]] = {}
@@ -81,7 +82,7 @@ class _Reader:
             return
         for index, node in enumerate(entry.value.items):
             where = at.key("model_list", entry.mark).item(index, node.mark)
-            table = _table(node, where)
+            table = table_of(node, where)
             if table is not None:
                 self._deployment(table, where)
         for name, one in root.entries.items():
@@ -95,19 +96,19 @@ class _Reader:
         self._prices()
 
     def _deployment(self, node: Table, at: Location) -> None:
-        name = _text(node, "model_name", at)
-        params = _member(node, "litellm_params", at)
+        name = text_of(node, "model_name", at)
+        params = member_of(node, "litellm_params", at)
         if name is None or params is None:
             return
         where = at.key("litellm_params", node.entries["litellm_params"].mark)
-        model = _text(params, "model", where)
-        info = _member(node, "model_info", at, is_needed=False)
+        model = text_of(params, "model", where)
+        info = member_of(node, "model_info", at, is_needed=False)
         if model is None or info is None:
             return
         label = f"model {name} ({model})"
-        provider, upstream = _split(model, _scalar(params, "custom_llm_provider"))
+        provider, upstream = _split(model, scalar_of(params, "custom_llm_provider"))
         kind = KIND_OF_PROVIDER.get(provider)
-        mode = _scalar(info, "mode") or "chat"
+        mode = scalar_of(info, "mode") or "chat"
         if mode not in MODES:
             self.plan.leave(label, f"mode {mode}: there is no such endpoint here")
         elif "*" in name or "*" in upstream:
@@ -117,7 +118,7 @@ class _Reader:
         elif kind is None or (kind and kind not in KINDS):
             self.plan.leave(label, f"no kind of channel is for its provider, {provider or 'none'}")
         else:
-            channel = self._channel(kind, provider, params, where, label)
+            channel = self._channels.read(kind, provider, params, where, label)
             if channel is not None:
                 model_type = MODES[mode]
                 self._add(name, upstream, channel, provider, model_type, params, info, where, label)
@@ -129,99 +130,6 @@ class _Reader:
         for limit in ("rpm", "tpm"):
             if limit in node.entries:
                 self.plan.leave(f"{limit} of {label}", PARAMS[limit])
-
-    def _channel(
-        self, kind: str, provider: str, params: Table, at: Location, label: str
-    ) -> PlannedChannel | None:
-        """The upstream account of a deployment; None when it cannot be reached from here."""
-        base = _value(params, "api_base") or _value(params, "base_url")
-        key = _value(params, "api_key")
-        if isinstance(base, Secret):
-            base = base.value
-        if isinstance(key, Secret) and not is_key(key.value):
-            at.key("api_key", params.entries["api_key"].mark).blame(
-                found="text (not shown)", allowed="a key: ASCII without spaces"
-            )
-            return None
-        if key is None and kind and KINDS[kind].variables and not proved(kind):
-            key = Variable(KINDS[kind].variables[0])  # where LiteLLM looks for it, too
-        chat_path, address = "", base or ""
-        if isinstance(base, str) and base:
-            parts = urlsplit(base)
-            if parts.scheme not in ("http", "https") or not parts.hostname:
-                named = "api_base" if "api_base" in params.entries else "base_url"
-                at.key(named, params.entries[named].mark).blame(
-                    found="no address", allowed="an address from http:// or https:// on"
-                )
-                return None
-            if kind and urlsplit(KINDS[kind].base_url).hostname == parts.hostname:
-                address = ""
-            elif kind in ("", "openai"):
-                kind, (address, chat_path) = "", without_version(base)
-            else:
-                address = base.rstrip("/").removesuffix("/v1")
-        elif isinstance(base, Variable):
-            if kind == "openai":
-                kind = ""
-            self.plan.leave(f"the end of ${base.name}", "an address here has no /v1 at its end")
-        if not address and (not kind or not KINDS[kind].base_url):
-            self.plan.leave(label, "it says no api_base, and the provider has no one address")
-            return None
-        headers = self._headers(params, label)
-        organization = _value(params, "organization")
-        if organization is not None:
-            headers.append(("OpenAI-Organization", organization))
-        version = _scalar(params, "api_version")
-        is_versioned = bool(version) and kind == "azure-openai-deployments"
-        return PlannedChannel(
-            kind=kind,
-            base_url=address,
-            keys=(key,) if key is not None else (),
-            chat_path=chat_path,
-            headers=tuple(headers),
-            query=(("api-version", version),) if is_versioned and version else (),
-            settings=self._settings_of(kind, params),
-            credentials=self._credentials(kind, params, label),
-            priority=_number(params, "order", at) or 1,
-            max_concurrency=_number(params, "max_parallel_requests", at),
-        )
-
-    def _settings_of(self, kind: str, params: Table) -> tuple[tuple[str, Value], ...]:
-        """What the address of a kind depends on: as it is said, or where the provider looks."""
-        if kind not in KIND_SETTINGS:
-            return ()
-        found: dict[str, Value] = {
-            name: Variable(variable) for name, variable in KINDS[kind].settings
-        }
-        for param, name in KIND_SETTINGS[kind].items():
-            value = _value(params, param)
-            if value is not None:
-                found[name] = value.value if isinstance(value, Secret) else value
-        return tuple(found.items())
-
-    def _credentials(self, kind: str, params: Table, label: str) -> tuple[tuple[str, Value], ...]:
-        found: dict[str, Value] = {}
-        for param, name in KIND_CREDENTIALS.get(kind, {}).items():
-            value = _value(params, param)
-            if isinstance(value, Secret) and value.value.lstrip().startswith("{"):
-                self.plan.leave(f"{param} of {label}", "name a key file: credentials: {file: …}")
-            elif value is not None:
-                found[name] = value.value if name == "file" and isinstance(value, Secret) else value
-        return tuple(found.items())
-
-    def _headers(self, params: Table, label: str) -> list[tuple[str, Value]]:
-        entry = params.entries.get("extra_headers")
-        found: list[tuple[str, Value]] = []
-        if entry is not None and isinstance(entry.value, Table):
-            for name in entry.value.entries:
-                value = _value(entry.value, name)
-                if isinstance(value, Secret) and not _HEADER.fullmatch(value.value):
-                    value = None
-                if value is None or not re.fullmatch(r"[A-Za-z0-9-]+", name):
-                    self.plan.leave(f"the header {name} of {label}", "it is no text of a header")
-                else:
-                    found.append((name, value))
-        return found
 
     def _add(
         self,
@@ -246,13 +154,14 @@ class _Reader:
             return
         self.plan.bind(model, channel, upstream, channel.kind or provider)
         self._upstream.setdefault(name, set()).add(upstream)
-        model.context_size = model.context_size or _number(info, "max_input_tokens", at)
-        model.max_output_tokens = model.max_output_tokens or _number(info, "max_output_tokens", at)
+        most_in, most_out = (number_of(info, f"max_{end}_tokens", at) for end in ("input", "output"))
+        model.context_size = model.context_size or most_in
+        model.max_output_tokens = model.max_output_tokens or most_out
         own = self._own_price(params, info, endpoint_type, at)
         if own is not None:
             self._own.setdefault(name, []).append(own)
         else:
-            base = _scalar(info, "base_model")
+            base = scalar_of(info, "base_model")
             row = self._price_list.of(channel.kind, upstream)
             if row is None and base:
                 row = self._price_list.of("openai", base.rpartition("/")[2])
@@ -269,7 +178,7 @@ class _Reader:
             for table in (info, params):
                 entry = table.entries.get(key)
                 if entry is not None:
-                    cost = _decimal(entry.value, at.key(key, entry.mark))
+                    cost = decimal_of(entry.value, at.key(key, entry.mark))
                     if cost is not None:
                         members[member] = (cost * times).quantize(_PRICE_STEP).normalize()
         price = PriceSpec(**members)  # type: ignore[arg-type]
@@ -290,13 +199,13 @@ class _Reader:
     def _settings(self, section: str, node: Node, at: Location) -> None:
         if isinstance(node, Scalar) and node.is_nothing:
             return
-        table = _table(node, at)
+        table = table_of(node, at)
         for name, entry in table.entries.items() if table is not None else ():
             if name == "model_group_alias":
                 self._aliases(entry.value)
             elif name == "fallbacks":
                 self._fallbacks(entry.value, at.key(name, entry.mark))
-            elif not _is_nothing(entry.value):
+            elif not is_nothing(entry.value):
                 known = GENERAL if section == "general_settings" else SETTINGS
                 reason = known.get(name, "there is nothing like it here")
                 self.plan.leave(f"{section}.{name}", reason)
@@ -306,7 +215,7 @@ class _Reader:
             value = entry.value
             target = value.text if isinstance(value, Scalar) else None
             if isinstance(value, Table):
-                target = _scalar(value, "model")
+                target = scalar_of(value, "model")
             model = self.plan.models.get(target or "")
             if model is not None and alias not in self.plan.models and is_name(alias):
                 model.aliases.append(alias)
@@ -319,7 +228,7 @@ class _Reader:
             at.blame(found=described(node), allowed="a list of mappings of a model to models")
             return
         for index, one in enumerate(node.items):
-            table = _table(one, at.item(index, one.mark))
+            table = table_of(one, at.item(index, one.mark))
             for name, entry in table.entries.items() if table is not None else ():
                 others = entry.value.items if isinstance(entry.value, Items) else ()
                 for other in others:
@@ -371,74 +280,3 @@ def _split(model: str, provider: str | None) -> tuple[str, str]:
     return (named, upstream) if slash else ("", model)
 
 
-def _table(node: Node, at: Location) -> Table | None:
-    if isinstance(node, Table):
-        return node
-    if not isinstance(node, Unreadable):
-        at.blame(found=described(node, hidden=True), allowed="a mapping, as LiteLLM has it")
-    return None
-
-
-def _member(node: Table, name: str, at: Location, *, is_needed: bool = True) -> Table | None:
-    entry = node.entries.get(name)
-    if entry is None or (not is_needed and _is_nothing(entry.value)):
-        if not is_needed:
-            return Table({}, node.mark)
-        at.key(name).blame(found="nothing", allowed="a mapping, as LiteLLM has it")
-        return None
-    return _table(entry.value, at.key(name, entry.mark))
-
-
-def _text(node: Table, name: str, at: Location) -> str | None:
-    found = _scalar(node, name)
-    if not found:
-        entry = node.entries.get(name)
-        at.key(name, entry.mark if entry else None).blame(found="nothing", allowed="a text")
-    return found or None
-
-
-def _scalar(node: Table, name: str) -> str | None:
-    entry = node.entries.get(name)
-    if entry is None or not isinstance(entry.value, Scalar) or entry.value.is_nothing:
-        return None
-    return entry.value.text
-
-
-def _value(node: Table, name: str) -> Value | None:
-    """A text: the name of a variable where it says os.environ/NAME, else one that may be secret."""
-    text = _scalar(node, name)
-    if not text:
-        return None
-    named = text.removeprefix(ENVIRONMENT)
-    if named != text and _VARIABLE.fullmatch(named):
-        return Variable(named)
-    return Secret(text)
-
-
-def _number(node: Table, name: str, at: Location) -> int | None:
-    text = _scalar(node, name)
-    if text is None:
-        return None
-    if not re.fullmatch(r"[1-9]\d{0,5}", text, re.ASCII) and not (
-        name.endswith("tokens") and re.fullmatch(r"[1-9]\d{0,8}", text, re.ASCII)
-    ):
-        where = at.key(name, node.entries[name].mark)
-        where.blame(found="no whole number that fits", allowed="a whole number from 1 on")
-        return None
-    return int(text)
-
-
-def _decimal(node: Node, at: Location) -> Decimal | None:
-    """An amount exactly as written, also as 1.5e-06."""
-    try:
-        amount = Decimal(node.text) if isinstance(node, Scalar) else None
-    except InvalidOperation:
-        amount = None
-    if amount is None or not amount.is_finite() or not 0 <= amount <= 1_000_000:
-        at.blame(found=described(node), allowed="a cost in USD, from 0 on")
-        return None
-    return amount
-
-
-def _is_nothing(node: Node) -> bool:
-    return isinstance(node, Scalar) and node.is_nothing
