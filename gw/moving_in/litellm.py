@@ -154,9 +154,10 @@ class _Reader:
             return
         self.plan.bind(model, channel, upstream, channel.kind or provider)
         self._upstream.setdefault(name, set()).add(upstream)
-        most_in, most_out = (number_of(info, f"max_{end}_tokens", at) for end in ("input", "output"))
-        model.context_size = model.context_size or most_in
-        model.max_output_tokens = model.max_output_tokens or most_out
+        context_size = number_of(info, "max_input_tokens", at)
+        max_output_tokens = number_of(info, "max_output_tokens", at)
+        model.context_size = model.context_size or context_size
+        model.max_output_tokens = model.max_output_tokens or max_output_tokens
         own = self._own_price(params, info, endpoint_type, at)
         if own is not None:
             self._own.setdefault(name, []).append(own)
@@ -278,5 +279,3 @@ def _split(model: str, provider: str | None) -> tuple[str, str]:
         if not slash and model.startswith(beginning):
             return guess, model
     return (named, upstream) if slash else ("", model)
-
-

@@ -122,4 +122,3 @@ class ChannelReader:
                 else:
                     found.append((name, value))
         return found
-
