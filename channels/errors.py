@@ -90,14 +90,18 @@ class UpstreamFailed(UpstreamError):
 
 
 class ErrorReported(UpstreamError):
-    """The upstream reported an error within its response."""
+    """The upstream reported an error within its response.
 
-    status = 502  # what the client is told; its own was that of a response
+    `status` is what the client is told: the upstream's own was that of a response. Below 500 it is
+    one that the upstream states in another place, and means as others mean theirs.
+    """
+
     retry_after: str | None = None
 
-    def __init__(self, members: ErrorMembers) -> None:
+    def __init__(self, members: ErrorMembers, *, status: int = 502) -> None:
         super().__init__()
         self.members = members
+        self.status = status
 
 
 class InvalidRequest(Exception):

@@ -52,8 +52,10 @@ def whole_output(
 class PartialUsage(Struct, frozen=True):
     """What an upstream stated of a usage that it never stated whole; None is what it left out.
 
-    `input` has the input's three counts and no output. `output_tokens` is the whole output.
+    `input` has the input's three counts and no output. `output_tokens` is the whole output,
+    `total_tokens` both together where neither was stated by itself.
     """
 
     input: Usage | None
     output_tokens: int | None
+    total_tokens: int | None = None

@@ -12,7 +12,9 @@ from typing import Any
 
 import msgspec
 
-from channels.errors import ErrorMembers
+from channels.base_resp import status_in
+from channels.errors import ErrorMembers, ErrorReported
+from channels.json.lenient import read_loosely
 from channels.text import fit
 
 MESSAGE_CHARACTERS_MAX = 500
@@ -23,7 +25,10 @@ PARAM_CHARACTERS_MAX = 256
 # A body this long is not a message; its beginning may be one.
 _READ_BYTES_MAX = 256 * 1024
 # Members that hold the message, or an object that does, in the order they are trusted.
-_MEMBERS = ("error", "message", "detail", "msg", "errors", "error_message", "error_description")
+_MEMBERS = (
+    *("error", "message", "detail", "msg", "errors", "error_message", "error_description"),
+    *("base_resp", "status_msg"),  # of MiniMax, one within the other
+)
 _ENTRIES_MAX = 10
 _DEPTH_MAX = 6
 _NOT_JSON = object()
@@ -43,6 +48,13 @@ def error_members(body: bytes) -> ErrorMembers:
     if not isinstance(error, Mapping):
         return ErrorMembers(message)
     return ErrorMembers(message, _bounded(error.get("details")), _short(error.get("param")))
+
+
+def error_reported(body: bytes) -> ErrorReported:
+    """The error that a response's body, or the data of an event in it, consist of."""
+    value = read_loosely(body, mends=False) if len(body) <= _READ_BYTES_MAX else None
+    status = status_in(value)
+    return ErrorReported(error_members(body), status=502 if status == 200 else status)
 
 
 def _short(param: Any) -> str | None:
@@ -147,7 +159,7 @@ def _find_in_text(text: str, *, depth: int) -> str | None:
 
 
 def _read(text: str) -> Any:
-    if text[:1] not in ("{", "["):
+    if text[:1] not in ("{", "[", '"'):
         return _NOT_JSON
     try:
         return json.loads(text, strict=False)

@@ -107,7 +107,15 @@ def charge(meter: MeterReading, *, input_estimate_tokens: int, price: TokenPrice
 def _completed(
     partial: PartialUsage, meter: MeterReading, input_estimate_tokens: int, price: TokenPrice
 ) -> Charge:
-    """What was stated counts, the rest is estimated (contract §7: a stream cut early)."""
+    """What was stated counts, the rest is estimated (contract §7: a stream cut early).
+
+    Of a total alone, what the output is not estimated to be is the input.
+    """
+    total = partial.total_tokens
+    if total is not None and total <= PLAUSIBLE_TOKENS_MAX:
+        output_tokens = min(tokens_of_bytes(meter.characters), total)
+        usage = Usage(input_tokens=total - output_tokens, output_tokens=output_tokens)
+        return Charge(usage, price.cost_nano_usd(usage), "partly_stated")
     stated = partial.input
     if stated is None or not _is_plausible(stated):
         stated = Usage(input_tokens=input_estimate_tokens, output_tokens=0)

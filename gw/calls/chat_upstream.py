@@ -11,7 +11,7 @@ from typing import Any
 from actors.clock import Clock
 from actors.router import Candidate
 from channels.dialects.dialect import Meter
-from channels.dialects.error_body import error_members
+from channels.dialects.error_body import error_reported
 from channels.errors import ErrorMembers, ErrorReported, UpstreamError, UpstreamMalformed
 from channels.exact_redaction import StreamRedaction
 from channels.http.event_stream import EventStreamResponse
@@ -29,7 +29,13 @@ from gw.calls.framing import TranslatedFraming
 from gw.calls.pipeline import StreamPipeline
 from gw.calls.plan import UpstreamPlan
 from gw.calls.read_faults import unreadable
-from gw.calls.results import ChatResult, CompleteResponse, StreamedResponse, is_success
+from gw.calls.results import (
+    ChatResult,
+    CompleteResponse,
+    StreamedResponse,
+    UpstreamRefusal,
+    is_success,
+)
 from gw.calls.retries import Retry, retry_of_chat
 
 # Of an error body only the message is used.
@@ -71,18 +77,25 @@ class ChatUpstream(BaseUpstream):
                 is_translated=plan.translated is not None,
             )
         attempts.receipt.translated(plan)
-        if call.is_stream:
-            if plan.hosting is not None and plan.hosting.new_render is not None:
-                render = plan.hosting.new_render(call.facts.call_id.hex, call.model.id)
-                response = EventStreamResponse(response, render)
-            return await self._begin_stream(call, plan, response, channel)
-        body = await self._whole(response, attempts)
-        if plan.hosting is not None and plan.hosting.whole is not None:
-            if weight_of(body) > READ_VALUES_MAX:
-                raise UpstreamMalformed("an answer of too many values")
-            body = plan.hosting.whole(body, call.model.id)
-        body = await self._redactor().responses.redact_whole(body)
-        return await self._read_whole(call, plan, body)
+        try:
+            if call.is_stream:
+                if plan.hosting is not None and plan.hosting.new_render is not None:
+                    render = plan.hosting.new_render(call.facts.call_id.hex, call.model.id)
+                    response = EventStreamResponse(response, render)
+                return await self._begin_stream(call, plan, response, channel)
+            body = await self._whole(response, attempts)
+            if plan.hosting is not None and plan.hosting.whole is not None:
+                if weight_of(body) > READ_VALUES_MAX:
+                    raise UpstreamMalformed("an answer of too many values")
+                body = plan.hosting.whole(body, call.model.id)
+            body = await self._redactor().responses.redact_whole(body)
+            return await self._read_whole(call, plan, body)
+        except ErrorReported as error:
+            if error.status >= 500:
+                raise
+            attempts.took_whole()
+            plan.request.took_status(error.status)
+            return UpstreamRefusal(error.status, error.members, None, headers=plan.headers)
 
     async def _begin_stream(
         self, call: ChatCall, plan: UpstreamPlan, response: UpstreamResponse, channel: ChannelSpec
@@ -160,12 +173,12 @@ class ChatUpstream(BaseUpstream):
         }
 
 
-def _error_members(body: bytes, plan: UpstreamPlan) -> ErrorMembers:
-    """What the client is told of an error body."""
-    members = error_members(body)
-    if plan.translated is not None:
-        return ErrorMembers(members.message)  # the rest is said in another protocol's words
-    return members
+def _reported(body: bytes, plan: UpstreamPlan) -> ErrorReported:
+    """The error that a body consists of, as the client is told of it."""
+    found = error_reported(body)
+    if plan.translated is not None:  # the rest is said in another protocol's words
+        return ErrorReported(ErrorMembers(found.members.message), status=found.status)
+    return found
 
 
 def _refuse_unusable(body: bytes, meter: Meter, plan: UpstreamPlan) -> None:
@@ -177,7 +190,7 @@ def _refuse_unusable(body: bytes, meter: Meter, plan: UpstreamPlan) -> None:
     if meter.characters:
         return
     if meter.error_seen is not None:
-        raise ErrorReported(_error_members(body, plan))
+        raise _reported(body, plan)
     stated = (meter.usage, meter.partial_usage, meter.finish_reason, meter.response_id)
     if all(one is None for one in stated):
         raise _unusable(body, plan)
@@ -186,8 +199,10 @@ def _refuse_unusable(body: bytes, meter: Meter, plan: UpstreamPlan) -> None:
 def _unusable(body: bytes, plan: UpstreamPlan) -> UpstreamError:
     """What a body is that is no response: an error in whatever form, or anything else."""
     value = read_loosely(body, mends=False) if len(body) <= ERROR_BYTES_MAX else None
-    members = _error_members(body, plan) if isinstance(value, dict | list) else ErrorMembers()
-    return UpstreamMalformed("no answer") if members.message is None else ErrorReported(members)
+    found = _reported(body, plan) if isinstance(value, dict | list) else None
+    if found is None or found.members.message is None:
+        return UpstreamMalformed("no answer")
+    return found
 
 
 async def _first_chunk(

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from channels.dialects.dialect import Meter
+from channels.dialects.error_body import error_reported
 from channels.errors import ErrorMembers, ErrorReported, UpstreamMalformed
 from channels.http.sse import SseEvent, SseSplitter
 from channels.offload.weight import values_in
@@ -86,8 +87,11 @@ class EventWriter(Protocol):
     def comment(self, event: SseEvent) -> bytes:
         """The client's bytes for an event without data."""
 
-    def refuse_failure(self) -> None:
-        """Raise ErrorReported for a stream that has begun with an error of which nothing is out."""
+    def refuse_failure(self, data: bytes, written: bytes) -> None:
+        """Raise ErrorReported where the first event that is the client's, with these data, fails.
+
+        `written` is not out yet, so another channel may still be asked.
+        """
 
 
 class PassthroughEvents:
@@ -108,8 +112,10 @@ class PassthroughEvents:
     def comment(self, event: SseEvent) -> bytes:
         return self._framing.event(event)
 
-    def refuse_failure(self) -> None:
-        """An error is the client's, as it came."""
+    def refuse_failure(self, data: bytes, written: bytes) -> None:
+        """See EventWriter. Behind an event that is no error, one is the client's, as it came."""
+        if self._meter.error_seen is not None:
+            raise error_reported(data)
 
 
 class TranslatedFraming:
@@ -154,11 +160,12 @@ class TranslatedFraming:
         """See EventWriter."""
         return self.event(event)
 
-    def refuse_failure(self) -> None:
-        """Another channel is tried: what the upstream still says, its usage too, is dropped."""
+    def refuse_failure(self, data: bytes, written: bytes) -> None:
+        """See EventWriter. What the upstream still says, its usage too, is dropped."""
         error = self._stream.failed or self._meter.error_seen
-        if error is not None:
-            raise ErrorReported(ErrorMembers(error.message))
+        if error is not None and not written:
+            status = error_reported(data).status
+            raise ErrorReported(ErrorMembers(error.message), status=status)
 
     def event(self, event: SseEvent) -> bytes:
         """What a client gets for an event that says nothing, such as a comment."""

@@ -113,6 +113,8 @@ class StreamPipeline:
                 withheld.add(index)
             if meter.finished and self._has_terminator:
                 break
+        if meter.error_seen is not None and not self._has_begun:
+            self._refuse_failure(datas)
         if withheld or index + 1 < len(datas):
             *raws, rest = piece.split(b"\n\n", index + 1)
             kept = [raw for index, raw in enumerate(raws) if index not in withheld]
@@ -120,6 +122,18 @@ class StreamPipeline:
             self._keep_rest(rest)
         self._has_begun = self._has_begun or bool(piece)
         return piece
+
+    def _refuse_failure(self, datas: list[bytes]) -> None:
+        """Raise ErrorReported where the first of these that is the client's is an error.
+
+        They have been metered; this is read once more, by a meter of its own, as it is rare.
+        """
+        meter = self._dialect.new_meter()
+        for data in datas:
+            if meter.event(data) or self._forwards_usage:
+                if meter.error_seen is not None:
+                    self._events.refuse_failure(data, data)
+                return
 
     def _written(self, events: list[SseEvent]) -> bytes:
         """The chunk of these events, written one by one, with the comments kept back so far."""
@@ -133,7 +147,7 @@ class StreamPipeline:
             if written is not None:
                 kept.append(written)
                 if not self._has_begun:
-                    self._begin(written)
+                    self._begin(event.data, written)
             if self.is_over:
                 self._keep_rest(*[event.raw for event in events[index + 1 :]])
                 self._keep_rest(self._splitter.pending())
@@ -145,11 +159,13 @@ class StreamPipeline:
         self._early = []
         return b"".join(kept)
 
-    def _begin(self, written: bytes) -> None:
-        """The first event that is the client's begins the stream, if it has something to say."""
+    def _begin(self, data: bytes, written: bytes) -> None:
+        """The first event that is the client's begins the stream, if it has something to say.
+
+        Raises ErrorReported where that is an error.
+        """
+        self._events.refuse_failure(data, written)
         self._has_begun = bool(written)
-        if not written:
-            self._events.refuse_failure()
 
     def _last(self) -> bytes | None:
         early, self._early = self._early, []
@@ -159,7 +175,7 @@ class StreamPipeline:
                 last = SseEvent(rest, event.data, event.event)
                 written = self._events.write(last, event.data) or b""
                 if not self._has_begun:
-                    self._begin(written)
+                    self._begin(event.data, written)
                 self._has_begun = True
                 return b"".join((*early, written))
         if self._meter.finished and self._is_verbatim and rest:

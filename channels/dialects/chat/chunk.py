@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from channels import base_resp
 from channels.dialects.chat.content import read_content
 from channels.dialects.chat.thinking import text_in_content
 from channels.json.lenient import NOTHING, characters_of, raw_of, read_loosely, text_of
@@ -108,6 +109,7 @@ class Chunk(Struct, gc=False):
     id: str | None = None
     model: str | None = None
     x_groq: GroqMember | None = None
+    base_resp: msgspec.Raw = NOTHING  # of MiniMax: its errors, in place of choices
 
 
 # The event that ends a stream, which is no JSON.
@@ -142,6 +144,13 @@ def is_terminator(data: bytes) -> bool:
     return data.strip() == _TERMINATOR
 
 
+def error_in(chunk: Chunk) -> msgspec.Raw:
+    """What an event or a response says of its failure: its `error`, or MiniMax's in their form."""
+    if chunk.error is not NOTHING or chunk.base_resp is NOTHING or chunk.choices:
+        return chunk.error
+    return base_resp.error_of(read_loosely(bytes(chunk.base_resp)))
+
+
 def groq_member(value: Mapping[str, Any]) -> GroqMember | None:
     """Groq's own member of a response that is read loosely."""
     own = value.get("x_groq")
@@ -167,6 +176,7 @@ def _read_loosely(data: bytes, *, mends: bool) -> Chunk | None:
         id=text_of(value.get("id")),
         model=text_of(value.get("model")),
         x_groq=groq_member(value),
+        base_resp=raw_of(value.get("base_resp")),
     )
 
 

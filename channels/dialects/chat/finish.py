@@ -10,6 +10,10 @@ _READ: dict[str, FinishReason] = {
     "tool_calls": "tool_calls",
     "function_call": "tool_calls",
     "content_filter": "refusal",
+    # Of Zhipu: withheld, too long for the model, broken off.
+    "sensitive": "refusal",
+    "model_context_window_exceeded": "length",
+    "network_error": "length",
 }
 # With these a response may come without a message.
 WITHHELD = tuple(reason for reason, found in _READ.items() if found == "refusal")

@@ -11,6 +11,7 @@ from channels.dialects.chat.chunk import (
     TERMINATOR,
     Chunk,
     decode_chunk,
+    error_in,
     is_terminator,
     read_chunk,
     read_whole,
@@ -19,7 +20,7 @@ from channels.dialects.chat.usage import UsageReader
 from channels.dialects.meter import ResponseMeter, fit_name
 from channels.errors import UpstreamMalformed
 from channels.json.lenient import NOTHING
-from channels.usage import Usage
+from channels.usage import PartialUsage, Usage
 
 
 class ChatMeter(ResponseMeter[Chunk, Chunk]):
@@ -34,6 +35,11 @@ class ChatMeter(ResponseMeter[Chunk, Chunk]):
     @property
     def usage(self) -> Usage | None:
         return self._stated.usage
+
+    @property
+    def partial_usage(self) -> PartialUsage | None:
+        total = self._stated.total_tokens
+        return None if total is None else PartialUsage(None, None, total)
 
     _decode = staticmethod(decode_chunk)
     read = staticmethod(read_chunk)
@@ -80,7 +86,9 @@ class ChatMeter(ResponseMeter[Chunk, Chunk]):
         has_usage = chunk.usage is not NOTHING and bytes(chunk.usage) != b"null"
         if has_usage and not self._stated.take(chunk.usage):
             self.malformed_events += 1
-        has_error = chunk.error is not NOTHING and self._note_error(chunk.error)
+        has_error = False
+        if chunk.error is not NOTHING or not choices:
+            has_error = self._note_error(error_in(chunk))
         return bool(choices) or has_error or not has_usage
 
 

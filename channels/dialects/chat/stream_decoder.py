@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from channels.dialects.chat.chunk import TERMINATOR, Choice, Chunk, Message, ToolCall
+from channels.dialects.chat.chunk import TERMINATOR, Choice, Chunk, Message, ToolCall, error_in
 from channels.dialects.chat.content import read_content
 from channels.dialects.chat.finish import read_finish
 from channels.dialects.chat.thinking import read_entry
@@ -64,7 +64,8 @@ class StreamDecoder:
 
     def _take(self, chunk: Chunk) -> list[Event]:
         events: list[Event] = []
-        error = None if chunk.error is NOTHING else read_loosely(bytes(chunk.error))
+        stated = chunk.error if chunk.choices else error_in(chunk)
+        error = None if stated is NOTHING else read_loosely(bytes(stated))
         if (failed := failure_in(error)) is not None:
             self._ended = True
             return [failed]

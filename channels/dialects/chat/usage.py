@@ -41,10 +41,11 @@ _USAGE = msgspec.json.Decoder(_Usage)
 class UsageReader:
     """The usage of one response so far: some upstreams state a running count in every chunk."""
 
-    __slots__ = ("_is_own", "usage")
+    __slots__ = ("_is_own", "total_tokens", "usage")
 
     def __init__(self) -> None:
         self.usage: Usage | None = None
+        self.total_tokens: int | None = None  # stated alone
         self._is_own = False  # stated in the member that the protocol has for it
 
     def __repr__(self) -> str:
@@ -53,10 +54,13 @@ class UsageReader:
     def take(self, stated: msgspec.Raw) -> bool:
         """Take a `usage` member. False where its counts cannot be read."""
         usage = read_usage(stated)
-        if usage is None:
-            return False
-        self.usage, self._is_own = usage, True
-        return True
+        if usage is not None:
+            self.usage, self._is_own = usage, True
+            return True
+        total = total_alone(stated)
+        if total is not None:
+            self.total_tokens = total
+        return total is not None
 
     def take_spare(self, groq: GroqMember | None, *of_choices: msgspec.Raw) -> bool:
         """Take usage stated elsewhere. False where it says nothing, or the protocol's own does."""
@@ -108,6 +112,17 @@ def read_usage(usage: msgspec.Raw) -> Usage | None:
         cache_write_tokens=min(written, prompt - min(cached, prompt)),
         reasoning_tokens=reasoning,
     )
+
+
+def total_alone(usage: msgspec.Raw) -> int | None:
+    """The total of a `usage` member that says no more, as MiniMax's may; None for any other."""
+    try:
+        stated = _USAGE.decode(usage)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if stated.prompt_tokens is not None or stated.completion_tokens is not None:
+        return None
+    return max(stated.total_tokens or 0, 0) or None
 
 
 def spare_usage(groq: GroqMember | None, of_choices: Iterable[msgspec.Raw]) -> Usage | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -102,6 +103,20 @@ def test_stated_input_alone_is_nothing_delivered() -> None:
     assert charged(Reading(partial_usage=partial)) is NOTHING
     assert charged(Reading(partial_usage=partial, error_seen="an error")) is NOTHING
     assert charged(Reading(partial_usage=partial, finished=True)).usage.input_tokens == 100
+
+
+@pytest.mark.parametrize(
+    ("total", "characters", "split"),
+    [(30, 40, (20, 10)), (5, 40, (0, 5)), (7, 0, (7, 0)), (10**12, 40, (11, 10))],
+    ids=["both", "less than the output seems", "no text", "beyond belief"],
+)
+def test_total_alone_is_what_input_and_output_come_to(
+    total: int, characters: int, split: tuple[int, int]
+) -> None:
+    partial = PartialUsage(None, None, total_tokens=total)
+    found = charged(Reading(partial_usage=partial, characters=characters, finished=True))
+    assert (found.usage.input_tokens, found.usage.output_tokens) == split
+    assert found.basis == "partly_stated"
 
 
 def test_cut_stream_takes_its_input_from_what_was_stated() -> None:

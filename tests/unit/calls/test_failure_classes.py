@@ -153,20 +153,37 @@ async def test_failure_is_told_by_its_class_and_tried_elsewhere_where_it_may(
 ERROR_FIRST = {
     "chat": sse.error_event(WORDS),
     "messages": sse.event({"type": "error", "error": {"type": "x", "message": WORDS}}),
+    "responses": sse.event({"type": "error", "code": "x", "message": WORDS}),
     "native": sse.event({"error": {"code": 503, "message": WORDS, "status": "UNAVAILABLE"}}),
 }
+# Nothing of these is an event that the client gets.
+BEFORE = {
+    "at once": b"",
+    "after a comment": sse.KEEP_ALIVE,
+    "after a usage that is withheld": sse.usage_event(3, 0),
+}
+# The others state their usage in events that are the client's.
+BEGINNINGS = [
+    (way, name) for way in WAYS for name in BEFORE if way == "chat" or "usage" not in name
+]
 
 
-@pytest.mark.parametrize(
-    ("client", "upstream"), [("chat", "messages"), ("chat", "native"), ("messages", "chat")]
-)
+@pytest.mark.parametrize(("way", "before"), BEGINNINGS)
 @pytest.mark.parametrize("ends", [True, False], ids=["and it ends", "and it is lost"])
-async def test_translated_stream_that_begins_with_an_error_has_sent_nothing(
-    client: str, upstream: str, ends: bool
+@pytest.mark.parametrize("cut", [1, 10_000], ids=["byte by byte", "in one read"])
+async def test_stream_that_begins_with_an_error_has_sent_nothing(
+    way: str, before: str, ends: bool, cut: int
 ) -> None:
-    script = answer(ERROR_FIRST[upstream], *(() if ends else (UpstreamCut(),)))
+    upstream = way.rpartition(" ")[2]
+    events = BEFORE[before] + ERROR_FIRST[upstream] + (sse.DONE if ends else b"")
+    pieces = [events[at : at + cut] for at in range(0, len(events), cut)]
+    script = answer(*pieces, *(() if ends else (UpstreamCut(),)))
     fails = Fails(script, ERROR, "upstream_error", "error_event", says=True)
     async with world(a=[script]) as w:
-        told = await failing(w, fails, stream=True, plan=translated(client, upstream))
+        told = await failing(w, fails, stream=True, plan=WAYS[way])
         assert told.error is not None
         assert (told.error.message, told.status) == (WORDS, ("error", "upstream_error"))
+    refusing = answer(sse.error_body("no"), status=400)
+    async with world(a=[script], b=[refusing]) as w:
+        await failing(w, fails, stream=True, plan=WAYS[way])
+        assert w.wire.tried == ["a", "b"]

@@ -102,6 +102,38 @@ def test_error_event_is_noted_and_forwarded(error: object, expected: ErrorEvent 
     assert meter.error_seen == expected
 
 
+@pytest.mark.parametrize(
+    ("base_resp", "expected"),
+    [
+        ({"status_code": 1008, "status_msg": "No balance."}, ErrorEvent("1008", "No balance.")),
+        ({"status_code": "1026"}, ErrorEvent("1026", None)),
+        ({"status_code": 0, "status_msg": "success"}, None),
+        ({"status_code": None}, None),
+        ({}, None),
+        ([1008], None),
+        ("No balance.", None),
+        (None, None),
+    ],
+)
+@pytest.mark.parametrize("choices", [None, []])
+def test_error_in_base_resp_is_noted(
+    choices: object, base_resp: object, expected: ErrorEvent | None
+) -> None:
+    event = {"id": "1", "model": "m", "choices": choices, "base_resp": base_resp}
+    meter = ChatMeter()
+    assert meter.event(json.dumps(event).encode())
+    assert meter.error_seen == expected
+    loosely = ChatMeter()
+    assert loosely.event(json.dumps(event | {"id": 7}).encode())
+    assert loosely.error_seen == expected
+
+
+def test_base_resp_beside_choices_is_no_error_of_the_response() -> None:
+    choice = {"delta": {"content": "ab"}, "finish_reason": "content_filter"}
+    meter = metered({"choices": [choice], "base_resp": {"status_code": 1027}})
+    assert (meter.characters, meter.error_seen) == (2, None)
+
+
 def test_error_beside_choices_counts_both() -> None:
     meter = metered(
         {"choices": [{"delta": {"content": "ab"}, "finish_reason": "error"}], "error": {"code": 5}}

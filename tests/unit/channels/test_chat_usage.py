@@ -7,7 +7,7 @@ import json
 import pytest
 
 from channels.dialects.chat import ChatMeter
-from channels.usage import Usage
+from channels.usage import PartialUsage, Usage
 from tests.unit.channels.chat_bodies import metered
 
 
@@ -107,7 +107,8 @@ def test_usage_is_read_as_stated(stated: object, expected: Usage) -> None:
         7,
         "many",
         True,
-        {"total_tokens": 9},
+        {"total_tokens": 0},
+        {"total_tokens": -9},
         {"prompt_tokens": 3},
         {"completion_tokens": 3},
         {"prompt_tokens": None, "completion_tokens": None},
@@ -139,6 +140,12 @@ def test_malformed_usage_is_ignored_and_counted(stated: object) -> None:
     meter = metered(good, {"choices": [], "usage": stated})
     assert meter.usage == Usage(1, 1)
     assert meter.malformed_events == 1
+
+
+def test_total_alone_is_a_part_of_a_usage() -> None:
+    meter = metered({"choices": [], "usage": {"total_tokens": 9, "total_characters": 0}})
+    assert (meter.usage, meter.partial_usage) == (None, PartialUsage(None, None, total_tokens=9))
+    assert meter.malformed_events == 0
 
 
 def test_number_too_large_to_read_is_no_usage() -> None:

@@ -264,6 +264,9 @@ FINISHES: list[tuple[str, FinishReason]] = [
     ("function_call", "tool_calls"),
     ("length", "length"),
     ("content_filter", "refusal"),
+    ("sensitive", "refusal"),
+    ("model_context_window_exceeded", "length"),
+    ("network_error", "length"),
 ]
 
 
