@@ -12,8 +12,8 @@ gateway. Run `python -m loadtests.simulator --host 127.0.0.1 --port 0 --seed 7`,
 
 Endpoints: `POST /v1/chat/completions`, `/v1/responses`, `/v1/messages`,
 `/v1beta/models/M:generateContent`, `:streamGenerateContent`, `/v1/images/generations`, those of
-providers with paths of their own (`providers.py`) and those of tasks (below). Any key that is not
-empty will do, in the header of the protocol; without one it is a 401.
+providers with paths of their own (`providers/paths.py`) and those of tasks (below). Any key that
+is not empty will do, in the header of the protocol; without one it is a 401.
 
 What an answer is: without a directive it echoes the beginning of the last user message; with
 function tools in the request (and `tool_choice` not `none`) it calls one, or two in parallel when
@@ -50,6 +50,8 @@ a plain answer counts as one event. Bytes are bytes of the body, without its fra
 |                     | `http`          | bytes that are no HTTP |
 |                     | `chunk`         | half of the events, then a broken chunk size |
 | `refuse`            | true            | reads the request, ends the connection without a byte |
+| `situation`         | text            | fails as the provider does that the port plays: |
+|                     |                 | `rate_limited`, `bad_key`, … (`providers/model.py`) |
 | `text`              | text            | the answer's text |
 | `chars`             | number          | so many characters of plain words |
 | `events`            | number          | so many content deltas (images: so many images) |
@@ -150,6 +152,7 @@ Looking inside
 | `GET /_sim/google-key`                 | the key file of the service account of Vertex AI |
 | `POST /_sim/withdraw`                  | takes back every token that was handed out |
 | `POST /_sim/token-seconds/N`           | how long the next tokens are good |
+| `PUT /_sim/providers/NAME`             | opens a port that plays this provider: `base_url` |
 | `POST /_sim/resume`                    | lets everything that is paused go on |
 | `POST /_sim/reset`                     | forgets faults, tasks, requests and counters |
 
@@ -159,5 +162,6 @@ A request ends as `completed`, as `cut` (by a directive) or as `cancelled_by_cli
 Where things are: `http` (a connection) -> `engine` (request to script) -> `dialects/*` (wires),
 `answers` (content), `script` (delivery) -> `playback`; beside them `directives`, `faults`,
 `stats`, `introspection`, `server`. Work that takes time is in `tasks/`, the files it makes in
-`media/`; upstreams that are signed for or want tokens in `cloud/`.
+`media/`; upstreams that are signed for or want tokens in `cloud/`; single providers, each with
+paths, keys, errors and habits of its own, in `providers/`.
 """

@@ -20,13 +20,19 @@ NULL: Final = msgspec.Raw(b"null")
 
 
 class Refusal(Exception):
-    """The request is refused before any answer: an HTTP status, a message, more header lines."""
+    """The request is refused before any answer: an HTTP status, a message, more header lines.
 
-    def __init__(self, status: int, message: str, *, lines: bytes = b"") -> None:
+    `body` is the whole answer, where it is not the dialect's for that status and message.
+    """
+
+    def __init__(
+        self, status: int, message: str, *, lines: bytes = b"", body: bytes | None = None
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
         self.lines = lines
+        self.body = body
 
 
 class Tool(msgspec.Struct, kw_only=True):

@@ -59,6 +59,7 @@ class Directive(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     retry_after: int | float | str | None = None
     malformed: Literal["json", "utf8", "html", "http", "chunk"] | None = None
     refuse: bool = False
+    situation: str | None = None  # of the provider that the port plays (`providers/`)
     # the content
     text: str | None = None
     chars: Count | None = None

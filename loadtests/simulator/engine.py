@@ -20,10 +20,13 @@ from loadtests.simulator.dialects.gemini import PLAIN, PREFIX, STREAMED, GeminiD
 from loadtests.simulator.dialects.images import ImagesDialect
 from loadtests.simulator.dialects.messages import MessagesDialect
 from loadtests.simulator.dialects.responses import ResponsesDialect
-from loadtests.simulator.directives import DirectiveError, Layer
+from loadtests.simulator.directives import Directive, DirectiveError, Layer
 from loadtests.simulator.exchange import Exchange, Ring
 from loadtests.simulator.faults import FaultBook
-from loadtests.simulator.providers import ROUTES
+from loadtests.simulator.providers.face import FaceDialect
+from loadtests.simulator.providers.paths import ROUTES
+from loadtests.simulator.providers.played import Played
+from loadtests.simulator.providers.table import PROVIDERS
 from loadtests.simulator.script import Script
 from loadtests.simulator.stats import Stats
 from loadtests.simulator.tasks.server import TaskServer
@@ -56,6 +59,7 @@ class Engine:
         self.faults = FaultBook(seed)
         self._seed_key = b"%d" % seed
         self._kept: dict[Token, Script] = {}
+        self._played: dict[int, Played] = {}
         self._unknown: Dialect = ChatDialect()  # the shape of answers to paths nobody knows
         self._gemini: Dialect = GeminiDialect()
         self._routes: dict[bytes, Dialect] = {
@@ -67,8 +71,15 @@ class Engine:
             **self.cloud.routes,
         }
 
+    def play(self, port: int, provider: str) -> None:
+        """From now on a port is this provider; raises KeyError for one that is not in the table."""
+        self._played[port] = Played(PROVIDERS[provider])
+
     def reset(self) -> None:
-        """Back to the state after the start: no faults, no memory, counters at zero."""
+        """Back to the state after the start: no faults, no memory, counters at zero.
+
+        Ports go on playing the providers that they play.
+        """
         self.stats.reset()
         self.ring.clear()
         self.faults = FaultBook(self.seed)
@@ -78,8 +89,13 @@ class Engine:
 
     def begin(self, exchange: Exchange) -> Script:
         """Count the request in and decide its delivery; whoever delivers it counts it out."""
-        dialect = self._route(exchange.target)
-        if dialect is None:
+        played = self._played.get(exchange.port)
+        if played is not None:
+            listed = played.listing(exchange, self.faults)
+            if listed is not None:
+                return self._counted(exchange, listed)
+        dialect = self._route(exchange.target) if played is None else played.dialect(exchange.path)
+        if dialect is None and played is None:
             found = self.tasks.begin(exchange, self.faults)
             if found is None:
                 found = self.cloud.begin(exchange, self.faults)
@@ -133,6 +149,10 @@ class Engine:
             raise Refusal(400, str(error)) from error
         applied = [layer for layer in own if self.faults.applies(layer)]
         directive = directives.merge([*(fault.layer for fault in faults), *applied])
+        try:
+            directive = _situated(directive, dialect, ask.model)
+        except DirectiveError as error:
+            raise Refusal(400, str(error)) from error
         answer = compose(ask, directive, self._seed_key, exchange.body)
         found = script.answer_script(dialect, ask, answer, directive)
         if is_small and all(layer.rate >= 1.0 for layer in own):
@@ -164,3 +184,12 @@ class Engine:
         if len(self._kept) >= KEPT_SCRIPTS:
             del self._kept[next(iter(self._kept))]  # the oldest
         self._kept[token] = found
+
+
+def _situated(directive: Directive, dialect: Dialect, model: str) -> Directive:
+    """The directive with what its situation stands for; raises DirectiveError."""
+    if isinstance(dialect, FaceDialect):
+        return dialect.situated(directive, model)
+    if directive.situation is not None:
+        raise DirectiveError("sim: 'situation' belongs to a provider, and this port plays none")
+    return directive

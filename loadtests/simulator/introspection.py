@@ -6,7 +6,7 @@ They are never counted among the requests. In-process tests use the same through
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -15,6 +15,7 @@ from loadtests.simulator.directives import DirectiveError, parse
 from loadtests.simulator.engine import Engine
 from loadtests.simulator.exchange import Exchange
 from loadtests.simulator.framing import phrase
+from loadtests.simulator.providers.table import PROVIDERS
 from loadtests.simulator.stats import GAUGES, Stats
 
 MAX_WAIT_SECONDS: Final = 60.0
@@ -76,10 +77,12 @@ async def wait_for(
         raise Unmet(f"{dict(wanted)} not seen in {timeout_seconds} s: {stats!r}") from None
 
 
-async def respond(engine: Engine, exchange: Exchange) -> bytes:
+async def respond(
+    engine: Engine, exchange: Exchange, open_provider: Callable[[str], Awaitable[str]]
+) -> bytes:
     """The whole HTTP answer to one introspection request."""
     try:
-        status, value = await _answer(engine, exchange)
+        status, value = await _answer(engine, exchange, open_provider)
     except BadQuestion as question:
         status, value = question.status, {"error": str(question)}
     except DirectiveError as error:
@@ -93,7 +96,9 @@ async def respond(engine: Engine, exchange: Exchange) -> bytes:
     )
 
 
-async def _answer(engine: Engine, exchange: Exchange) -> tuple[int, dict[str, Any]]:
+async def _answer(
+    engine: Engine, exchange: Exchange, open_provider: Callable[[str], Awaitable[str]]
+) -> tuple[int, dict[str, Any]]:
     # Cut the raw path: a key may hold an encoded slash.
     noun, *rest = exchange.path.removeprefix("/_sim").removeprefix("/").split("/", 1)
     match exchange.method, noun:
@@ -126,6 +131,11 @@ async def _answer(engine: Engine, exchange: Exchange) -> tuple[int, dict[str, An
         case "POST", "resume":
             engine.stats.resume()
             return 200, engine.stats.describe()
+        case "PUT", "providers":
+            name = "".join(rest)
+            if name not in PROVIDERS:
+                raise BadQuestion(404, f"no provider {name!r}, but {', '.join(PROVIDERS)}")
+            return 200, {"base_url": await open_provider(name)}
         case "GET", "wait":
             return await _wait(engine, exchange.parameters())
         case "GET", "faults":

@@ -108,7 +108,8 @@ def instead_script(
 def refusal_script(dialect: Dialect, refusal: Refusal) -> Script:
     """The delivery of the simulator's own refusal, in the dialect's shape."""
     status = refusal.status
-    body = dialect.error(status, refusal.message)
+    own = refusal.body
+    body = dialect.error(status, refusal.message) if own is None else own
     return body_script(status, ORDINARY, body, JSON, lines=refusal.lines)
 
 

@@ -70,9 +70,15 @@ class Simulator:
     def base_url(self) -> str:
         return f"http://{self.host}:{self.port}"
 
-    async def open_port(self) -> int:
-        """Listen on one more port: another upstream, with faults of its own."""
-        return await self._listen(0)
+    async def open_port(self, *, provider: str | None = None) -> int:
+        """Listen on one more port: another upstream, with faults of its own.
+
+        With a `provider` it plays that one; raises KeyError for one that is not in the table.
+        """
+        port = await self._listen(0)
+        if provider is not None:
+            self.engine.play(port, provider)
+        return port
 
     async def close_port(self, port: int) -> None:
         """Stop listening on a port and drop its connections: a machine that is down."""
@@ -123,7 +129,11 @@ class Simulator:
         await wait_for(self.stats, wanted, key=key, timeout_seconds=timeout_seconds)
 
     async def _introspect(self, exchange: Exchange) -> bytes:
-        return await respond(self.engine, exchange)
+        return await respond(self.engine, exchange, self._open_provider)
+
+    async def _open_provider(self, provider: str) -> str:
+        """The address of one more port that plays a provider."""
+        return f"http://{self.host}:{await self.open_port(provider=provider)}"
 
     async def _listen(self, port: int) -> int:
         loop = asyncio.get_running_loop()

@@ -64,6 +64,11 @@ class Upstream:
         """Give a channel, or everybody, a standing directive."""
         self._ask("PUT", f"faults{_name(channel)}", directive)
 
+    def play(self, provider: str) -> str:
+        """The address of one more port, which plays this provider."""
+        address: str = self._ask("PUT", f"providers/{provider}")["base_url"]
+        return address
+
     def token_seconds(self, seconds: int) -> None:
         """How long the tokens are good that it hands out from now on, until it is reset."""
         self._ask("POST", f"token-seconds/{seconds}")
