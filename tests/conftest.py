@@ -20,6 +20,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture.providers import HypothesisProvider
+from hypothesis.internal.constants_ast import Constants
 
 from tests.support.aio import run_test
 from tests.support.folders import remove_leftovers, temporary_folder
@@ -38,7 +40,12 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "repeatable")
+settings.load_profile(PROFILE)
+if PROFILE == "repeatable":
+    # Examples are made of the constants of all modules that are loaded by then, too: which these
+    # are depends on the tests that went before in the same process.
+    HypothesisProvider._local_constants = Constants()  # type: ignore[assignment]
 
 
 def pytest_configure(config: pytest.Config) -> None:
