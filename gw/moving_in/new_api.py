@@ -20,7 +20,13 @@ from channels.kinds import KINDS
 from channels.registry import PriceSpec
 from gw.config.faults import ConfigFaults, Fault
 from gw.moving_in.new_api_tables import Row, json_of
-from gw.moving_in.new_api_types import OTHERS, OWN_COMPLETION_RATIO, TYPES, ChannelType
+from gw.moving_in.new_api_types import (
+    BY_HAND,
+    OTHERS,
+    OWN_COMPLETION_RATIO,
+    TYPES,
+    ChannelType,
+)
 from gw.moving_in.plan import (
     Plan,
     PlannedAccount,
@@ -88,6 +94,8 @@ class _Reader:
             channel_type = TYPES.get(number)
             if row["status"] != ENABLED:
                 self.plan.leave(label, "it is disabled over there")
+            elif number in BY_HAND:
+                self.plan.leave(label, BY_HAND[number])
             elif channel_type is None:
                 name = OTHERS.get(number, f"type {number}")
                 self.plan.leave(label, f"no kind of channel is for {name}")

@@ -91,6 +91,8 @@ def _connected(url: str) -> Iterator[Cursor]:
                 yield connection.cursor()
         else:
             found = f"a database of {scheme}" if scheme else "no address of a database"
+            if _is_mysql(url):
+                found = "a database of mysql, which is not read: no driver of it comes with this"
             raise ConfigFaults([_fault(url, found)])
     except (psycopg2.Error, sqlite3.Error, ValueError) as error:
         reason = str(error).strip().splitlines()
@@ -118,14 +120,20 @@ def _rows(cursor: Cursor, table: str, url: str) -> list[Row]:
 def _fault(url: str, found: str) -> Fault:
     hint = "of MySQL, let a tool such as pgloader copy it into PostgreSQL first"
     allowed = "a database of new-api: postgresql://… or sqlite:///PATH"
-    return Fault(shown(url), "", found, allowed, hint if url.startswith("mysql") else "")
+    return Fault(shown(url), "", found, allowed, hint if _is_mysql(url) else "")
+
+
+def _is_mysql(url: str) -> bool:
+    """Whether an address is of MySQL; new-api's own have no scheme: `user:word@tcp(host)/name`."""
+    return url.startswith("mysql") or "@tcp(" in url or "@unix(" in url
 
 
 def shown(url: str) -> str:
     """An address of a database without what it takes to get in."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{host}{parts.path}" if parts.scheme else "--database"
+    is_address = parts.scheme and "://" in url and "@" not in parts.path
+    return f"{parts.scheme}://{host}{parts.path}" if is_address else "--database"
 
 
 def json_of(text: Any) -> Any:

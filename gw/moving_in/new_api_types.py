@@ -56,13 +56,11 @@ OTHERS: Mapping[int, str] = {
     18: "Xunfei",
     23: "Tencent",
     27: "Perplexity",
-    33: "AWS",
     34: "Cohere",
     36: "SunoAPI",
     37: "Dify",
     38: "Jina",
     39: "Cloudflare",
-    41: "VertexAI",
     46: "BaiduV2",
     49: "Coze",
     50: "Kling",
@@ -72,6 +70,13 @@ OTHERS: Mapping[int, str] = {
     55: "Sora",
     56: "Replicate",
     57: "Codex",
+}
+# Those for which there is a kind, but whose credentials are of another form over there: what to do.
+BY_HAND: Mapping[int, str] = {
+    33: "AWS: its key is an access key, a secret and a region in one; write a channel of kind bedrock "
+    "with region, and credentials or an api_key",
+    41: "VertexAI: its key is the file of a service account; save it, and write a channel of kind "
+    "vertex with project, region and credentials: {file: …}",
 }
 # Models whose ratio of output to input new-api has in its own code, whatever its options say.
 OWN_COMPLETION_RATIO = ("gpt-", "chatgpt-", "o1", "o3", "o4", "claude-", "gemini-")

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from channels.registry import Binding, PriceSpec
 from gw.config.faults import ConfigFaults
 from gw.moving_in.new_api import plan_of
-from gw.moving_in.new_api_tables import read_tables
+from gw.moving_in.new_api_tables import read_tables, shown
 from gw.moving_in.plan import Plan, Secret
 from gw.price_list.reading import bundled
 from tests.support.new_api import RATIOS, make_sqlite, rows
@@ -240,6 +240,26 @@ def test_odd_columns_are_left_and_never_break_the_import() -> None:
     assert "setting of channel 1 (c)" not in left(found)
 
 
+@pytest.mark.parametrize(("number", "kind"), [(33, "bedrock"), (41, "vertex")])
+def test_channel_whose_credentials_have_another_form_says_what_to_do(
+    number: int, kind: str
+) -> None:
+    row = channel(type=number, key='{"private_key": "hidden"}', name="cloud")
+    found = plan_of(tables(channels=[row]), LIST, source="s", origin="there")
+    assert not found.channels
+    reason = left(found)["channel 1 (cloud)"]
+    assert f"write a channel of kind {kind}" in reason
+    assert "hidden" not in reason
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["mysql://root:word@tcp/x", "root:word@tcp(db:3306)/x", "root:word@unix(/run/m)/x", "word"],
+)
+def test_address_is_shown_without_its_password(url: str) -> None:
+    assert "word" not in shown(url)
+
+
 def test_database_that_is_none_of_new_api_is_refused(tmp_path: Path) -> None:
     import sqlite3
 
@@ -250,7 +270,8 @@ def test_database_that_is_none_of_new_api_is_refused(tmp_path: Path) -> None:
     for url, found in [
         (f"sqlite:///{path}", "a table channels without type"),
         (f"sqlite:///{tmp_path / 'nowhere.db'}", "unable to open database file"),
-        ("mysql://root:word@db/one-api", "a database of mysql"),
+        ("mysql://root:word@db/one-api", "a database of mysql, which is not read"),
+        ("root:word@tcp(db:3306)/new-api", "a database of mysql, which is not read"),
         ("nothing", "no address of a database"),
     ]:
         with pytest.raises(ConfigFaults, match=found) as caught:
