@@ -58,7 +58,10 @@ def test_every_row_is_served_by_its_provider() -> None:
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_first_configuration_of_each_provider_is_free_of_faults(provider: str) -> None:
     kind = KINDS[provider]
-    environ = dict.fromkeys(missing(kind, {}), "https://own.example")
+    environ = {
+        name: "https://own.example" if name == kind.url_variable else "own-1"
+        for name in missing(kind, {})
+    }
     text = starter([kind], environ, LIST)
     config = load_text(text, environ, source=Path("/etc/gw.yaml"))
     names = {row.model for row in LIST.rows if row.provider == provider and row.price is not None}
