@@ -73,8 +73,8 @@ OTHERS: Mapping[int, str] = {
 }
 # Those for which there is a kind, but whose credentials are of another form over there: what to do.
 BY_HAND: Mapping[int, str] = {
-    33: "AWS: its key is an access key, a secret and a region in one; write a channel of kind bedrock "
-    "with region, and credentials or an api_key",
+    33: "AWS: its key is an access key, a secret and a region in one; write a channel of kind "
+    "bedrock with region, and credentials or an api_key",
     41: "VertexAI: its key is the file of a service account; save it, and write a channel of kind "
     "vertex with project, region and credentials: {file: …}",
 }
