@@ -141,6 +141,7 @@ CHAT = Family(
     dialect="chat",
     shown_as="chat_completions",
     streams=True,
+    wires=("plain", "mistral"),
     tools_over="responses",
 )
 MESSAGES = Family(

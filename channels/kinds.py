@@ -196,8 +196,12 @@ _ROWS = (
         source="https://docs.mistral.ai/api",
         base_url="https://api.mistral.ai",
         protocols=("chat",),
+        wire={"chat": "mistral"},
         max_tokens_param="max_tokens",
         variables=("MISTRAL_API_KEY",),
+        quirks="members that it does not document are refused, so stream_options and user stay "
+        "behind, seed is random_seed, and ids of tool calls become nine letters and digits; "
+        "thinking is a part of the content",
     ),
     Kind(
         name="xai",

@@ -106,6 +106,8 @@ def _models(body: bytes) -> tuple[str, ...] | None:
         value = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):
         return None
+    if isinstance(value, list):  # of Together, without anything around it
+        return tuple(_names(value, "id"))
     if not isinstance(value, dict):
         return None
     for members, name in _LISTS:

@@ -6,7 +6,7 @@ A channel says it by `wire` (`ChannelSpec.wire`); the hostings of a dialect are 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -26,7 +26,9 @@ class Hosting:
     """One way to host a dialect.
 
     `only` is a text in the names of the models that it is for, `otherwise` hosts all others.
-    `without` are members that the path or the host says, `adds` those that it wants, as JSON text.
+    `without` are members that the path or the host says or does not know, `adds` those that it
+    wants, as JSON text; `renames` are its own names of members, `mends` make the JSON of a member
+    (by the dialect's name) what it takes.
     `moves` are a client's headers that become members of the body: lists of names. `rewrite` puts
     the body into other words, and raises InvalidRequest for what they cannot say.
 
@@ -41,6 +43,8 @@ class Hosting:
     moves: Mapping[str, str]
     only: str = ""
     otherwise: str = ""
+    renames: Mapping[str, str] = field(default_factory=dict)
+    mends: Mapping[str, Callable[[bytes], bytes]] = field(default_factory=dict)
     rewrite: Callable[[dict[str, Any]], dict[str, Any]] | None = None
     new_render: Callable[[str, str], Render] | None = None
     whole: Callable[[bytes, str], bytes] | None = None
@@ -62,13 +66,17 @@ class Hosting:
             values.update((name, msgspec.json.decode(raw)) for name, raw in added.items())
             return dumps(_rewritten(self.rewrite, values))
         members = {
-            name: bytes(raw)
+            self.renames.get(name, name): self._mended(name, bytes(raw))
             for name, raw in JsonObject.parse(body).raw.items()
             if name not in self.without and name not in added
         }
         members.update(added)
         pairs = [b"%b:%b" % (msgspec.json.encode(name), raw) for name, raw in members.items()]
         return b"{%b}" % b",".join(pairs)
+
+    def _mended(self, name: str, raw: bytes) -> bytes:
+        mend = self.mends.get(name)
+        return raw if mend is None else mend(raw)
 
 
 def _rewritten(

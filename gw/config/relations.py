@@ -11,6 +11,7 @@ from decimal import Decimal
 from importlib.util import find_spec
 
 from channels.dialects.address import MODEL
+from channels.dialects.table import CHAT_DIALECTS
 from channels.families import CHAT_PRICES, ENDPOINT_TYPES, FAMILIES, TOKEN_PRICES, VIDEOS
 from channels.registry import PLAIN
 from gw.config.faults import Location
@@ -202,13 +203,15 @@ def check_of_protocols(channels: Sequence[Section]) -> None:
 
 
 def check_hosted_paths(channels: Sequence[Section]) -> None:
-    """Where a chat protocol is hosted by another provider, the model is in the path alone."""
+    """Where a host has the model in the path alone, so does a path in place of the host's own."""
     for channel in channels:
         wires, paths = channel.get("wire"), channel.get("paths")
         if wires is None or paths is None:
             continue
         for protocol, wire in wires.values.items():
             if wire in (None, PLAIN) or not FAMILIES[protocol].is_chat:
+                continue
+            if MODEL not in CHAT_DIALECTS[protocol].hostings[wire].address.path:
                 continue
             path = paths.get(protocol)
             if path is not None and MODEL not in path:

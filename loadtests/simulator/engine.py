@@ -150,7 +150,7 @@ class Engine:
         applied = [layer for layer in own if self.faults.applies(layer)]
         directive = directives.merge([*(fault.layer for fault in faults), *applied])
         try:
-            directive = _situated(directive, dialect, ask.model)
+            directive = _situated(directive, dialect, ask.model, exchange.api_key)
         except DirectiveError as error:
             raise Refusal(400, str(error)) from error
         answer = compose(ask, directive, self._seed_key, exchange.body)
@@ -186,10 +186,10 @@ class Engine:
         self._kept[token] = found
 
 
-def _situated(directive: Directive, dialect: Dialect, model: str) -> Directive:
+def _situated(directive: Directive, dialect: Dialect, model: str, key: str) -> Directive:
     """The directive with what its situation stands for; raises DirectiveError."""
     if isinstance(dialect, FaceDialect):
-        return dialect.situated(directive, model)
+        return dialect.situated(directive, model, key)
     if directive.situation is not None:
         raise DirectiveError("sim: 'situation' belongs to a provider, and this port plays none")
     return directive

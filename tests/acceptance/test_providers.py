@@ -160,6 +160,7 @@ CASES: Mapping[str, tuple[dict[str, Any], Asked]] = {
     "calls": ({"tool_calls": stated(ZURICH, ZURICH)}, Asked(has_tools=True)),
     "thoughts": ({"text": SAID, "reasoning_text": THOUGHT}, Asked(thinks=True)),
     "length": ({"text": SAID, "finish_reason": "length"}, Asked()),
+    "results": ({"text": SAID}, Asked(has_results=True)),
 }
 
 

@@ -36,6 +36,7 @@ PAIRS = {
 WORDS = {
     "channels/dialects/chat/decode.py": "a member of the body",
     "channels/dialects/chat/encode.py": "a member of the body",
+    "channels/dialects/chat/hostings.py": "a member of the body",
     "channels/dialects/chat/instructed.py": "a member of the body",
     "channels/dialects/chat/origin.py": "a member of the body",
     "channels/dialects/chat/request.py": "a member of the body",

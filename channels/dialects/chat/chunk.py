@@ -110,6 +110,7 @@ class Chunk(Struct, gc=False):
     model: str | None = None
     x_groq: GroqMember | None = None
     base_resp: msgspec.Raw = NOTHING  # of MiniMax: its errors, in place of choices
+    message: msgspec.Raw = NOTHING  # of Mistral and vLLM: an error, with nothing around it
 
 
 # The event that ends a stream, which is no JSON.
@@ -145,9 +146,12 @@ def is_terminator(data: bytes) -> bool:
 
 
 def error_in(chunk: Chunk) -> msgspec.Raw:
-    """What an event or a response says of its failure: its `error`, or MiniMax's in their form."""
-    if chunk.error is not NOTHING or chunk.base_resp is NOTHING or chunk.choices:
+    """What an event or a response says of its failure: its `error`, or other forms in that one."""
+    if chunk.error is not NOTHING or chunk.choices:
         return chunk.error
+    if chunk.base_resp is NOTHING:
+        bare = chunk.message
+        return bare if bare is NOTHING else raw_of({"message": read_loosely(bytes(bare))})
     return base_resp.error_of(read_loosely(bytes(chunk.base_resp)))
 
 
@@ -177,6 +181,7 @@ def _read_loosely(data: bytes, *, mends: bool) -> Chunk | None:
         model=text_of(value.get("model")),
         x_groq=groq_member(value),
         base_resp=raw_of(value.get("base_resp")),
+        message=raw_of(value.get("message")),
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from channels.dialects.address import Address
 from channels.dialects.chat import ChatMeter, codec, ends
+from channels.dialects.chat.hostings import HOSTINGS
 from channels.dialects.chat.request import read_request, upstream_body, without_body
 from channels.dialects.dialect import ChatDialect
 from channels.families import CHAT
@@ -34,4 +35,5 @@ DIALECT = ChatDialect(
     codec=codec,
     closing_failure=codec.closing_failure,
     takes_max_tokens_param=True,
+    hostings=HOSTINGS,
 )

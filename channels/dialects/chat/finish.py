@@ -7,6 +7,11 @@ from channels.translation.model import FinishReason
 _READ: dict[str, FinishReason] = {
     "stop": "stop",
     "length": "length",
+    # Cut short as well: by the model's own length (Mistral), by a server that ran out of room
+    # (DeepSeek), by an error that is told no better.
+    "model_length": "length",
+    "insufficient_system_resource": "length",
+    "error": "length",
     "tool_calls": "tool_calls",
     "function_call": "tool_calls",
     "content_filter": "refusal",

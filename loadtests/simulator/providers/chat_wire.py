@@ -31,17 +31,20 @@ class ChatTraits:
     """How one provider's answers look.
 
     `head` stands in answers and chunks, `choice` in each choice. `opening` is sent before the first
-    chunk, as it is (a comment). `every_delta` is in each delta, `first_delta` is one of its own
-    (None: there is none). `has_whole_calls`: a tool call comes in one chunk. `call_id` makes a
-    call's id. `finish` are its words where they are not the usual ones. `usage` stands in a last
-    chunk without choices, in the chunk with the finish, in its choice or under `x_groq`;
-    `is_usage_unasked`: also where no `stream_options` asked for it.
+    chunk, as it is (a comment), and `whole_opening` before a whole answer. `every_delta` is in each
+    delta, `first_delta` is one of its own (None: there is none). `has_whole_calls`: a tool call
+    comes in one chunk, `has_joint_finish`: the finish comes with the last words or calls. `call_id`
+    makes a call's id, `call` is further members of one; `has_call_index`: its place is told, too.
+    `has_null_finish`: chunks before the last say that there is none. `usage` stands in a last chunk
+    of its own (with these choices), in that of the finish, in its choice, in each chunk, or under
+    `x_groq`; `is_usage_unasked`: also where no `stream_options` asked for it.
     """
 
     id_prefix: str = "chatcmpl-"
     head: Mapping[str, Any] = field(default_factory=dict)
     choice: Mapping[str, Any] = field(default_factory=dict)
     opening: bytes = b""
+    whole_opening: bytes = b""
     first_delta: Mapping[str, Any] | None = field(
         default_factory=lambda: {"role": "assistant", "content": ""}
     )
@@ -50,15 +53,15 @@ class ChatTraits:
     message: Mapping[str, Any] = field(default_factory=dict)
     thoughts: Thoughts = REASONING_CONTENT
     has_whole_calls: bool = False
+    has_joint_finish: bool = False
+    has_call_index: bool = True
+    has_null_finish: bool = True
     call_id: Callable[[Call], str] = lambda call: call.id("call_")
     call: Mapping[str, Any] = field(default_factory=lambda: {"type": "function"})
-    finish: Mapping[str, str] = field(default_factory=dict)
     usage: Callable[[Tokens], dict[str, Any]] = usage_of_openai
     usage_in: Literal["own_chunk", "last_chunk", "choice", "x_groq", "every_chunk"] = "own_chunk"
     is_usage_unasked: bool = False
     own_chunk_choices: tuple[Any, ...] = ()
-    tail: Mapping[str, Any] = field(default_factory=dict)
-    has_done: bool = True
 
 
 class ProviderChat(ChatDialect):
@@ -88,7 +91,7 @@ class ProviderChat(ChatDialect):
         ]
         if answer.usage is not None:
             whole["usage"] = traits.usage(answer.usage)
-        return encode(whole)
+        return traits.whole_opening + encode(whole)
 
     def stream(self, ask: Ask, answer: Answer, *, is_finished: bool) -> Stream:
         traits = self.traits
@@ -108,7 +111,7 @@ class ProviderChat(ChatDialect):
                         "index": index,
                         "delta": {**traits.every_delta, **delta},
                         **traits.choice,
-                        "finish_reason": finish,
+                        **({"finish_reason": finish} if finish or traits.has_null_finish else {}),
                         **in_choice,
                     },
                     more,
@@ -120,23 +123,26 @@ class ProviderChat(ChatDialect):
             put(traits.first_delta)
         if answer.thinking:
             put(traits.thoughts.delta(answer.thinking))
-        for piece in answer.deltas:
-            put({"content": piece})
-        text_end = len(frames)
+        text = traits.thoughts.text if answer.thinking else str
+        deltas: list[Mapping[str, Any]] = [{"content": text(piece)} for piece in answer.deltas]
+        texts = len(deltas)
         for number, call in enumerate(answer.calls):
-            for delta in self._call_deltas(call, number):
-                put({"tool_calls": [delta]})
-        put(traits.last_delta, self._end(answer), **self._last_members(answer, usage))
+            deltas += ({"tool_calls": [one]} for one in self._call_deltas(call, number))
+        last = deltas.pop() if traits.has_joint_finish and deltas else traits.last_delta
+        for delta in deltas:
+            put(delta)
+        text_end = len(frames) - max(0, len(deltas) - texts) * ask.choices
+        put(last, self._end(answer), **self._last_members(answer, usage))
         if usage is not None and traits.usage_in == "own_chunk":
             choices = list(traits.own_chunk_choices)
             frames.append(_event({**head, "choices": choices, "usage": usage}))
-        if is_finished and traits.has_done:
+        if is_finished:
             frames.append(DONE)
         more = _chunk(head, {"index": 0, "delta": {"content": "more "}, "finish_reason": None}, {})
         return Stream(frames=frames, text_end=text_end, more=lambda _: more)
 
     def _last_members(self, answer: Answer, usage: Mapping[str, Any] | None) -> dict[str, Any]:
-        members = dict(self.traits.tail)
+        members: dict[str, Any] = {}
         if self.traits.usage_in == "x_groq":
             members["x_groq"] = {"id": f"req_{answer.id[:26]}", "usage": usage}
         if usage is not None and self.traits.usage_in == "last_chunk":
@@ -155,15 +161,14 @@ class ProviderChat(ChatDialect):
     def _call(self, call: Call, number: int, arguments: str) -> dict[str, Any]:
         function = {"name": call.name, "arguments": arguments}
         return {
-            "index": number,
+            **({"index": number} if self.traits.has_call_index else {}),
             "id": call.given_id or self.traits.call_id(call),
             **self.traits.call,
             "function": function,
         }
 
     def _end(self, answer: Answer) -> str:
-        finish = "stop" if answer.is_declined else answer.finish
-        return self.traits.finish.get(finish, finish)
+        return "stop" if answer.is_declined else answer.finish
 
     def _head(self, ask: Ask, answer: Answer, kind: str) -> dict[str, Any]:
         return {

@@ -18,9 +18,11 @@ from loadtests.simulator.providers.model import BEARER, WRONG_KEY, Face, Failure
 class FailureRefusal(Refusal):
     """The provider refuses the request in words of its own."""
 
-    def __init__(self, failure: Failure, *, model: str = "", param: str = "") -> None:
+    def __init__(
+        self, failure: Failure, *, model: str = "", param: str = "", key: str = ""
+    ) -> None:
         lines = "".join(f"{name}: {value}\r\n" for name, value in failure.headers.items())
-        body = _filled(failure.body, model=model, param=param)
+        body = _filled(failure.body, model=model, param=param, key=key)
         super().__init__(failure.status, "", lines=lines.encode("latin-1"), body=body)
 
 
@@ -58,7 +60,7 @@ class FaceDialect:
                 raise FailureRefusal(found[0], model=ask.model, param=found[1])
         return ask
 
-    def situated(self, directive: Directive, model: str) -> Directive:
+    def situated(self, directive: Directive, model: str, key: str) -> Directive:
         """The directive with the situation it names, and the provider's headers. DirectiveError."""
         if directive.situation is None:
             headers = {**self._provider.headers, **(directive.headers or {})}
@@ -71,7 +73,7 @@ class FaceDialect:
         return msgspec.structs.replace(
             directive,
             status=failure.status,
-            body=msgspec.Raw(_filled(failure.body, model=model, param="param")),
+            body=msgspec.Raw(_filled(failure.body, model=model, param="param", key=key)),
             headers={**failure.headers, **(directive.headers or {})},
         )
 
@@ -96,7 +98,7 @@ def key_of(exchange: Exchange, keys: tuple[str, ...], failures: Mapping[Any, Fai
     for way in keys:
         key = _key_in(exchange, way)
         if key.startswith(WRONG_KEY):
-            raise FailureRefusal(failures["bad_key"])
+            raise FailureRefusal(failures["bad_key"], key=key)
         if key:
             return key
     raise FailureRefusal(failures.get("no_key", failures["bad_key"]))
@@ -109,12 +111,12 @@ def _key_in(exchange: Exchange, way: str) -> str:
     return exchange.header(way.encode()).decode("latin-1").strip()
 
 
-def _filled(body: Any, *, model: str, param: str) -> bytes:
+def _filled(body: Any, *, model: str, param: str, key: str) -> bytes:
     """The bytes of a failure's body."""
     if body is None:
         return b""
     text = body.encode() if isinstance(body, str) else encode(body)
-    for mark, value in ((b"{model}", model), (b"{param}", param)):
+    for mark, value in ((b"{model}", model), (b"{param}", param), (b"{key}", key)):
         inside = value.encode() if isinstance(body, str) else encode(value)[1:-1]
         text = text.replace(mark, inside)
     return bytes(text)

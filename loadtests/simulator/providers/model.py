@@ -37,7 +37,8 @@ WRONG_KEY: Final = "wrong-"
 class Failure:
     """An error answer as it goes out. `body` is JSON, a text as it is, None for an empty body.
 
-    `{model}` and `{param}` in its texts stand for the request's model and the parameter at fault.
+    `{model}`, `{param}` and `{key}` in its texts stand for the request's model, the parameter at
+    fault and the key that was sent, for some repeat it.
     """
 
     status: int

@@ -40,7 +40,7 @@ class Played:
             exchange.api_key = key_of(exchange, listing.keys, face.face.failures)
             taken = faults.take(exchange.api_key, exchange.port)
             directive = directives.merge([fault.layer for fault in taken])
-            directive = face.situated(directive, "")
+            directive = face.situated(directive, "", exchange.api_key)
         except Refusal as refusal:
             return script.refusal_script(face, refusal)
         instead = script.instead_script(face.error, directive)

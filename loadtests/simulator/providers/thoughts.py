@@ -12,10 +12,12 @@ class Thoughts:
     """`message(thought, content)`: the members of a whole message; `delta(thought)`: of a delta.
 
     `thought` is empty where there is none, `content` None where the message has calls alone.
+    `text` makes of a piece of text what stands in a delta's content after a thought.
     """
 
     message: Callable[[str, str | None], dict[str, Any]]
     delta: Callable[[str], dict[str, Any]]
+    text: Callable[[str], Any] = str
 
 
 def in_member(name: str) -> Thoughts:
@@ -57,7 +59,11 @@ REASONING_DETAILS: Final = Thoughts(
     _with_details,
 )
 # Of Mistral: a part of the content.
-CONTENT_PARTS: Final = Thoughts(_parts, lambda thought: {"content": [_thinking_part(thought)]})
+CONTENT_PARTS: Final = Thoughts(
+    _parts,
+    lambda thought: {"content": [_thinking_part(thought)]},
+    lambda piece: [{"type": "text", "text": piece}],
+)
 # Of MiniMax and of servers that do not parse what a model writes.
 THINK_TAGS: Final = Thoughts(_tagged, lambda thought: _tagged(thought, None))
 # Of OpenAI, whose chat wire shows none.

@@ -128,6 +128,16 @@ def test_error_in_base_resp_is_noted(
     assert loosely.error_seen == expected
 
 
+BARE = {"object": "error", "message": "Service unavailable.", "type": "x", "code": "1100"}
+
+
+@pytest.mark.parametrize("event", [BARE, {**BARE, "id": 7}], ids=["documented", "loose"])
+def test_error_with_nothing_around_it_is_noted(event: object) -> None:
+    meter = ChatMeter()
+    assert meter.event(json.dumps(event).encode())
+    assert meter.error_seen == ErrorEvent(None, "Service unavailable.")
+
+
 def test_base_resp_beside_choices_is_no_error_of_the_response() -> None:
     choice = {"delta": {"content": "ab"}, "finish_reason": "content_filter"}
     meter = metered({"choices": [choice], "base_resp": {"status_code": 1027}})

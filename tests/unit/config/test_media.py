@@ -79,9 +79,9 @@ def test_wires_of_chat_are_its_dialects_hostings() -> None:
     [
         ("{videos: suno}", "channels[0].wire.videos", '"suno"', "plain, ark, openai"),
         ("{videos: arc}", "channels[0].wire.videos", '"arc"', "plain, ark, openai"),
-        ("{images: plain}", "channels[0].wire.images", "unknown key", "the keys messages, videos"),
+        ("{images: plain}", "channels[0].wire.images", "unknown key", "the keys chat, messages"),
         ("{music: suno}", "channels[0].wire.music", "not among", "the protocols videos, avatars"),
-        ("ark", "channels[0].wire", '"ark"', "a mapping of messages, videos, music"),
+        ("ark", "channels[0].wire", '"ark"', "a mapping of chat, messages, videos"),
     ],
 )
 def test_wire_that_cannot_be(wire: str, path: str, found: str, allowed: str) -> None:

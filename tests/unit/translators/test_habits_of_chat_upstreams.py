@@ -267,6 +267,9 @@ FINISHES: list[tuple[str, FinishReason]] = [
     ("sensitive", "refusal"),
     ("model_context_window_exceeded", "length"),
     ("network_error", "length"),
+    ("model_length", "length"),
+    ("insufficient_system_resource", "length"),
+    ("error", "length"),
 ]
 
 
