@@ -7,6 +7,7 @@ stream are the meters' business.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -29,6 +30,8 @@ _MEMBERS = (
     *("error", "message", "detail", "msg", "errors", "error_message", "error_description"),
     *("base_resp", "status_msg"),  # of MiniMax, one within the other
 )
+# How a web page or XML begins; some sentences begin with a number in such brackets.
+_TAG = re.compile(r"<[a-z!?/]")
 _ENTRIES_MAX = 10
 _DEPTH_MAX = 6
 _NOT_JSON = object()
@@ -169,7 +172,7 @@ def _read(text: str) -> Any:
 
 def _is_markup(text: str) -> bool:
     head = text[:512].lower()
-    return head.startswith("<") or "<html" in head or "<!doctype" in head
+    return _TAG.match(head) is not None or "<html" in head or "<!doctype" in head
 
 
 def _is_binary(text: str) -> bool:

@@ -16,7 +16,14 @@ from msgspec import Struct
 from channels import base_resp
 from channels.dialects.chat.content import read_content
 from channels.dialects.chat.thinking import text_in_content
-from channels.json.lenient import NOTHING, characters_of, raw_of, read_loosely, text_of
+from channels.json.lenient import (
+    NOTHING,
+    characters_of,
+    is_stated,
+    raw_of,
+    read_loosely,
+    text_of,
+)
 from channels.json.text import UNREADABLE, dumps
 from channels.translation.model import Refusal, Text
 
@@ -110,7 +117,8 @@ class Chunk(Struct, gc=False):
     model: str | None = None
     x_groq: GroqMember | None = None
     base_resp: msgspec.Raw = NOTHING  # of MiniMax: its errors, in place of choices
-    message: msgspec.Raw = NOTHING  # of Mistral and vLLM: an error, with nothing around it
+    message: msgspec.Raw = NOTHING  # of Mistral, vLLM and others: an error, with nothing around it
+    code: msgspec.Raw = NOTHING
 
 
 # The event that ends a stream, which is no JSON.
@@ -149,10 +157,12 @@ def error_in(chunk: Chunk) -> msgspec.Raw:
     """What an event or a response says of its failure: its `error`, or other forms in that one."""
     if chunk.error is not NOTHING or chunk.choices:
         return chunk.error
-    if chunk.base_resp is NOTHING:
-        bare = chunk.message
-        return bare if bare is NOTHING else raw_of({"message": read_loosely(bytes(bare))})
-    return base_resp.error_of(read_loosely(bytes(chunk.base_resp)))
+    if chunk.base_resp is not NOTHING:
+        return base_resp.error_of(read_loosely(bytes(chunk.base_resp)))
+    if not (is_stated(chunk.code) and is_stated(chunk.message)):
+        return NOTHING
+    stated = (read_loosely(bytes(one)) for one in (chunk.code, chunk.message))
+    return raw_of(dict(zip(("code", "message"), stated, strict=True)))
 
 
 def groq_member(value: Mapping[str, Any]) -> GroqMember | None:
@@ -181,6 +191,7 @@ def _read_loosely(data: bytes, *, mends: bool) -> Chunk | None:
         model=text_of(value.get("model")),
         x_groq=groq_member(value),
         base_resp=raw_of(value.get("base_resp")),
+        code=raw_of(value.get("code")),
         message=raw_of(value.get("message")),
     )
 

@@ -131,11 +131,22 @@ def test_error_in_base_resp_is_noted(
 BARE = {"object": "error", "message": "Service unavailable.", "type": "x", "code": "1100"}
 
 
-@pytest.mark.parametrize("event", [BARE, {**BARE, "id": 7}], ids=["documented", "loose"])
-def test_error_with_nothing_around_it_is_noted(event: object) -> None:
-    meter = ChatMeter()
-    assert meter.event(json.dumps(event).encode())
-    assert meter.error_seen == ErrorEvent(None, "Service unavailable.")
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (BARE, ErrorEvent("1100", "Service unavailable.")),
+        ({**BARE, "id": 7}, ErrorEvent("1100", "Service unavailable.")),
+        ({"code": 50505, "message": "Busy.", "data": None}, ErrorEvent("50505", "Busy.")),
+        ({"code": 0, "message": None}, None),
+        ({"message": "Hello."}, None),
+        ({"code": 20012}, None),
+        ({"code": 1, "message": "m", "choices": [{"delta": {"content": "a"}}]}, None),
+    ],
+)
+def test_error_with_nothing_around_it_is_noted(
+    event: dict[str, Any], expected: ErrorEvent | None
+) -> None:
+    assert metered(event).error_seen == expected
 
 
 def test_base_resp_beside_choices_is_no_error_of_the_response() -> None:

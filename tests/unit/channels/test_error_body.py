@@ -66,6 +66,7 @@ def test_message_is_unwrapped(body: object, expected: str | None) -> None:
         (b"<!DOCTYPE html>\n<html>", None),
         (b"  <?xml version='1.0'?><Error>no</Error>", None),
         (b"Oops <HTML>", None),
+        (b"<400> InternalError.Algo: Too long.", "<400> InternalError.Algo: Too long."),
         (json.dumps({"error": {"message": "<html>proxy</html>"}}).encode(), None),
         (b"\x1f\x8b\x08\x00\x00\x00\x00\x00binary", None),
         (b"\x00\x01\x02", None),
