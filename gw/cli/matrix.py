@@ -84,7 +84,7 @@ def _text(rows: Sequence[MatrixRow]) -> str:
     lines = [
         {
             "row": number,
-            **dict(zip(titles, map(_served_text, row.cells), strict=True)),
+            **dict(zip(titles, map(_told, row.cells), strict=True)),
             "built-in tools": _tools(row),
         }
         for number, row in enumerate(rows, start=1)
@@ -95,6 +95,12 @@ def _text(rows: Sequence[MatrixRow]) -> str:
 
 def _titles() -> list[str]:
     return [PUBLIC_NAMES[protocol] for protocol in CHAT_PROTOCOLS]
+
+
+def _told(cell: MatrixCell) -> str:
+    """A cell in words, and what would have to be switched on for one that has none."""
+    words = _served_text(cell)
+    return f"{words} ({' or '.join(cell.switched_off)} is off)" if cell.switched_off else words
 
 
 def _served_text(cell: MatrixCell, mark: str = "") -> str:
@@ -126,6 +132,7 @@ def _record(row: MatrixRow) -> dict[str, Any]:
             PUBLIC_NAMES[protocol]: {
                 "served": cell.served,
                 "translations": list(cell.headers),
+                "switched_off": list(cell.switched_off),
                 "tools": list(cell.tools),
             }
             for protocol, cell in zip(CHAT_PROTOCOLS, row.cells, strict=True)

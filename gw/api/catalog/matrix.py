@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from actors.router import Candidate, candidates
 from channels.families import CHAT_PROTOCOLS, FAMILIES
 from channels.registry import BUILTIN_TOOLS, ChannelSpec, ModelSpec, Registry
-from channels.translation.paths import TRANSLATIONS, upstream_protocols
+from channels.translation.paths import SETTINGS, TRANSLATIONS, upstream_protocols
 from gw.calls.tools import is_run_for
 
 
@@ -22,12 +22,14 @@ class MatrixCell:
     """How one client protocol reaches one model; no passthrough and no header: not at all, a 503.
 
     `headers` are the values of `X-Protocol-Translation` that a response may carry, of the channels
-    tried first. `tools` are the built-in tools that may be used there.
+    tried first. `tools` are the built-in tools that may be used there. `switched_off` are the
+    settings of translations by which a model would be reached that is not.
     """
 
     is_passthrough: bool
     headers: tuple[str, ...]
     tools: tuple[str, ...]
+    switched_off: tuple[str, ...] = ()
 
     @property
     def served(self) -> str:
@@ -68,8 +70,7 @@ def compatibility(registry: Registry, translations: Collection[str]) -> list[Mat
 def _cell(
     model: ModelSpec, protocol: str, views: dict[str, _Idle], translations: Collection[str]
 ) -> MatrixCell:
-    spoken = upstream_protocols(protocol, frozenset(translations))
-    found = candidates(model, protocol, views, translations=spoken)
+    found = _reached(model, protocol, views, translations)
     headers = dict.fromkeys(
         TRANSLATIONS[protocol, one.protocol].header for one in found if one.protocol != protocol
     )
@@ -77,7 +78,20 @@ def _cell(
         is_passthrough=any(one.protocol == protocol for one in found),
         headers=tuple(headers),
         tools=_tools(model, protocol, found, views),
+        switched_off=() if found else _switched_off(model, protocol, views),
     )
+
+
+def _reached(
+    model: ModelSpec, protocol: str, views: dict[str, _Idle], translations: Collection[str]
+) -> list[Candidate]:
+    spoken = upstream_protocols(protocol, frozenset(translations))
+    return candidates(model, protocol, views, translations=spoken)
+
+
+def _switched_off(model: ModelSpec, protocol: str, views: dict[str, _Idle]) -> tuple[str, ...]:
+    """Each translation that would reach a model which no other way does."""
+    return tuple(name for name in SETTINGS if _reached(model, protocol, views, (name,)))
 
 
 def _tools(

@@ -48,7 +48,9 @@ def test_people_get_a_table_and_the_models_of_its_rows(
         *("row", "chat_completions", "messages", "responses", "native_content"),
         *("built-in", "tools"),
     ]
-    assert "no channel" in lines[1]
+    # Of the two that the model has no channel for, each has a translation that is not switched on.
+    assert "no channel (messages_to_chat is off)" in lines[1]
+    assert "no channel (native_to_chat is off)" in lines[1]
     assert lines[1].endswith("web_search")
     assert f"native, else translated: {T1}" in lines[2]
     assert lines[2].endswith("web_search (chat_completions, responses)")
@@ -64,11 +66,13 @@ def test_programs_get_one_object(config: str, capsys: pytest.CaptureFixture[str]
     assert first["protocols"]["native_content"] == {
         "served": "no_channel",
         "translations": [],
+        "switched_off": ["native_to_chat"],
         "tools": [],
     }
     assert second["protocols"]["chat_completions"] == {
         "served": "native",
         "translations": [T1],
+        "switched_off": [],
         "tools": ["web_search"],
     }
 
