@@ -84,7 +84,7 @@ def _text(rows: Sequence[MatrixRow]) -> str:
     lines = [
         {
             "row": number,
-            **dict(zip(titles, map(_told, row.cells), strict=True)),
+            **dict(zip(titles, map(_explained, row.cells), strict=True)),
             "built-in tools": _tools(row),
         }
         for number, row in enumerate(rows, start=1)
@@ -97,7 +97,7 @@ def _titles() -> list[str]:
     return [PUBLIC_NAMES[protocol] for protocol in CHAT_PROTOCOLS]
 
 
-def _told(cell: MatrixCell) -> str:
+def _explained(cell: MatrixCell) -> str:
     """A cell in words, and what would have to be switched on for one that has none."""
     words = _served_text(cell)
     return f"{words} ({' or '.join(cell.switched_off)} is off)" if cell.switched_off else words

@@ -17,11 +17,16 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from channels.base_resp import status_in
+from channels.credentials import NO_AUTH
 from channels.kinds import KINDS
+from loadtests.simulator.providers.chat_wire import ProviderChat
 from loadtests.simulator.providers.model import Face, Failure, Provider
 from loadtests.simulator.providers.table import PROVIDERS
+from loadtests.simulator.providers.thoughts import HIDDEN, THINK_TAGS
 from tests.acceptance.dialogues.asked import Asked, body_of, path_of
 from tests.acceptance.dialogues.cases import (
+    FINISHES,
     PROTOCOLS,
     SAID,
     THOUGHT,
@@ -42,7 +47,6 @@ from tests.support.upstream import key_of
 from tests.support.waiting import PATIENCE_SECONDS, until
 
 USAGE = {"input": 1000, "output": 100, "cached": 400, "cache_write": 0, "reasoning": 40}
-COST_NANO_USD = cost_nano_usd(1000, 100, 400)
 WRONG = "wrong-key"
 
 
@@ -87,11 +91,12 @@ WAYS = [
     for form in ("whole", "stream")
 ]
 OWN_WHOLE = [way for way in WAYS if way.is_own and way.form == "whole"]
+KEYLESS = [way for way in WAYS if way.is_own and KINDS[way.provider.name].auth == NO_AUTH]
 FAILURES = [
     pytest.param(way, situation, id=f"{way}-{situation}")
     for way in WAYS
     for situation in way.face.failures
-    if situation != "no_key"
+    if situation != "no_key" and (way.is_own or way.form == "whole")
 ]
 
 
@@ -104,6 +109,12 @@ def shared(postgres: PostgresForTests) -> Iterator[House]:
         for name, provider in PROVIDERS.items():
             base_url = built.upstream.play(name) + urlsplit(KINDS[name].base_url).path
             ours = {"kind": name, "base_url": base_url, "health": {"failures": 1000}}
+            if KINDS[name].auth == NO_AUTH:
+                channels.append({"id": f"open-{name}", **ours})
+                models.append(
+                    model(f"{name}-open", {"id": f"open-{name}", "as": provider.models[0]})
+                )
+                ours["auth"] = "bearer"
             channels += [
                 {"id": at(name), "api_key": key_of(at(name)), **ours},
                 {"id": f"{at(name)}-wrong", "api_key": WRONG, **ours},
@@ -156,12 +167,34 @@ def sent_by(h: House, way: Way) -> bytes:
 
 CASES: Mapping[str, tuple[dict[str, Any], Asked]] = {
     "text": ({"text": SAID}, Asked()),
-    "call": ({"tool_calls": stated(ZURICH)}, Asked(has_tools=True)),
     "calls": ({"tool_calls": stated(ZURICH, ZURICH)}, Asked(has_tools=True)),
     "thoughts": ({"text": SAID, "reasoning_text": THOUGHT}, Asked(thinks=True)),
-    "length": ({"text": SAID, "finish_reason": "length"}, Asked()),
     "results": ({"text": SAID}, Asked(has_results=True)),
 }
+
+
+def spoken(way: Way, directive: Mapping[str, Any]) -> str:
+    """What is to be read of an answer; some do not keep their thoughts apart from it."""
+    text: str = directive.get("text", "")
+    is_tagged = isinstance(chat := way.face.dialect, ProviderChat) and (
+        chat.traits.thoughts is THINK_TAGS
+    )
+    thought = directive.get("reasoning_text")
+    return f"<think>\n{thought}\n</think>\n\n{text}" if is_tagged and thought else text
+
+
+def shown(way: Way, directive: Mapping[str, Any]) -> str:
+    """The thoughts that are to be read of an answer, apart from its text.
+
+    Messages have none that nobody has signed.
+    """
+    chat = way.face.dialect
+    if isinstance(chat, ProviderChat):
+        is_unsaid = chat.traits.thoughts in (HIDDEN, THINK_TAGS)
+        if is_unsaid or way.client == "messages":
+            return ""
+    thought: str = directive.get("reasoning_text", "")
+    return thought
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -170,6 +203,7 @@ def test_answer_is_served_and_charged_as_stated(
     h: House, payer: Tenant, way: Way, case: str
 ) -> None:
     directive, asked = CASES[case]
+    cached = 400 if way.face.counts_cached else 0
     h.upstream.fault(at(way.provider.name), usage=USAGE, **directive)
     before = h.balance_nano_usd(payer)
     reply = ask(payer, way, asked)
@@ -180,17 +214,31 @@ def test_answer_is_served_and_charged_as_stated(
         told = told_by(way, reply)
         assert told.has_end
         assert told.error is None
-        assert told.text == directive.get("text", "")
+        assert told.text == spoken(way, directive)
         stated_calls = directive.get("tool_calls", ())
         assert told.calls == [(one["name"], one["arguments"]) for one in stated_calls]
-        assert told.usage == (1000, 100, 400)
+        assert told.thinking == shown(way, directive)
+        assert told.usage == (1000, 100, cached)
     row = h.row(reply.trace)
     tokens = (row["input_tokens"], row["output_tokens"], row["cached_tokens"])
-    assert (row["status"], tokens) == ("success", (1000, 100, 400))
-    assert row["cost_nano_usd"] == COST_NANO_USD
-    assert before - h.balance_nano_usd(payer) == COST_NANO_USD
+    assert (row["status"], tokens) == ("success", (1000, 100, cached))
+    cost = cost_nano_usd(1000, 100, cached)
+    assert row["cost_nano_usd"] == cost
+    assert before - h.balance_nano_usd(payer) == cost
     sent = h.upstream.last_request()
     assert payer.key not in json.dumps(sent)
+
+
+@pytest.mark.parametrize("stated", ["length", "content_filter"])
+@pytest.mark.parametrize(
+    "way", [way for way in WAYS if way.upstream == "chat" and not way.is_own], ids=str
+)
+def test_reason_of_the_end_is_told_in_the_clients_words(
+    h: House, payer: Tenant, way: Way, stated: str
+) -> None:
+    h.upstream.fault(at(way.provider.name), text=SAID, finish_reason=stated)
+    ends_by = {"length": "length", "content_filter": "blocked"}[stated]
+    assert told_by(way, ask(payer, way)).finish == FINISHES[ends_by][way.client]
 
 
 def leaves(value: Any) -> Iterator[str]:
@@ -205,7 +253,7 @@ def leaves(value: Any) -> Iterator[str]:
 def is_said_by(failure: Failure, message: str, model_id: str) -> bool:
     """Whether a message begins as one of the failure's texts does: addresses in it are masked."""
     texts = (text.replace("{model}", model_id) for text in leaves(failure.body))
-    beginnings = [text.partition("{param}")[0][:20] for text in texts]
+    beginnings = [text.partition("{param}")[0].strip('"')[:20] for text in texts]
     return any(message.startswith(beginning) for beginning in beginnings if beginning)
 
 
@@ -220,17 +268,24 @@ NAMES: Mapping[int, tuple[tuple[str, str], str, str]] = {
     422: ((BAD, "invalid_request"), BAD, "INVALID_ARGUMENT"),
     429: (("rate_limit_error", "rate_limit_exceeded"), "rate_limit_error", "RESOURCE_EXHAUSTED"),
     500: (("api_error", "upstream_error"), "api_error", "INTERNAL"),
+    501: (("api_error", "upstream_error"), "api_error", "UNIMPLEMENTED"),
     504: (("api_error", "upstream_error"), "api_error", "DEADLINE_EXCEEDED"),
     529: (("api_error", "upstream_error"), "overloaded_error", "UNAVAILABLE"),
 }
 
 
+def meant(failure: Failure) -> int:
+    """The status that a client is told; an error in a 200 means one, too."""
+    return status_in(failure.body) if failure.status == 200 else failure.status
+
+
 def check_error(reply: Reply, way: Way, failure: Failure) -> None:
     """The error has the client's own shape, the provider's status and its sentence."""
-    assert reply.status == failure.status
-    other = "UNAVAILABLE" if failure.status >= 500 else "UNKNOWN"
+    status = meant(failure)
+    assert reply.status == status
+    other = "UNAVAILABLE" if status >= 500 else "UNKNOWN"
     chat, messages, gemini = NAMES.get(
-        failure.status, (("api_error", "upstream_error"), "api_error", other)
+        status, (("api_error", "upstream_error"), "api_error", other)
     )
     whole, error = reply.json, reply.json["error"]
     assert is_said_by(failure, error["message"], way.provider.models[0]) or not failure.body
@@ -275,7 +330,7 @@ def test_server_errors_go_to_the_next_channel_and_refusals_do_not(
     failure = way.face.failures[situation]
     h.upstream.fault(at(way.provider.name), situation=situation)
     reply = ask(payer, way, model_id=f"{way.provider.name}-or-spare")
-    if failure.status < 500:
+    if meant(failure) < 500:
         check_error(reply, way, failure)
     else:
         assert reply.status == 200, reply
@@ -328,10 +383,18 @@ def test_wrong_key_and_unknown_model_are_refused_by_the_server_itself(
     wrong = ask(payer, way, model_id=f"{way.provider.name}-wrong")
     check_error(wrong, way, way.face.failures["bad_key"])
     assert WRONG not in wrong.body.decode()
-    if "unknown_model" in way.face.failures:
+    if (failure := way.face.failures.get("unknown_model")) is not None:
         unknown = ask(payer, way, model_id=f"{way.provider.name}-unknown")
-        assert unknown.status == way.face.failures["unknown_model"].status
-        assert "no-such-model" in unknown.json["error"]["message"]
+        assert unknown.status == failure.status
+        is_named = "{model}" in json.dumps(failure.body)
+        assert ("no-such-model" in unknown.json["error"]["message"]) == is_named
+
+
+@pytest.mark.parametrize("way", KEYLESS, ids=str)
+def test_server_that_wants_no_key_needs_none(h: House, payer: Tenant, way: Way) -> None:
+    reply = ask(payer, way, model_id=f"{way.provider.name}-open")
+    assert reply.status == 200, reply
+    assert not {"authorization", "x-api-key"} & h.upstream.last_request()["headers"].keys()
 
 
 def test_probe_lists_the_models_of_each_and_tells_of_wrong_keys(h: House) -> None:

@@ -1,4 +1,4 @@
-"""Ark: codes with a part behind a dot, a `param` that is empty, 429 for servers that are too busy."""
+"""Ark: codes with a part behind a dot, an empty `param`, 429 for servers that are too busy."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ def _failure(status: int, code: str, kind: str, message: str) -> Failure:
 
 
 FAILURES = {
-    "bad_key": _failure(
-        401, "AuthenticationError", "Unauthorized", "The API key doesn't exist."
-    ),
+    "bad_key": _failure(401, "AuthenticationError", "Unauthorized", "The API key doesn't exist."),
     "no_credit": _failure(
         403,
         "AccountOverdueError",

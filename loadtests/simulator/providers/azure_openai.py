@@ -15,6 +15,7 @@ from loadtests.simulator.providers.chat_wire import ChatTraits, ProviderChat
 from loadtests.simulator.providers.errors import error_event
 from loadtests.simulator.providers.face import FailureRefusal
 from loadtests.simulator.providers.model import Face, Failure, Listing, Provider, refuses
+from loadtests.simulator.providers.thoughts import HIDDEN
 
 KEYS = ("api-key",)
 CLEAN = {
@@ -120,6 +121,7 @@ OPENING = {
     "prompt_filter_results": [{"prompt_index": 0, "content_filter_results": CLEAN}],
 }
 TRAITS = ChatTraits(
+    thoughts=HIDDEN,
     head={"system_fingerprint": "fp_ec7eab8ec3"},
     choice={"logprobs": None, "content_filter_results": CLEAN},
     opening=error_event(OPENING).encode(),

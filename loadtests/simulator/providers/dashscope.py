@@ -73,8 +73,7 @@ DASHSCOPE = Provider(
     name="dashscope",
     sources={
         "errors": "https://help.aliyun.com/en/model-studio/error-code-start",
-        "streams": "https://help.aliyun.com/zh/model-studio/"
-        "compatibility-of-openai-with-dashscope",
+        "streams": "https://help.aliyun.com/zh/model-studio/compatibility-of-openai-with-dashscope",
         "cached": "https://help.aliyun.com/zh/model-studio/context-cache",
     },
     headers={"x-request-id": ID, "req-cost-time": "417"},

@@ -12,7 +12,14 @@ from loadtests.simulator.ask import Ask, Refusal
 from loadtests.simulator.dialects.base import Stream, encode
 from loadtests.simulator.directives import Directive, DirectiveError
 from loadtests.simulator.exchange import Exchange
-from loadtests.simulator.providers.model import BEARER, WRONG_KEY, Face, Failure, Provider
+from loadtests.simulator.providers.model import (
+    ANYBODY,
+    BEARER,
+    WRONG_KEY,
+    Face,
+    Failure,
+    Provider,
+)
 
 
 class FailureRefusal(Refusal):
@@ -46,6 +53,8 @@ class FaceDialect:
     def read(self, exchange: Exchange) -> Ask:
         try:
             ask = self._inner.read(exchange)
+        except FailureRefusal:
+            raise
         except Refusal as refusal:
             if "bad_parameter" not in self.face.failures:
                 raise
@@ -105,6 +114,8 @@ def key_of(exchange: Exchange, keys: tuple[str, ...], failures: Mapping[Any, Fai
 
 
 def _key_in(exchange: Exchange, way: str) -> str:
+    if way == ANYBODY:
+        return ANYBODY
     if way == BEARER:
         scheme, _, key = exchange.header(b"authorization").decode("latin-1").partition(" ")
         return key.strip() if scheme.lower() == BEARER else ""

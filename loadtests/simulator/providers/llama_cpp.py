@@ -39,9 +39,7 @@ FAILURES = {
         n_prompt_tokens=4476,
         n_ctx=4096,
     ),
-    "unsupported": _failure(
-        501, "This server does not support embeddings.", "not_supported_error"
-    ),
+    "unsupported": _failure(501, "This server does not support embeddings.", "not_supported_error"),
     "server_error": _failure(500, "Failed to parse input at pos 12", "server_error"),
     # While it loads its model.
     "overloaded": _failure(503, "Loading model", "unavailable_error"),

@@ -28,8 +28,9 @@ SITUATIONS: Final = (
     "server_error",
     "overloaded",
 )
-# How a key is sent: as a bearer's token, or in a header of this name.
+# How a key is sent: as a bearer's token, or in a header of this name; by some no key is wanted.
 BEARER: Final = "bearer"
+ANYBODY: Final = "anybody"
 WRONG_KEY: Final = "wrong-"
 
 
@@ -58,6 +59,7 @@ class Face:
     `path` is whole, or a pattern that matches a whole one. `keys` are the ways in
     which a key is taken, `stream_failure` the text of the events by which a stream that has begun
     tells of an error (None: the dialect's own), `checks` what it looks at before it answers.
+    `counts_cached`: its usage says how much of the input was read from a cache.
     """
 
     path: str | re.Pattern[str]
@@ -66,6 +68,7 @@ class Face:
     failures: Mapping[str, Failure]
     stream_failure: str | None = None
     checks: tuple[Check, ...] = ()
+    counts_cached: bool = True
 
     def is_at(self, path: str) -> bool:
         """Whether a path is this face's."""

@@ -15,9 +15,7 @@ KIND = "invalid_request_error"
 
 def _failure(status: int, message: str, kind: str, **headers: str) -> Failure:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Failure(
-        status=status, body={"error": {"message": message, "type": kind}}, headers=named
-    )
+    return Failure(status=status, body={"error": {"message": message, "type": kind}}, headers=named)
 
 
 FAILURES = {

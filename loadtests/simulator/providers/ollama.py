@@ -1,4 +1,4 @@
-"""Ollama: no key unless it is its cloud's, errors as objects or as a bare text, no cached tokens."""
+"""Ollama: no key unless it is its cloud's, errors as objects or bare texts, no cached tokens."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ FAILURES = {
     "bad_parameter": openai_error(
         400, "json: cannot unmarshal string into Go struct field .temperature", KIND
     ),
-    "context_too_long": openai_error(
-        400, "the input length exceeds the context length", KIND
-    ),
+    "context_too_long": openai_error(400, "the input length exceeds the context length", KIND),
     "no_tools": openai_error(400, "{model} does not support tools", KIND),
     "rate_limited": _text(429, "you've reached your hourly usage limit, please upgrade"),
     "server_error": openai_error(500, "llama runner process has terminated: exit 2", "api_error"),
     "overloaded": _text(503, "server busy, please try again.  maximum pending requests exceeded"),
 }
+
+
+BROKEN = {"error": "an error was encountered while running the model"}
 
 
 def usage_without_details(tokens: Tokens) -> dict[str, Any]:
@@ -78,7 +79,7 @@ OLLAMA = Provider(
             ),
             keys=KEYS,
             failures=FAILURES,
-            stream_failure=error_event({"error": "an error was encountered while running the model"}),
+            stream_failure=error_event(BROKEN),
             counts_cached=False,
         ),
         Face(path="/v1/responses", dialect=ResponsesDialect(), keys=KEYS, failures=FAILURES),

@@ -41,7 +41,9 @@ FAILURES = {
         400,
         "input_tokens",
     ),
-    "server_error": openai_error(500, "EngineCore encountered an issue.", "InternalServerError", 500),
+    "server_error": openai_error(
+        500, "EngineCore encountered an issue.", "InternalServerError", 500
+    ),
     "overloaded": openai_error(503, "The server is overloaded.", "ServiceUnavailableError", 503),
 }
 
