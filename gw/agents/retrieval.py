@@ -6,7 +6,6 @@ with the next one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from actors.store.queries import load
@@ -14,8 +13,9 @@ from actors.store.session import Statements
 from gw.agents.frame import Excerpt, cut
 from gw.agents.policy import AgentRefused
 from gw.keys.principal import Agent
-from gw.knowledge.bases import Base, readable_bases
-from gw.knowledge.search import search_any
+from gw.knowledge.query import parse_query
+from gw.knowledge.search import asked
+from gw.knowledge.tokens import folded_name
 
 SQL = load("gw.agents", "retrieval.sql")
 
@@ -36,26 +36,27 @@ class Bounds(Protocol):
     def kb_chars(self) -> int: ...
 
 
-async def attached_bases(store: Statements, agent: Agent, *, account_id: str) -> list[Base]:
-    """The agent's bases. Raises AgentRefused when its user may not read one of them."""
-    found = await readable_bases(store, account_id=account_id, user=agent.user)
-    by_id = {base.kb_id: base for base in found}
-    if not by_id.keys() >= set(agent.kbs):
+async def retrieve(
+    store: Statements, agent: Agent, question: str, bounds: Bounds, *, account_id: str
+) -> list[Excerpt]:
+    """The best pages of the agent's bases that have any term of the question, cut, best first.
+
+    Everything is asked in one statement, which has one state of the bases. Raises AgentRefused when
+    the agent's user may not read one of them, StoreError.
+    """
+    params = {
+        "account": account_id,
+        "user": agent.user,
+        "kbs": list(agent.kbs),
+        "name": folded_name(question),
+        **asked(parse_query(question).any),
+        "limit": bounds.kb_pages,
+        "characters": bounds.kb_page_chars,
+    }
+    rows = await store.fetch_all(SQL["retrieve"], params)
+    if not rows[0][0]:
         raise AgentRefused(
             "kb_inaccessible", "A knowledge base of the agent of this API key is not accessible."
         )
-    return [by_id[kb_id] for kb_id in agent.kbs]
-
-
-async def excerpts(
-    store: Statements, bases: Sequence[Base], question: str, bounds: Bounds
-) -> list[Excerpt]:
-    """The best pages that have any term of the question, cut, best first."""
-    ranked = await search_any(store, bases, question, limit=bounds.kb_pages)
-    if not ranked:
-        return []
-    params = {"nos": [one.page_no for one in ranked], "characters": bounds.kb_page_chars}
-    pages = {no: page for no, *page in await store.fetch_all(SQL["excerpts"], params)}
-    names = {base.no: base.kb_id for base in bases}
-    found = [Excerpt(names[one.base_no], *pages[one.page_no]) for one in ranked]
+    found = [Excerpt(*page) for _, *page in rows if page[1] is not None]
     return cut(found, bounds.kb_chars)

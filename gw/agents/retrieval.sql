@@ -1,3 +1,6 @@
--- excerpts --
--- The beginnings of some pages.
-SELECT no, id, title, left(body, %(characters)s) FROM kb_pages WHERE no = ANY (%(nos)s)
+-- retrieve --
+-- What the bases of an agent say to a question (see the function).
+SELECT is_readable, kb_id, id, title, body FROM kb_retrieve(%(account)s, %(user)s, %(kbs)s::text[], %(name)s,
+    %(numbers)s::integer[], %(alternatives)s::integer[], %(lexemes)s::text[], %(costs)s::integer[],
+    %(phrase_numbers)s::integer[], %(phrases)s::text[], %(phrase_lexemes)s::text[],
+    %(near)s, %(near_terms)s, %(near_query)s, %(mark)s, %(budget)s, %(limit)s, %(characters)s)

@@ -8,6 +8,7 @@ import json
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from actors.store.database import ConstraintViolated, Database
@@ -68,15 +69,15 @@ async def import_folder(
         await session.execute(SQL["lock_account"], (target.account_id,))
         base_no = await _base(session, target)
         stored = {
-            row[0]: (row[1], bytes(row[2]))
+            row[0]: (row[1], bytes(row[2]), row[3])
             for row in await session.fetch_all(SQL["stored_pages"], (base_no,))
         }
         fresh: list[tuple[Page, bytes]] = []
-        gone = [] if keep else [no for page, (no, _) in stored.items() if page not in folder.pages]
+        gone = [] if keep else [no for page, (no, *_) in stored.items() if page not in folder.pages]
         result.removed = len(gone)
         for page in folder.pages.values():
             digest = _digest(page, folder.sources.get(page.id))
-            no, before = stored.get(page.id, (0, b""))
+            no, before, _ = stored.get(page.id, (0, b"", 0))
             if before == digest:
                 result.unchanged += 1
                 continue
@@ -89,9 +90,12 @@ async def import_folder(
         await asyncio.to_thread(_store_sources, sources, target.account_id, folder)
         if gone or fresh:
             await remove_pages(session, base_no, gone)
+            lost = set(gone)
+            taken = {place for no, _, place in stored.values() if no not in lost}
+            places = (place for place in count() if place not in taken)
             nos: list[int] = []
             for batch in _batches(fresh):
-                nos += await _insert(session, base_no, target.account_id, batch, folder)
+                nos += await _insert(session, base_no, target.account_id, batch, folder, places)
             for at in range(0, len(nos), ENTERED_PAGES):
                 entered = nos[at : at + ENTERED_PAGES]
                 await session.execute(SQL["add_postings"], (base_no, entered))
@@ -182,9 +186,13 @@ async def _insert(
     account_id: str,
     batch: list[tuple[Page, bytes]],
     folder: Folder,
+    places: Iterator[int],
 ) -> list[int]:
-    """Store pages; their numbers."""
-    rows = [_row(page, digest, account_id, folder.sources.get(page.id)) for page, digest in batch]
+    """Store pages, each at the next of the places; their numbers."""
+    rows = [
+        {"place": next(places), **_row(page, digest, account_id, folder.sources.get(page.id))}
+        for page, digest in batch
+    ]
     made: list[Any] = await session.fetch_all(SQL["insert_pages"], _rows(base_no, rows))
     nos: dict[str, int] = dict(made)
     names, links, terms = [], [], []

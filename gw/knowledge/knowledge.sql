@@ -8,19 +8,7 @@ SELECT pg_advisory_xact_lock(hashtextextended('gw kb ' || %s, 0))
 
 -- readable --
 -- The bases that a user of an account may read, as they are named to that user.
-SELECT no, kb_id, name, pages FROM (
-    SELECT no, 0 AS place, kb_id, name, pages FROM kb_bases
-    WHERE account_id = %(account)s AND kb_id = 'default' AND user_name = %(user)s
-    UNION ALL
-    SELECT b.no, 1, b.kb_id, b.name, b.pages FROM kb_bases b
-    WHERE b.account_id = %(account)s AND b.user_name IS NULL
-      AND (NOT b.is_restricted
-           OR EXISTS (SELECT FROM kb_grants g WHERE g.base_no = b.no AND g.to_user = %(user)s))
-    UNION ALL
-    SELECT b.no, 2, b.account_id || ':' || b.kb_id, b.name, b.pages
-    FROM kb_grants g JOIN kb_bases b ON b.no = g.base_no
-    WHERE g.to_account = %(account)s AND b.account_id <> %(account)s
-) AS readable
+SELECT no, kb_id, name, pages FROM kb_readable(%(account)s, %(user)s)
 WHERE %(kb)s::text IS NULL OR kb_id = %(kb)s
 ORDER BY place, kb_id COLLATE "C"
 
@@ -62,8 +50,8 @@ WHERE no = %(base)s
 WITH postings AS (DELETE FROM kb_postings WHERE base_no = %(base)s) DELETE FROM kb_bases WHERE no = %(base)s
 
 -- stored_pages --
--- What of each page tells whether it has changed.
-SELECT id, no, digest FROM kb_pages WHERE base_no = %s
+-- What of each page tells whether it has changed, and its place.
+SELECT id, no, digest, place FROM kb_pages WHERE base_no = %s
 
 -- remove_pages --
 -- Pages with their names, links and terms.
@@ -71,11 +59,11 @@ DELETE FROM kb_pages WHERE no = ANY (%s)
 
 -- insert_pages --
 -- New pages, from one JSON text.
-INSERT INTO kb_pages (base_no, id, path, digest, head, body, title, summary, tags, aliases, confidence, needs_review,
-                      r2_key, source_path, filename, locator, compiled_at, model)
-SELECT %(base)s, id, path, decode(digest, 'hex'), head, body, title, summary, tags, aliases, confidence, needs_review,
+INSERT INTO kb_pages (base_no, place, id, path, digest, head, body, title, summary, tags, aliases, confidence,
+                      needs_review, r2_key, source_path, filename, locator, compiled_at, model)
+SELECT %(base)s, place, id, path, decode(digest, 'hex'), head, body, title, summary, tags, aliases, confidence, needs_review,
        r2_key, source_path, filename, locator, compiled_at, model
-FROM json_to_recordset(%(rows)s::json) AS x(id text, path text, digest text, head text, body text, title text,
+FROM json_to_recordset(%(rows)s::json) AS x(place integer, id text, path text, digest text, head text, body text, title text,
     summary text, tags text[], aliases text[], confidence text, needs_review boolean, r2_key text, source_path text,
     filename text, locator text, compiled_at text, model text)
 RETURNING id, no
@@ -190,10 +178,10 @@ WHERE no IN (SELECT l.page_no FROM kb_links l WHERE l.to_no = %(page)s) AND no <
 
 -- rank --
 -- The pages that a search finds, best first (see the function).
-SELECT * FROM kb_rank(%(bases)s::bigint[], %(pages)s, %(name)s, %(every)s,
-    %(numbers)s::integer[], %(alternatives)s::integer[], %(lexeme_bases)s::bigint[], %(lexemes)s::text[],
-    %(costs)s::integer[], %(phrase_numbers)s::integer[], %(phrases)s::text[], %(phrase_lexemes)s::text[],
-    %(near)s, %(near_terms)s, %(near_queries)s::text[], %(budget)s, %(offset)s, %(limit)s)
+SELECT * FROM kb_rank(%(bases)s::bigint[], %(name)s, %(every)s,
+    %(numbers)s::integer[], %(alternatives)s::integer[], %(lexemes)s::text[], %(costs)s::integer[],
+    %(phrase_numbers)s::integer[], %(phrases)s::text[], %(phrase_lexemes)s::text[],
+    %(near)s, %(near_terms)s, %(near_query)s, %(mark)s, %(budget)s, %(offset)s, %(limit)s)
 
 -- hits --
 -- What is shown of pages that were found, with the part of each body that a search fits best.

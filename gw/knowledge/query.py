@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from gw.knowledge.stop_words import STOP_WORDS
 from gw.knowledge.tokens import Group, groups, normalise
-from gw.knowledge.vectors import lexeme_prefix, quoted
+from gw.knowledge.vectors import quoted
 
 _QUOTED = re.compile('["\u201c\u201d]([^"\u201c\u201d]*)["\u201c\u201d]')
 # Of so many terms it is looked how near each other they stand.
@@ -70,10 +70,9 @@ def parse_query(text: str) -> Query:
     return Query(wanted, tuple(any_of))
 
 
-def near_tsquery(terms: Iterable[Term], base_no: int) -> str:
+def near_tsquery(terms: Iterable[Term], prefix: str) -> str:
     """The condition that all of some terms stand in one row; empty for a single term."""
     few = list(terms)[:NEAR_TERMS_MAX]
-    prefix = lexeme_prefix(base_no)
     return " & ".join(term.tsquery(prefix) for term in few) if len(few) > 1 else ""
 
 

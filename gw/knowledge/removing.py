@@ -43,7 +43,7 @@ async def remove_page(
         if page_no is None:
             return None
         stored = await session.fetch_all(SQL["stored_pages"], (row[0],))
-        (page_id,) = [one for one, no, _ in stored if no == page_no]
+        (page_id,) = [one for one, no, *_ in stored if no == page_no]
         await remove_pages(session, row[0], [page_no])
         await settle_pages(session, row[0])
     await drop_unused_sources(database, sources, target.account_id)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from actors.store.session import Statements
 from gw.knowledge.bases import SQL, Base
-from gw.knowledge.query import NEAR_TERMS_MAX, Query, Term, near_tsquery, parse_query
+from gw.knowledge.query import NEAR_TERMS_MAX, Term, near_tsquery, parse_query
 from gw.knowledge.snippet import STRETCH_CHARACTERS_MAX, Finder, plain_snippet, snippet
 from gw.knowledge.tokens import folded_name
 from gw.knowledge.vectors import lexeme_prefix
@@ -25,6 +25,8 @@ NEAR_PAGES = 50
 WEIGHED_PAGES_MAX = 100_000
 # To find a phrase the terms of a page are read: so much dearer than to know a word is in it.
 PHRASE_COST = 8
+# Stands for a base's prefix in what is asked of several; no lexeme has it.
+PREFIX_MARK = "\x01"
 # How the database's number for a page's place is cut (see kb_rank), and what a score is made of.
 _FOUND_BIT, _EQUAL_BIT, _FIELD_BIT = 50, 49, 44
 _TERM, _EQUAL, _FIELD, _FRACTION = 1000.0, 500.0, 20.0, 19.0
@@ -87,15 +89,6 @@ async def search(
     return Found(total, hits, match if total else "none")
 
 
-async def search_any(
-    store: Statements, bases: Sequence[Base], text: str, *, limit: int
-) -> list[Ranked]:
-    """Find the best pages that have any term of a text, CJK by pairs. Raises StoreUnavailable."""
-    query: Query = parse_query(text)
-    _, ranked = await rank(store, bases, text, query.any, every=False, offset=0, limit=limit)
-    return ranked
-
-
 async def rank(
     store: Statements,
     bases: Sequence[Base],
@@ -110,18 +103,11 @@ async def rank(
     bases = [base for base in bases if base.no and base.pages]
     if not bases or not terms:
         return 0, []
-    near = [near_tsquery(terms, base.no) for base in bases]
-    near_terms = min(len(terms), NEAR_TERMS_MAX) if near[0] else 0
-    params: dict[str, Any] = {
+    params = {
         "bases": [base.no for base in bases],
-        "pages": sum(base.pages for base in bases),
         "name": folded_name(text),
         "every": every,
-        **_asked(bases, terms),
-        "near": NEAR_PAGES if near_terms else 0,
-        "near_terms": near_terms,
-        "near_queries": near,
-        "budget": WEIGHED_PAGES_MAX,
+        **asked(terms),
         "offset": offset,
         "limit": limit,
     }
@@ -129,30 +115,29 @@ async def rank(
     return rows[0][0], [_ranked(*row[1:]) for row in rows if row[1] is not None]
 
 
-def _asked(bases: Sequence[Base], terms: Sequence[Term]) -> dict[str, Any]:
-    """The terms in each base, as `kb_rank` takes them."""
+def asked(terms: Sequence[Term]) -> dict[str, Any]:
+    """The terms as `kb_rank` takes them, whatever bases they are looked for in."""
     lexemes = [
-        (n, alternative, base.no, lexeme_prefix(base.no) + lexeme)
+        (n, alternative, lexeme)
         for n, term in enumerate(terms)
-        for base in bases
         for alternative, sequence in enumerate(term.sequences)
         for _, lexeme in sequence
     ]
-    phrases = [
-        (n, term.tsquery(lexeme_prefix(base.no)), term.any_lexeme(lexeme_prefix(base.no)))
-        for n, term in enumerate(terms)
-        for base in bases
-        if not term.is_lexeme
-    ]
+    phrases = [(n, term) for n, term in enumerate(terms) if not term.is_lexeme]
+    near = near_tsquery(terms, PREFIX_MARK)
     return {
         "numbers": [row[0] for row in lexemes],
         "alternatives": [row[1] for row in lexemes],
-        "lexeme_bases": [row[2] for row in lexemes],
-        "lexemes": [row[3] for row in lexemes],
+        "lexemes": [row[2] for row in lexemes],
         "costs": [1 if term.is_lexeme else PHRASE_COST for term in terms],
-        "phrase_numbers": [row[0] for row in phrases],
-        "phrases": [row[1] for row in phrases],
-        "phrase_lexemes": [row[2] for row in phrases],
+        "phrase_numbers": [n for n, _ in phrases],
+        "phrases": [term.tsquery(PREFIX_MARK) for _, term in phrases],
+        "phrase_lexemes": [term.any_lexeme(PREFIX_MARK) for _, term in phrases],
+        "near": NEAR_PAGES if near else 0,
+        "near_terms": min(len(terms), NEAR_TERMS_MAX) if near else 0,
+        "near_query": near,
+        "mark": PREFIX_MARK,
+        "budget": WEIGHED_PAGES_MAX,
     }
 
 

@@ -29,7 +29,7 @@ from channels.offload.weight import weight_of
 from channels.registry import ModelSpec
 from gw.agents.frame import framed
 from gw.agents.policy import AgentRefused, model_of
-from gw.agents.retrieval import QUESTION_CHARACTERS, attached_bases, excerpts
+from gw.agents.retrieval import QUESTION_CHARACTERS, retrieve
 from gw.api.chat.agent_services import AgentServices
 from gw.api.chat.collected import CollectingWriter
 from gw.api.chat.handler import converse
@@ -38,7 +38,6 @@ from gw.api.writer import HandlerWriter
 from gw.calls.tools import lacking_tool
 from gw.errors.table import MODEL_NO_VISION, PERMISSION_DENIED, GatewayError, invalid_request
 from gw.keys.principal import Agent
-from gw.knowledge.bases import one_state
 from metrics.logs import EventLog
 
 # Switches of an agent: the tool, and the flag of a model that has it.
@@ -158,21 +157,23 @@ class AgentCall:
         if not agent.kbs:
             _check_vision(model, turn)
             return ""
+        question = turn.text if _can_see(model, turn) else ""
         began = time.perf_counter()
-        account_id = self._handler.principal.account_id
-        async with one_state(self._agents.database) as session:
-            bases = await attached_bases(session, agent, account_id=account_id)
-            _check_vision(model, turn)
-            if not turn.text.strip():
-                return ""
-            searched = time.perf_counter()
-            pages = await excerpts(session, bases, turn.text, self._agents.config().agents)
-            self._services.metrics.knowledge.searched(
-                surface="agent",
-                result="any" if pages else "none",
-                seconds=time.perf_counter() - searched,
-            )
-        self._metrics.retrieved(seconds=time.perf_counter() - began, pages=len(pages))
+        pages = await retrieve(
+            self._agents.database,
+            agent,
+            question,
+            self._agents.config().agents,
+            account_id=self._handler.principal.account_id,
+        )
+        _check_vision(model, turn)
+        if not question.strip():
+            return ""
+        seconds = time.perf_counter() - began
+        self._services.metrics.knowledge.searched(
+            surface="agent", result="any" if pages else "none", seconds=seconds
+        )
+        self._metrics.retrieved(seconds=seconds, pages=len(pages))
         return framed(pages) if pages else ""
 
     def _tools(self, agent: Agent, model: ModelSpec) -> tuple[str, ...]:
@@ -209,5 +210,9 @@ class AgentCall:
 
 def _check_vision(model: ModelSpec, turn: Turn) -> None:
     """Raises AgentRefused for pictures that the model cannot see."""
-    if turn.has_images and "vision" not in model.capabilities:
+    if not _can_see(model, turn):
         raise AgentRefused("no_vision", "The model of this agent takes no images.")
+
+
+def _can_see(model: ModelSpec, turn: Turn) -> bool:
+    return not turn.has_images or "vision" in model.capabilities

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gw.knowledge import search as searching
-from gw.knowledge.bases import one_state
 from gw.knowledge.importing import ImportTarget
 from gw.knowledge.removing import remove_base
-from gw.knowledge.search import search_any
 from gw.knowledge.sources import Sources
 from tests.integration.knowledge.importing import KB, bases_in
 
 POSTINGS = """
-SELECT substr(lexeme, strpos(lexeme, ':') + 1), pages, ARRAY(
-    SELECT p.id || ' ' || (e & 1048575) FROM unnest(entries) e JOIN kb_pages p ON p.no = e >> 20
+SELECT substr(k.lexeme, strpos(k.lexeme, ':') + 1), k.pages, k.bits IS NOT NULL, ARRAY(
+    SELECT p.id || ' ' || (e & 1048575)
+    FROM unnest(k.entries) e JOIN kb_pages p ON p.base_no = k.base_no AND p.place = e >> 20
     ORDER BY 1)
-FROM kb_postings WHERE base_no = %s ORDER BY 1
+FROM kb_postings k WHERE k.base_no = %s ORDER BY 1
+"""
+# Whether entries are in order, and bits those of the entries.
+IS_SOUND = """
+SELECT bool_and(entries = ARRAY(SELECT e FROM unnest(entries) e ORDER BY e)
+                AND coalesce(rtrim(bits::text, '0') = kb_bits(entries)::text, true)), count(bits)
+FROM kb_postings
 """
 OTTER = {
     "equal": "---\ntitle: Otter\n---\nnothing of it",
@@ -138,7 +142,30 @@ async def test_what_is_weighed_is_always_what_is_there(database_url: str, tmp_pa
             for kb in (KB, "fresh")
         ]
         assert states[0] == states[1]
-        assert all(pages == len(entries) for _, pages, entries in states[0])
+        assert all(pages == len(entries) for _, pages, _, entries in states[0])
+        ((is_sound, with_bits),) = await bases.database.fetch_all(IS_SOUND)
+        assert is_sound
+        assert with_bits
+        # The places of pages that are gone are taken again.
+        rows = await bases.database.fetch_all(
+            "SELECT max(place) FROM kb_pages GROUP BY base_no ORDER BY base_no"
+        )
+        assert rows == [(len(OTTER) - 1,), (len(changed) - 1,)]
+
+
+async def test_a_word_on_few_of_many_pages_has_no_bits(database_url: str, tmp_path: Path) -> None:
+    pages = {f"p{n:03}": "common" + " rare" * (n == 199) for n in range(200)}
+    async with bases_in(database_url, tmp_path) as bases:
+        await bases.become(pages)
+        rows = await bases.database.fetch_all(
+            "SELECT lexeme LIKE '%common', length(bits) FROM kb_postings"
+            " WHERE lexeme LIKE '%common' OR lexeme LIKE '%rare'"
+        )
+        assert sorted(rows) == [(False, None), (True, 200)]
+        assert await bases.ids("rare common") == ["p199"]
+        pages["p199"] = "common"
+        await bases.become(pages)
+        assert (await bases.search("rare common")).total == 200
 
 
 async def test_a_search_weighs_a_bounded_number_of_pages(
@@ -157,19 +184,6 @@ async def test_a_search_weighs_a_bounded_number_of_pages(
         assert (await bases.search(phrase)).total == 40
         monkeypatch.setattr(searching, "WEIGHED_PAGES_MAX", 3)
         assert (await bases.search(phrase)).total == 3
-
-
-async def test_retrieval_takes_pages_that_have_any_term(database_url: str, tmp_path: Path) -> None:
-    async with bases_in(database_url, tmp_path) as bases:
-        await bases.become(OTTER)
-        base = await bases.base()
-        async with one_state(bases.database) as session:
-            found = await search_any(session, [base], "is an otter at the lake", limit=3)
-            everything = await search_any(session, [base], "zebra " * 400, limit=3)
-            rows: list[Any] = await session.fetch_all("SELECT no, id FROM kb_pages")
-        names: dict[int, str] = dict(rows)
-        assert [names[one.page_no] for one in found] == ["body", "equal", "titled"]
-        assert everything == []
 
 
 async def test_a_base_is_removed_with_all_that_finds_it(database_url: str, tmp_path: Path) -> None:

@@ -1,0 +1,357 @@
+-- Which pages have how many of a search's terms is counted by operations on whole strings of bits, one bit for each page
+-- of a base; entries are read only of pages that can be among the first.
+
+-- A page's number within its base: small, and used again once the page is gone, so that strings of bits stay short.
+ALTER TABLE kb_pages ADD COLUMN place integer;
+
+UPDATE kb_pages p SET place = numbered.place
+FROM (SELECT no, row_number() OVER (PARTITION BY base_no ORDER BY no) - 1 AS place FROM kb_pages) AS numbered
+WHERE p.no = numbered.no;
+
+ALTER TABLE kb_pages ALTER COLUMN place SET NOT NULL, ADD CONSTRAINT kb_pages_by_place UNIQUE (base_no, place);
+
+DROP FUNCTION kb_rank(bigint[], bigint, text, boolean, integer[], integer[], bigint[], text[], integer[], integer[],
+    text[], text[], integer, integer, text[], bigint, integer, integer);
+DROP FUNCTION kb_add_postings(bigint, bigint[]);
+DROP FUNCTION kb_drop_postings(bigint, bigint[]);
+TRUNCATE kb_postings;
+
+-- `entries` are in order, and begin with the page's place: place << 20 | field << 16 | weight. `bits` has a one for each
+-- page, by place, up to the last of them; it is there where it is no longer than `entries` are.
+ALTER TABLE kb_postings ADD COLUMN bits bit varying;
+ALTER TABLE kb_postings ALTER COLUMN bits SET STORAGE EXTERNAL;
+
+-- The pages of some entries as bits.
+CREATE FUNCTION kb_bits(p_entries bigint[]) RETURNS bit varying LANGUAGE sql IMMUTABLE
+AS $$
+    SELECT bit_or(set_bit(zeros, (entry >> 20)::integer, 1))
+    FROM repeat('0', (p_entries[cardinality(p_entries)] >> 20)::integer + 1) AS r(text), CAST(r.text AS bit varying) AS zeros,
+         unnest(p_entries) AS entry
+$$;
+
+-- Bits that are set in either; one may be longer.
+CREATE FUNCTION kb_either(p_one bit varying, p_other bit varying) RETURNS bit varying LANGUAGE sql IMMUTABLE
+AS $$
+    SELECT (p_one || repeat('0', length(p_other) - length(p_one))::bit varying)
+         | (p_other || repeat('0', length(p_one) - length(p_other))::bit varying)
+$$;
+
+-- Enter pages whose terms are stored.
+CREATE FUNCTION kb_add_postings(p_base bigint, p_pages bigint[]) RETURNS void LANGUAGE sql
+SET work_mem = '64MB' SET jit = off
+AS $$
+    WITH entry AS (
+        SELECT t.place, u.lexeme, min(t.field) AS field,
+               least(65535, sum(kb_weight(t.field, cardinality(u.positions), t.lexemes))::bigint) AS weight
+        FROM (
+            SELECT p.place, k.field, k.terms, length(k.terms) AS lexemes
+            FROM kb_terms k JOIN kb_pages p ON p.no = k.page_no WHERE k.page_no = ANY (p_pages) OFFSET 0
+        ) AS t CROSS JOIN LATERAL unnest(t.terms) u
+        GROUP BY u.lexeme, t.place
+    ), added AS (
+        SELECT lexeme, array_agg((place::bigint << 20) | (field::bigint << 16) | weight ORDER BY place) AS entries
+        FROM entry GROUP BY lexeme
+    ), whole AS (
+        SELECT a.lexeme, a.entries AS added, p.bits AS bits_before, CASE
+            WHEN p.entries IS NULL THEN a.entries
+            WHEN p.entries[p.pages] < a.entries[1] THEN p.entries || a.entries
+            ELSE ARRAY(SELECT e FROM unnest(p.entries || a.entries) e ORDER BY e) END AS entries
+        FROM added a LEFT JOIN kb_postings p ON p.base_no = p_base AND p.lexeme = a.lexeme OFFSET 0
+    )
+    INSERT INTO kb_postings (base_no, lexeme, pages, entries, bits)
+    SELECT p_base, lexeme, cardinality(entries), entries, CASE
+        WHEN entries[cardinality(entries)] >> 20 >= 64 * cardinality(entries) THEN NULL
+        WHEN bits_before IS NULL THEN kb_bits(entries)
+        ELSE kb_either(bits_before, kb_bits(added)) END
+    FROM whole
+    ON CONFLICT (base_no, lexeme) DO UPDATE SET pages = excluded.pages, entries = excluded.entries, bits = excluded.bits
+$$;
+
+-- Take out pages whose terms are still stored.
+CREATE FUNCTION kb_drop_postings(p_base bigint, p_pages bigint[]) RETURNS void LANGUAGE sql
+SET work_mem = '64MB' SET jit = off
+AS $$
+    WITH gone AS MATERIALIZED (
+        SELECT kb_bits(array_agg(place::bigint << 20 ORDER BY place)) AS bits FROM kb_pages WHERE no = ANY (p_pages)
+    ), lost AS MATERIALIZED (
+        SELECT DISTINCT u.lexeme FROM kb_terms t CROSS JOIN LATERAL unnest(t.terms) u WHERE t.page_no = ANY (p_pages)
+    ), rest AS MATERIALIZED (
+        SELECT r.lexeme, r.entries, cardinality(r.entries) AS pages,
+               (r.entries[cardinality(r.entries)] >> 20)::integer + 1 AS places, r.bits
+        FROM (
+            SELECT p.lexeme, ARRAY(
+                SELECT entry FROM unnest(p.entries) entry
+                WHERE entry >> 20 >= length(g.bits) OR get_bit(g.bits, (entry >> 20)::integer) = 0 ORDER BY entry
+            ) AS entries,
+            p.bits & ~ substring(g.bits || repeat('0', length(p.bits))::bit varying FROM 1 FOR length(p.bits)) AS bits
+            FROM gone g, lost JOIN kb_postings p ON p.base_no = p_base AND p.lexeme = lost.lexeme
+        ) r
+    ), emptied AS (
+        DELETE FROM kb_postings p USING rest
+        WHERE p.base_no = p_base AND p.lexeme = rest.lexeme AND rest.pages = 0
+    )
+    UPDATE kb_postings p SET entries = rest.entries, pages = rest.pages, bits = CASE
+        WHEN rest.places > 64 * rest.pages THEN NULL
+        WHEN rest.bits IS NULL THEN kb_bits(rest.entries)
+        ELSE substring(rest.bits FROM 1 FOR rest.places) END
+    FROM rest WHERE p.base_no = p_base AND p.lexeme = rest.lexeme AND rest.pages > 0
+$$;
+
+-- One term of a search in one base; the bits are as many as the base has places.
+CREATE TYPE kb_list AS (n integer, base integer, rarity integer, bits bit varying, entries bigint[]);
+
+-- The pages that have every term of a search (or any), best first; one row without a page says how many there are.
+--
+-- p_numbers …     of each lexeme: which term it is of, which of the term's alternatives; without a base's prefix
+-- p_costs         of each term: 1 for a single lexeme, more for a phrase, whose pages must be looked at one by one
+-- p_phrases       the conditions of the terms that are no single lexeme, by p_phrase_numbers, and any of their lexemes in
+--                 p_phrase_lexemes: ts_rank knows no frequency of phrases, but makes of a lexeme that stands n times the
+--                 sum of 1/k² for k from 1 to n by that of all, from which n is got back
+-- p_near          so many of the first pages are ordered again by how near p_near_terms terms stand in one field, by the
+--                 condition p_near_query
+-- p_budget        how many pages are weighed at most, the rarest terms first; the commonest beyond it are left out
+-- p_mark          what stands in the conditions for the prefix of a base's lexemes
+--
+-- Pages are ordered by one number: the terms found << 50, whether a name equals the search << 49, 15 - the best field
+-- << 44, and the weight: entries (see above) times the rarity of their terms, at most 500 times 2^16 * 2^12. A phrase is
+-- as rare as its rarest lexeme.
+--
+-- How many terms each page has is added up for all pages at once, in `planes`: the first has the ones of these numbers,
+-- the second the twos, the third the fours … Pages that have fewer than the page at the end of the window cannot be in it;
+-- of the others alone the entries are read.
+CREATE FUNCTION kb_rank(p_bases bigint[], p_name text, p_every boolean,
+    p_numbers integer[], p_alternatives integer[], p_lexemes text[], p_costs integer[],
+    p_phrase_numbers integer[], p_phrases text[], p_phrase_lexemes text[],
+    p_near integer, p_near_terms integer, p_near_query text, p_mark text,
+    p_budget bigint, p_offset integer, p_limit integer)
+RETURNS TABLE (total bigint, page_no bigint, base_no bigint, key bigint, nearness real)
+LANGUAGE plpgsql STABLE
+SET enable_seqscan = off SET jit = off SET work_mem = '32MB' SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    v_window integer := greatest(p_near, p_offset + p_limit);
+    v_places integer[];         -- of each base
+    v_starts integer[] := '{}'; -- where each base's places begin, in bits of all bases together
+    v_length integer := 0;
+    v_lists kb_list[];
+    v_list kb_list;
+    v_entries bigint := 0;
+    v_planes bit varying[] := '{}';
+    v_row bit varying := '';
+    v_carry bit varying;
+    v_ones bit varying;
+    v_found bit varying;        -- pages that are found
+    v_first bit varying;        -- those of them that have enough terms for the window
+    v_level bit varying;        -- those of which it is not yet known
+    v_gap text;
+    v_at bigint := -1;
+    v_ats bigint[] := '{}';
+    v_keys bigint[];
+    v_equal bigint[];
+    v_total bigint;
+BEGIN
+    v_places := ARRAY(
+        SELECT coalesce((SELECT max(p.place) + 1 FROM kb_pages p WHERE p.base_no = b.no), 0)
+        FROM unnest(p_bases) WITH ORDINALITY AS b(no, n) ORDER BY b.n);
+    FOR i IN 1 .. cardinality(p_bases) LOOP
+        v_starts[i] := v_length;
+        v_length := v_length + v_places[i];
+    END LOOP;
+
+    -- The lists of the terms, those of each term in the order of the bases.
+    v_lists := ARRAY(
+        WITH lexeme AS MATERIALIZED (
+            SELECT a.n, a.alternative, b.n AS base, coalesce(p.pages, 0) AS pages, p.bits, p.entries
+            FROM unnest(p_bases) WITH ORDINALITY AS b(no, n)
+            CROSS JOIN unnest(p_numbers, p_alternatives, p_lexemes) AS a(n, alternative, lexeme)
+            LEFT JOIN kb_postings p ON p.base_no = b.no AND p.lexeme = b.no || ':' || a.lexeme
+        ), term AS MATERIALIZED (
+            SELECT s.n, s.most, s.cost, (256 * ln(1 + (SELECT sum(b.pages) FROM kb_bases b WHERE b.no = ANY (p_bases))
+                                              / greatest(s.most, 1)::float8))::integer AS rarity,
+                   sum(s.most * s.cost) OVER (ORDER BY s.most * s.cost, s.n) - s.most * s.cost < p_budget AS is_weighed
+            FROM (
+                SELECT a.n, p_costs[a.n + 1] AS cost, sum(a.pages) AS most
+                FROM (SELECT l.n, min(l.pages) AS pages FROM lexeme l GROUP BY l.n, l.alternative, l.base) a GROUP BY a.n
+            ) s
+        ), phrase AS (
+            SELECT q.n, b.n AS base, ARRAY(
+                SELECT (p.place::bigint << 20) | (min(s.field)::bigint << 16) | least(65535, sum(s.weight)::bigint)
+                FROM (
+                    SELECT k.page_no, k.field, kb_weight(k.field, greatest(1,
+                        0.608 / (1.001 - ts_rank('{1,1,1,1}', k.terms, replace(q.lexemes, p_mark, b.no || ':')::tsquery)) - 0.5),
+                        length(k.terms)) AS weight
+                    FROM kb_terms k WHERE k.terms @@ replace(q.q, p_mark, b.no || ':')::tsquery OFFSET 0
+                ) s JOIN kb_pages p ON p.no = s.page_no GROUP BY p.place ORDER BY p.place) AS entries
+            FROM unnest(p_phrase_numbers, p_phrases, p_phrase_lexemes) AS q(n, q, lexemes)
+            JOIN term t ON t.n = q.n AND t.is_weighed AND t.most > 0
+            CROSS JOIN unnest(p_bases) WITH ORDINALITY AS b(no, n)
+        ), list AS (
+            SELECT t.n, t.rarity, l.base, l.bits, l.entries
+            FROM term t JOIN lexeme l ON l.n = t.n WHERE t.cost = 1 AND t.is_weighed
+            UNION ALL
+            SELECT t.n, t.rarity, b.n, NULL, p.entries
+            FROM term t CROSS JOIN generate_series(1, cardinality(p_bases)) AS b(n)
+            LEFT JOIN phrase p ON p.n = t.n AND p.base = b.n WHERE t.cost > 1 AND t.is_weighed
+        ), wide AS (
+            SELECT l.*, v_places[l.base] AS places, repeat('0', v_places[l.base])::bit varying AS zeros FROM list l OFFSET 0
+        )
+        SELECT (w.n, w.base, w.rarity, CASE
+            WHEN w.bits IS NOT NULL THEN w.bits || substring(w.zeros FROM 1 FOR w.places - length(w.bits))
+            ELSE coalesce((SELECT bit_or(set_bit(w.zeros, (e >> 20)::integer, 1)) FROM unnest(w.entries) e), w.zeros)
+            END, w.entries)::kb_list
+        FROM wide w ORDER BY w.n, w.base);
+
+    -- How many terms each page has, and which have all or any.
+    FOREACH v_list IN ARRAY v_lists LOOP
+        v_entries := v_entries + coalesce(cardinality(v_list.entries), 0);
+        v_row := v_row || v_list.bits;
+        CONTINUE WHEN v_list.base < cardinality(p_bases);
+        IF p_every THEN
+            v_found := coalesce(v_found & v_row, v_row);
+        ELSE
+            v_found := coalesce(v_found | v_row, v_row);
+            v_carry := v_row;
+            FOR i IN 1 .. cardinality(v_planes) LOOP
+                v_ones := v_planes[i];
+                v_planes[i] := v_ones # v_carry;
+                v_carry := v_ones & v_carry;
+                EXIT WHEN bit_count(v_carry) = 0;
+            END LOOP;
+            IF bit_count(v_carry) > 0 THEN
+                v_planes := v_planes || v_carry;
+            END IF;
+        END IF;
+        v_row := '';
+    END LOOP;
+    v_total := coalesce(bit_count(v_found), 0);
+    IF v_total = 0 THEN
+        RETURN QUERY SELECT 0::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::real;
+        RETURN;
+    END IF;
+
+    -- The largest number of terms that enough pages have, found bit by bit from its highest: those that have it or more.
+    v_first := v_found;
+    IF NOT p_every AND v_total > p_offset + p_limit THEN
+        v_level := v_found;
+        v_first := v_found & ~ v_found;
+        FOR i IN REVERSE cardinality(v_planes) .. 1 LOOP
+            v_ones := v_level & v_planes[i];
+            IF bit_count(v_first) + bit_count(v_ones) >= p_offset + p_limit THEN
+                v_level := v_ones;
+            ELSE
+                v_first := v_first | v_ones;
+                v_level := v_level & ~ v_planes[i];
+            END IF;
+        END LOOP;
+        v_first := v_first | v_level;
+    END IF;
+
+    v_equal := ARRAY(
+        SELECT v_starts[array_position(p_bases, p.base_no)] + p.place
+        FROM kb_names m JOIN kb_pages p ON p.no = m.page_no
+        WHERE m.base_no = ANY (p_bases) AND m.kind = 'equal' AND md5(m.name) = md5(p_name) AND m.name = p_name);
+
+    -- The places in the order, of few pages by looking them up in the lists, of many by going through these.
+    IF 4 * bit_count(v_first) * cardinality(v_lists) < v_entries THEN
+        FOREACH v_gap IN ARRAY string_to_array(v_first::text, '1') LOOP
+            v_at := v_at + length(v_gap) + 1;
+            v_ats := v_ats || v_at;
+        END LOOP;
+        SELECT array_agg(s.at), array_agg(s.key) INTO v_ats, v_keys FROM (
+            SELECT h.at, (count(*) << 50) | ((15 - min((h.entry >> 16) & 15)) << 44)
+                   | sum((h.entry & 65535)::integer * h.rarity)
+                   | CASE WHEN h.at = ANY (v_equal) THEN 1::bigint << 49 ELSE 0 END AS key
+            FROM (
+                SELECT x.*, l.rarity FROM unnest(v_lists) l CROSS JOIN LATERAL (
+                    SELECT a.at, a.at - v_starts[l.base] AS place,
+                           l.entries[width_bucket(((a.at - v_starts[l.base]) << 20) | 1048575, l.entries)] AS entry
+                    FROM unnest(v_ats) AS a(at) OFFSET 0
+                ) x WHERE x.entry >> 20 = x.place AND x.place < v_places[l.base]
+            ) h
+            GROUP BY h.at ORDER BY key DESC FETCH FIRST v_window ROWS WITH TIES
+        ) s;
+    ELSE
+        SELECT array_agg(s.at), array_agg(s.key) INTO v_ats, v_keys FROM (
+            SELECT h.at, (count(*) << 50) | ((15 - min((h.entry >> 16) & 15)) << 44)
+                   | sum((h.entry & 65535)::integer * h.rarity)
+                   | CASE WHEN h.at = ANY (v_equal) THEN 1::bigint << 49 ELSE 0 END AS key
+            FROM (
+                SELECT v_starts[l.base] + (e >> 20) AS at, e AS entry, l.rarity
+                FROM unnest(v_lists) l CROSS JOIN LATERAL unnest(l.entries) e
+                WHERE get_bit(v_first, (v_starts[l.base] + (e >> 20))::integer) = 1
+            ) h
+            GROUP BY h.at ORDER BY key DESC FETCH FIRST v_window ROWS WITH TIES
+        ) s;
+    END IF;
+
+    RETURN QUERY
+    WITH first AS MATERIALIZED (
+        SELECT k.key, p.no, p.base_no, p.id, row_number() OVER (ORDER BY k.key DESC, p.id, p.base_no) AS place
+        FROM unnest(v_ats, v_keys) AS k(at, key)
+        CROSS JOIN unnest(p_bases, v_starts, v_places) AS b(no, starts, places)
+        JOIN kb_pages p ON p.base_no = b.no AND p.place = k.at - b.starts
+        WHERE k.at >= b.starts AND k.at < b.starts + b.places
+        ORDER BY place LIMIT v_window
+    ), again AS (
+        SELECT f.*, f.place <= p_near AS is_near, coalesce(CASE WHEN f.place <= p_near AND f.key >> 50 >= p_near_terms
+            THEN (SELECT max(ts_rank_cd('{1,1,1,1}', t.terms, replace(p_near_query, p_mark, f.base_no || ':')::tsquery, 4))
+                  FROM kb_terms t
+                  WHERE t.page_no = f.no AND t.terms @@ replace(p_near_query, p_mark, f.base_no || ':')::tsquery) END, 0) AS nearness
+        FROM first f
+    )
+    SELECT v_total, a.no, a.base_no, a.key, a.nearness
+    FROM (SELECT) AS t LEFT JOIN (
+        SELECT a.*, row_number() OVER (ORDER BY a.is_near DESC, a.key >> 44 DESC,
+            (a.key & ((1::bigint << 44) - 1)) * (1 + a.nearness / (1 + a.nearness)) DESC, a.id, a.base_no) AS rank
+        FROM again a ORDER BY rank OFFSET p_offset LIMIT p_limit
+    ) a ON true ORDER BY a.rank;
+END $$;
+
+-- The bases that a user of an account may read, in their order, as they are named to that user.
+CREATE FUNCTION kb_readable(p_account text, p_user text)
+RETURNS TABLE (no bigint, place integer, kb_id text, name text, pages integer) LANGUAGE sql STABLE
+AS $$
+    SELECT b.no, 0, b.kb_id, b.name, b.pages FROM kb_bases b
+    WHERE b.account_id = p_account AND b.kb_id = 'default' AND b.user_name = p_user
+    UNION ALL
+    SELECT b.no, 1, b.kb_id, b.name, b.pages FROM kb_bases b
+    WHERE b.account_id = p_account AND b.user_name IS NULL
+      AND (NOT b.is_restricted OR EXISTS (SELECT FROM kb_grants g WHERE g.base_no = b.no AND g.to_user = p_user))
+    UNION ALL
+    SELECT b.no, 2, b.account_id || ':' || b.kb_id, b.name, b.pages
+    FROM kb_grants g JOIN kb_bases b ON b.no = g.base_no
+    WHERE g.to_account = p_account AND b.account_id <> p_account
+$$;
+
+-- The beginnings of the pages that are best by any of the terms (see kb_rank), in the bases of these ids together, best
+-- first; one row without a page where there is none. `is_readable` is false where the user may not read one of the bases:
+-- nothing is searched then. A personal base is readable before it is there.
+CREATE FUNCTION kb_retrieve(p_account text, p_user text, p_kbs text[], p_name text,
+    p_numbers integer[], p_alternatives integer[], p_lexemes text[], p_costs integer[],
+    p_phrase_numbers integer[], p_phrases text[], p_phrase_lexemes text[],
+    p_near integer, p_near_terms integer, p_near_query text, p_mark text,
+    p_budget bigint, p_limit integer, p_characters integer)
+RETURNS TABLE (is_readable boolean, kb_id text, id text, title text, body text)
+LANGUAGE plpgsql STABLE
+SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan
+AS $$
+DECLARE
+    v_bases bigint[];
+    v_kbs text[];
+BEGIN
+    SELECT coalesce(array_agg(r.no ORDER BY r.no), '{}'), coalesce(array_agg(r.kb_id ORDER BY r.no), '{}') INTO v_bases, v_kbs
+    FROM kb_readable(p_account, p_user) r WHERE r.kb_id = ANY (p_kbs);
+    IF NOT p_kbs <@ (v_kbs || 'default'::text) OR cardinality(p_lexemes) = 0 THEN
+        RETURN QUERY SELECT p_kbs <@ (v_kbs || 'default'::text), NULL, NULL, NULL, NULL;
+        RETURN;
+    END IF;
+    RETURN QUERY
+    SELECT true, v_kbs[array_position(v_bases, k.base_no)], p.id::text, p.title, left(p.body, p_characters)
+    FROM kb_rank(v_bases, p_name, false, p_numbers, p_alternatives, p_lexemes, p_costs, p_phrase_numbers, p_phrases,
+                 p_phrase_lexemes, p_near, p_near_terms, p_near_query, p_mark, p_budget, 0, p_limit)
+         WITH ORDINALITY AS k(total, page_no, base_no, key, nearness, n)
+    LEFT JOIN kb_pages p ON p.no = k.page_no
+    ORDER BY k.n;
+END $$;
+
+SELECT kb_add_postings(no, ARRAY(SELECT p.no FROM kb_pages p WHERE p.base_no = b.no)) FROM kb_bases b;

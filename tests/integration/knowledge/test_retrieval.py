@@ -1,0 +1,94 @@
+"""What an agent's bases say to a question, in one statement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.store.database import Database
+from gw.agents.policy import AgentRefused
+from gw.agents.retrieval import retrieve
+from gw.config.config import AgentSettings
+from gw.keys.principal import Agent
+from gw.knowledge.bases import grant, list_all
+from tests.integration.knowledge.importing import KB, Bases, bases_in
+from tests.integration.knowledge.test_search import OTTER
+
+
+@dataclass
+class Counted:
+    """The database, with the statements that were run."""
+
+    database: Database
+    statements: list[str] = field(default_factory=list)
+
+    async def fetch_all(self, sql: str, params: Any = ()) -> list[tuple[Any, ...]]:
+        self.statements.append(sql)
+        return await self.database.fetch_all(sql, params)
+
+    async def fetch_one(self, sql: str, params: Any = ()) -> tuple[Any, ...] | None:
+        raise AssertionError(sql)
+
+    async def execute(self, sql: str, params: Any = ()) -> int:
+        raise AssertionError(sql)
+
+
+def agent(*kbs: str, user: str = "owner") -> Agent:
+    return Agent(
+        id="agent_1",
+        user=user,
+        system_prompt=b'""',
+        model=None,
+        temperature=None,
+        web_search=False,
+        image_generation=False,
+        kbs=kbs,
+        enabled=True,
+        default_model=None,
+        allowed_models=None,
+    )
+
+
+async def asked(bases: Bases, who: Agent, question: str) -> list[tuple[str, str]]:
+    store = Counted(bases.database)
+    bounds = AgentSettings(default_model="", kb_pages=3, kb_page_chars=20, kb_chars=60)
+    found = await retrieve(store, who, question, bounds, account_id=bases.account_id)
+    assert len(store.statements) == 1
+    assert all(len(page.body) <= 20 for page in found)
+    return [(page.kb_id, page.id) for page in found]
+
+
+async def test_pages_that_have_any_term_are_taken(database_url: str, tmp_path: Path) -> None:
+    async with bases_in(database_url, tmp_path) as bases:
+        await bases.become(OTTER)
+        await bases.become({"lakes": "---\ntitle: the lake\n---\nof an otter"}, "more")
+        best = [(KB, "body"), (KB, "equal"), (KB, "titled")]
+        assert await asked(bases, agent(KB), "is an otter at the lake") == best
+        both = await asked(bases, agent("more", KB), "is an otter at the lake")
+        assert both == [("more", "lakes"), *best[:2]]
+        for nothing in ("zebra " * 400, "", "?!", '""'):
+            assert await asked(bases, agent(KB, "default"), nothing) == [], nothing
+
+
+async def test_who_may_not_read_one_of_the_bases_gets_nothing_of_any(
+    database_url: str, tmp_path: Path
+) -> None:
+    async with bases_in(database_url, tmp_path) as bases:
+        await bases.become(OTTER)
+        await bases.become(OTTER, "closed")
+        await bases.database.execute("UPDATE kb_bases SET is_restricted = kb_id = 'closed'")
+        for who in (agent(KB, "closed"), agent("absent"), agent(KB, f"{bases.account_id}:{KB}")):
+            for question in ("otter", ""):
+                with pytest.raises(AgentRefused):
+                    await asked(bases, who, question)
+        # Its own base is everybody's, before there is one.
+        assert await asked(bases, agent("default"), "otter") == []
+        records = await list_all(bases.database, bases.account_id)
+        (closed,) = (one for one in records if one.is_restricted)
+        await grant(bases.database, closed, user="owner", account=None)
+        assert len(await asked(bases, agent("closed"), "otter")) == 3
+        with pytest.raises(AgentRefused):
+            await asked(bases, agent("closed", user="other"), "otter")
