@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import re
+import stat
 import sys
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from actors.media_store.s3_client import BucketFault
 from gw.accounts import store as accounts
 from gw.api.wiki.services import make_sources
 from gw.cli.arguments import add_command, add_noun, identifier, label, user_name
@@ -20,7 +23,7 @@ from gw.keys.principal import OWNER
 from gw.knowledge import bases
 from gw.knowledge.bases import PERSONAL, BaseRecord
 from gw.knowledge.exporting import export_base
-from gw.knowledge.folder import read_folder
+from gw.knowledge.folder import read_folder, unread
 from gw.knowledge.importing import Imported, ImportTarget, import_folder
 from gw.knowledge.removing import remove_base, remove_page
 from gw.knowledge.sources import SourceStore
@@ -98,7 +101,11 @@ def check_base(options: Namespace) -> None:
 def check_import(options: Namespace) -> None:
     """Raise UsageFault for options that do not go together, or no folder."""
     check_base(options)
-    if not options.folder.is_dir():
+    try:
+        is_folder = stat.S_ISDIR(options.folder.stat().st_mode)
+    except OSError as error:
+        raise UsageFault(f"{options.folder} {unread(error)}") from error
+    if not is_folder:
         raise UsageFault(f"{options.folder} is not a folder")
 
 
@@ -106,9 +113,10 @@ async def import_base(context: Context, options: Namespace) -> Result:
     config = context.config.kb_store
     folder = read_folder(options.folder, source_mb_max=config.max_source_mb)
     target = _target(options)
-    done = await import_folder(
-        context.database, target, folder, _sources(context), keep=options.keep
-    )
+    with _disk_errors():
+        done = await import_folder(
+            context.database, target, folder, _sources(context), keep=options.keep
+        )
     _log(
         "kb.imported",
         account=target.account_id,
@@ -141,7 +149,8 @@ async def show(context: Context, options: Namespace) -> Result:
 
 async def export(context: Context, options: Namespace) -> Result:
     base = await _find(context, options)
-    pages = await export_base(context.database, base, _sources(context), options.folder)
+    with _disk_errors():
+        pages = await export_base(context.database, base, _sources(context), options.folder)
     record = {"kb_id": base.kb_id, "user": base.user, "pages": pages, "folder": str(options.folder)}
     return Result(record, sheet(record))
 
@@ -149,13 +158,14 @@ async def export(context: Context, options: Namespace) -> Result:
 async def remove(context: Context, options: Namespace) -> Result:
     target = _target(options)
     record: dict[str, Any] = {"kb_id": target.kb_id, "user": target.user, "removed": True}
-    if options.page is None:
-        await remove_base(context.database, target, _sources(context))
-    else:
-        page_id = await remove_page(context.database, target, options.page, _sources(context))
-        if page_id is None:
-            raise CommandRefused(f"the base has no page {options.page}", "page_not_found")
-        record["page"] = page_id
+    with _disk_errors():
+        if options.page is None:
+            await remove_base(context.database, target, _sources(context))
+        else:
+            page_id = await remove_page(context.database, target, options.page, _sources(context))
+            if page_id is None:
+                raise CommandRefused(f"the base has no page {options.page}", "page_not_found")
+            record["page"] = page_id
     _log("kb.removed", account=target.account_id, kb=target.kb_id)
     return Result(record, sheet(record))
 
@@ -176,6 +186,18 @@ async def revoke(context: Context, options: Namespace) -> Result:
     if not await bases.revoke(context.database, base, **whom):
         raise CommandRefused("there is no such grant", "grant_not_found")
     return await _shown(context, options)
+
+
+@contextmanager
+def _disk_errors() -> Iterator[None]:
+    """Put into words what the disk says of files that are written, or of sources that are read."""
+    try:
+        yield
+    except BucketFault:
+        raise
+    except OSError as error:
+        text = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        raise CommandRefused(text, "storage_failed") from error
 
 
 def _log(action: str, **fields: object) -> None:

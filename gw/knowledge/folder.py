@@ -41,14 +41,15 @@ class Folder:
 
 
 def read_folder(root: Path, *, source_mb_max: int) -> Folder:
-    """Read every page below `root`. Raises FolderFaults with all that is wrong."""
+    """Read every page below `root`. Raises FolderFaults with all that is wrong, OSError where
+    there is no way to `root`."""
     faults: list[FolderFault] = []
     warnings: list[FolderFault] = []
     pages: dict[str, Page] = {}
     sources: dict[str, Source] = {}
     top = root.resolve()
     hashes: dict[Path, str] = {}
-    for path in _files(root, faults):
+    for path in _files(root, faults, warnings):
         page = _page(top, path, faults, warnings)
         if page is None:
             continue
@@ -83,19 +84,25 @@ def alias_warnings(pages: dict[str, Page]) -> list[FolderFault]:
     return warnings
 
 
-def _files(root: Path, faults: list[FolderFault]) -> Iterator[str]:
+def _files(root: Path, faults: list[FolderFault], warnings: list[FolderFault]) -> Iterator[str]:
     """The paths of pages, relative to `root`, in order."""
 
     def fail(error: OSError) -> None:
         where = Path(error.filename or root)
-        name = "." if where == root else where.relative_to(root).as_posix()
-        faults.append(FolderFault(name, 1, f"cannot be read: {error.strerror}"))
+        faults.append(FolderFault(_shown(where.relative_to(root)), 1, unread(error)))
 
     for folder, folders, files in os.walk(root, onerror=fail):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
+        where = Path(folder).relative_to(root)
+        for name in folders:
+            if name.endswith(SUFFIX):
+                faults.append(FolderFault(_shown(where / name), 1, "is a folder, and no page"))
+            elif (Path(folder) / name).is_symlink():
+                text = "a link to a folder, in which no pages are looked for"
+                warnings.append(FolderFault(_shown(where / name), 1, text))
         for name in sorted(files):
             if name.endswith(SUFFIX) and not name.startswith("."):
-                yield (Path(folder) / name).relative_to(root).as_posix()
+                yield (where / name).as_posix()
 
 
 def _page(
@@ -104,7 +111,7 @@ def _page(
     try:
         path.encode()
     except UnicodeEncodeError:
-        faults.append(FolderFault(ascii(path), 1, "the file's name is not UTF-8"))
+        faults.append(FolderFault(_shown(Path(path)), 1, "the file's name is not UTF-8"))
         return None
     try:
         file = _inside(top, path)
@@ -114,7 +121,7 @@ def _page(
         with file.open("rb") as opened:
             content = opened.read(PAGE_BYTES_MAX + 1)
     except OSError as error:
-        faults.append(FolderFault(path, 1, f"cannot be read: {error.strerror}"))
+        faults.append(FolderFault(path, 1, unread(error)))
         return None
     return parse_page(path, content, faults, warnings)
 
@@ -148,7 +155,7 @@ def _source(
             with file.open("rb") as opened:
                 hashes[file] = hashlib.file_digest(opened, "sha256").hexdigest()
     except OSError as error:
-        blame(f"the source {entry.path} cannot be read: {error.strerror}")
+        blame(f"the source {entry.path} {unread(error)}")
         return None
     return Source(entry, path, filename, file, hashes[file])
 
@@ -162,11 +169,25 @@ def filename_fault(name: str) -> str:
     return ""
 
 
+def unread(error: OSError) -> str:
+    """Say that a file cannot be read, and why."""
+    return f"cannot be read: {error.strerror}"
+
+
+def _shown(path: Path) -> str:
+    """A path of the folder as faults name it: one that is not UTF-8 in ASCII."""
+    name = path.as_posix()
+    return name if name.isprintable() else ascii(name)
+
+
 def _inside(top: Path, path: str) -> Path | str:
     """The real file behind a path of the folder, or why it may not be read. Raises OSError."""
     if path.startswith(("/", "../")) or path in ("..", "."):
         return "lies outside of the folder"
-    file = (top / path).resolve(strict=True)
+    try:
+        file = (top / path).resolve(strict=True)
+    except RuntimeError:  # what pathlib makes of links in a circle
+        return "is a link that leads back to itself"
     if not file.is_relative_to(top):
         return "lies outside of the folder"
     if not stat.S_ISREG(file.stat().st_mode):

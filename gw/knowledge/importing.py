@@ -15,7 +15,8 @@ from actors.store.database import ConstraintViolated, Database
 from actors.store.session import Session
 from actors.wallet.ledger import UnknownAccount
 from gw.knowledge.bases import PERSONAL, SQL
-from gw.knowledge.folder import Folder, Source
+from gw.knowledge.faults import FolderFault, FolderFaults
+from gw.knowledge.folder import Folder, Source, unread
 from gw.knowledge.pages import Page
 from gw.knowledge.sources import SourceStore, r2_key
 from gw.knowledge.tokens import folded_name
@@ -62,7 +63,8 @@ async def import_folder(
 ) -> Imported:
     """Make the base the folder; with `keep` pages without a file stay.
 
-    Raises UnknownAccount, OSError when a source cannot be stored, StoreError: nothing has changed.
+    Raises UnknownAccount, FolderFaults when a source has gone meanwhile, OSError when one cannot be
+    stored, StoreError: nothing has changed.
     """
     result = Imported(warnings=[str(warning) for warning in sorted(folder.warnings)])
     async with database.transaction() as session:
@@ -162,8 +164,16 @@ def _digest(page: Page, source: Source | None) -> bytes:
 
 
 def _store_sources(sources: SourceStore, account_id: str, folder: Folder) -> None:
-    for source in folder.sources.values():
-        sources.put(r2_key(account_id, source.sha256, source.filename), source.file, source.sha256)
+    for page_id, source in folder.sources.items():
+        name = r2_key(account_id, source.sha256, source.filename)
+        try:
+            sources.put(name, source.file, source.sha256)
+        except OSError as error:
+            if error.filename != str(source.file):
+                raise
+            text = f"the source {source.entry.path} {unread(error)}"
+            fault = FolderFault(folder.pages[page_id].path, source.entry.line, text)
+            raise FolderFaults([fault]) from error
 
 
 def _batches(fresh: list[tuple[Page, bytes]]) -> Iterator[list[tuple[Page, bytes]]]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gw.cli import kb
+from gw.knowledge.folder import Folder
 from tests.integration.cli.command import Gw
 
 OTTERS = """\
@@ -144,6 +147,90 @@ def test_every_fault_is_named_and_nothing_changes(gw: Gw, account: str, tmp_path
     said = gw.says("kb", "import", "--account", account, str(empty))
     assert said.exit_code == 2
     assert said.err.startswith(".:1: ")
+
+
+def test_what_the_disk_refuses_is_named_by_file(
+    gw: Gw, account: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write(tmp_path / "pages", FILES)
+    into = ("kb", "import", "--account", account, str(folder))
+    gw.answers(*into)
+    (folder / "folder.md").mkdir()
+    os.symlink("loop.md", folder / "loop.md")
+    os.symlink("nowhere", folder / "lost.md")
+    os.mkfifo(folder / "pipe.md")
+    Path(os.fsdecode(os.fsencode(folder) + b"/\xff.md")).touch()
+    write(folder, {"c/loop.md": "---\nsource: ../loop.md\n---\n", "locked/x.md": "x"})
+    scandir = os.scandir
+
+    def locked(path: str) -> Any:
+        if Path(path).name == "locked":
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", locked)
+    said = gw.says(*into)
+    assert (said.exit_code, said.out) == (2, "")
+    assert said.err.splitlines() == [
+        "'\\udcff.md':1: the file's name is not UTF-8",
+        "c/loop.md:2: the source ../loop.md is a link that leads back to itself",
+        "folder.md:1: is a folder, and no page",
+        "locked:1: cannot be read: Permission denied",
+        "loop.md:1: is a link that leads back to itself",
+        "lost.md:1: cannot be read: No such file or directory",
+        "pipe.md:1: is no file",
+    ]
+    said = gw.says("kb", "import", "--account", account, str(folder / "a/Beavers.md/x"))
+    assert (said.exit_code, said.out) == (2, "")
+    assert "a/Beavers.md/x cannot be read: Not a directory" in said.err
+
+
+def test_a_source_that_cannot_be_kept_changes_nothing(
+    gw: Gw, account: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write(tmp_path / "pages", FILES)
+    into = ("kb", "import", "--account", account, str(folder))
+    store = tmp_path / "var" / "kb"
+    store.parent.mkdir(exist_ok=True)
+    store.write_text("no folder")
+    said = gw.says(*into)
+    assert (said.exit_code, said.out) == (1, "")
+    assert said.err.startswith(f"error: {store}/")
+    assert said.err.endswith(": Not a directory\n")
+    store.unlink()
+    read = kb.read_folder
+
+    def read_and_lose(root: Path, *, source_mb_max: int) -> Folder:
+        found = read(root, source_mb_max=source_mb_max)
+        (root / "docs/otters.pdf").unlink()
+        return found
+
+    monkeypatch.setattr(kb, "read_folder", read_and_lose)
+    said = gw.says(*into)
+    assert (said.exit_code, said.out) == (2, "")
+    fault = "a/Otters.md:8: the source ../docs/otters.pdf cannot be read: No such file or directory"
+    assert said.err.splitlines() == [fault]
+    assert gw.answers("kb", "show", "--account", account)["pages"] == 0
+
+
+def test_an_export_that_the_disk_refuses_says_where(gw: Gw, account: str, tmp_path: Path) -> None:
+    gw.answers("kb", "import", "--account", account, str(write(tmp_path / "pages", FILES)))
+    taken = tmp_path / "taken"
+    taken.write_text("a file")
+    said = gw.says("kb", "export", "--account", account, str(taken))
+    assert (said.exit_code, said.err) == (1, f"error: {taken}: File exists\n")
+    shutil.rmtree(tmp_path / "var" / "kb")
+    said = gw.says("kb", "export", "--account", account, str(tmp_path / "out"))
+    assert (said.exit_code, said.out) == (1, "")
+    assert said.err.endswith("otters.pdf: No such file or directory\n")
+
+
+def test_a_linked_folder_is_told_of(gw: Gw, account: str, tmp_path: Path) -> None:
+    folder = write(tmp_path / "pages", FILES)
+    os.symlink("a", folder / "b")
+    done = gw.answers("kb", "import", "--account", account, str(folder))
+    assert done["pages"] == 2
+    assert done["warnings"] == ["b:1: a link to a folder, in which no pages are looked for"]
 
 
 def test_what_is_done_is_logged_in_ids_and_counts(gw: Gw, account: str, tmp_path: Path) -> None:
