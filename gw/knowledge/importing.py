@@ -23,7 +23,7 @@ from gw.knowledge.tokens import folded_name
 from gw.knowledge.vectors import field_parts
 
 # Part of every page's digest: raised when the same file is stored or found differently.
-FORMAT = 1
+FORMAT = 2
 # So much text goes into one statement, and at least one page.
 BATCH_CHARACTERS = 2_000_000
 # So many pages are entered under their lexemes at once; the lists of common ones are rewritten.

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from gw.knowledge.query import Term
-from gw.knowledge.tokens import CJK, WORDS_KEPT, groups, normalise
+from gw.knowledge.tokens import CJK, LINE_BREAK, WORDS_KEPT, groups, normalise
 
 SNIPPET_CHARACTERS = 240
 CUT = "…"
@@ -33,6 +33,7 @@ _PART = re.compile(r"[^\W_]+")
 # A word of one part: the letters after its first are not large ones within small ones.
 _PLAIN = re.compile(r"[^\W_](?:[^\W_A-Z]*|[A-Z]*)")
 _RUN = re.compile(f"[{CJK}]+")
+_BROKEN_RUN = re.compile(f"(?<=[{CJK}]){LINE_BREAK.pattern}(?=[{CJK}])")
 _WORD_END = re.compile(rf"[^\w]|[{CJK}]")
 
 Span = tuple[int, int]
@@ -152,7 +153,7 @@ def _lexemes(token: str) -> tuple[str, ...]:
 
 def snippet(stretch: str, finder: Finder, *, is_beginning: bool, is_end: bool) -> str | None:
     """Mark and cut a stretch of text around its best matches; None: it has none."""
-    text = " ".join(stretch.split())
+    text = _one_line(stretch)
     window = finder.window(text)
     if window is None:
         return None
@@ -164,7 +165,12 @@ def snippet(stretch: str, finder: Finder, *, is_beginning: bool, is_end: bool) -
 
 def plain_snippet(beginning: str, *, is_end: bool) -> str:
     """The beginning of a text that nothing was found in, on one line."""
-    return _cut(" ".join(beginning.split()), [], is_beginning=True, is_end=is_end)
+    return _cut(_one_line(beginning), [], is_beginning=True, is_end=is_end)
+
+
+def _one_line(text: str) -> str:
+    """Lines put together: with a space, but none in the middle of a CJK run."""
+    return " ".join(_BROKEN_RUN.sub("", text).split())
 
 
 def _cut(text: str, spans: list[Span], *, is_beginning: bool, is_end: bool) -> str:

@@ -44,6 +44,8 @@ _TOKEN = re.compile(
     "|(?P<emoji>[\U0001f1e6-\U0001f1ff]{2}"
     f"|{_PICTURE}[\ufe0f\U0001f3fb-\U0001f3ff]*(?:\u200d{_PICTURE}[\ufe0f\U0001f3fb-\U0001f3ff]*)*)"
 )
+# What breaks a run off and is not seen, because these scripts have no spaces.
+LINE_BREAK = re.compile(r"[^\S\n]*\n[^\S\n]*")
 _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z0-9]+")
 _SEPARATORS = re.compile(r"[._\-]+")
 _CONTRACTION = re.compile(r"(?i)(.+?)'(?:s|t|re|ve|ll|d|m)")
@@ -65,6 +67,7 @@ class Group(NamedTuple):
     whole: str = ""
     run: str = ""
     plain: str = ""  # the word in small letters, before its ending is folded
+    is_continued: bool = False  # a run that the run before it was broken off for, at a line's end
 
 
 def normalise(text: str) -> str:
@@ -83,11 +86,14 @@ def folded_name(text: str) -> str:
 
 def groups(normalised: str) -> Iterator[Group]:
     """Cut normalised text into what it is found by, in order."""
+    run_end = 0  # of the last one
     for match in _TOKEN.finditer(normalised):
         kind, text = match.lastgroup, match[0]
         start, end = match.span()
         if kind == "run":
-            yield Group(start, end, (), run=text)
+            is_continued = LINE_BREAK.fullmatch(normalised, run_end, start) is not None
+            yield Group(start, end, (), run=text, is_continued=is_continued)
+            run_end = end
         elif kind == "emoji":
             lexeme = text.replace("\ufe0f", "")[:WORD_CHARACTERS_MAX]
             yield Group(start, end, (lexeme,), plain=lexeme)

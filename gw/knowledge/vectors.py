@@ -74,6 +74,7 @@ def _terms(values: Iterable[str]) -> Iterator[_Term]:
     for value in values:
         normalised = normalise(value)
         offset_of = _Offsets(value, normalised)
+        last: _Term | None = None  # the last character of a run
         for group in groups(normalised):
             start, end = offset_of(group.start), offset_of(group.end)
             if group.whole:
@@ -82,9 +83,11 @@ def _terms(values: Iterable[str]) -> Iterator[_Term]:
                 yield _Term(lexeme, position, start, end)
                 position += 1
             run = group.run
+            if group.is_continued and last is not None:
+                yield _Term(last.lexeme + run[0], position - 1, last.start, start + 1)
             for at, character in enumerate(run):
                 start = offset_of(group.start + at)
-                yield _Term(character, position, start, start + 1)
+                yield (last := _Term(character, position, start, start + 1))
                 if at + 1 < len(run):
                     yield _Term(run[at : at + 2], position, start, start + 2)
                 position += 1

@@ -110,6 +110,37 @@ async def test_languages_code_and_emoji(
         assert sorted(await bases.ids(q)) == ids
 
 
+@pytest.mark.parametrize(
+    ("q", "ids"),
+    [
+        ("知识", ["inner", "wrapped"]),
+        ("识库", ["inner"]),
+        ("库检", ["inner"]),
+        ("检索", ["inner", "wrapped"]),
+        ("知识库检索", ["inner"]),
+        ("全文检索", ["wrapped"]),
+        ("段一", []),
+        ("索知", []),
+        ("鲸鱼", []),
+    ],
+)
+async def test_two_characters_are_found_wherever_they_stand_together(
+    database_url: str, tmp_path: Path, q: str, ids: list[str]
+) -> None:
+    pages = {
+        "inner": "我们的知识库检索很快",
+        # Lines of a paragraph are one text; two paragraphs are not.
+        "wrapped": "这一页的知\n识可以用全文检  \n  索查到，第一段\n\n一天",
+    }
+    async with bases_in(database_url, tmp_path) as bases:
+        await bases.become(pages)
+        found = await bases.search(q)
+        assert sorted(hit.id for hit in found.hits if found.match == "all") == ids
+        assert all(f"**{q}**" in hit.snippet for hit in found.hits if hit.id in ids)
+        if len(q) == 2:
+            assert found.total == len(ids)
+
+
 async def test_equal_pages_are_in_the_order_of_their_ids_over_windows_and_bases(
     database_url: str, tmp_path: Path
 ) -> None:
