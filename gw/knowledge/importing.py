@@ -93,11 +93,11 @@ async def import_folder(
         if gone or fresh:
             await remove_pages(session, base_no, gone)
             lost = set(gone)
-            taken = {place for no, _, place in stored.values() if no not in lost}
-            places = (place for place in count() if place not in taken)
+            taken = {slot for no, _, slot in stored.values() if no not in lost}
+            slots = (slot for slot in count() if slot not in taken)
             nos: list[int] = []
             for batch in _batches(fresh):
-                nos += await _insert(session, base_no, target.account_id, batch, folder, places)
+                nos += await _insert(session, base_no, target.account_id, batch, folder, slots)
             for at in range(0, len(nos), ENTERED_PAGES):
                 entered = nos[at : at + ENTERED_PAGES]
                 await session.execute(SQL["add_postings"], (base_no, entered))
@@ -196,11 +196,11 @@ async def _insert(
     account_id: str,
     batch: list[tuple[Page, bytes]],
     folder: Folder,
-    places: Iterator[int],
+    slots: Iterator[int],
 ) -> list[int]:
-    """Store pages, each at the next of the places; their numbers."""
+    """Store pages, each at the next of the slots; their numbers."""
     rows = [
-        {"place": next(places), **_row(page, digest, account_id, folder.sources.get(page.id))}
+        {"slot": next(slots), **_row(page, digest, account_id, folder.sources.get(page.id))}
         for page, digest in batch
     ]
     made: list[Any] = await session.fetch_all(SQL["insert_pages"], _rows(base_no, rows))

@@ -10,7 +10,7 @@ SELECT pg_advisory_xact_lock(hashtextextended('gw kb ' || %s, 0))
 -- The bases that a user of an account may read, as they are named to that user.
 SELECT no, kb_id, name, pages FROM kb_readable(%(account)s, %(user)s)
 WHERE %(kb)s::text IS NULL OR kb_id = %(kb)s
-ORDER BY place, kb_id COLLATE "C"
+ORDER BY standing, kb_id COLLATE "C"
 
 -- find_base --
 -- A base of an account, by its user or its name.
@@ -50,8 +50,8 @@ WHERE no = %(base)s
 WITH postings AS (DELETE FROM kb_postings WHERE base_no = %(base)s) DELETE FROM kb_bases WHERE no = %(base)s
 
 -- stored_pages --
--- What of each page tells whether it has changed, and its place.
-SELECT id, no, digest, place FROM kb_pages WHERE base_no = %s
+-- What of each page tells whether it has changed, and its slot.
+SELECT id, no, digest, slot FROM kb_pages WHERE base_no = %s
 
 -- remove_pages --
 -- Pages with their names, links and terms.
@@ -59,11 +59,11 @@ DELETE FROM kb_pages WHERE no = ANY (%s)
 
 -- insert_pages --
 -- New pages, from one JSON text.
-INSERT INTO kb_pages (base_no, place, id, path, digest, head, body, title, summary, tags, aliases, confidence,
+INSERT INTO kb_pages (base_no, slot, id, path, digest, head, body, title, summary, tags, aliases, confidence,
                       needs_review, r2_key, source_path, filename, locator, compiled_at, model)
-SELECT %(base)s, place, id, path, decode(digest, 'hex'), head, body, title, summary, tags, aliases, confidence, needs_review,
+SELECT %(base)s, slot, id, path, decode(digest, 'hex'), head, body, title, summary, tags, aliases, confidence, needs_review,
        r2_key, source_path, filename, locator, compiled_at, model
-FROM json_to_recordset(%(rows)s::json) AS x(place integer, id text, path text, digest text, head text, body text, title text,
+FROM json_to_recordset(%(rows)s::json) AS x(slot integer, id text, path text, digest text, head text, body text, title text,
     summary text, tags text[], aliases text[], confidence text, needs_review boolean, r2_key text, source_path text,
     filename text, locator text, compiled_at text, model text)
 RETURNING id, no

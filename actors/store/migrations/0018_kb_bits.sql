@@ -2,13 +2,13 @@
 -- of a base; entries are read only of pages that can be among the first.
 
 -- A page's number within its base: small, and used again once the page is gone, so that strings of bits stay short.
-ALTER TABLE kb_pages ADD COLUMN place integer;
+ALTER TABLE kb_pages ADD COLUMN slot integer;
 
-UPDATE kb_pages p SET place = numbered.place
-FROM (SELECT no, row_number() OVER (PARTITION BY base_no ORDER BY no) - 1 AS place FROM kb_pages) AS numbered
+UPDATE kb_pages p SET slot = numbered.slot
+FROM (SELECT no, row_number() OVER (PARTITION BY base_no ORDER BY no) - 1 AS slot FROM kb_pages) AS numbered
 WHERE p.no = numbered.no;
 
-ALTER TABLE kb_pages ALTER COLUMN place SET NOT NULL, ADD CONSTRAINT kb_pages_by_place UNIQUE (base_no, place);
+ALTER TABLE kb_pages ALTER COLUMN slot SET NOT NULL, ADD CONSTRAINT kb_pages_by_slot UNIQUE (base_no, slot);
 
 DROP FUNCTION kb_rank(bigint[], bigint, text, boolean, integer[], integer[], bigint[], text[], integer[], integer[],
     text[], text[], integer, integer, text[], bigint, integer, integer);
@@ -16,17 +16,18 @@ DROP FUNCTION kb_add_postings(bigint, bigint[]);
 DROP FUNCTION kb_drop_postings(bigint, bigint[]);
 TRUNCATE kb_postings;
 
--- `entries` are in order, and begin with the page's place: place << 20 | field << 16 | weight. `bits` has a one for each
--- page, by place, up to the last of them; it is there where it is no longer than `entries` are.
+-- `entries` are in order, and begin with the page's slot: slot << 20 | field << 16 | weight. `bits` has a one for each
+-- page, by slot, up to the last of them; it is there where it is no longer than `entries` are.
 ALTER TABLE kb_postings ADD COLUMN bits bit varying;
 ALTER TABLE kb_postings ALTER COLUMN bits SET STORAGE EXTERNAL;
 
--- The pages of some entries as bits.
+-- The pages of some entries, which are in order, as bits.
 CREATE FUNCTION kb_bits(p_entries bigint[]) RETURNS bit varying LANGUAGE sql IMMUTABLE
 AS $$
-    SELECT bit_or(set_bit(zeros, (entry >> 20)::integer, 1))
-    FROM repeat('0', (p_entries[cardinality(p_entries)] >> 20)::integer + 1) AS r(text), CAST(r.text AS bit varying) AS zeros,
-         unnest(p_entries) AS entry
+    SELECT repeat('0', first)::bit varying || (
+        SELECT bit_or(set_bit(z.zeros, (entry >> 20)::integer - first, 1))
+        FROM unnest(p_entries) AS entry, (SELECT repeat('0', last - first + 1)::bit varying AS zeros OFFSET 0) AS z)
+    FROM (SELECT (p_entries[1] >> 20)::integer AS first, (p_entries[cardinality(p_entries)] >> 20)::integer AS last) AS ends
 $$;
 
 -- Bits that are set in either; one may be longer.
@@ -41,15 +42,15 @@ CREATE FUNCTION kb_add_postings(p_base bigint, p_pages bigint[]) RETURNS void LA
 SET work_mem = '64MB' SET jit = off
 AS $$
     WITH entry AS (
-        SELECT t.place, u.lexeme, min(t.field) AS field,
+        SELECT t.slot, u.lexeme, min(t.field) AS field,
                least(65535, sum(kb_weight(t.field, cardinality(u.positions), t.lexemes))::bigint) AS weight
         FROM (
-            SELECT p.place, k.field, k.terms, length(k.terms) AS lexemes
+            SELECT p.slot, k.field, k.terms, length(k.terms) AS lexemes
             FROM kb_terms k JOIN kb_pages p ON p.no = k.page_no WHERE k.page_no = ANY (p_pages) OFFSET 0
         ) AS t CROSS JOIN LATERAL unnest(t.terms) u
-        GROUP BY u.lexeme, t.place
+        GROUP BY u.lexeme, t.slot
     ), added AS (
-        SELECT lexeme, array_agg((place::bigint << 20) | (field::bigint << 16) | weight ORDER BY place) AS entries
+        SELECT lexeme, array_agg((slot::bigint << 20) | (field::bigint << 16) | weight ORDER BY slot) AS entries
         FROM entry GROUP BY lexeme
     ), whole AS (
         SELECT a.lexeme, a.entries AS added, p.bits AS bits_before, CASE
@@ -72,12 +73,12 @@ CREATE FUNCTION kb_drop_postings(p_base bigint, p_pages bigint[]) RETURNS void L
 SET work_mem = '64MB' SET jit = off
 AS $$
     WITH gone AS MATERIALIZED (
-        SELECT kb_bits(array_agg(place::bigint << 20 ORDER BY place)) AS bits FROM kb_pages WHERE no = ANY (p_pages)
+        SELECT kb_bits(array_agg(slot::bigint << 20 ORDER BY slot)) AS bits FROM kb_pages WHERE no = ANY (p_pages)
     ), lost AS MATERIALIZED (
         SELECT DISTINCT u.lexeme FROM kb_terms t CROSS JOIN LATERAL unnest(t.terms) u WHERE t.page_no = ANY (p_pages)
     ), rest AS MATERIALIZED (
         SELECT r.lexeme, r.entries, cardinality(r.entries) AS pages,
-               (r.entries[cardinality(r.entries)] >> 20)::integer + 1 AS places, r.bits
+               (r.entries[cardinality(r.entries)] >> 20)::integer + 1 AS slots, r.bits
         FROM (
             SELECT p.lexeme, ARRAY(
                 SELECT entry FROM unnest(p.entries) entry
@@ -91,13 +92,13 @@ AS $$
         WHERE p.base_no = p_base AND p.lexeme = rest.lexeme AND rest.pages = 0
     )
     UPDATE kb_postings p SET entries = rest.entries, pages = rest.pages, bits = CASE
-        WHEN rest.places > 64 * rest.pages THEN NULL
+        WHEN rest.slots > 64 * rest.pages THEN NULL
         WHEN rest.bits IS NULL THEN kb_bits(rest.entries)
-        ELSE substring(rest.bits FROM 1 FOR rest.places) END
+        ELSE substring(rest.bits FROM 1 FOR rest.slots) END
     FROM rest WHERE p.base_no = p_base AND p.lexeme = rest.lexeme AND rest.pages > 0
 $$;
 
--- One term of a search in one base; the bits are as many as the base has places.
+-- One term of a search in one base; the bits are as many as the base has slots.
 CREATE TYPE kb_list AS (n integer, base integer, rarity integer, bits bit varying, entries bigint[]);
 
 -- The pages that have every term of a search (or any), best first; one row without a page says how many there are.
@@ -130,8 +131,9 @@ SET enable_seqscan = off SET jit = off SET work_mem = '32MB' SET plan_cache_mode
 AS $$
 DECLARE
     v_window integer := greatest(p_near, p_offset + p_limit);
-    v_places integer[];         -- of each base
-    v_starts integer[] := '{}'; -- where each base's places begin, in bits of all bases together
+    v_slots integer[];         -- of each base
+    v_starts integer[] := '{}'; -- where each base's slots begin, in bits of all bases together
+    v_zeros bit varying[] := '{}';
     v_length integer := 0;
     v_lists kb_list[];
     v_list kb_list;
@@ -150,12 +152,13 @@ DECLARE
     v_equal bigint[];
     v_total bigint;
 BEGIN
-    v_places := ARRAY(
-        SELECT coalesce((SELECT max(p.place) + 1 FROM kb_pages p WHERE p.base_no = b.no), 0)
+    v_slots := ARRAY(
+        SELECT coalesce((SELECT max(p.slot) + 1 FROM kb_pages p WHERE p.base_no = b.no), 0)
         FROM unnest(p_bases) WITH ORDINALITY AS b(no, n) ORDER BY b.n);
     FOR i IN 1 .. cardinality(p_bases) LOOP
         v_starts[i] := v_length;
-        v_length := v_length + v_places[i];
+        v_zeros[i] := repeat('0', v_slots[i])::bit varying;
+        v_length := v_length + v_slots[i];
     END LOOP;
 
     -- The lists of the terms, those of each term in the order of the bases.
@@ -175,13 +178,15 @@ BEGIN
             ) s
         ), phrase AS (
             SELECT q.n, b.n AS base, ARRAY(
-                SELECT (p.place::bigint << 20) | (min(s.field)::bigint << 16) | least(65535, sum(s.weight)::bigint)
+                SELECT (p.slot::bigint << 20) | (s.field::bigint << 16) | s.weight
                 FROM (
-                    SELECT k.page_no, k.field, kb_weight(k.field, greatest(1,
+                    SELECT r.page_no, min(r.field) AS field, least(65535, sum(r.weight)::bigint) AS weight
+                    FROM (SELECT k.page_no, k.field, kb_weight(k.field, greatest(1,
                         0.608 / (1.001 - ts_rank('{1,1,1,1}', k.terms, replace(q.lexemes, p_mark, b.no || ':')::tsquery)) - 0.5),
                         length(k.terms)) AS weight
                     FROM kb_terms k WHERE k.terms @@ replace(q.q, p_mark, b.no || ':')::tsquery OFFSET 0
-                ) s JOIN kb_pages p ON p.no = s.page_no GROUP BY p.place ORDER BY p.place) AS entries
+                    ) r GROUP BY r.page_no
+                ) s JOIN kb_pages p ON p.no = s.page_no ORDER BY p.slot) AS entries
             FROM unnest(p_phrase_numbers, p_phrases, p_phrase_lexemes) AS q(n, q, lexemes)
             JOIN term t ON t.n = q.n AND t.is_weighed AND t.most > 0
             CROSS JOIN unnest(p_bases) WITH ORDINALITY AS b(no, n)
@@ -193,10 +198,10 @@ BEGIN
             FROM term t CROSS JOIN generate_series(1, cardinality(p_bases)) AS b(n)
             LEFT JOIN phrase p ON p.n = t.n AND p.base = b.n WHERE t.cost > 1 AND t.is_weighed
         ), wide AS (
-            SELECT l.*, v_places[l.base] AS places, repeat('0', v_places[l.base])::bit varying AS zeros FROM list l OFFSET 0
+            SELECT l.*, v_slots[l.base] AS slots, v_zeros[l.base] AS zeros FROM list l OFFSET 0
         )
         SELECT (w.n, w.base, w.rarity, CASE
-            WHEN w.bits IS NOT NULL THEN w.bits || substring(w.zeros FROM 1 FOR w.places - length(w.bits))
+            WHEN w.bits IS NOT NULL THEN w.bits || substring(w.zeros FROM 1 FOR w.slots - length(w.bits))
             ELSE coalesce((SELECT bit_or(set_bit(w.zeros, (e >> 20)::integer, 1)) FROM unnest(w.entries) e), w.zeros)
             END, w.entries)::kb_list
         FROM wide w ORDER BY w.n, w.base);
@@ -247,11 +252,11 @@ BEGIN
     END IF;
 
     v_equal := ARRAY(
-        SELECT v_starts[array_position(p_bases, p.base_no)] + p.place
+        SELECT v_starts[array_position(p_bases, p.base_no)] + p.slot
         FROM kb_names m JOIN kb_pages p ON p.no = m.page_no
         WHERE m.base_no = ANY (p_bases) AND m.kind = 'equal' AND md5(m.name) = md5(p_name) AND m.name = p_name);
 
-    -- The places in the order, of few pages by looking them up in the lists, of many by going through these.
+    -- Where pages come in the order, of few pages by looking them up in the lists, of many by going through these.
     IF 4 * bit_count(v_first) * cardinality(v_lists) < v_entries THEN
         FOREACH v_gap IN ARRAY string_to_array(v_first::text, '1') LOOP
             v_at := v_at + length(v_gap) + 1;
@@ -263,10 +268,10 @@ BEGIN
                    | CASE WHEN h.at = ANY (v_equal) THEN 1::bigint << 49 ELSE 0 END AS key
             FROM (
                 SELECT x.*, l.rarity FROM unnest(v_lists) l CROSS JOIN LATERAL (
-                    SELECT a.at, a.at - v_starts[l.base] AS place,
+                    SELECT a.at, a.at - v_starts[l.base] AS slot,
                            l.entries[width_bucket(((a.at - v_starts[l.base]) << 20) | 1048575, l.entries)] AS entry
                     FROM unnest(v_ats) AS a(at) OFFSET 0
-                ) x WHERE x.entry >> 20 = x.place AND x.place < v_places[l.base]
+                ) x WHERE x.entry >> 20 = x.slot AND x.slot < v_slots[l.base]
             ) h
             GROUP BY h.at ORDER BY key DESC FETCH FIRST v_window ROWS WITH TIES
         ) s;
@@ -286,14 +291,14 @@ BEGIN
 
     RETURN QUERY
     WITH first AS MATERIALIZED (
-        SELECT k.key, p.no, p.base_no, p.id, row_number() OVER (ORDER BY k.key DESC, p.id, p.base_no) AS place
+        SELECT k.key, p.no, p.base_no, p.id, row_number() OVER (ORDER BY k.key DESC, p.id, p.base_no) AS nth
         FROM unnest(v_ats, v_keys) AS k(at, key)
-        CROSS JOIN unnest(p_bases, v_starts, v_places) AS b(no, starts, places)
-        JOIN kb_pages p ON p.base_no = b.no AND p.place = k.at - b.starts
-        WHERE k.at >= b.starts AND k.at < b.starts + b.places
-        ORDER BY place LIMIT v_window
+        CROSS JOIN unnest(p_bases, v_starts, v_slots) AS b(no, starts, slots)
+        JOIN kb_pages p ON p.base_no = b.no AND p.slot = k.at - b.starts
+        WHERE k.at >= b.starts AND k.at < b.starts + b.slots
+        ORDER BY nth LIMIT v_window
     ), again AS (
-        SELECT f.*, f.place <= p_near AS is_near, coalesce(CASE WHEN f.place <= p_near AND f.key >> 50 >= p_near_terms
+        SELECT f.*, f.nth <= p_near AS is_near, coalesce(CASE WHEN f.nth <= p_near AND f.key >> 50 >= p_near_terms
             THEN (SELECT max(ts_rank_cd('{1,1,1,1}', t.terms, replace(p_near_query, p_mark, f.base_no || ':')::tsquery, 4))
                   FROM kb_terms t
                   WHERE t.page_no = f.no AND t.terms @@ replace(p_near_query, p_mark, f.base_no || ':')::tsquery) END, 0) AS nearness
@@ -309,7 +314,7 @@ END $$;
 
 -- The bases that a user of an account may read, in their order, as they are named to that user.
 CREATE FUNCTION kb_readable(p_account text, p_user text)
-RETURNS TABLE (no bigint, place integer, kb_id text, name text, pages integer) LANGUAGE sql STABLE
+RETURNS TABLE (no bigint, standing integer, kb_id text, name text, pages integer) LANGUAGE sql STABLE
 AS $$
     SELECT b.no, 0, b.kb_id, b.name, b.pages FROM kb_bases b
     WHERE b.account_id = p_account AND b.kb_id = 'default' AND b.user_name = p_user

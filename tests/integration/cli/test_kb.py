@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gw.cli import kb
-from gw.knowledge.folder import Folder
+from gw.knowledge.folder import Folder, read_folder
 from tests.integration.cli.command import Gw
 
 OTTERS = """\
@@ -198,10 +198,9 @@ def test_a_source_that_cannot_be_kept_changes_nothing(
     assert said.err.startswith(f"error: {store}/")
     assert said.err.endswith(": Not a directory\n")
     store.unlink()
-    read = kb.read_folder
 
     def read_and_lose(root: Path, *, source_mb_max: int) -> Folder:
-        found = read(root, source_mb_max=source_mb_max)
+        found = read_folder(root, source_mb_max=source_mb_max)
         (root / "docs/otters.pdf").unlink()
         return found
 

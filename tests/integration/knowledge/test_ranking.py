@@ -17,7 +17,7 @@ from tests.integration.knowledge.importing import Bases, bases_in
 ENTRIES = """
 SELECT p.base_no, substr(k.lexeme, strpos(k.lexeme, ':') + 1), p.id, p.no, e >> 16 & 15, e & 65535
 FROM kb_postings k CROSS JOIN unnest(k.entries) e
-JOIN kb_pages p ON p.base_no = k.base_no AND p.place = e >> 20
+JOIN kb_pages p ON p.base_no = k.base_no AND p.slot = e >> 20
 """
 WORDS = [f"{a}{b}" for a in ("ba", "do", "ki", "lum", "nor", "pez", "sa", "tur") for b in "gkmvxz"]
 Row = tuple[int, int, int]  # base, page, key
@@ -77,7 +77,7 @@ async def test_a_window_is_a_part_of_the_whole_order(database_url: str, tmp_path
         first = pages(chance, range(200))
         await bases.become(first)
         await bases.become(pages(chance, range(40)), "other")
-        # Some are gone, some are others; their places are taken by new ones.
+        # Some are gone, some are others; their slots are taken by new ones.
         kept = {page: text for page, text in first.items() if chance.random() < 0.7}
         await bases.become({**kept, **pages(chance, range(150, 230))})
         both = [await bases.base("kb"), await bases.base("other")]

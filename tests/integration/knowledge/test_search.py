@@ -15,7 +15,7 @@ from tests.integration.knowledge.importing import KB, bases_in
 POSTINGS = """
 SELECT substr(k.lexeme, strpos(k.lexeme, ':') + 1), k.pages, k.bits IS NOT NULL, ARRAY(
     SELECT p.id || ' ' || (e & 1048575)
-    FROM unnest(k.entries) e JOIN kb_pages p ON p.base_no = k.base_no AND p.place = e >> 20
+    FROM unnest(k.entries) e JOIN kb_pages p ON p.base_no = k.base_no AND p.slot = e >> 20
     ORDER BY 1)
 FROM kb_postings k WHERE k.base_no = %s ORDER BY 1
 """
@@ -177,9 +177,9 @@ async def test_what_is_weighed_is_always_what_is_there(database_url: str, tmp_pa
         ((is_sound, with_bits),) = await bases.database.fetch_all(IS_SOUND)
         assert is_sound
         assert with_bits
-        # The places of pages that are gone are taken again.
+        # The slots of pages that are gone are taken again.
         rows = await bases.database.fetch_all(
-            "SELECT max(place) FROM kb_pages GROUP BY base_no ORDER BY base_no"
+            "SELECT max(slot) FROM kb_pages GROUP BY base_no ORDER BY base_no"
         )
         assert rows == [(len(OTTER) - 1,), (len(changed) - 1,)]
 
