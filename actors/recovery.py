@@ -85,8 +85,9 @@ class Recovery:
         for process_id in await self._dead():
             recovered += await self._settle_all(process_id)
         await self._look_for_leaks()
-        count, oldest = await read_holds_summary(self._database)
-        self._metrics.holds(open_count=count, oldest_seconds=oldest)
+        found = await read_holds_summary(self._database)
+        self._metrics.holds(open_count=found.open_count, oldest_seconds=found.oldest_seconds)
+        self._metrics.ledger_proved(at=found.proved_at, faults=found.faults)
         return recovered
 
     async def _dead(self) -> list[str]:

@@ -216,7 +216,7 @@ class Gateway:
             dsn = await embedded.start()
             stack.push_async_callback(embedded.stop)
             self._supervisor.start("postgres", lambda: embedded.watch(self._clock))
-        self._pools = Pools(dsn)
+        self._pools = Pools(dsn, self.metrics.database)
         stack.push_async_callback(self._pools.close)
         self._database = self._pools.calls
         stack.push_async_callback(self._supervisor.stop)

@@ -12,6 +12,7 @@ from gw.api.delay import DelayWatch
 from gw.api.overload import Overload
 from gw.http.drain import RequestsInFlight
 from gw.live_config import LiveConfig
+from gw.release import release
 from metrics.loop_lag import LoopLag
 from metrics.prometheus import Metrics
 
@@ -39,7 +40,8 @@ def start_watches(
     clock: Clock,
     metrics: Metrics,
 ) -> None:
-    """Start each of them."""
+    """Start each of them, and say which version runs."""
+    metrics.release(release())
     lag = LoopLag(metrics=metrics, clock=clock)
     supervisor.start("loop_lag", lag.run)
     watch = DelayWatch(

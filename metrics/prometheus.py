@@ -19,11 +19,13 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, choose_encode
 
 from metrics.agents import AgentMetrics
 from metrics.config import ConfigMetrics
+from metrics.database import DatabaseMetrics
 from metrics.families import Families
 from metrics.knowledge import KnowledgeMetrics
 from metrics.logs import lines_lost
 from metrics.mcp import McpMetrics
 from metrics.media_store import MediaStoreMetrics
+from metrics.models import ResponseModels
 from metrics.tasks import TaskMetrics
 
 CHANNEL_STATES: Final = ("closed", "open", "half_open")
@@ -44,6 +46,8 @@ class Metrics:
         self._calls_failed = make.counter("gw_calls_failed_total")
         self._call_latency = make.histogram("gw_call_latency_seconds")
         self._first_byte = make.histogram("gw_first_byte_seconds")
+        self._output_token = make.histogram("gw_output_token_seconds")
+        self.models = ResponseModels(make)
         self._tokens = make.counter("gw_tokens_total")
         self._units = make.counter("gw_units_total")
         self._cost = make.counter("gw_cost_nano_usd_total")
@@ -71,14 +75,18 @@ class Metrics:
         self._batch_messages = make.histogram("gw_ledger_batch_messages")[()]
         self._batch_seconds = make.histogram("gw_ledger_batch_seconds")[()]
         self._ledger_retries = make.counter("gw_ledger_retries_total")[()]
+        self._proved_at = make.gauge("gw_ledger_proof_timestamp_seconds")[()]
+        self._proof_faults = make.gauge("gw_ledger_proof_faults")[()]
         self._bytes_left_out = make.counter("gw_precharge_bytes_left_out_total")
         self.tasks = TaskMetrics(make)
         self.media_store = MediaStoreMetrics(make)
         self.knowledge = KnowledgeMetrics(make)
         self.agents = AgentMetrics(make)
         self.mcp = McpMetrics(make)
+        self._build = make.gauge("gw_build_info")
         self.config = ConfigMetrics(make)
         self._database_up = make.gauge("gw_database_up")[()]
+        self.database = DatabaseMetrics(make)
         self._call_log_kept = make.gauge("gw_call_log_kept")[()]
         self._mailbox_depth = make.histogram("gw_mailbox_depth_messages")
         self._mailbox_wait = make.histogram("gw_mailbox_wait_seconds")
@@ -124,6 +132,10 @@ class Metrics:
     def first_byte(self, *, protocol: str, model: str, seconds: float) -> None:
         """The first byte of a response goes to the client."""
         self._first_byte[protocol, model].observe(seconds)
+
+    def output_token(self, *, protocol: str, model: str, seconds: float) -> None:
+        """A stream succeeded that took so long for each token after its first byte."""
+        self._output_token[protocol, model].observe(seconds)
 
     def tokens(
         self, *, model: str, input_tokens: int, cached_tokens: int, output_tokens: int
@@ -241,6 +253,11 @@ class Metrics:
         self._holds_open.value = open_count
         self._oldest_hold.value = oldest_seconds
 
+    def ledger_proved(self, *, at: float, faults: int) -> None:
+        """Somebody proved the ledger at this Unix time, as last read, and so many rows were off."""
+        self._proved_at.value = at
+        self._proof_faults.value = faults
+
     def hold_refused(self, reason: str) -> None:
         """The ledger refused a hold."""
         self._hold_refusals[(reason,)].value += 1
@@ -262,6 +279,10 @@ class Metrics:
         self._corrected.value += 1
 
     # The process
+
+    def release(self, version: str) -> None:
+        """This version runs."""
+        self._build[(version,)].value = 1
 
     def taken_for_dead(self) -> None:
         """Other processes have declared this one dead; it goes on under another id."""
@@ -309,6 +330,7 @@ class Metrics:
     def render(self, accept: str) -> tuple[bytes, str]:
         """Return body and content type for an Accept header; OpenMetrics when it is asked for."""
         self._log_lines_lost.value = lines_lost()
+        self.database.read()
         try:
             encode, content_type = choose_encoder(accept)
         except (TypeError, ValueError):  # a version that is no version

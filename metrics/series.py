@@ -26,6 +26,10 @@ BATCH_MESSAGES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 # A job takes seconds to minutes, at most a day; polls are late by the wait for their turn.
 TASK_SECONDS = (1, 5, 15, 30, 60, 120, 300, 600, 1800, 7200, 86400)
 POLL_LAG_SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 60, 300)
+# From a model that writes a thousand tokens a second to one of which a reader is tired of waiting.
+OUTPUT_TOKEN_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.035, 0.05, 0.075, 0.1, 0.2, 0.5, 1)
+# Waits for a connection, of which there were none at once; five seconds are the most.
+CONNECTION_SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 1, 2.5, 5)
 DEPTH_MESSAGES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 1024, 4096)
 
 
@@ -74,6 +78,19 @@ SERIES: tuple[MetricFamily, ...] = (
         ("protocol", "model"),
         "From the start of a call to the first byte of its answer.",
         FIRST_BYTE_SECONDS,
+    ),
+    MetricFamily(
+        "gw_output_token_seconds",
+        "histogram",
+        ("protocol", "model"),
+        "Streams that succeeded: from the first byte to the end, by the tokens after the first.",
+        OUTPUT_TOKEN_SECONDS,
+    ),
+    MetricFamily(
+        "gw_response_models_total",
+        "counter",
+        ("requested", "model", "answered"),
+        "Responses by the name asked for, its model, and the name that the upstream gave.",
     ),
     MetricFamily(
         "gw_tokens_total",
@@ -206,6 +223,18 @@ SERIES: tuple[MetricFamily, ...] = (
         "Batches sent again because the database went away.",
     ),
     MetricFamily(
+        "gw_ledger_proof_timestamp_seconds",
+        "gauge",
+        (),
+        "When `gw ledger verify` last ran on the database, by whomever; 0 when it never did.",
+    ),
+    MetricFamily(
+        "gw_ledger_proof_faults",
+        "gauge",
+        (),
+        "Rows that broke an invariant of the ledger then.",
+    ),
+    MetricFamily(
         "gw_precharge_bytes_left_out_total",
         "counter",
         ("model",),
@@ -309,6 +338,7 @@ SERIES: tuple[MetricFamily, ...] = (
         LAG_SECONDS,
     ),
     # The process.
+    MetricFamily("gw_build_info", "gauge", ("version",), "1 for the version that runs."),
     MetricFamily(
         "gw_config_reloads_total",
         "counter",
@@ -329,6 +359,19 @@ SERIES: tuple[MetricFamily, ...] = (
     ),
     MetricFamily(
         "gw_database_up", "gauge", (), "1 while the database answers the heartbeat, else 0."
+    ),
+    MetricFamily(
+        "gw_database_connections",
+        "gauge",
+        ("pool", "state"),
+        "Connections of a pool: in_use, idle, and the limit of both together.",
+    ),
+    MetricFamily(
+        "gw_database_wait_seconds",
+        "histogram",
+        ("pool",),
+        "How long statements waited that found every connection of their pool in use.",
+        CONNECTION_SECONDS,
     ),
     MetricFamily(
         "gw_call_log_kept",

@@ -44,7 +44,8 @@ class Database:
     """A pool of at most `size` connections, opened as they are needed.
 
     `connect_seconds` bounds a connection attempt, `statement_seconds` a statement (the server
-    enforces it), `wait_seconds` the wait for a free connection. Every method raises StoreError.
+    enforces it), `wait_seconds` the wait for a free connection; `on_wait` is told how long each
+    lasted, in seconds, those given up too. Every method raises StoreError.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Database:
         connect_seconds: float = 3.0,
         statement_seconds: float = 30.0,
         wait_seconds: float = 5.0,
+        on_wait: Callable[[float], None] | None = None,
         log: EventLog | None = None,
     ) -> None:
         self._dsn = dsn
@@ -62,8 +64,10 @@ class Database:
         self._connect_seconds = connect_seconds
         self._statement_seconds = statement_seconds
         self._wait_seconds = wait_seconds
+        self._on_wait = on_wait
         self._log = log or EventLog("actors.store.database")
         self._free_slots = asyncio.Semaphore(size)
+        self._in_use = 0
         self._idle: list[DatabaseConnection] = []
         self._open: set[DatabaseConnection] = set()
         self._listeners: set[Listener] = set()
@@ -78,6 +82,21 @@ class Database:
     def is_up(self) -> bool:
         """Whether the latest attempt to connect succeeded."""
         return self._is_up
+
+    @property
+    def size(self) -> int:
+        """How many connections the pool may have."""
+        return self._size
+
+    @property
+    def in_use(self) -> int:
+        """How many of them are taken, those with them that are being opened."""
+        return self._in_use
+
+    @property
+    def idle(self) -> int:
+        """How many are open and free; some of them may have been dropped by the server."""
+        return len(self._idle)
 
     async def open(self) -> None:
         """Make sure that the database answers."""
@@ -175,14 +194,10 @@ class Database:
 
     async def _acquire(self) -> DatabaseConnection:
         if self._free_slots.locked():
-            try:
-                async with asyncio.timeout(self._wait_seconds):
-                    await self._free_slots.acquire()
-            except TimeoutError as error:
-                message = f"all {self._size} connections were busy for {self._wait_seconds} s"
-                raise StoreUnavailable(message) from error
+            await self._wait_for_slot()
         else:
             await self._free_slots.acquire()
+        self._in_use += 1
         try:
             while self._idle:
                 connection = self._idle.pop()
@@ -191,15 +206,32 @@ class Database:
                 self._forget(connection)
             return await self._connect(self._statement_seconds)
         except BaseException:
-            self._free_slots.release()
+            self._free_slot()
             raise
 
+    async def _wait_for_slot(self) -> None:
+        now = asyncio.get_running_loop().time
+        since = now()
+        try:
+            async with asyncio.timeout(self._wait_seconds):
+                await self._free_slots.acquire()
+        except TimeoutError as error:
+            message = f"all {self._size} connections were busy for {self._wait_seconds} s"
+            raise StoreUnavailable(message) from error
+        finally:
+            if self._on_wait is not None:
+                self._on_wait(now() - since)
+
     def _release(self, connection: DatabaseConnection) -> None:
-        self._free_slots.release()
+        self._free_slot()
         if connection.is_fresh and not self._is_closed:
             self._idle.append(connection)
         else:
             self._forget(connection)
+
+    def _free_slot(self) -> None:
+        self._in_use -= 1
+        self._free_slots.release()
 
     async def _connect(self, statement_seconds: float) -> DatabaseConnection:
         if self._is_closed:

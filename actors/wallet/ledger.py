@@ -167,11 +167,26 @@ def facts_of_hold(
     )
 
 
-async def read_holds_summary(database: Database) -> tuple[int, float]:
-    """How many holds of processes are open, and the age in seconds of the oldest."""
+@dataclass(frozen=True, slots=True)
+class HoldsSummary:
+    """Open holds of processes, the age in seconds of the oldest; the last proof of the ledger."""
+
+    open_count: int
+    oldest_seconds: float
+    proved_at: float  # Unix seconds; 0: never
+    faults: int  # rows that were off then
+
+
+async def read_holds_summary(database: Database) -> HoldsSummary:
+    """What the ledger says of itself between calls."""
     row = await database.fetch_one(SQL["holds_summary"])
     assert row is not None
-    return int(row[0]), float(row[1])
+    return HoldsSummary(*row)
+
+
+async def record_proof(database: Database, *, faults: int) -> None:
+    """Remember for every gateway that the ledger was proved now, and how many rows were off."""
+    await database.execute(SQL["record_proof"], (faults,))
 
 
 def _first_of_each_call(settlements: Sequence[Settle | Void]) -> list[Settle | Void]:

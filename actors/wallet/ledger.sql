@@ -34,7 +34,15 @@ WITH credited AS (
 )
 SELECT balance_nano_usd FROM credited
 
+-- record_proof --
+-- When the ledger was proved last, and how many rows were off. One row, of whoever did it last.
+INSERT INTO ledger_proofs (proved_at, faults) VALUES (now(), %s)
+ON CONFLICT (is_last) DO UPDATE SET proved_at = excluded.proved_at, faults = excluded.faults
+
 -- holds_summary --
 -- How many holds processes have open, and how old the oldest is, in seconds. Those of jobs are `job_polls`, and many.
-SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8 FROM holds
-WHERE process_id IS NOT NULL
+-- When the ledger was proved last, in Unix seconds, and how many rows were off.
+SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float8,
+       coalesce((SELECT extract(epoch FROM proved_at) FROM ledger_proofs), 0)::float8,
+       coalesce((SELECT faults FROM ledger_proofs), 0)
+FROM holds WHERE process_id IS NOT NULL

@@ -29,6 +29,7 @@ class Charged(Struct, frozen=True, kw_only=True):
     cost_nano_usd: int
     usage: Usage = NO_TOKENS
     units: int = 0
+    is_stream: bool = False  # its tokens went out one by one
     result_urls: Sequence[str] = ()
     result_expires_at: float | None = None  # Unix seconds
     task_id: str | None = None

@@ -245,6 +245,20 @@ class Settlement(Generic[B]):
             detail=self.receipt.finished(charged, self.attempts.status, self._redactor),
         )
 
+    def _measure_response(self, ending: Ending, charged: Charged, seconds: float) -> None:
+        """Which model answered, and how quickly it wrote."""
+        call, detail, model = self.call, self.receipt.detail, self.call.model.id
+        named = detail.get("upstream", {}).get("model")
+        if named:
+            requested = detail.get("request", {}).get("model", model)
+            self._metrics.models.responded(requested=requested, model=model, named=named)
+        # The first token comes with the first byte.
+        later, first_byte = charged.usage.output_tokens - 1, self._first_byte_seconds
+        if charged.is_stream and later > 0 and first_byte and ending.status == "success":
+            self._metrics.output_token(
+                protocol=call.facts.protocol, model=model, seconds=(seconds - first_byte) / later
+            )
+
     def _measure(self, ending: Ending, charged: Charged, seconds: float) -> None:
         metrics, call, usage = self._metrics, self.call, charged.usage
         model = call.model.id
@@ -264,6 +278,7 @@ class Settlement(Generic[B]):
                 cached_tokens=usage.cached_tokens,
                 output_tokens=usage.output_tokens,
             )
+            self._measure_response(ending, charged, seconds)
         if charged.units:
             metrics.units(model=model, unit=UNIT_TYPES[call.facts.protocol], count=charged.units)
         if charged.cost_nano_usd:

@@ -55,6 +55,7 @@ class TokenBill:
         return Charged(
             cost_nano_usd=charged.cost_nano_usd,
             usage=charged.usage,
+            is_stream=self._is_stream,
             detail=self._detail(charged),
             upstream=self._upstream(charged),
         )

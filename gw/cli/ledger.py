@@ -13,6 +13,7 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from actors.wallet.ledger import record_proof
 from actors.wallet.money import format_usd
 from actors.wallet.repair import CallRow, Repair
 from actors.wallet.repair import repair as repair_ledger
@@ -54,7 +55,9 @@ def add(nouns: Subparsers) -> None:
 
 
 async def verify(context: Context, options: Namespace) -> Result:
-    return verify_result(await verify_ledger(context.database, with_costs=options.costs))
+    report = await verify_ledger(context.database, with_costs=options.costs)
+    await record_proof(context.database, faults=len(report.faults))
+    return verify_result(report)
 
 
 async def repair(context: Context, options: Namespace) -> Result:

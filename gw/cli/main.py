@@ -11,11 +11,11 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.metadata import version
 
 from gw.cli.arguments import Parser, Version, VersionAsked
 from gw.cli.failures import EXIT_INTERRUPTED, explain, print_failure
 from gw.cli.output import Result, print_result
+from gw.release import release
 
 # Each noun's file. Only those a command line names are imported, so that `gw key create` does not
 # wait for the server.
@@ -36,7 +36,6 @@ NOUNS = {
     "models": "gw.cli.models",
     "import": "gw.cli.moving_in",
 }
-DISTRIBUTION = "model-gateway"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -89,8 +88,7 @@ def _carried_out(arguments: Sequence[str]) -> int:
         as_json = "json" in options
         outcome: Result | int = options.run(options)
     except VersionAsked:
-        release = version(DISTRIBUTION)
-        print_result(Result({"version": release}, f"gw {release}"), as_json=as_json)
+        print_result(Result({"version": release()}, f"gw {release()}"), as_json=as_json)
         return 0
     except Exception as error:
         failure = explain(error)

@@ -115,6 +115,11 @@ def test_calls_are_counted_by_how_they_ended(seen: Seen) -> None:
         ("unsteady", "chat"): FAILURES + 1,
     }
     assert seen.page.series("gw_limit_refusals_total") == {("rpm",): 1}
+    # Streams that were whole; what the upstream calls its model, what it is, what it was asked for.
+    assert seen.page.series("gw_output_token_seconds_count") == {("sim-model", "chat"): STREAMS}
+    responses = seen.page.series("gw_response_models_total")
+    assert responses["sim-model", "sim-model", "sim-model"] >= PLAIN + STREAMS + 1
+    assert responses["unsteady", "unsteady", "unsteady"] == FAILURES + 1
 
 
 def test_responses_are_counted_by_route_and_status(seen: Seen) -> None:

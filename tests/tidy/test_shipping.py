@@ -45,7 +45,7 @@ def manifests() -> list[dict[str, Any]]:
 
 def the(kind: str) -> dict[str, Any]:
     """The one object of a kind."""
-    (found,) = [one for one in manifests() if one["kind"] == kind]
+    found: dict[str, Any] = next(one for one in manifests() if one["kind"] == kind)
     return found
 
 
@@ -108,14 +108,20 @@ def test_scraped_targets_and_rules_are_those_of_the_composition() -> None:
         "providers"
     ]
     mounts = yaml.safe_load(COMPOSE.read_text())["services"]["grafana"]["volumes"]
-    assert f"./grafana:{provider['options']['path']}:ro" in mounts
+    assert f"./grafana/dashboards:{provider['options']['path']}:ro" in mounts
+    assert sorted((OPS / "grafana" / "dashboards").glob("*.json"))
+
+
+def service_of(path: Path) -> Mapping[str, str]:
+    """What a unit runs, and how."""
+    unit = configparser.RawConfigParser(strict=False, delimiters=("=",))
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read_string(path.read_text())
+    return unit["Service"]
 
 
 def test_unit_starts_what_gw_takes_and_gives_it_time_to_drain() -> None:
-    unit = configparser.RawConfigParser(strict=False, delimiters=("=",))
-    unit.optionxform = str  # type: ignore[assignment,method-assign]
-    unit.read_string(UNIT.read_text())
-    service: Mapping[str, str] = unit["Service"]
+    service = service_of(UNIT)
     for name in ("ExecStartPre", "ExecStart"):
         program, *arguments = shlex.split(service[name])
         assert program.endswith("/gw")
@@ -124,6 +130,33 @@ def test_unit_starts_what_gw_takes_and_gives_it_time_to_drain() -> None:
     assert service["KillMode"] == "mixed"
     drain = load(OPS / "compose" / "gw.yaml", ENVIRON).drain_seconds
     assert float(service["TimeoutStopSec"]) >= drain + 15
+
+
+def test_ledger_is_proved_every_night() -> None:
+    proof = UNIT.with_name("model-gateway-proof.service")
+    program, *arguments = shlex.split(service_of(proof)["ExecStart"])
+    commanded(arguments)
+    assert (Path(program).name, arguments[:2]) == ("gw", ["ledger", "verify"])
+    assert "OnCalendar=" in proof.with_suffix(".timer").read_text()
+    pod = the("CronJob")["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    commanded(container["args"])
+    assert container["args"][:2] == arguments[:2]
+
+
+def test_pods_are_scraped_one_by_one() -> None:
+    prometheus = yaml.safe_load((OPS / "prometheus" / "kubernetes.yml").read_text())
+    (job,) = prometheus["scrape_configs"]
+    (found,) = job["dns_sd_configs"]
+    service = next(one for one in manifests() if one["metadata"]["name"] == "gateway-admin")
+    namespace = the("Namespace")["metadata"]["name"]
+    assert found["names"] == [f"gateway-admin.{namespace}.svc.cluster.local"]
+    assert service["spec"]["clusterIP"] == "None"
+    assert (
+        service["spec"]["selector"] == the("Deployment")["spec"]["template"]["metadata"]["labels"]
+    )
+    assert service["spec"]["ports"][0]["targetPort"] == "admin"
+    assert service["spec"]["ports"][0]["port"] == found["port"]
 
 
 @pytest.mark.parametrize("name", [path.name for path in MANIFESTS])

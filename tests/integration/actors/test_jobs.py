@@ -147,7 +147,7 @@ async def test_living_process_neither_ends_its_jobs_as_leaks_nor_waits_for_them(
         await mine.recovery.sweep()
         assert await open_holds(database) == 1
         assert await mine.heartbeat.open_holds() == 0
-        assert await ledger.read_holds_summary(database) == (0, 0.0)
+        assert await ledger.read_holds_summary(database) == ledger.HoldsSummary(0, 0.0, 0.0, 0)
         assert await store.read_in_flight(database) == {"video": 1}
 
 

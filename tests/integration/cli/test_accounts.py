@@ -117,6 +117,28 @@ def test_ledger_that_adds_up_is_counted(gw: Gw) -> None:
     assert "the ledger adds up" in gw.says("ledger", "verify").out
 
 
+def last_proof(database_url: str) -> tuple[bool, int]:
+    """Whether the last proof was made just now, and how many rows were off."""
+    connection = psycopg2.connect(database_url)
+    with connection, connection.cursor() as cursor:
+        cursor.execute("SELECT proved_at > now() - interval '5 min', faults FROM ledger_proofs")
+        ((is_recent, faults),) = cursor.fetchall()
+    connection.close()
+    return is_recent, faults
+
+
+def test_each_proof_is_remembered_for_the_gateways(gw: Gw, database_url: str) -> None:
+    gw.answers("account", "create", "Ann", "--trial")
+    gw.answers("ledger", "verify")
+    assert last_proof(database_url) == (True, 0)
+    connection = psycopg2.connect(database_url)
+    with connection, connection.cursor() as cursor:
+        cursor.execute("UPDATE accounts SET balance_nano_usd = 1")
+    connection.close()
+    assert gw.says("ledger", "verify").exit_code == 1
+    assert last_proof(database_url) == (True, 1)
+
+
 def test_ledger_that_does_not_add_up_is_shown_and_fails(gw: Gw, database_url: str) -> None:
     account_id = gw.answers("account", "create", "Ann", "--trial")["id"]
     connection = psycopg2.connect(database_url)

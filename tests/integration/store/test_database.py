@@ -154,6 +154,21 @@ async def test_cancelled_statement_closes_its_connection_and_frees_the_slot(empt
         assert await database.fetch_one("SELECT pg_backend_pid()") != backend
 
 
+async def test_wait_for_a_connection_is_told_and_seen(empty_url: str) -> None:
+    waits: list[float] = []
+    async with Database(empty_url, size=1, on_wait=waits.append) as database:
+        assert (database.size, database.in_use, database.idle) == (1, 0, 1)
+        async with database.transaction():
+            waiting = asyncio.create_task(database.fetch_one("SELECT 1"))
+            await asyncio.sleep(0)
+            assert (database.in_use, database.idle, waits) == (1, 0, [])
+        await waiting
+        assert (database.in_use, database.idle) == (0, 1)
+        await database.fetch_one("SELECT 1")  # it finds one free
+    assert len(waits) == 1
+    assert waits[0] > 0
+
+
 async def test_user_who_waits_in_vain_for_a_connection_is_told(empty_url: str) -> None:
     async with Database(empty_url, size=1, wait_seconds=0.05) as database:
         async with database.transaction():

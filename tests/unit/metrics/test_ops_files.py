@@ -1,27 +1,45 @@
-"""Alerts, dashboard and runbooks against the table of metrics: nothing names what is not there."""
+"""Rules, dashboards and runbooks against the table of metrics: nothing names what is not there.
+
+That each query finds something is proved by the real Prometheus
+(`tests/acceptance/test_dashboards.py`), that each alert fires by promtool
+(`tests/integration/prometheus`).
+"""
 
 from __future__ import annotations
 
 import itertools
-import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from prometheus_client import CollectorRegistry, ProcessCollector
 
+from channels.families import CHAT_PROTOCOLS
+from gw.errors.table import ERROR_TABLE
 from metrics.fleet import FleetMetrics
 from metrics.prometheus import CHANNEL_STATES
-from metrics.series import SERIES
+from metrics.series import FIRST_BYTE_SECONDS, SERIES
+from tests.support.monitoring import (
+    ALERTS,
+    DASHBOARDS,
+    OPS,
+    PANELS,
+    RECORDED,
+    alert_queries,
+    annotation_queries,
+    label_values,
+    panel_queries,
+    recorded_queries,
+)
 
-OPS = Path(__file__).resolve().parents[3] / "ops"
 RUNBOOKS = OPS / "runbooks"
+# Where the folder of runbooks is read, if the operator says so; else the file's name.
+RUNBOOKS_URL = "{{ with $externalLabels.runbooks }}{{ . }}{{ else }}ops/runbooks{{ end }}"
+DASHBOARD_NAMES = {"overview", "channels", "money", "process", "tasks", "knowledge"}
 
-# What Prometheus adds to every series, and what a histogram adds to its buckets.
-SCRAPE_LABELS = {"instance", "job"}
+# What Prometheus adds to every series, the parent of several processes, and a histogram.
+SCRAPE_LABELS = {"instance", "job", "process"}
 LABELS = {
     exposed: {*series.labels, *SCRAPE_LABELS, *(["le"] if exposed.endswith("_bucket") else [])}
     for series in SERIES
@@ -29,10 +47,13 @@ LABELS = {
 }
 LABELS["up"] = SCRAPE_LABELS  # Prometheus's own
 VALUES = {
-    "state": set(CHANNEL_STATES),
+    "state": {*CHANNEL_STATES, "in_use", "idle", "limit"},
     "status": {"success", "error", "interrupted", "rejected"},
     "result": {"hit", "miss"},
+    "code": {kind.code for kind in ERROR_TABLE} | {"ok"},
+    "window": {"5m", "30m", "1h", "2h", "6h", "1d", "3d"},
 }
+GROUPING = re.compile(r"\b(?:by|without|on|ignoring|group_left) \(([^)]*)\)")
 
 
 def process_metrics() -> set[str]:
@@ -45,90 +66,129 @@ def process_metrics() -> set[str]:
 FLEET = {
     line.split(" ")[0]
     for line in FleetMetrics().render().splitlines()
-    if line.startswith(("gw_process", "gw_parent_log"))
+    if line.startswith(("gw_process", "gw_parent_log")) and "_created " not in line
 }
 LABELS.update(dict.fromkeys(process_metrics() | FLEET, SCRAPE_LABELS))
+for rule in RECORDED:
+    grouped = GROUPING.match(rule["expr"].removeprefix("sum "))
+    left = set(grouped[1].split(", ")) if grouped else set()
+    LABELS.setdefault(rule["record"], set()).update(left, rule.get("labels", {}))
 
-NAME = re.compile(r"\b(?:gw|process)_[a-z_]+\b|\bup\b")
-SELECTOR = re.compile(r"\b([a-z_]+)\{([^}]*)\}")
+SELECTOR = re.compile(r"([a-z0-9_:]+)\{([^}]*)\}")
 MATCHER = re.compile(r"([a-z_]+)(=~|!~|!=|=)\"([^\"]*)\"")
-GROUPING = re.compile(r"\b(?:by|without) \(([^)]*)\)")
+
+EXPRESSIONS = [
+    (query.owner, query)
+    for query in (
+        *recorded_queries(),
+        *alert_queries(),
+        *panel_queries(),
+        *annotation_queries(),
+    )
+]
 
 
-def load_alerts() -> list[dict[str, Any]]:
-    groups = yaml.safe_load((OPS / "prometheus" / "rules.yml").read_text(encoding="utf-8"))
-    return [rule for group in groups["groups"] for rule in group["rules"]]
-
-
-def load_panels() -> list[dict[str, Any]]:
-    text = (OPS / "grafana" / "gateway.json").read_text(encoding="utf-8")
-    return list(json.loads(text)["panels"])
-
-
-ALERTS = load_alerts()
-PANELS = load_panels()
-
-
-def expressions() -> Iterator[tuple[str, str]]:
-    """Yield every expression with what it belongs to."""
-    for alert in ALERTS:
-        yield alert["alert"], alert["expr"]
-    for panel in PANELS:
-        for target in panel.get("targets", []):
-            yield panel["title"], target["expr"]
-
-
-EXPRESSIONS = list(expressions())
-
-
-@pytest.mark.parametrize(("owner", "expression"), EXPRESSIONS)
-def test_expression_uses_metrics_and_labels_that_exist(owner: str, expression: str) -> None:
-    bare = re.sub(r"\"[^\"]*\"", '""', expression)
-    used = set(NAME.findall(bare))
-    assert used, "an expression without a metric of ours"
+@pytest.mark.parametrize(("owner", "query"), EXPRESSIONS)
+def test_expression_uses_metrics_and_labels_that_exist(owner: str, query: Any) -> None:
+    used = query.names()
+    if not owner.endswith("_objective:ratio"):
+        assert used, "an expression without a metric of ours"
     assert used <= set(LABELS)
-    for name, matchers in SELECTOR.findall(expression):
+    for name, matchers in SELECTOR.findall(query.expression):
         found = MATCHER.findall(matchers)
         assert ",".join(f'{label}{how}"{value}"' for label, how, value in found) == matchers
         for label, how, value in found:
             assert label in LABELS[name]
             # `status` of a call is a word, of a response it is a number.
-            if how in ("=", "!=") and label in VALUES and name != "gw_http_responses_total":
-                assert value in VALUES[label]
+            if label in VALUES and name != "gw_http_responses_total":
+                for word in value.split("|") if how in ("=~", "!~") else [value]:
+                    assert word in VALUES[label]
     known = set().union(*(LABELS[name] for name in used))
-    for group in GROUPING.findall(expression):
-        assert {label.strip() for label in group.split(",")} <= known
+    for group in GROUPING.findall(query.expression):
+        assert {label.strip() for label in group.split(",")} <= {*known, ""}
 
 
-@pytest.mark.parametrize(("owner", "expression"), EXPRESSIONS)
-def test_expression_treats_counters_and_histograms_as_such(owner: str, expression: str) -> None:
-    assert expression.count("(") == expression.count(")")
+@pytest.mark.parametrize(("owner", "query"), EXPRESSIONS)
+def test_expression_treats_counters_and_histograms_as_such(owner: str, query: Any) -> None:
+    expression = query.expression
     for series in SERIES:
         name = f"{series.name}_bucket" if series.kind == "histogram" else series.name
-        for match in re.finditer(rf"\b{name}\b(?:\{{[^}}]*\}})?(\[)?", expression):
+        for match in re.finditer(rf"(?<![\w:]){name}(?![\w:])(?:\{{[^}}]*\}})?(\[)?", expression):
             if series.kind == "gauge":
                 assert match[1] is None, "a gauge has no rate"
-            elif "unless" not in expression:  # that asks for new series, not for a rate
+            elif "unless gw_" not in expression:  # that asks for new series, not for a rate
                 assert match[1] is not None, "a counter alone says nothing"
-    if "_bucket" in expression:
+    if "_bucket[" in expression and owner.split(" ")[0] not in LABELS:
         assert expression.lstrip().startswith("histogram_quantile(")
         assert re.search(r"by \(le\b", expression)
 
 
-def test_every_metric_is_on_the_dashboard() -> None:
-    shown = " ".join(target["expr"] for panel in PANELS for target in panel.get("targets", []))
+def test_every_metric_is_on_a_dashboard() -> None:
+    recorded = {rule["record"]: rule["expr"] for rule in RECORDED}
+    shown = " ".join(
+        " ".join([query.expression, *(recorded.get(name, "") for name in query.names())])
+        for query in (*panel_queries(), *annotation_queries())
+    )
+    names = [
+        *((series.name, series.exposed()) for series in SERIES),
+        *((one, (one,)) for one in FLEET),
+    ]
     missing = [
-        series.name
-        for series in SERIES
-        if not any(re.search(rf"\b{name}\b", shown) for name in series.exposed())
+        name
+        for name, exposed in names
+        if not any(re.search(rf"\b{one}\b", shown) for one in exposed)
     ]
     assert missing == []
 
 
-def test_panels_are_laid_out_without_overlap() -> None:
-    assert len({panel["id"] for panel in PANELS}) == len(PANELS)
-    titles = [panel["title"] for panel in PANELS]
-    for one, other in itertools.combinations([panel["gridPos"] for panel in PANELS], 2):
+def test_objective_of_latency_is_that_of_the_chat_families() -> None:
+    named = {
+        match[1] for rule in RECORDED for match in re.finditer(r'protocol=~"([^"]*)"', rule["expr"])
+    }
+    assert named == {"|".join(CHAT_PROTOCOLS)}
+    bounds = {
+        match[1] for rule in RECORDED for match in re.finditer(r'le="([\d.]+)"', rule["expr"])
+    }
+    assert {float(bound) for bound in bounds} <= set(FIRST_BYTE_SECONDS)
+
+
+def test_every_recorded_name_is_read() -> None:
+    queries = [*alert_queries(), *panel_queries(), *recorded_queries()]
+    read = set().union(*(query.names() for query in queries))
+    assert {rule["record"] for rule in RECORDED} <= read
+
+
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_dashboard_leads_to_the_others_and_shows_deploys(name: str) -> None:
+    board = DASHBOARDS[name]
+    assert board["uid"] == f"gw-{name}"
+    assert "gw" in board["tags"]
+    (link,) = board["links"]
+    assert (link["type"], link["tags"]) == ("dashboards", ["gw"])
+    assert link["includeVars"]
+    assert link["keepTime"]
+    assert [one["name"] for one in board["annotations"]["list"]] == ["Deploys", "Configurations"]
+    variables = [one["name"] for one in board["templating"]["list"]]
+    assert variables[:2] == ["datasource", "instance"]
+    used = set(re.findall(r"\$([a-z]+)", str(board["panels"])))
+    assert {*variables} - {"datasource"} == used, (
+        "a variable that nothing uses, or one that is not there"
+    )
+
+
+def test_dashboards_are_those_there_should_be() -> None:
+    assert set(DASHBOARDS) == DASHBOARD_NAMES
+    for metric, label in label_values():
+        assert label in LABELS[metric]
+
+
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_panels_are_laid_out_without_overlap(name: str) -> None:
+    panels = DASHBOARDS[name]["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    titles = [panel["title"] for panel in panels]
+    assert len(set(titles)) == len(titles)
+    for one, other in itertools.combinations([panel["gridPos"] for panel in panels], 2):
         apart = (
             one["x"] + one["w"] <= other["x"]
             or other["x"] + other["w"] <= one["x"]
@@ -136,15 +196,15 @@ def test_panels_are_laid_out_without_overlap() -> None:
             or other["y"] + other["h"] <= one["y"]
         )
         assert apart, (one, other, titles)
-    assert all(panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24 for panel in PANELS)
+    assert all(panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24 for panel in panels)
 
 
 @pytest.mark.parametrize(
-    "panel",
-    [panel for panel in PANELS if panel["type"] != "row"],
-    ids=lambda panel: panel["title"],
+    ("name", "panel"),
+    [(name, panel) for name, panel in PANELS if panel["type"] != "row"],
+    ids=lambda value: value if isinstance(value, str) else value["title"],
 )
-def test_panel_says_what_it_shows(panel: dict[str, Any]) -> None:
+def test_panel_says_what_it_shows(name: str, panel: dict[str, Any]) -> None:
     assert panel["description"]
     assert panel["fieldConfig"]["defaults"]["unit"]
     assert panel["datasource"]["uid"] == "${datasource}"
@@ -155,7 +215,7 @@ def test_panel_says_what_it_shows(panel: dict[str, Any]) -> None:
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert["alert"])
 def test_alert_has_a_runbook_of_its_own(alert: dict[str, Any]) -> None:
     file = re.sub(r"(?<!^)(?=[A-Z])", "_", alert["alert"]).lower() + ".md"
-    assert alert["annotations"]["runbook_url"] == f"ops/runbooks/{file}"
+    assert alert["annotations"]["runbook_url"] == f"{RUNBOOKS_URL}/{file}"
     assert alert["labels"]["severity"] in {"critical", "warning"}
     assert alert["annotations"]["summary"]
     text = (RUNBOOKS / file).read_text(encoding="utf-8")

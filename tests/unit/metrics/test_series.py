@@ -33,6 +33,9 @@ BARE = {
     "gw_call_log_kept",
     "gw_config_last_reload_successful",
     "gw_limits_degraded",
+    "gw_ledger_proof_faults",
+    "gw_database_connections",
+    "gw_build_info",
 }
 
 

@@ -1,0 +1,159 @@
+"""A gateway of two processes under calls of every family, watched by the real Prometheus.
+
+Every query of every panel, annotation and variable, every recording rule and every metric that an
+alert looks at finds something, or stands below with the reason why it is rightly empty.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.acceptance.every_family import SETTINGS, call_everything, callers
+from tests.support.folders import temporary_folder
+from tests.support.house import house
+from tests.support.monitoring import (
+    ALERTS,
+    RULES,
+    Query,
+    alert_queries,
+    annotation_queries,
+    label_values,
+    panel_queries,
+    recorded_queries,
+)
+from tests.support.postgres import PostgresForTests
+from tests.support.prometheus import RUNBOOKS_URL, Prometheus, running_prometheus
+from tests.support.waiting import until
+
+PROCESSES = 2
+ROUNDS_MAX = 12
+
+# What nothing in these calls makes happen: a metric, or one as it is selected.
+RIGHTLY_EMPTY = {
+    "gw_actor_restarts_total": "no actor dies",
+    "gw_calls_shed_total": "there is no overload",
+    'gw_media_copies_total{outcome="failed"}': "every copy succeeds",
+    'gw_media_copies_total{outcome="retried"}': "every copy succeeds at once",
+    'gw_task_polls_total{outcome=~"error|timeout|unreachable"}': "every poll is answered",
+    'gw_calls_total{code="internal_error"}': "nothing breaks in the gateway",
+}
+
+
+def as_run(expression: str) -> str:
+    """An expression as Grafana sends it, with everything chosen."""
+    values = {"$__rate_interval": "1m", "$__range": "5m"}
+    for name, value in values.items():
+        expression = expression.replace(name, value)
+    return re.sub(r"\$[a-z]+", ".*", expression)
+
+
+SHOWN = [
+    Query(query.owner, as_run(query.expression))
+    for query in (*panel_queries(), *annotation_queries(), *recorded_queries())
+]
+# An alert is silent as a whole; what it looks at is there.
+LOOKED_AT = [
+    Query(query.owner, selector) for query in alert_queries() for selector in query.selectors()
+]
+
+
+def is_excused(query: Query) -> bool:
+    """Whether it reads what is rightly empty."""
+    return any(one in RIGHTLY_EMPTY for one in (*query.names(), *query.selectors()))
+
+
+def nothing_found(prometheus: Prometheus) -> list[Query]:
+    return [query for query in (*SHOWN, *LOOKED_AT) if not prometheus.query(query.expression)]
+
+
+@pytest.fixture(scope="module")
+def watched(
+    postgres: PostgresForTests, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Prometheus]:
+    """Rounds of calls until all has been seen that can be."""
+    with (
+        temporary_folder() as folder,
+        postgres.database() as url,
+        house(url, folder, processes=PROCESSES, **SETTINGS) as h,
+        running_prometheus(
+            tmp_path_factory.mktemp("prometheus"), h.gateway.admin_url
+        ) as prometheus,
+    ):
+        who = callers(h, tmp_path_factory.mktemp("bases"))
+        h.gw("ledger", "verify")
+        for number in range(ROUNDS_MAX):
+            call_everything(h, who, number=number)
+            h.gateway.popen.send_signal(signal.SIGHUP)
+            prometheus.scraped()
+            if all(is_excused(query) for query in nothing_found(prometheus)):
+                break
+        yield prometheus
+
+
+def test_gateway_is_scraped_as_the_rules_expect(watched: Prometheus) -> None:
+    (up,) = watched.query('up{job="gw"}').values()
+    assert up == 1
+    assert watched.number("count(gw_database_up)") == PROCESSES
+
+
+@pytest.mark.parametrize("query", SHOWN, ids=lambda query: query.owner)
+def test_query_finds_something(watched: Prometheus, query: Query) -> None:
+    assert watched.query(query.expression) or is_excused(query), query.expression
+
+
+@pytest.mark.parametrize("query", LOOKED_AT, ids=lambda query: f"{query.owner}: {query.expression}")
+def test_alert_looks_at_what_is_there(watched: Prometheus, query: Query) -> None:
+    assert watched.query(query.expression) or is_excused(query), query.expression
+
+
+@pytest.mark.parametrize("excused", RIGHTLY_EMPTY)
+def test_what_is_called_empty_is(watched: Prometheus, excused: str) -> None:
+    empty = [*nothing_found(watched)]
+    assert any(excused in (*query.names(), *query.selectors()) for query in empty)
+
+
+@pytest.mark.parametrize(("metric", "label"), sorted(label_values()))
+def test_variable_has_values(watched: Prometheus, metric: str, label: str) -> None:
+    assert watched.label_values(metric, label)
+
+
+def test_every_rule_is_evaluated_without_an_error(watched: Prometheus) -> None:
+    groups: list[Any] = watched.get("rules")["groups"]
+    rules = [rule for group in groups for rule in group["rules"]]
+    assert len(rules) == len(RULES)
+    assert {(rule["name"], rule["health"], rule.get("lastError", "")) for rule in rules} == {
+        (rule.get("alert") or rule["record"], "ok", "") for rule in RULES
+    }
+
+
+def test_alert_that_fires_says_where_its_runbook_is(watched: Prometheus) -> None:
+    """A submission of unknown outcome is an alert at once."""
+
+    def firing() -> list[Any]:
+        alerts: list[Any] = watched.get("alerts")["alerts"]
+        return [one for one in alerts if one["labels"]["alertname"] == "TaskSubmitUnknown"]
+
+    alert, *_ = until(firing, what="the alert")
+    assert alert["state"] == "firing"
+    assert alert["annotations"]["runbook_url"] == f"{RUNBOOKS_URL}/task_submit_unknown.md"
+    assert alert["labels"]["channel"] == "lost"
+    assert {rule["labels"]["severity"] for rule in ALERTS} == {"critical", "warning"}
+
+
+def test_models_and_time_of_a_token_are_those_of_the_calls(watched: Prometheus) -> None:
+    asked = watched.query("sum by (requested, model, answered) (gw_response_models_total)")
+    names = {tuple(value for _, value in labels) for labels in asked}
+    # answered, model, requested
+    assert ("sim-model", "sim-model", "sim-latest") in names
+    timed = watched.query("sum by (protocol) (gw_output_token_seconds_count)")
+    assert {dict(labels)["protocol"] for labels in timed} == {
+        "chat",
+        "messages",
+        "responses",
+        "native",
+    }
