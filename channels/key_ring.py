@@ -1,7 +1,9 @@
 """The keys of one channel, used in turn; one that the upstream refuses is set aside for a while.
 
-A refusal of the key is 401 or 402. What is set aside is tried again by itself, for a balance may
-have been topped up; with every key aside, the one whose time comes first is used all the same.
+A refusal of the key is 401 or 402, and what its kind of upstream says in their place: with some a
+wrong key is a 400, an account without balance a 429. What is set aside is tried again by itself,
+for a balance may have been topped up; with every key aside, the one whose time comes first is used
+all the same.
 """
 
 from __future__ import annotations
@@ -26,6 +28,10 @@ class ChannelKey:
     def __repr__(self) -> str:
         return f"<ChannelKey {self.number}>"
 
+    def is_meant_by(self, status: int, message: str) -> bool:
+        """Whether an error that says this refuses the key, where 401 and 402 are not used."""
+        return any(status == one and text in message for one, text in self._ring.refusals)
+
     def refused(self, status: int) -> None:
         """The upstream refused it with this status."""
         self._ring.on_refused(self, status)
@@ -36,9 +42,19 @@ Listener = Callable[[int, int, bool], None]
 
 
 class KeyRing:
-    """The keys of one channel. Mutable, and of one process and configuration."""
+    """The keys of one channel. Mutable, and of one process and configuration.
 
-    def __init__(self, count: int, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+    `refusals` are statuses, each with a text in the message, that refuse a key besides 401 and 402.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        *,
+        refusals: Sequence[tuple[int, str]] = (),
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.refusals = refusals
         self._monotonic = monotonic
         self._last = -1
         self.listener: Listener | None = None

@@ -26,6 +26,8 @@ _VERTEX_PUBLISHERS = f"/v1/projects/{PROJECT}/locations/{REGION}/publishers"
 class Kind:
     """One kind. `base_url` is empty where each account has its own.
 
+    `key_refusals` are statuses with which it refuses a key or an empty account besides 401 and 402,
+    each with a text in the message that tells it from others.
     `variables` are the names under which its key is found in the environment, the usual one first;
     none where it needs no key. `url_variable` is the one that holds its address, where each account
     has its own; `settings` are other keys of a channel that it needs, each with its variable.
@@ -52,6 +54,7 @@ class Kind:
     by_model: tuple[tuple[str, str], ...] = ()
     wire: Mapping[str, str] = field(default_factory=dict)
     max_tokens_param: str | None = None
+    key_refusals: tuple[tuple[int, str], ...] = ()
     variables: tuple[str, ...] = ()
     url_variable: str = ""
     settings: tuple[tuple[str, str], ...] = ()
@@ -71,6 +74,7 @@ _ROWS = (
         protocols=("chat", "responses", "images"),
         tools=("web_search", "image_generation"),
         max_tokens_param="max_completion_tokens",
+        key_refusals=((429, "exceeded your current quota"),),
         variables=("OPENAI_API_KEY",),
         quirks="max_tokens is refused by its reasoning models",
     ),
@@ -108,15 +112,19 @@ _ROWS = (
         source="https://docs.claude.com/en/api/messages",
         base_url="https://api.anthropic.com",
         protocols=("messages",),
+        key_refusals=((400, "credit balance is too low"),),
         variables=("ANTHROPIC_API_KEY",),
+        quirks="an account without balance is a 400, a busy server a 529",
     ),
     Kind(
         name="gemini",
         source="https://ai.google.dev/api/generate-content",
         base_url="https://generativelanguage.googleapis.com",
         protocols=("native",),
+        key_refusals=((400, "API key not valid"), (400, "API key expired"), (403, "leaked")),
         variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         models_path="/v1beta/models",
+        quirks="a wrong key is a 400; when to come back after a 429 stands in its body",
     ),
     Kind(
         name="vertex",
@@ -177,9 +185,11 @@ _ROWS = (
         source="https://console.groq.com/docs/openai",
         base_url="https://api.groq.com/openai",
         protocols=("chat", "responses"),
+        wire={"chat": "groq"},
         max_tokens_param="max_completion_tokens",
         variables=("GROQ_API_KEY",),
-        quirks="usage of a stream may be in x_groq",
+        quirks="usage of a stream may be in x_groq; thoughts of other providers in the history are "
+        "refused and stay behind; its own are reasoning",
     ),
     Kind(
         name="openrouter",
@@ -210,8 +220,10 @@ _ROWS = (
         base_url="https://api.x.ai",
         protocols=("chat", "responses", "messages"),
         auth="bearer",
+        key_refusals=((400, "Incorrect API key"), (403, "any credits")),
         variables=("XAI_API_KEY",),
-        quirks="reasoning tokens come on top of completion_tokens",
+        quirks="reasoning tokens come on top of completion_tokens; a wrong key is a 400; stop and "
+        "penalties are refused by its reasoning models",
     ),
     Kind(
         name="together",
@@ -220,6 +232,7 @@ _ROWS = (
         protocols=("chat",),
         max_tokens_param="max_tokens",
         variables=("TOGETHER_API_KEY",),
+        quirks="a prompt that is too long is a 403",
     ),
     Kind(
         name="fireworks",
@@ -229,8 +242,9 @@ _ROWS = (
         protocols=("chat", "responses", "messages"),
         auth="bearer",
         max_tokens_param="max_tokens",
+        key_refusals=((412, "suspended"),),
         variables=("FIREWORKS_API_KEY",),
-        quirks="models are accounts/fireworks/models/NAME",
+        quirks="models are accounts/fireworks/models/NAME; an account at its limit is a 412",
     ),
     Kind(
         name="zhipu",
@@ -242,6 +256,7 @@ _ROWS = (
             "messages": "/api/anthropic/v1/messages",
         },
         max_tokens_param="max_tokens",
+        key_refusals=((429, "欠费"), (429, "Insufficient balance")),
         variables=("ZHIPUAI_API_KEY", "ZAI_API_KEY"),
         models_path="/api/paas/v4/models",
         quirks="for accounts of z.ai say base_url: https://api.z.ai",
@@ -258,6 +273,7 @@ _ROWS = (
         },
         wire={"videos": "ark"},
         max_tokens_param="max_tokens",
+        key_refusals=((403, "overdue balance"),),
         variables=("ARK_API_KEY",),
         models_path="/api/v3/models",
         quirks="models are names, or ep-… of an endpoint",
@@ -268,6 +284,7 @@ _ROWS = (
         base_url="https://dashscope.aliyuncs.com/compatible-mode",
         protocols=("chat",),
         max_tokens_param="max_tokens",
+        key_refusals=((400, "good standing"),),
         variables=("DASHSCOPE_API_KEY",),
         quirks="abroad say base_url: https://dashscope-intl.aliyuncs.com/compatible-mode",
     ),
@@ -279,6 +296,7 @@ _ROWS = (
         paths={"messages": "/anthropic/v1/messages"},
         auth="bearer",
         max_tokens_param="max_tokens",
+        key_refusals=((429, "plan and billing"),),
         variables=("MOONSHOT_API_KEY",),
         quirks="in China say base_url: https://api.moonshot.cn; usage of a stream is in its choice",
     ),
@@ -291,6 +309,7 @@ _ROWS = (
         paths={"messages": "/anthropic/v1/messages"},
         auth="bearer",
         wire={"speech": "minimax"},
+        key_refusals=((429, "insufficient balance"),),
         variables=("MINIMAX_API_KEY",),
         quirks="in China say base_url: https://api.minimaxi.com; on chat its models think inside "
         "<think>, on messages in blocks of their own",
@@ -303,6 +322,7 @@ _ROWS = (
         protocols=("chat", "messages"),
         auth="bearer",
         max_tokens_param="max_tokens",
+        key_refusals=((403, "balance is insufficient"),),
         variables=("SILICONFLOW_API_KEY",),
         quirks="in China say base_url: https://api.siliconflow.cn",
     ),

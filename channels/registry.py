@@ -18,6 +18,7 @@ from channels.authorizers.specs import AuthorizerSpec
 from channels.families import FAMILIES
 from channels.http.transport import Transport
 from channels.key_ring import KeyRing
+from channels.kinds import KINDS
 
 # The dialect of media upstreams that a channel speaks where its `wire` does not say.
 PLAIN = "plain"
@@ -82,7 +83,9 @@ class ChannelSpec:
     ring: KeyRing = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ring", KeyRing(1 + len(self.more_keys)))
+        kind = KINDS.get(self.kind)
+        refusals = () if kind is None else kind.key_refusals
+        object.__setattr__(self, "ring", KeyRing(1 + len(self.more_keys), refusals=refusals))
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from math import ceil
 from typing import Any
 
 import msgspec
@@ -32,6 +33,8 @@ _MEMBERS = (
 )
 # How a web page or XML begins; some sentences begin with a number in such brackets.
 _TAG = re.compile(r"<[a-z!?/]")
+# Of a `google.rpc.RetryInfo`.
+_DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
 _ENTRIES_MAX = 10
 _DEPTH_MAX = 6
 _NOT_JSON = object()
@@ -51,6 +54,15 @@ def error_members(body: bytes) -> ErrorMembers:
     if not isinstance(error, Mapping):
         return ErrorMembers(message)
     return ErrorMembers(message, _bounded(error.get("details")), _short(error.get("param")))
+
+
+def retry_after_in(details: Any) -> str | None:
+    """The seconds after which Google's `details` say to come back, which it has no header for."""
+    for one in details if isinstance(details, list) else ():
+        delay = one.get("retryDelay") if isinstance(one, Mapping) else None
+        if isinstance(delay, str) and (stated := _DELAY.fullmatch(delay)):
+            return str(ceil(float(stated[1])))
+    return None
 
 
 def error_reported(body: bytes) -> ErrorReported:

@@ -32,6 +32,15 @@ class UpstreamRequest(Struct, frozen=True):
         if status in KEY_REFUSALS and self.key is not None:
             self.key.refused(status)
 
+    def took_refusal(self, status: int, message: str) -> bool:
+        """The upstream has refused it, saying this; whether it was for the key that is in it."""
+        if self.key is None:
+            return False
+        if self.key.is_meant_by(status, message):
+            self.key.refused(status)
+            return True
+        return status in KEY_REFUSALS
+
     def __repr__(self) -> str:
         """Without what may hold a key: headers and query."""
         return f"<UpstreamRequest {self.method} {self.url.partition('?')[0]}>"

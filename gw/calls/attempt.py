@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from actors.clock import Clock
-from channels.dialects.error_body import error_members
+from channels.dialects.error_body import error_members, retry_after_in
 from channels.errors import ErrorBody, ErrorMembers, UpstreamError, UpstreamFailed
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
 from channels.redact import Redactor
@@ -53,6 +53,7 @@ class BaseUpstream:
 
     async def _refusal(
         self,
+        request: UpstreamRequest,
         response: UpstreamResponse,
         *,
         bytes_max: int,
@@ -73,13 +74,16 @@ class BaseUpstream:
         if passes_body and response.header("content-encoding") not in (None, "", "identity"):
             body = b""  # which was not asked for, and the client may not have asked for it either
         members = error_members(body)
+        retry_after = response.header("retry-after") or retry_after_in(members.details)
+        is_of_key = request.took_refusal(status, members.message or "")
         if is_translated:
             members = ErrorMembers(members.message)
         error_body = await self._error_body(response, body) if passes_body else None
-        retry_after = response.header("retry-after")
         if status >= 500:
             raise UpstreamFailed(status, members, retry_after=retry_after, error_body=error_body)
-        return UpstreamRefusal(status, members, retry_after, error_body, headers)
+        return UpstreamRefusal(
+            status, members, retry_after, error_body, headers, is_of_key=is_of_key
+        )
 
     async def _error_body(self, response: UpstreamResponse, body: bytes) -> ErrorBody | None:
         body = await self._redactor().errors.redact_whole(body)

@@ -71,6 +71,7 @@ class ChatUpstream(BaseUpstream):
         response = await self._open(plan.request, attempts)
         if not is_success(response.status):
             return await self._refusal(
+                plan.request,
                 response,
                 bytes_max=ERROR_BYTES_MAX,
                 headers=plan.headers,

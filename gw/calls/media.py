@@ -128,7 +128,9 @@ class MediaUpstream(BaseUpstream):
         request = await call.request.upstream_request(candidate, channel)
         response = await self._open(request, attempts)
         if not is_success(response.status):
-            return await self._refusal(response, bytes_max=ERROR_BYTES_MAX, passes_body=True)
+            return await self._refusal(
+                request, response, bytes_max=ERROR_BYTES_MAX, passes_body=True
+            )
         body = await self._whole(response, attempts)
         body = await self._redactor().responses.redact_whole(body, keeps_links=True)
         failed = self._read(call, body)

@@ -112,7 +112,8 @@ def ending_of_refusal(refusal: UpstreamRefusal, redactor: Redactor) -> Ending:
     message = message or "The upstream refused the request."
     status: RowStatus = "rejected" if refusal.is_rejected else "error"
     ending = shown(status, _from_upstream(refusal, message, redactor, refusal.headers))
-    return replace(ending, is_clients=refusal.status not in CHANNEL_REFUSALS)
+    is_channels = refusal.status in CHANNEL_REFUSALS or refusal.is_of_key
+    return replace(ending, is_clients=not is_channels)
 
 
 def ending_of_report(message: str, redactor: Redactor) -> Ending:

@@ -35,7 +35,7 @@ class UpstreamRefusal(Struct, frozen=True):
     """The upstream refused the request (4xx): a response, to be passed on.
 
     `headers` are what the client is told of a translation. `is_rejected`: nothing was asked to be
-    made yet, what it was to be made of was refused.
+    made yet, what it was to be made of was refused. `is_of_key`: it was for the channel's key.
     """
 
     status: int
@@ -44,6 +44,7 @@ class UpstreamRefusal(Struct, frozen=True):
     error_body: ErrorBody | None = None
     headers: Mapping[str, str] = {}
     is_rejected: bool = False
+    is_of_key: bool = False
 
 
 class CompleteResponse(Struct, frozen=True):

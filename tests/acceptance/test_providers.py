@@ -20,6 +20,7 @@ import pytest
 from channels.base_resp import status_in
 from channels.credentials import NO_AUTH
 from channels.kinds import KINDS
+from loadtests.simulator.answers import Tokens
 from loadtests.simulator.providers.chat_wire import ProviderChat
 from loadtests.simulator.providers.model import Face, Failure, Provider
 from loadtests.simulator.providers.table import PROVIDERS
@@ -96,7 +97,8 @@ FAILURES = [
     pytest.param(way, situation, id=f"{way}-{situation}")
     for way in WAYS
     for situation in way.face.failures
-    if situation != "no_key" and (way.is_own or way.form == "whole")
+    # Whether a stream was asked for makes no difference that one of them would not show.
+    if situation != "no_key" and (way.form == "whole" or situation == "rate_limited")
 ]
 
 
@@ -197,6 +199,15 @@ def shown(way: Way, directive: Mapping[str, Any]) -> str:
     return thought
 
 
+def counts_reasoning(way: Way) -> bool:
+    """Whether the tokens of thoughts are told of apart, by provider and to the client."""
+    chat = way.face.dialect
+    if "messages" in (way.client, way.upstream):
+        return False
+    tokens = Tokens(input=9, output=9, cached=0, cache_write=0, reasoning=5)
+    return not isinstance(chat, ProviderChat) or "reasoning" in str(chat.traits.usage(tokens))
+
+
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("way", WAYS, ids=str)
 def test_answer_is_served_and_charged_as_stated(
@@ -204,6 +215,7 @@ def test_answer_is_served_and_charged_as_stated(
 ) -> None:
     directive, asked = CASES[case]
     cached = 400 if way.face.counts_cached else 0
+    ends_by = "calls" if "tool_calls" in directive else "stop"
     h.upstream.fault(at(way.provider.name), usage=USAGE, **directive)
     before = h.balance_nano_usd(payer)
     reply = ask(payer, way, asked)
@@ -219,6 +231,8 @@ def test_answer_is_served_and_charged_as_stated(
         assert told.calls == [(one["name"], one["arguments"]) for one in stated_calls]
         assert told.thinking == shown(way, directive)
         assert told.usage == (1000, 100, cached)
+        assert told.finish == FINISHES[directive.get("finish_reason", ends_by)][way.client]
+        assert told.reasoning == (40 if counts_reasoning(way) else 0)
     row = h.row(reply.trace)
     tokens = (row["input_tokens"], row["output_tokens"], row["cached_tokens"])
     assert (row["status"], tokens) == ("success", (1000, 100, cached))
@@ -307,6 +321,8 @@ def test_failure_is_told_in_the_clients_shape_and_costs_nothing(
     reply = ask(payer, way)
     check_error(reply, way, failure)
     stated = failure.headers.get("retry-after") if failure.status in (429, 503) else None
+    if "retryDelay" in json.dumps(failure.body):  # of Google, which has no header for it
+        stated = "35"
     spoken = reply.headers.get("retry-after")
     assert spoken == stated or (failure.status == 503 and stated is None and spoken == "1")
     row = h.row(reply.trace)
@@ -383,6 +399,12 @@ def test_wrong_key_and_unknown_model_are_refused_by_the_server_itself(
     wrong = ask(payer, way, model_id=f"{way.provider.name}-wrong")
     check_error(wrong, way, way.face.failures["bad_key"])
     assert WRONG not in wrong.body.decode()
+
+    def set_aside() -> bool:
+        refused = [one["channel"] for one in h.events("channel_key_refused")]
+        return f"{at(way.provider.name)}-wrong" in refused
+
+    until(set_aside, what="the key set aside")
     if (failure := way.face.failures.get("unknown_model")) is not None:
         unknown = ask(payer, way, model_id=f"{way.provider.name}-unknown")
         assert unknown.status == failure.status
@@ -395,6 +417,22 @@ def test_server_that_wants_no_key_needs_none(h: House, payer: Tenant, way: Way) 
     reply = ask(payer, way, model_id=f"{way.provider.name}-open")
     assert reply.status == 200, reply
     assert not {"authorization", "x-api-key"} & h.upstream.last_request()["headers"].keys()
+
+
+@pytest.mark.parametrize("way", [way for way in OWN_WHOLE if way.client == "chat"], ids=str)
+def test_history_that_another_provider_answered_is_taken(h: House, payer: Tenant, way: Way) -> None:
+    """Ids of calls, and thoughts in other words than the provider's own."""
+    h.upstream.fault(at(way.provider.name), text=SAID)
+    body = body_of("chat", way.provider.name, "whole", Asked(has_results=True))
+    (called,) = (turn for turn in body["messages"] if turn["role"] == "assistant")
+    called |= {"reasoning_content": THOUGHT, "refusal": None, "annotations": []}
+    reply = payer.client.send("POST", path_of("chat", way.provider.name, "whole"), body)
+    assert reply.status == 200, reply
+    sent = json.loads(h.upstream.last_request()["body"])
+    calls = [call["id"] for turn in sent["messages"] for call in turn.get("tool_calls", ())]
+    results = [turn["tool_call_id"] for turn in sent["messages"] if turn["role"] == "tool"]
+    assert calls == results
+    assert len(set(calls)) == len(calls) > 1
 
 
 def test_probe_lists_the_models_of_each_and_tells_of_wrong_keys(h: House) -> None:

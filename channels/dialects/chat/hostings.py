@@ -2,13 +2,14 @@
 
 Mistral answers 422 for every member that it does not document, in the body or in a turn, so also
 for the asking for usage, which its streams state unasked; its tool calls have ids of nine letters
-and digits, and other ids of calls in the history are a 400.
+and digits, and other ids of calls in the history are a 400. Groq answers 400 for thoughts in a turn
+that are not told in its own way.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any
@@ -22,15 +23,8 @@ from channels.json.text import UNREADABLE, dumps
 
 _CALL_ID = re.compile(r"[a-zA-Z0-9]{9}")
 # What turns of assistants hold that other providers gave; a client sends them as it got them.
-_FOREIGN = (
-    "reasoning_content",
-    "reasoning",
-    "reasoning_details",
-    "refusal",
-    "annotations",
-    "audio",
-    "function_call",
-)
+_FOREIGN_TO_GROQ = frozenset({"reasoning_content", "reasoning_details", "refusal", "annotations"})
+_FOREIGN_TO_MISTRAL = _FOREIGN_TO_GROQ | {"reasoning", "audio", "function_call"}
 
 
 class _Call(Struct):
@@ -38,7 +32,7 @@ class _Call(Struct):
 
 
 class _Turn(Struct):
-    """What decides whether a turn has to be changed."""
+    """What decides whether a turn has to be changed; the members are those that may be foreign."""
 
     role: str
     tool_calls: list[_Call] | None = None
@@ -51,15 +45,17 @@ class _Turn(Struct):
     audio: Any = msgspec.UNSET
     function_call: Any = msgspec.UNSET
 
+    def has_any(self, names: Iterable[str]) -> bool:
+        """Whether an assistant's turn has one of these members."""
+        stated = (getattr(self, name) is not msgspec.UNSET for name in names)
+        return self.role == "assistant" and any(stated)
+
     @property
-    def is_acceptable(self) -> bool:
-        """Whether it goes out as it is."""
+    def has_other_ids(self) -> bool:
+        """Whether an id of a call is not as Mistral's are."""
         ids = [call.id for call in self.tool_calls or ()]
         ids.append(self.tool_call_id)
-        return all(one is None or _CALL_ID.fullmatch(one) for one in ids) and not (
-            self.role == "assistant"
-            and any(getattr(self, name) is not msgspec.UNSET for name in _FOREIGN)
-        )
+        return not all(one is None or _CALL_ID.fullmatch(one) for one in ids)
 
 
 _TURNS = msgspec.json.Decoder(list[_Turn])
@@ -70,18 +66,44 @@ def for_mistral(messages: bytes) -> bytes:
 
     What cannot be read is left to the upstream to judge.
     """
+
+    def is_acceptable(turn: _Turn) -> bool:
+        return not (turn.has_any(_FOREIGN_TO_MISTRAL) or turn.has_other_ids)
+
+    return _mended(messages, is_acceptable, _turn_for_mistral)
+
+
+def for_groq(messages: bytes) -> bytes:
+    """The same for Groq."""
+    return _mended(
+        messages,
+        lambda turn: not turn.has_any(_FOREIGN_TO_GROQ),
+        lambda turn: _without(turn, _FOREIGN_TO_GROQ),
+    )
+
+
+def _mended(
+    messages: bytes,
+    is_acceptable: Callable[[_Turn], bool],
+    mend: Callable[[dict[str, Any]], dict[str, Any]],
+) -> bytes:
     try:
-        if all(turn.is_acceptable for turn in _TURNS.decode(messages)):
+        if all(map(is_acceptable, _TURNS.decode(messages))):
             return messages
         turns = msgspec.json.decode(messages, type=list[dict[str, Any]])
-        return dumps([_turn_for_mistral(turn) for turn in turns])
+        return dumps([mend(turn) for turn in turns])
     except UNREADABLE:
         return messages
 
 
+def _without(turn: dict[str, Any], names: Container[str]) -> dict[str, Any]:
+    if turn.get("role") != "assistant":
+        return turn
+    return {name: value for name, value in turn.items() if name not in names}
+
+
 def _turn_for_mistral(turn: dict[str, Any]) -> dict[str, Any]:
-    if turn.get("role") == "assistant":
-        turn = {name: value for name, value in turn.items() if name not in _FOREIGN}
+    turn = _without(turn, _FOREIGN_TO_MISTRAL)
     if isinstance(turn.get("tool_call_id"), str):
         turn["tool_call_id"] = call_id_for_mistral(turn["tool_call_id"])
     for call in turn.get("tool_calls") or ():
@@ -97,15 +119,23 @@ def call_id_for_mistral(call_id: str) -> str:
     return blake2b(call_id.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()[:9]
 
 
+_ADDRESS = Address(path="/v1/chat/completions")
 HOSTINGS: Mapping[str, Hosting] = MappingProxyType(
     {
         "mistral": Hosting(
-            address=Address(path="/v1/chat/completions"),
+            address=_ADDRESS,
             without=frozenset({"stream_options", "user"}),
             adds={},
             moves={},
             renames={"seed": "random_seed"},
             mends={"messages": for_mistral},
+        ),
+        "groq": Hosting(
+            address=_ADDRESS,
+            without=frozenset(),
+            adds={},
+            moves={},
+            mends={"messages": for_groq},
         ),
     }
 )

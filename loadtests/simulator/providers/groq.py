@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from loadtests.simulator.answers import Tokens
+from loadtests.simulator.ask import Ask
 from loadtests.simulator.dialects.responses import ResponsesDialect
 from loadtests.simulator.providers.chat_wire import ChatTraits, ProviderChat
 from loadtests.simulator.providers.errors import error_event
@@ -12,6 +14,7 @@ from loadtests.simulator.providers.model import Face, Failure, Listing, Provider
 from loadtests.simulator.providers.thoughts import REASONING
 
 KIND = "invalid_request_error"
+FOREIGN = ("reasoning_content", "reasoning_details", "annotations")
 LIMITS = {
     "x-ratelimit-limit-requests": "14400",
     "x-ratelimit-limit-tokens": "18000",
@@ -79,6 +82,31 @@ FAILURES = {
         503, "{model} is currently over capacity.", "internal_server_error", retry_after="5"
     ),
 }
+# What a stream ends with whose tool call cannot be read.
+BROKEN_CALL = {
+    "error": {
+        "message": "Failed to call a function. Please adjust your prompt. See 'failed_generation' "
+        "for more details.",
+        "type": KIND,
+        "code": "tool_use_failed",
+        "failed_generation": "<function=weather>",
+        "status_code": 400,
+    }
+}
+
+
+def _own_thoughts(body: Mapping[str, Any], _: Ask) -> tuple[Failure, str] | None:
+    """Thoughts of other providers are not taken in turns of assistants."""
+    for number, turn in enumerate(body["messages"]):
+        found = next((name for name in FOREIGN if name in turn), None)
+        if turn["role"] == "assistant" and found is not None:
+            place = f"'messages.{number}'"
+            return _failure(
+                400,
+                f"{place} : for 'role:assistant' the following must be satisfied[({place} : "
+                "property '{param}' is unsupported)]",
+            ), found
+    return None
 
 
 def _usage(tokens: Tokens) -> dict[str, Any]:
@@ -105,6 +133,8 @@ GROQ = Provider(
         "limits": "https://console.groq.com/docs/rate-limits",
         "parameters": "https://console.groq.com/docs/openai",
         "thoughts": "https://console.groq.com/docs/reasoning",
+        "foreign thoughts": "https://github.com/janhq/jan/issues/8136",
+        "failing streams": "https://github.com/langchain4j/langchain4j/issues/2585",
         "streams": "https://github.com/vercel/ai packages/groq/src/__fixtures__",
     },
     headers=LIMITS,
@@ -126,8 +156,8 @@ GROQ = Provider(
                 )
             ),
             failures=FAILURES,
-            checks=(refuses(UNSUPPORTED, "logprobs", "logit_bias", "top_logprobs"),),
-            stream_failure=error_event(FAILURES["server_error"].body, event="error"),
+            checks=(refuses(UNSUPPORTED, "logprobs", "logit_bias", "top_logprobs"), _own_thoughts),
+            stream_failure=error_event(BROKEN_CALL, event="error"),
         ),
         Face(path="/openai/v1/responses", dialect=ResponsesDialect(), failures=FAILURES),
     ),

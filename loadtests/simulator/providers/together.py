@@ -76,15 +76,12 @@ FAILURES = {
 
 
 def _usage(tokens: Tokens) -> dict[str, Any]:
-    usage: dict[str, Any] = {
+    return {
         "prompt_tokens": tokens.input,
         "completion_tokens": tokens.output,
         "total_tokens": tokens.input + tokens.output,
         "cached_tokens": tokens.cached,
     }
-    if tokens.reasoning:
-        usage["reasoning_tokens"] = tokens.reasoning
-    return usage
 
 
 TOGETHER = Provider(

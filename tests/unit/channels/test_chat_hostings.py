@@ -1,4 +1,4 @@
-"""What Mistral refuses is not sent to it, and everything else is sent as it is."""
+"""What Mistral and Groq refuse is not sent to them, and everything else is sent as it is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from channels.dialects.chat.hostings import HOSTINGS, call_id_for_mistral, for_mistral
+from channels.dialects.chat.hostings import HOSTINGS, call_id_for_mistral, for_groq, for_mistral
 
 MISTRAL = HOSTINGS["mistral"]
 USER = {"role": "user", "content": "Hi"}
@@ -64,6 +64,14 @@ def test_thoughts_in_the_words_of_others_stay_behind() -> None:
     asked = {**USER, "reasoning": "a user's member is its own"}
     turns = json.loads(for_mistral(json.dumps([asked, said]).encode()))
     assert turns == [asked, {"role": "assistant", "content": "Yes"}]
+
+
+def test_groq_keeps_thoughts_in_its_own_words() -> None:
+    said = {"role": "assistant", "content": "Yes", "reasoning": "Hm", "reasoning_content": "Hm"}
+    turns = json.loads(for_groq(json.dumps([USER, said]).encode()))
+    assert turns == [USER, {"role": "assistant", "content": "Yes", "reasoning": "Hm"}]
+    own = json.dumps([USER, turns[1], *called("call_a1")]).encode()
+    assert for_groq(own) is own
 
 
 @pytest.mark.parametrize(

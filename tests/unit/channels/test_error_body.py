@@ -14,6 +14,7 @@ from channels.dialects.error_body import (
     DETAILS_DEPTH_MAX,
     error_members,
     error_message,
+    retry_after_in,
 )
 from channels.errors import ErrorMembers
 
@@ -131,3 +132,17 @@ def test_details_that_nest_too_deep_are_left_out() -> None:
         body = b'{"error":{"message":"m","details":' + b"[" * depth + b"]" * depth + b"}}"
         assert (error_members(body).details is not None) is is_kept
     assert error_members(b"").message is None
+
+
+@pytest.mark.parametrize(
+    ("delay", "expected"),
+    [("34.4s", "35"), ("2s", "2"), ("0.1s", "1"), ("soon", None), (5, None), ("1e9s", None)],
+)
+def test_time_to_come_back_is_read_of_googles_details(delay: object, expected: str | None) -> None:
+    details = [{"@type": "type.googleapis.com/google.rpc.QuotaFailure"}, {"retryDelay": delay}]
+    assert retry_after_in(details) == expected
+
+
+@pytest.mark.parametrize("details", [None, {}, {"retryDelay": "1s"}, ["1s"], [{}]])
+def test_details_that_tell_no_time(details: object) -> None:
+    assert retry_after_in(details) is None

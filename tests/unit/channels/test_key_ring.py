@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
+from channels.dialects.error_body import error_members
 from channels.dialects.table import DIALECTS
 from channels.exact_redaction import StreamRedaction, key_spellings
 from channels.http.interfaces import UpstreamRequest
@@ -13,6 +16,8 @@ from channels.key_ring import ASIDE_SECONDS, KeyRing
 from channels.media.model import MediaRequest
 from channels.media.send import addressed, send
 from channels.registry import ChannelSpec
+from loadtests.simulator.providers.model import Failure
+from loadtests.simulator.providers.table import PROVIDERS
 from tests.support.specs import make_channel
 from tests.unit.channels.raw_server import OK, Peer, RawServer, new_wire
 
@@ -47,6 +52,29 @@ class Time:
 def test_keys_are_used_in_turn() -> None:
     spec = channel()
     assert [sent_key(request_of(spec)) for _ in range(6)] == [*KEYS, *KEYS]
+
+
+REFUSING = ("bad_key", "no_credit", "suspended")
+FAILURES = [
+    pytest.param(name, situation, failure, id=f"{name}-{face.dialect.name}-{situation}")
+    for name, provider in PROVIDERS.items()
+    for face in provider.faces
+    for situation, failure in face.failures.items()
+    if situation in REFUSING or failure.status in (400, 403, 404, 422, 429)
+]
+
+
+@pytest.mark.parametrize(("name", "situation", "failure"), FAILURES)
+def test_refusal_of_a_key_is_known_by_each_providers_words(
+    name: str, situation: str, failure: Failure
+) -> None:
+    spec = replace(channel(), kind=name)
+    message = error_members(json.dumps(failure.body).encode()).message or ""
+    request = request_of(spec)
+    request.took_status(failure.status)
+    is_of_key = request.took_refusal(failure.status, message)
+    assert is_of_key == (situation in REFUSING or "leaked" in message)
+    assert spec.ring.aside == is_of_key
 
 
 @pytest.mark.parametrize("status", [401, 402])
