@@ -49,7 +49,7 @@ def whole_output(
     return output_tokens, min(reasoning_tokens, output_tokens)
 
 
-class PartialUsage(Struct, frozen=True):
+class PartialUsage(Struct, frozen=True, omit_defaults=True):
     """What an upstream stated of a usage that it never stated whole; None is what it left out.
 
     `input` has the input's three counts and no output. `output_tokens` is the whole output,

@@ -63,6 +63,9 @@ class ChatMeter(ResponseMeter[Chunk, Chunk]):
         chunk = read_whole(body)
         if chunk is None:
             raise UpstreamMalformed("not a JSON object")
+        for choice in chunk.choices or ():
+            if choice.message is not None:
+                self.characters += choice.message.characters()
         self._take(chunk)
         self.finished = True
 
@@ -73,7 +76,8 @@ class ChatMeter(ResponseMeter[Chunk, Chunk]):
                 one_delta = choice.delta
                 if one_delta is not None:
                     self.characters += one_delta.characters()
-                if choice.message is not None:
+                elif choice.message is not None and not self.characters:
+                    # Elsewhere it says once more what the deltas did, whole or as far as they came.
                     self.characters += choice.message.characters()
                 if choice.finish_reason is not None:
                     self.finish_reason = fit_name(choice.finish_reason)

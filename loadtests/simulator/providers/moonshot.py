@@ -95,7 +95,7 @@ MOONSHOT = Provider(
             dialect=ProviderChat(
                 ChatTraits(
                     head={"system_fingerprint": "fpv0_sim"},
-                    call_id=lambda call: f"{call.name}:0",
+                    call_id=lambda call: f"functions.{call.name}:{int(call.token[-1], 16)}",
                     usage=_usage,
                     usage_in="choice",
                     is_usage_unasked=True,

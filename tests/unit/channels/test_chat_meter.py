@@ -155,6 +155,19 @@ def test_base_resp_beside_choices_is_no_error_of_the_response() -> None:
     assert (meter.characters, meter.error_seen) == (2, None)
 
 
+def test_what_a_stream_says_once_more_is_counted_once() -> None:
+    """MiniMax ends a stream with the whole message, others repeat it as far as it has come."""
+    first = {"delta": {"content": "ab"}, "message": {"content": "ab"}}
+    second = {"delta": {"content": "cd"}, "message": {"content": "abcd"}}
+    last = {"message": {"content": "abcd"}, "finish_reason": "stop"}
+    chunks = [{"choices": [one]} for one in (first, second, last)]
+    assert metered(*chunks).characters == 4
+    assert metered(chunks[2]).characters == 4
+    whole = ChatMeter()
+    whole.body(json.dumps({"choices": [last, {"message": {"content": "ef"}}]}).encode())
+    assert whole.characters == 6
+
+
 def test_error_beside_choices_counts_both() -> None:
     meter = metered(
         {"choices": [{"delta": {"content": "ab"}, "finish_reason": "error"}], "error": {"code": 5}}
