@@ -78,6 +78,7 @@ class ChannelSpec:
     # first of these that is found. Empty: each model in each of them.
     by_model: tuple[tuple[str, frozenset[str]], ...] = ()
     kind: str = ""  # the row of `kinds.py` that filled in what the file left out
+    propagate_trace: bool = False  # its requests say which trace they belong to
     # What is made of all this once and looked up by every call, under whoever made it.
     made: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     ring: KeyRing = field(init=False, repr=False, compare=False)

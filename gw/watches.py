@@ -12,9 +12,9 @@ from gw.api.delay import DelayWatch
 from gw.api.overload import Overload
 from gw.http.drain import RequestsInFlight
 from gw.live_config import LiveConfig
-from gw.release import release
 from metrics.loop_lag import LoopLag
 from metrics.prometheus import Metrics
+from metrics.version import release
 
 
 async def start_partitions(

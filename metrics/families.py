@@ -59,8 +59,9 @@ class Families(Collector):
             base = series.name
             for values, one in family.shown():
                 labels = dict(zip(series.labels, values, strict=True))
-                for suffix, more, value in one.samples():
-                    metric.add_sample(base + suffix, {**labels, **more}, value)
+                for suffix, more, value, exemplar in one.samples():
+                    labelled = {**labels, **more}
+                    metric.add_sample(base + suffix, labelled, value, exemplar=exemplar)
             yield metric
 
     def _numbers(self, name: str, kind: Kind) -> SeriesFamily[Number]:

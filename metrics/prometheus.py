@@ -113,9 +113,18 @@ class Metrics:
         self._in_flight[(protocol,)].value += 1
 
     def call_finished(
-        self, *, protocol: str, model: str, status: str, code: str, seconds: float
+        self,
+        *,
+        protocol: str,
+        model: str,
+        status: str,
+        code: str,
+        seconds: float,
+        trace_id: str | None = None,
     ) -> None:
         """A call that was started is over: success, error, interrupted or rejected.
+
+        `trace_id`, here and below, is of one that is traced: an exemplar of its bucket.
 
         The time of a rejected call stays out of the latency: refusals take a millisecond and
         would hide a slow response behind many quick ones.
@@ -123,15 +132,17 @@ class Metrics:
         self._in_flight[(protocol,)].value -= 1
         self._calls[protocol, model, status, code].value += 1
         if status != "rejected":
-            self._call_latency[protocol, model].observe(seconds)
+            self._call_latency[protocol, model].observe(seconds, trace_id)
 
     def call_failed(self, *, model: str, fault: str) -> None:
         """Count a request that was let in and failed by no doing of its client."""
         self._calls_failed[model, fault].value += 1
 
-    def first_byte(self, *, protocol: str, model: str, seconds: float) -> None:
+    def first_byte(
+        self, *, protocol: str, model: str, seconds: float, trace_id: str | None = None
+    ) -> None:
         """The first byte of a response goes to the client."""
-        self._first_byte[protocol, model].observe(seconds)
+        self._first_byte[protocol, model].observe(seconds, trace_id)
 
     def output_token(self, *, protocol: str, model: str, seconds: float) -> None:
         """A stream succeeded that took so long for each token after its first byte."""
@@ -177,11 +188,13 @@ class Metrics:
 
     # Channels
 
-    def attempt(self, *, channel: str, outcome: str, seconds: float) -> None:
+    def attempt(
+        self, *, channel: str, outcome: str, seconds: float, trace_id: str | None = None
+    ) -> None:
         """An attempt is over: ok, refused, status_4xx, status_5xx, timeout, cut, cancelled, …"""
         if channel not in self._removed:
             self._attempts[channel, outcome].value += 1
-            self._attempt_seconds[(channel,)].observe(seconds)
+            self._attempt_seconds[(channel,)].observe(seconds, trace_id)
 
     def channel_state(self, *, channel: str, state: str) -> None:
         """The breaker of a channel is in this state. The first word is not a transition."""

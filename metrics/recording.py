@@ -1,8 +1,10 @@
 """Spans that are recorded and exported, on OpenTelemetry's SDK. Made for sampled calls only.
 
 Parents and times are given explicitly: nothing depends on a context variable, which would be lost
-in an executor and outlive its request. Importing this file costs a tenth of a second (protobuf,
-requests), so `tracing.py` does it only where an endpoint is configured.
+in an executor and outlive its request. A trace that begins with a call has the call's own id, which
+clients know as `x-gateway-trace`: who has one of them has the other. Importing this file costs a
+tenth of a second (protobuf, requests), so `tracing.py` does it only where an endpoint is
+configured.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import (
     NonRecordingSpan,
@@ -28,13 +31,32 @@ from opentelemetry.trace import (
     set_span_in_context,
 )
 
-from metrics.spans import NO_ATTRIBUTES, AttemptSpan, Attributes, CallSpan
+from metrics.spans import (
+    CONNECTED,
+    LEASED,
+    NO_ATTRIBUTES,
+    Attributes,
+    CallSpan,
+    ChildSpan,
+    RequestTrace,
+    header_line,
+)
 from metrics.traceparent import TraceParent, render
+from metrics.version import release
 
 # A collector that does not answer must not keep a drained process from ending.
 SHUTDOWN_SECONDS = 5.0
 
 Nanoseconds = Callable[[], int]
+
+
+class CallIds(RandomIdGenerator):
+    """Span ids by chance; the id of a trace that begins here is `trace_id`."""
+
+    trace_id = 0
+
+    def generate_trace_id(self) -> int:
+        return self.trace_id
 
 
 class Recorder:
@@ -43,30 +65,41 @@ class Recorder:
     def __init__(
         self, processor: SpanProcessor, *, service_name: str, time_ns: Nanoseconds
     ) -> None:
+        self._ids = CallIds()
         # Sampling has been decided when a span is asked for; the SDK is not to decide again.
         self._provider = TracerProvider(
             sampler=ALWAYS_ON,
-            resource=Resource.create({"service.name": service_name}),
+            resource=Resource.create({"service.name": service_name, "service.version": release()}),
             shutdown_on_exit=False,
+            id_generator=self._ids,
         )
         self._provider.add_span_processor(processor)
-        self._tracer = self._provider.get_tracer("gw")
+        self._tracer = self._provider.get_tracer("gw", release())
         self._time_ns = time_ns
 
     @classmethod
     def exporting_to(cls, endpoint: str, *, service_name: str, time_ns: Nanoseconds) -> Recorder:
         """Return a recorder that posts batches to a collector's full URL, from its own thread.
 
-        Headers, time-out, compression and certificates are read by the SDK from its own
-        environment variables.
+        Headers, time-out, compression, certificates and the length of the queue are read by the
+        SDK from its own environment variables.
         """
         processor = BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint))
         return cls(processor, service_name=service_name, time_ns=time_ns)
 
     def start(
-        self, *, name: str, parent: TraceParent | None, attributes: Attributes
+        self,
+        *,
+        name: str,
+        parent: TraceParent | None,
+        trace_id: int,
+        began: float,
+        attributes: Attributes,
     ) -> RecordedCall:
-        """Start the span of a call, below the caller's span if there is one."""
+        """Start the span of a call, below the caller's span if there is one.
+
+        `trace_id` is the trace's where there is no caller's; `began` is in Unix seconds.
+        """
         context = Context()  # empty: whatever is current here has nothing to do with the call
         if parent is not None:
             caller = SpanContext(
@@ -76,9 +109,9 @@ class Recorder:
                 trace_flags=TraceFlags(TraceFlags.SAMPLED),
             )
             context = set_span_in_context(NonRecordingSpan(caller), context)
-        span = self._tracer.start_span(
-            name, context, SpanKind.SERVER, attributes, start_time=self._time_ns()
-        )
+        self._ids.trace_id = trace_id
+        start = min(self._time_ns(), round(began * 1e9))
+        span = self._tracer.start_span(name, context, SpanKind.SERVER, attributes, start_time=start)
         return RecordedCall(span, self._tracer, self._time_ns)
 
     def shutdown(self) -> None:
@@ -90,8 +123,8 @@ class Recorder:
         stopping.join(SHUTDOWN_SECONDS)
 
 
-class RecordedAttempt(AttemptSpan):
-    """The recorded span of one try on one channel."""
+class RecordedChild(ChildSpan):
+    """The recorded span of one step."""
 
     __slots__ = ("_span", "_time_ns")
 
@@ -100,19 +133,47 @@ class RecordedAttempt(AttemptSpan):
         self._time_ns = time_ns
 
     def __repr__(self) -> str:
-        return f"<AttemptSpan {'open' if self.is_open else 'ended'} {self.traceparent()}>"
+        return f"<ChildSpan {'open' if self.is_open else 'ended'} {self.traceparent()}>"
 
     @property
     def is_open(self) -> bool:
         """Whether it has not ended yet."""
         return self._span.is_recording()
 
-    def end(self, *, status_ok: bool, attributes: Attributes = NO_ATTRIBUTES) -> None:
-        _end(self._span, self._time_ns(), status_ok=status_ok, attributes=attributes)
+    def event(self, name: str, attributes: Attributes = NO_ATTRIBUTES) -> None:
+        if self.is_open:
+            self._span.add_event(name, attributes, self._time_ns())
+
+    def set(self, attributes: Attributes) -> None:
+        """Add attributes."""
+        if self.is_open:
+            self._span.set_attributes(attributes)
+
+    def end(self, *, error_type: str | None = None, attributes: Attributes = NO_ATTRIBUTES) -> None:
+        _end(
+            self._span,
+            self._time_ns(),
+            error_type=error_type,
+            is_failure=error_type is not None,
+            attributes=attributes,
+        )
 
     def traceparent(self) -> str:
         """Return the header that names this span as the parent."""
         return _header(self._span)
+
+
+class RecordedRequest(RequestTrace):
+    """Notes the way of one request in the span of its attempt."""
+
+    __slots__ = ("_attempt",)
+
+    def __init__(self, header: bytes, attempt: ChildSpan) -> None:
+        super().__init__(header)
+        self._attempt = attempt
+
+    def connected(self, *, is_reused: bool) -> None:
+        self._attempt.event(CONNECTED, {"gw.connection.reused": is_reused})
 
 
 class RecordedCall(CallSpan):
@@ -124,54 +185,88 @@ class RecordedCall(CallSpan):
         self._span = span
         self._tracer = tracer
         self._time_ns = time_ns
-        self._attempt: RecordedAttempt | None = None
+        self._attempt: RecordedChild | None = None
 
     @property
     def sampled(self) -> bool:
-        """Whether anything is recorded."""
         return True
+
+    @property
+    def trace_id(self) -> str:
+        return f"{self._span.get_span_context().trace_id:032x}"
+
+    @property
+    def exemplar(self) -> str:
+        return self.trace_id
 
     def __repr__(self) -> str:
         state = "open" if self._span.is_recording() else "ended"
         return f"<CallSpan {state} {_header(self._span)}>"
 
-    def attempt(self, *, attributes: Attributes = NO_ATTRIBUTES) -> RecordedAttempt:
-        span = self._tracer.start_span(
-            "gw.failover.attempt",
-            set_span_in_context(self._span, Context()),
-            SpanKind.CLIENT,
-            attributes,
-            start_time=self._time_ns(),
-        )
-        self._attempt = RecordedAttempt(span, self._time_ns)
+    def now(self) -> int:
+        return self._time_ns()
+
+    def event(self, name: str) -> None:
+        self._span.add_event(name, timestamp=self._time_ns())
+
+    def child(self, name: str, attributes: Attributes = NO_ATTRIBUTES) -> RecordedChild:
+        return self._child(name, SpanKind.INTERNAL, self._time_ns(), attributes)
+
+    def attempt(
+        self, name: str, *, began: int, attributes: Attributes = NO_ATTRIBUTES
+    ) -> RecordedChild:
+        self._attempt = self._child(name, SpanKind.CLIENT, began, attributes)
+        self._attempt.event(LEASED)
         return self._attempt
 
-    def set(self, attributes: Attributes) -> None:
-        if self._span.is_recording():
-            self._span.set_attributes(attributes)
-
-    def end(self, *, status_ok: bool, attributes: Attributes = NO_ATTRIBUTES) -> None:
-        if self._attempt is not None and self._attempt.is_open:
-            self._attempt.end(status_ok=False)  # an attempt that was not ended went wrong
-        _end(self._span, self._time_ns(), status_ok=status_ok, attributes=attributes)
-
-    def traceparent(self) -> str:
+    def request_trace(
+        self, *, propagates: bool, attributes: Attributes = NO_ATTRIBUTES
+    ) -> RequestTrace | None:
         attempt = self._attempt
-        if attempt is not None and attempt.is_open:
-            return attempt.traceparent()
-        return _header(self._span)
+        if attempt is None or not attempt.is_open:
+            return None
+        attempt.set(attributes)
+        return RecordedRequest(header_line(attempt.traceparent()) if propagates else b"", attempt)
+
+    def end(
+        self,
+        *,
+        error_type: str | None = None,
+        is_failure: bool = False,
+        attributes: Attributes = NO_ATTRIBUTES,
+    ) -> None:
+        if self._attempt is not None and self._attempt.is_open:
+            self._attempt.end(error_type=error_type or "abandoned")
+        _end(
+            self._span,
+            self._time_ns(),
+            error_type=error_type,
+            is_failure=is_failure,
+            attributes=attributes,
+        )
+
+    def _child(
+        self, name: str, kind: SpanKind, began: int, attributes: Attributes
+    ) -> RecordedChild:
+        context = set_span_in_context(self._span, Context())
+        span = self._tracer.start_span(name, context, kind, attributes, start_time=began)
+        return RecordedChild(span, self._time_ns)
 
 
-def _end(span: Span, time_ns: int, *, status_ok: bool, attributes: Attributes) -> None:
+def _end(
+    span: Span, time_ns: int, *, error_type: str | None, is_failure: bool, attributes: Attributes
+) -> None:
     if not span.is_recording():
         return
     if attributes:
         span.set_attributes(attributes)
-    if not status_ok:  # success is left unset, as the conventions want it of servers and clients
+    if error_type is not None:
+        span.set_attribute("error.type", error_type)
+    if is_failure:  # success is left unset, and what a server was asked wrongly, as conventions say
         span.set_status(Status(StatusCode.ERROR))
     span.end(time_ns)
 
 
 def _header(span: Span) -> str:
     context = span.get_span_context()
-    return render(trace_id=context.trace_id, span_id=context.span_id)
+    return render(trace_id=context.trace_id, span_id=context.span_id, is_sampled=True)

@@ -8,15 +8,19 @@ only copies. Names, labels and buckets are in `series.py`, the text format is pr
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
+from prometheus_client.samples import Exemplar
+
 OTHER = "other"
 
 Key = tuple[str | int, ...]
-# A sample's suffix, the labels it has beside those of its series, its value.
-Sample = tuple[str, dict[str, str], float]
+# A sample's suffix, the labels it has beside those of its series, its value; and of a bucket a
+# call that fell into it, if one was traced.
+Sample = tuple[str, dict[str, str], float, Exemplar | None]
 
 
 class Series(Protocol):
@@ -35,23 +39,30 @@ class Number:
 
     def samples(self) -> list[Sample]:
         """Return the one sample, without a suffix."""
-        return [("", {}, self.value)]
+        return [("", {}, self.value, None)]
 
 
 class Distribution:
-    """A histogram: how many observations fell under each upper bound."""
+    """A histogram: how many observations fell under each upper bound.
 
-    __slots__ = ("_bounds", "_counts", "_sum")
+    Each bucket remembers the last of its observations that has a trace, for scrapers that ask.
+    """
+
+    __slots__ = ("_bounds", "_counts", "_exemplars", "_sum")
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self._bounds = bounds
         self._counts = [0] * (len(bounds) + 1)
         self._sum = 0.0
+        self._exemplars: dict[int, Exemplar] = {}
 
-    def observe(self, value: float) -> None:
+    def observe(self, value: float, trace_id: str | None = None) -> None:
         """Count one observation; one that equals a bound is under it."""
-        self._counts[bisect_left(self._bounds, value)] += 1
+        index = bisect_left(self._bounds, value)
+        self._counts[index] += 1
         self._sum += value
+        if trace_id is not None:
+            self._exemplars[index] = Exemplar({"trace_id": trace_id}, value, time.time())
 
     def samples(self) -> list[Sample]:
         """Return the cumulative buckets, their total and the sum."""
@@ -59,10 +70,11 @@ class Distribution:
         counts = self._counts.copy()
         samples: list[Sample] = []
         total = 0
-        for bound, count in zip((*self._bounds, float("inf")), counts, strict=True):
-            total += count
-            samples.append(("_bucket", {"le": _bound_text(bound)}, total))
-        return [*samples, ("_count", {}, total), ("_sum", {}, self._sum)]
+        for index, bound in enumerate((*self._bounds, float("inf"))):
+            total += counts[index]
+            exemplar = self._exemplars.get(index)
+            samples.append(("_bucket", {"le": _bound_text(bound)}, total, exemplar))
+        return [*samples, ("_count", {}, total, None), ("_sum", {}, self._sum, None)]
 
 
 C = TypeVar("C", bound=Series)

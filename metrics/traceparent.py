@@ -44,6 +44,6 @@ def parse(header: str) -> TraceParent | None:
     )
 
 
-def render(*, trace_id: int, span_id: int) -> str:
-    """Return the header for a request made within a sampled span."""
-    return f"00-{trace_id:032x}-{span_id:016x}-{SAMPLED:02x}"
+def render(*, trace_id: int, span_id: int, is_sampled: bool) -> str:
+    """Return the header for a request made within a span."""
+    return f"00-{trace_id:032x}-{span_id:016x}-{SAMPLED if is_sampled else 0:02x}"

@@ -12,34 +12,38 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from metrics.logs import EventLog
-from metrics.spans import UNSAMPLED, AttemptSpan, Attributes, AttributeValue, CallSpan
+from metrics.sampling import Sampling, sampling_of
+from metrics.spans import UNSAMPLED, Attributes, CallSpan, ContinuedCall
 from metrics.traceparent import TraceParent, parse
 
-__all__ = ["AttemptSpan", "AttributeValue", "CallSpan", "Tracing"]
-
-DEFAULT_RATIO: Final = 0.01
 DEFAULT_SERVICE_NAME: Final = "gw"
+_NOTHING: Final = Sampling(ratio=0.0)
 
 
 class SpanSource(Protocol):
     """Makes spans that are recorded (`recording.Recorder`)."""
 
     def start(
-        self, *, name: str, parent: TraceParent | None, attributes: Attributes
+        self,
+        *,
+        name: str,
+        parent: TraceParent | None,
+        trace_id: int,
+        began: float,
+        attributes: Attributes,
     ) -> CallSpan: ...
 
     def shutdown(self) -> None: ...
 
 
 class Tracing:
-    """Gives each call its span: a recorded one, or the one that does nothing."""
+    """Gives each call its span: a recorded one, or one that does nothing."""
 
     def __init__(
-        self, source: SpanSource | None, *, ratio: float, rng: Callable[[], float]
+        self, source: SpanSource | None, *, sampling: Sampling, rng: Callable[[], float]
     ) -> None:
         self._source = source
-        self._ratio = ratio
+        self._sampling = sampling
         self._rng = rng
 
     @classmethod
@@ -47,13 +51,17 @@ class Tracing:
         """Read OpenTelemetry's own variables; `rng` returns numbers in [0, 1).
 
         OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is a full URL, OTEL_EXPORTER_OTLP_ENDPOINT the base of
-        one; OTEL_TRACES_SAMPLER_ARG the share of calls without a caller's decision (0.01);
-        OTEL_SERVICE_NAME the name (gw); OTEL_SDK_DISABLED=true turns tracing off. Starts the
-        exporter's thread: call it after any fork.
+        one; OTEL_SERVICE_NAME the name (gw); the share of the calls is `sampling.py`'s;
+        OTEL_SDK_DISABLED=true and OTEL_TRACES_EXPORTER=none turn tracing off. Starts the exporter's
+        thread: call it after any fork.
         """
         endpoint = _endpoint(environ)
-        if endpoint is None or environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
-            return cls(None, ratio=0.0, rng=rng)
+        is_off = (
+            environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+            or environ.get("OTEL_TRACES_EXPORTER", "").strip().lower() == "none"
+        )
+        if endpoint is None or is_off:
+            return cls(None, sampling=_NOTHING, rng=rng)
         # Here, because the exporter takes a tenth of a second to import and most processes (every
         # command but serve, and serve without a collector) never use it.
         from metrics.recording import Recorder
@@ -63,26 +71,45 @@ class Tracing:
             service_name=environ.get("OTEL_SERVICE_NAME") or DEFAULT_SERVICE_NAME,
             time_ns=time.time_ns,
         )
-        return cls(source, ratio=_ratio(environ), rng=rng)
+        return cls(source, sampling=sampling_of(environ), rng=rng)
 
     def __repr__(self) -> str:
-        return f"<Tracing {'off' if self._source is None else f'ratio={self._ratio}'}>"
+        return f"<Tracing {'off' if self._source is None else self._sampling}>"
 
     def start_call(
-        self, *, name: str, traceparent: str | None, attributes: Callable[[], Attributes]
+        self,
+        *,
+        name: str,
+        traceparent: str | None,
+        trace_id: int,
+        began: float,
+        attributes: Callable[[], Attributes],
+        is_stranger: bool = False,
     ) -> CallSpan:
-        """Start the span of a call; `traceparent` is the client's header as it came.
+        """Start the span of a call that began at `began`, in Unix seconds.
 
-        `attributes` are asked for only when the call is sampled.
+        `traceparent` is the client's header as it came; without one the trace is `trace_id`.
+        `attributes` are asked for only when the call is sampled. A stranger, who has shown no key,
+        is recorded no more often for asking for it.
         """
         source = self._source
         if source is None:
             return UNSAMPLED
         parent = parse(traceparent) if traceparent else None
-        is_sampled = parent.is_sampled if parent is not None else self._rng() < self._ratio
-        if not is_sampled:
-            return UNSAMPLED
-        return source.start(name=name, parent=parent, attributes=attributes())
+        if not self._is_sampled(parent, is_stranger=is_stranger):
+            return UNSAMPLED if parent is None else ContinuedCall(parent)
+        return source.start(
+            name=name, parent=parent, trace_id=trace_id, began=began, attributes=attributes()
+        )
+
+    def _is_sampled(self, parent: TraceParent | None, *, is_stranger: bool) -> bool:
+        sampling = self._sampling
+        if parent is not None and sampling.follows_caller:
+            if not parent.is_sampled:
+                return False
+            if not is_stranger:
+                return True
+        return self._rng() < sampling.ratio
 
     def shutdown(self) -> None:
         """Export what has ended and stop the exporter; blocks for a few seconds at most."""
@@ -97,20 +124,3 @@ def _endpoint(environ: Mapping[str, str]) -> str | None:
         return full
     base = environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").strip()
     return f"{base.rstrip('/')}/v1/traces" if base else None
-
-
-def _ratio(environ: Mapping[str, str]) -> float:
-    text = environ.get("OTEL_TRACES_SAMPLER_ARG", "").strip()
-    if not text:
-        return DEFAULT_RATIO
-    try:
-        ratio = float(text)
-    except ValueError:
-        ratio = -1.0
-    if 0.0 <= ratio <= 1.0:
-        return ratio
-    # As OpenTelemetry wants it: a value that cannot be read is said and then ignored.
-    EventLog("metrics.tracing").warning(
-        "sampler_ratio_ignored", found=text, allowed="0 to 1", used=DEFAULT_RATIO
-    )
-    return DEFAULT_RATIO

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from actors.wallet.claims import Claim, ClaimEnd, ClaimState
 from actors.wallet.jobs import JobEnd, NewJob
+from metrics.spans import ChildSpan
 
 RowStatus = Literal["success", "error", "interrupted", "rejected"]
 RefusalReason = Literal["insufficient_funds", "spend_cap", "unknown_account"]
@@ -98,7 +99,7 @@ class Settle(Struct, frozen=True, kw_only=True):
     `claim_end` says what becomes of its idempotency key, if it claimed one. `is_recovery`: it is
     made for a process taken for dead, at what is known; should the true settlement come after all,
     row and cost are corrected to it. `job_end`: how its job ends, if it has one; None: it failed,
-    with the error of the row.
+    with the error of the row. `span`: its part of the call's trace, ended when it is committed.
     """
 
     facts: CallFacts
@@ -106,6 +107,7 @@ class Settle(Struct, frozen=True, kw_only=True):
     claim_end: ClaimEnd = None
     is_recovery: bool = False
     job_end: JobEnd | None = None
+    span: ChildSpan | None = None
 
 
 class Void(Struct, frozen=True, kw_only=True):

@@ -36,6 +36,7 @@ from actors.wallet.writer import LedgerWriter
 from channels.deadlines import FutureTimeouts
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
+from metrics.spans import ChildSpan
 
 # Holds and records beyond this many wait for a database that is not keeping up: refuse the rest.
 # Settlements are not counted; there are never more of them than holds.
@@ -115,11 +116,12 @@ class Wallets:
         *,
         claim_end: ClaimEnd = None,
         job_end: JobEnd | None = None,
+        span: ChildSpan | None = None,
     ) -> None:
         """End a call that holds money: entry, row, release, claim, job commit together, once."""
         self._post(
             facts.account_id,
-            Settle(facts=facts, outcome=outcome, claim_end=claim_end, job_end=job_end),
+            Settle(facts=facts, outcome=outcome, claim_end=claim_end, job_end=job_end, span=span),
         )
 
     def recover(self, facts: CallFacts, outcome: Outcome) -> None:

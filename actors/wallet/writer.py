@@ -243,6 +243,8 @@ class LedgerWriter(Actor[Message]):
                 self.metrics.hold_latency(now - envelope.put_at)
             elif isinstance(envelope.message, Settle):
                 self.metrics.settle_latency(now - envelope.put_at)
+                if envelope.message.span is not None:
+                    envelope.message.span.end()
         self.metrics.mailbox(actor="ledger", depth=len(work), wait_seconds=now - work[0].put_at)
 
     def _look_for_late(self, batch: Batch, applied: Applied, *, is_repeat: bool) -> None:
@@ -277,6 +279,8 @@ class LedgerWriter(Actor[Message]):
     def _set_aside(self, work: Work) -> None:
         """Give up on one message that the database refuses for what it says."""
         self.log.error("ledger_message_refused", ledger_message=repr(work.message))
+        if isinstance(work.message, Settle) and work.message.span is not None:
+            work.message.span.end(error_type="refused")
         work.fail(LedgerUnavailable())
 
     async def _drop_session(self) -> None:

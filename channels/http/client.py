@@ -10,7 +10,6 @@ import asyncio
 import functools
 import ssl
 from collections.abc import Callable
-from importlib import metadata
 
 from msgspec.structs import replace
 
@@ -22,8 +21,9 @@ from channels.http.origin import Origin, address_of, head_of, with_length
 from channels.http.pool import OriginPool
 from channels.http.response import Http1Response
 from channels.http.transport import Transport, verifying
+from metrics.version import release
 
-# Heads that are kept: one for each channel and protocol, and the few that are traced.
+# Heads that are kept: one for each channel and protocol.
 HEADS_MAX = 1024
 
 
@@ -58,7 +58,7 @@ class HttpWire(Wire):
         self._tls = functools.cache(tls or verifying)
         self._routes: dict[tuple[Origin, Transport | None], OriginRoute] = {}
         self._way = functools.lru_cache(maxsize=HEADS_MAX)(self._new_way)
-        self._user_agent = f"gw/{_version()}"
+        self._user_agent = f"gw/{release()}"
         self._is_closed = False
 
     def __repr__(self) -> str:
@@ -73,7 +73,10 @@ class HttpWire(Wire):
         route, head = self._way(request.method, request.url, request.headers, request.transport)
         head = with_length(head, request)
         kept = route.pool.take()
+        trace = request.trace
         if kept is not None:
+            if trace is not None:
+                trace.connected(is_reused=True)
             try:
                 response = kept.exchange(head, request.body)
                 await response.opened()
@@ -87,6 +90,8 @@ class HttpWire(Wire):
             raise UpstreamUnreachable("closed by the gateway")
         if not connection.is_usable:
             raise UpstreamUnreachable("closed by the upstream as soon as it was made")
+        if trace is not None:
+            trace.connected(is_reused=False)
         response = connection.exchange(head, request.body)
         await response.opened()
         return response
@@ -128,10 +133,3 @@ class HttpWire(Wire):
             route = OriginRoute(OriginPool(asyncio.get_running_loop()), dialer)
             self._routes[address.origin, transport] = route
         return route, head
-
-
-def _version() -> str:
-    try:
-        return metadata.version("model-gateway")
-    except metadata.PackageNotFoundError:  # run from a folder that was never installed
-        return "0"

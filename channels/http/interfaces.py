@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from channels.http.transport import Transport
 from channels.key_ring import KEY_REFUSALS, ChannelKey
+from metrics.spans import RequestTrace
 
 
 class UpstreamRequest(Struct, frozen=True):
@@ -26,6 +27,7 @@ class UpstreamRequest(Struct, frozen=True):
     key: ChannelKey | None = None  # the one that is in it
     authorizer: Authorizer | None = None  # what proves who asks, where no key does
     proof: bytes = b""  # its lines of the head
+    trace: RequestTrace | None = None  # of its call, where that is traced
 
     def took_status(self, status: int) -> None:
         """The upstream has answered with this status."""

@@ -88,6 +88,7 @@ def with_length(head: bytes, request: UpstreamRequest) -> bytes:
     # The parser of responses cannot be told that one to HEAD has no body.
     assert request.method != "HEAD"
     size = len(request.body)
+    more = request.proof if request.trace is None else request.proof + request.trace.header
     if not size and request.method == "GET":
-        return b"%b%b\r\n" % (head, request.proof)
-    return b"%b%bContent-Length: %d\r\n\r\n" % (head, request.proof, size)
+        return b"%b%b\r\n" % (head, more)
+    return b"%b%bContent-Length: %d\r\n\r\n" % (head, more, size)

@@ -17,6 +17,7 @@ from channels.dialects.validate import model_in
 from channels.families import ErrorShape
 from channels.offload.weight import COUNTED_BYTES_MAX
 from gw.api.auth import AuthMode
+from gw.api.call_spans import end_refused
 from gw.api.checks import CHECKS, Check
 from gw.api.services import LimitLease, RefusedCall, Services
 from gw.errors.render import render
@@ -26,6 +27,7 @@ from gw.http.tornado_adapter import TornadoHandler, TornadoRequest
 from gw.idempotency.submission import HEADER
 from gw.keys.principal import Principal
 from metrics.logs import EventLog
+from metrics.spans import CallSpan
 
 
 class ApiHandler(TornadoHandler):
@@ -41,10 +43,11 @@ class ApiHandler(TornadoHandler):
     idempotent: ClassVar[bool] = False  # takes an `Idempotency-Key`
     touches_key: ClassVar[bool] = True  # it is a use of the key (`last_used_at`)
 
-    # Set by the endpoint: the model as the client named it; and, once a use-case has taken the
-    # call over and writes its row, that a refusal need not. `row_detail` is what the row of a
-    # refusal keeps of the request, as far as it was read.
+    # Set by the endpoint: the model as the client named it; the call's span once it is begun; and,
+    # once a use-case has taken the call over and writes its row, that a refusal need not.
+    # `row_detail` is what the row of a refusal keeps of the request, as far as it was read.
     model_name: str | None = None
+    span: CallSpan | None = None
     row_detail: Mapping[str, Any] | None = None
     owns_row: bool = False
 
@@ -78,6 +81,11 @@ class ApiHandler(TornadoHandler):
     @principal.setter
     def principal(self, principal: Principal) -> None:
         self._principal = principal
+
+    @property
+    def known_principal(self) -> Principal | None:
+        """Who asks, as far as that is known."""
+        return self._principal
 
     @property
     def is_billed(self) -> bool:
@@ -171,7 +179,9 @@ class ApiHandler(TornadoHandler):
         self.record_refusal(error_response)
 
     def record_refusal(self, error_response: GatewayError) -> None:
-        """Have the row of a refused call written, where the call has none of its own."""
+        """End the trace of a refused call; have its row written, where it has none of its own."""
+        if self.is_billed:
+            end_refused(self, error_response)
         if self.is_billed and not self.owns_row and self._principal is not None:
             self.owns_row = True
             self.services.refusals(
@@ -184,9 +194,13 @@ class ApiHandler(TornadoHandler):
                     error_code=error_response.kind.code,
                     error_message=error_response.message,
                     submitted_at=self.request.submitted_at,
-                    detail=self.row_detail,
+                    detail=self._refused_detail(),
                 )
             )
+
+    def _refused_detail(self) -> Mapping[str, Any] | None:
+        fields = _log_fields(self.span)
+        return {**(self.row_detail or {}), **fields} if fields else self.row_detail
 
     def log_exception(
         self,
@@ -196,11 +210,17 @@ class ApiHandler(TornadoHandler):
     ) -> None:
         if value is None or is_expected(value):
             return
-        log = EventLog("gw.web")
+        log, trace = EventLog("gw.web"), self.call_id.hex
+        of_trace = _log_fields(self.span)
         if is_outage(value):
-            log.warning("request_failed", trace=self.call_id.hex, route=self.route, why=str(value))
+            why = str(value)
+            log.warning("request_failed", trace=trace, route=self.route, why=why, **of_trace)
         else:
-            log.error("request_failed", exc_info=True, trace=self.call_id.hex, route=self.route)
+            log.error("request_failed", exc_info=True, trace=trace, route=self.route, **of_trace)
+
+
+def _log_fields(span: CallSpan | None) -> Mapping[str, Any]:
+    return {} if span is None else span.log_fields
 
 
 class NotFoundHandler(ApiHandler):

@@ -18,6 +18,7 @@ from channels.media.requests import Submission as MediaSubmission
 from channels.offload.submissions import read_submission
 from channels.registry import ModelSpec
 from gw.api.base import ApiHandler
+from gw.api.call_spans import begin_span
 from gw.api.media_services import MediaServices
 from gw.api.model_call import ModelCall, require_served
 from gw.api.submit import UnattendedWriter, guarded, submission_of, unattended
@@ -33,7 +34,7 @@ from gw.errors.table import invalid_request
 from gw.idempotency.submission import Submission
 from gw.media import parameters_of
 from metrics import genai
-from metrics.tracing import CallSpan
+from metrics.spans import CallSpan
 
 A = TypeVar("A")
 Ts = TypeVarTuple("Ts")
@@ -131,7 +132,6 @@ class MediaSubmit:
         hold_nano_usd: int,
         cheaper: str,
         status: str,
-        span: str,
         pins: tuple[Pin, ...] = (),
         response_body: bytes | None = None,
     ) -> JobCall:
@@ -152,7 +152,7 @@ class MediaSubmit:
             cheaper=cheaper,
             request=request,
             response_body=dumps(begun) if response_body is None else response_body,
-            span=self._span(span),
+            span=self._span(),
             started=handler.services.clock.monotonic(),
             pins=pins,
             large=self._large,
@@ -168,7 +168,6 @@ class MediaSubmit:
         cheaper: str,
         upstream_key: str,
         deliver: Callable[[Made], Awaitable[Delivery]],
-        span: str,
         pins: tuple[Pin, ...] = (),
     ) -> WholeCall:
         """The call for what is made while the client waits."""
@@ -182,21 +181,16 @@ class MediaSubmit:
             request=request,
             upstream_key=upstream_key,
             deliver=deliver,
-            span=self._span(span),
+            span=self._span(),
             started=handler.services.clock.monotonic(),
             pins=pins,
             submission=self._submission,
             detail=call.detail,
         )
 
-    def _span(self, name: str) -> CallSpan:
-        return self._call.span(
-            name,
-            lambda: {
-                genai.OPERATION_NAME: "generate_content",
-                genai.OUTPUT_TYPE: self._output,
-            },
-        )
+    def _span(self) -> CallSpan:
+        call = self._call
+        return begin_span(self._handler, call.model, lambda: {genai.OUTPUT_TYPE: self._output})
 
     # --- Its run: the call is made, or what it was answered before is sent again ---
 

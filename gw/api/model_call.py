@@ -7,7 +7,7 @@ use-case of `gw/calls`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from actors.wallet.messages import CallFacts
@@ -27,10 +27,7 @@ from gw.errors.table import (
     invalid_request,
 )
 from gw.keys.principal import Principal
-from metrics import genai
 from metrics.redact import redact
-from metrics.spans import Attributes
-from metrics.tracing import CallSpan
 
 # A name this long is no model's; it is shortened where it is shown.
 SHOWN_CHARACTERS_MAX = 100
@@ -106,22 +103,6 @@ class ModelCall:
             protocol=handler.protocol,
             model=self.model.id,
             submitted_at=handler.request.submitted_at,
-        )
-
-    def span(self, name: str, attributes: Callable[[], Attributes]) -> CallSpan:
-        """The span of the call, with these attributes beside those of every call."""
-        handler, model = self.handler, self.model
-        return handler.services.tracing.start_call(
-            name=name,
-            traceparent=handler.request.headers.get("traceparent"),
-            attributes=lambda: {
-                genai.PROVIDER_NAME: model.owned_by,
-                genai.REQUEST_MODEL: model.id,
-                "gw.protocol": handler.protocol,
-                "gw.call": handler.call_id.hex,
-                "gw.account": handler.principal.account_id,
-                **attributes(),
-            },
         )
 
 

@@ -13,6 +13,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeVar
 
+from msgspec.structs import replace
+
 from actors.channel import Lease
 from actors.clock import Clock
 from actors.failover import FailedAttempt, Failover, FailoverExhausted
@@ -30,17 +32,26 @@ from channels.errors import (
     UpstreamUnreachable,
 )
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse
+from channels.http.origin import address_of
 from channels.registry import ChannelSpec
 from gw.calls.call import PaidCall
 from gw.calls.outcome import NO_CHANNEL
 from gw.calls.receipt import Receipt
 from gw.calls.results import UpstreamRefusal
 from gw.calls.retries import Retry
+from gw.calls.traces import operation_of
 from gw.errors.table import NO_CHANNEL_AVAILABLE, GatewayError
 from metrics import genai
 from metrics.logs import EventLog
 from metrics.prometheus import Metrics
-from metrics.tracing import AttemptSpan
+from metrics.spans import (
+    FIRST_CHUNK,
+    NO_ATTRIBUTES,
+    RESPONSE_HEAD,
+    Attributes,
+    AttributeValue,
+    ChildSpan,
+)
 
 # How long an upstream may take to end its response after the terminator before its connection is
 # given up for reuse.
@@ -83,6 +94,7 @@ class Attempts:
         "_failover",
         "_lease",
         "_metrics",
+        "_propagates",
         "_response",
         "_span",
         "_started",
@@ -102,8 +114,9 @@ class Attempts:
         self._failover: Failover | None = None
         self._lease: Lease | None = None  # of the attempt that gave the response
         self._response: UpstreamResponse | None = None
-        self._span: AttemptSpan | None = None
+        self._span: ChildSpan | None = None  # where the call is sampled
         self._channel_id = ""
+        self._propagates = False
         self._started_at = 0.0  # Unix seconds
         self._started = 0.0  # monotonic seconds
 
@@ -127,8 +140,9 @@ class Attempts:
         self._failover = failover
         try:
             while True:
+                began = call.span.now()
                 candidate, lease = await failover.lease()
-                self._begin(candidate)
+                self._begin(candidate, lease.spec, began)
                 try:
                     with limit:
                         result = await upstream.attempt(call, candidate, lease.spec, self)
@@ -156,24 +170,25 @@ class Attempts:
             limit.end()
 
     def traced(self, request: UpstreamRequest) -> UpstreamRequest:
-        """The request with the attempt's `traceparent`, when the call is sampled."""
-        parent = self._call.span.traceparent()
-        if parent is None:
-            return request
-        return UpstreamRequest(
-            method=request.method,
-            url=request.url,
-            headers=(*request.headers, ("traceparent", parent)),
-            body=request.body,
-            transport=request.transport,
-            key=request.key,
-            authorizer=request.authorizer,
+        """The request with what its upstream is told of the trace, where the call is of one."""
+        span = self._call.span
+        trace = span.request_trace(
+            propagates=self._propagates,
+            attributes=_server_of(request) if span.sampled else NO_ATTRIBUTES,
         )
+        return request if trace is None else replace(request, trace=trace)
 
     def took_response(self, response: UpstreamResponse) -> None:
         """The attempt has a response, which is closed whatever happens."""
         self._response = response
         self.status = response.status
+        if self._span is not None:
+            self._span.event(RESPONSE_HEAD)
+
+    def took_first_chunk(self) -> None:
+        """A stream has begun: the first of it that is for the client is here."""
+        if self._span is not None:
+            self._span.event(FIRST_CHUNK)
 
     def took_whole(self) -> None:
         """The response was read to its end: nothing of it is left to wait for."""
@@ -204,17 +219,26 @@ class Attempts:
         finally:
             response.close()
 
-    def _begin(self, candidate: Candidate) -> None:
+    def _begin(self, candidate: Candidate, channel: ChannelSpec, began: int) -> None:
+        """An attempt is under way, which began at `began` (`CallSpan.now`) with the wait for it."""
+        call = self._call
         self._channel_id = candidate.channel_id
+        self._propagates = channel.propagate_trace
         self._started_at = self._clock.now()
         self._started = self._clock.monotonic()
         self.status = None
-        if self._call.span.sampled:
-            self._span = self._call.span.attempt(
+        if call.span.sampled:
+            operation = operation_of(call.facts.protocol)
+            self._span = call.span.attempt(
+                f"{operation} {candidate.upstream_model}",
+                began=began,
                 attributes={
-                    "gw.channel": candidate.channel_id,
+                    genai.OPERATION_NAME: operation,
+                    genai.PROVIDER_NAME: genai.provider_of(channel.kind, call.model.owned_by),
                     genai.REQUEST_MODEL: candidate.upstream_model,
-                }
+                    "gw.channel": candidate.channel_id,
+                    "gw.protocol": candidate.protocol,
+                },
             )
 
     def _fail(self, candidate: Candidate, lease: Lease, raised: Exception) -> None:
@@ -235,6 +259,7 @@ class Attempts:
                 channel=candidate.channel_id,
                 request_id=self._call.facts.call_id.hex,
                 reason=error.detail or str(error),
+                **self._call.span.log_fields,
             )
         return retry == "next_channel"
 
@@ -245,12 +270,38 @@ class Attempts:
 
     def _end(self, outcome: str, *, is_ok: bool) -> float:
         channel_id, seconds = self._channel_id, self._clock.monotonic() - self._started
-        self._metrics.attempt(channel=channel_id, outcome=outcome, seconds=seconds)
+        self._metrics.attempt(
+            channel=channel_id,
+            outcome=outcome,
+            seconds=seconds,
+            trace_id=self._call.span.exemplar,
+        )
         self.receipt.tried(channel_id, at=self._started_at, seconds=seconds, outcome=outcome)
         if self._span is not None:
-            self._span.end(status_ok=is_ok, attributes={"gw.outcome": outcome})
+            self._span.end(
+                error_type=None if is_ok else _error_type(outcome, self.status),
+                attributes=_ended(outcome, self.status),
+            )
             self._span = None
         return seconds
+
+
+def _server_of(request: UpstreamRequest) -> Attributes:
+    origin = address_of(request.url).origin
+    return {genai.SERVER_ADDRESS: origin.host, genai.SERVER_PORT: origin.port}
+
+
+def _ended(outcome: str, status: int | None) -> Attributes:
+    attributes: dict[str, AttributeValue] = {"gw.outcome": outcome}
+    if status is not None:
+        attributes[genai.RESPONSE_STATUS_CODE] = status
+    return attributes
+
+
+def _error_type(outcome: str, status: int | None) -> str:
+    """What went wrong: the status, where that alone says it."""
+    is_status = status is not None and outcome == f"status_{status // 100}xx"
+    return str(status) if is_status else outcome
 
 
 def _outcome(error: UpstreamError) -> str:

@@ -20,13 +20,14 @@ from actors.wallet.wallets import HoldRefused, KeyTaken, Wallets
 from channels.redact import Redactor
 from gw.calls.bill import Bill
 from gw.calls.call import Client, PaidCall
-from gw.calls.outcome import CLIENT_GONE, STOPPING
+from gw.calls.outcome import CLIENT_GONE, STOPPING, shown
 from gw.calls.settlement import Settlement
+from gw.calls.traces import HOLD, end_call
 from gw.errors import table as errors
 from gw.errors.table import GatewayError
 from gw.idempotency.submission import Submission
 from metrics.prometheus import Metrics
-from metrics.spans import Attributes
+from metrics.spans import CallSpan, ChildSpan
 
 B = TypeVar("B", bound=Bill)
 
@@ -66,8 +67,10 @@ class Billing:
         begins. Raises GatewayError, and KeyTaken when the idempotency key of the submission is not
         free. Nothing waits between the granted hold and the return.
         """
-        terms = {**bill.terms, "hold": amount_nano_usd}
+        span = call.span
+        terms = {**bill.terms, "hold": amount_nano_usd, **span.log_fields}
         call.detail.update(terms)
+        step = span.child(HOLD)
         try:
             await self._admit(
                 call,
@@ -79,8 +82,9 @@ class Billing:
                 job=job,
             )
         except BaseException as error:
-            call.span.end(status_ok=False, attributes=_not_admitted(error))
+            self._refused(error, span, step, client)
             raise
+        step.end(attributes={"gw.hold_nano_usd": amount_nano_usd})
         client.owns_row()
         settlement = Settlement(
             call=call,
@@ -137,6 +141,21 @@ class Billing:
             self._record_cancelled(call, is_client_gone=client.client_gone)
             raise
 
+    def _refused(
+        self, error: BaseException, span: CallSpan, step: ChildSpan, client: Client
+    ) -> None:
+        """End the spans of a call that held nothing: refused, or left before its hold."""
+        if isinstance(error, KeyTaken):
+            step.end()
+            span.end(attributes={"gw.status": "not_executed", "gw.idempotency": error.state})
+            return
+        if isinstance(error, GatewayError):
+            ending = shown("rejected", error)
+        else:
+            ending = CLIENT_GONE if client.client_gone else STOPPING
+        step.end(error_type=ending.code)
+        end_call(span, ending)
+
     def _record_cancelled(self, call: PaidCall, *, is_client_gone: bool) -> None:
         """Write the row of a call that ended before its hold was granted: nothing to settle."""
         ending = CLIENT_GONE if is_client_gone else STOPPING
@@ -163,15 +182,6 @@ class Billing:
             code=ending.code or "ok",
             seconds=seconds,
         )
-
-
-def _not_admitted(error: BaseException) -> Attributes:
-    """What the span of a call says that held nothing: refused, or left before its hold."""
-    if isinstance(error, GatewayError):
-        return {"gw.status": "rejected", "gw.error_code": error.kind.code}
-    if isinstance(error, KeyTaken):
-        return {"gw.status": "not_executed", "gw.idempotency": error.state}
-    return {"gw.status": "interrupted"}
 
 
 _NOT_COVERED = "The balance does not cover the estimated cost of this request. Top up the account,"

@@ -16,7 +16,7 @@ from actors.wallet.messages import CallFacts
 from channels.registry import ModelSpec
 from gw.calls.framing import Framing, SseFraming
 from gw.calls.plan import ConversationRequest
-from metrics.tracing import CallSpan
+from metrics.spans import CallSpan
 
 
 class ClientGone(Exception):

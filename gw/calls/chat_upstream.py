@@ -83,7 +83,9 @@ class ChatUpstream(BaseUpstream):
                 if plan.hosting is not None and plan.hosting.new_render is not None:
                     render = plan.hosting.new_render(call.facts.call_id.hex, call.model.id)
                     response = EventStreamResponse(response, render)
-                return await self._begin_stream(call, plan, response, channel)
+                stream = await self._begin_stream(call, plan, response, channel)
+                attempts.took_first_chunk()
+                return stream
             body = await self._whole(response, attempts)
             if plan.hosting is not None and plan.hosting.whole is not None:
                 if weight_of(body) > READ_VALUES_MAX:

@@ -18,8 +18,7 @@ from channels.registry import ModelSpec
 from gw.calls.bill import Charged
 from gw.calls.request import LargeSubmission
 from gw.idempotency.submission import Submission
-from metrics.spans import Attributes
-from metrics.tracing import CallSpan
+from metrics.spans import Attributes, CallSpan
 
 NOTHING = Charged(cost_nano_usd=0)
 

@@ -26,7 +26,7 @@ from gw.calls.request import ClientRequest
 from gw.calls.results import UpstreamRefusal, is_success
 from gw.calls.retries import Retry, retry_of_pieces
 from gw.idempotency.submission import Submission
-from metrics.tracing import CallSpan
+from metrics.spans import CallSpan
 
 # An error body is passed on whole. One that is longer is a page, and the client gets ours instead.
 ERROR_BYTES_MAX = 1024 * 1024

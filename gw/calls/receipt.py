@@ -21,6 +21,7 @@ without saying is left out, because every call has one:
     units          pieces by their price                        {standard, large, references}
     characters     counted where output was estimated           integer
     cache_write, reasoning   tokens, parts of input and output  integers
+    trace_id       OpenTelemetry's, of a call that is traced    32 hex digits
 """
 
 from __future__ import annotations

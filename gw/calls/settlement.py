@@ -28,6 +28,7 @@ from gw.calls.bill import Bill, Charged
 from gw.calls.call import Client, ClientGone, PaidCall
 from gw.calls.outcome import CLIENT_GONE, STOPPING, SUCCESS, Ending, attempt_row, shown
 from gw.calls.receipt import Receipt
+from gw.calls.traces import ACCEPT_JOB, SETTLE, end_call
 from gw.errors.table import GatewayError
 from gw.idempotency.submission import Submission
 from metrics.prometheus import Metrics
@@ -125,7 +126,10 @@ class Settlement(Generic[B]):
         if self._first_byte_seconds is None:
             seconds = self._first_byte_seconds = self._clock.monotonic() - self.call.started
             self._metrics.first_byte(
-                protocol=self.call.facts.protocol, model=self.call.model.id, seconds=seconds
+                protocol=self.call.facts.protocol,
+                model=self.call.model.id,
+                seconds=seconds,
+                trace_id=self.call.span.exemplar,
             )
             self.receipt.first_byte(seconds)
 
@@ -156,8 +160,12 @@ class Settlement(Generic[B]):
             now = self._clock.now()
             seconds = self._clock.monotonic() - self.call.started
             outcome = self._outcome(ending, charged, now, seconds)
+            span = self.call.span
             self._wallets.settle(
-                self.call.facts, outcome, claim_end=self._claim_end(ending, charged)
+                self.call.facts,
+                outcome,
+                claim_end=self._claim_end(ending, charged),
+                span=span.child(SETTLE) if span.sampled else None,
             )
             self._measure(ending, charged, seconds)
         finally:
@@ -178,7 +186,9 @@ class Settlement(Generic[B]):
         self._kept = response
         try:
             self.attempts.finish("success", "ok")
+            step = self.call.span.child(ACCEPT_JOB)
             is_accepted = await accept(self._claim_end(SUCCESS, _NOTHING))
+            step.end(error_type=None if is_accepted else "taken_for_dead")
             if is_accepted:
                 self.end(SUCCESS)
                 self._measure(SUCCESS, _NOTHING, self._clock.monotonic() - self.call.started)
@@ -268,6 +278,7 @@ class Settlement(Generic[B]):
             status=ending.status,
             code=ending.code or "ok",
             seconds=seconds,
+            trace_id=call.span.exemplar,
         )
         if ending.fault is not None:
             metrics.call_failed(model=model, fault=ending.fault)
@@ -285,12 +296,11 @@ class Settlement(Generic[B]):
             metrics.cost(model=model, nano_usd=charged.cost_nano_usd)
         if call.span.sampled:
             first_byte_seconds = self._first_byte_seconds
-            call.span.end(
-                status_ok=ending.status == "success",
-                attributes={
+            end_call(
+                call.span,
+                ending,
+                {
                     "gw.cost_nano_usd": charged.cost_nano_usd,
-                    "gw.status": ending.status,
-                    "gw.error_code": ending.code or "",
                     **self.bill.attributes(charged, first_byte_seconds=first_byte_seconds),
                 },
             )

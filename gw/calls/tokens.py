@@ -11,8 +11,7 @@ from channels.dialects.dialect import Meter
 from gw.calls.bill import Charged
 from gw.calls.charge import NOTHING, Charge, Estimate, charge, delivered
 from metrics import genai
-from metrics.spans import Attributes
-from metrics.tracing import AttributeValue
+from metrics.spans import Attributes, AttributeValue
 
 
 class TokenBill:
@@ -66,6 +65,8 @@ class TokenBill:
             genai.USAGE_INPUT_TOKENS: usage.input_tokens,
             genai.USAGE_OUTPUT_TOKENS: usage.output_tokens,
             genai.USAGE_CACHE_READ_INPUT_TOKENS: usage.cached_tokens,
+            genai.USAGE_CACHE_CREATION_INPUT_TOKENS: usage.cache_write_tokens,
+            genai.USAGE_REASONING_OUTPUT_TOKENS: usage.reasoning_tokens,
             **self._stated(first_byte_seconds),
         }
 

@@ -27,7 +27,7 @@ from gw.calls.submit_attempts import SubmitAttempts
 from gw.calls.unattended import Attendant, Nobody, Unattended
 from gw.calls.unit_bill import UnitBill
 from gw.idempotency.submission import Submission
-from metrics.tracing import CallSpan
+from metrics.spans import CallSpan
 
 
 @dataclass(frozen=True, slots=True)

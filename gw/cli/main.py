@@ -15,7 +15,7 @@ from importlib import import_module
 from gw.cli.arguments import Parser, Version, VersionAsked
 from gw.cli.failures import EXIT_INTERRUPTED, explain, print_failure
 from gw.cli.output import Result, print_result
-from gw.release import release
+from metrics.version import release
 
 # Each noun's file. Only those a command line names are imported, so that `gw key create` does not
 # wait for the server.

@@ -128,6 +128,7 @@ def _channel(
         protocols=frozenset(protocols),
         tools=frozenset(values["tools"]),
         max_tokens_param=values["max_tokens_param"],
+        propagate_trace=values["propagate_trace"],
         max_concurrency=values["max_concurrency"],
         priority=values["priority"],
         wire=_of_protocols(values["wire"], protocols),

@@ -164,6 +164,7 @@ CHANNEL: Schema = {
     "protocols": Key(choices(PROTOCOLS, least=1), REQUIRED),
     "tools": Key(choices(BUILTIN_TOOLS), ()),
     "max_tokens_param": Key(optional(choice(MAX_TOKENS_PARAMS)), None),
+    "propagate_trace": Key(flag(), False),
     "max_concurrency": Key(whole(1, 1_000_000), 256),
     "priority": Key(whole(-1_000_000, 1_000_000), 1),
     "health": section(HEALTH),

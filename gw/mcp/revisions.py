@@ -6,8 +6,9 @@ revision and what the client can do in `_meta`, and repeats of it in headers wha
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Any, Final
+
+from metrics.version import release
 
 HANDSHAKE: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS: Final = "2026-07-28"
@@ -29,6 +30,6 @@ META_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"
 META_SERVER: Final = "io.modelcontextprotocol/serverInfo"
 
 CAPABILITIES: Final[dict[str, Any]] = {"tools": {}}
-SERVER_INFO: Final = {"name": "gateway-knowledge-base", "version": version("model-gateway")}
+SERVER_INFO: Final = {"name": "gateway-knowledge-base", "version": release()}
 # How long a client may keep what only another release of the gateway changes.
 CACHE_MS: Final = 300_000

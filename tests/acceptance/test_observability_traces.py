@@ -1,7 +1,8 @@
-"""Spans as a collector gets them, and `traceparent` from the client to the upstream.
+"""Spans as a collector gets them: the tree of a call, whatever it is and however it ends.
 
-One span for each call and one below it for each attempt, with the `gen_ai.*` names of
-OpenTelemetry; W3C Trace Context. What the SDK does with spans is unit-tested (`test_recording.py`).
+One span for each call; below it its hold, each attempt, its settlement, with the `gen_ai.*` names
+of OpenTelemetry. Whose trace a call belongs to, and what else names it, is `test_trace_ids.py`;
+what the SDK does with spans is unit-tested (`test_recording.py`).
 """
 
 from __future__ import annotations
@@ -11,33 +12,30 @@ import json
 import time
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
-from tests.acceptance.pictures import EACH, generate, picture
+from metrics.version import release
+from tests.acceptance.films import submit
+from tests.acceptance.pictures import EACH, generate
+from tests.acceptance.traced import (
+    HOLD,
+    SETTINGS,
+    SETTLE,
+    SPEECH,
+    USAGE,
+    environ,
+    header,
+    traceparents,
+)
 from tests.support.aio import run
 from tests.support.client import CHAT, Reply, chat_body
-from tests.support.collector import ReadSpan, Sink, running_sink
-from tests.support.house import House, channel, model, shared_house
+from tests.support.collector import Sink, running_sink
+from tests.support.house import House, shared_house
 from tests.support.postgres import PostgresForTests
 from tests.support.streams import unlimited
 from tests.support.tenants import Tenant
-
-TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
-CALLER = "00f067aa0ba902b7"
-USAGE = {"input": 100, "output": 20, "cached": 40}
-CHANNELS = ("one", "two", "three")
-SETTINGS: dict[str, Any] = {
-    "channels": [
-        channel(name, priority=place, protocols=["chat", "images"])
-        for place, name in enumerate(CHANNELS)
-    ],
-    "models": [
-        model("sim-model", *CHANNELS),
-        model("renamed", {"id": "one", "as": "vendor/sim"}, owned_by="vendor"),
-        picture("picture", "one"),
-    ],
-}
 
 
 @pytest.fixture(scope="module")
@@ -50,67 +48,77 @@ def sink() -> Iterator[Sink]:
 @pytest.fixture(scope="module")
 def shared(postgres: PostgresForTests, sink: Sink) -> Iterator[House]:
     """A gateway that samples every call and exports at once."""
-    environ = {
-        "OTEL_EXPORTER_OTLP_ENDPOINT": sink.url,
-        "OTEL_TRACES_SAMPLER_ARG": "1.0",
-        "OTEL_SERVICE_NAME": "gw-under-test",
-        "OTEL_BSP_SCHEDULE_DELAY": "20",
-        "NO_PROXY": "127.0.0.1",
-    }
-    with shared_house(postgres, environ=environ, **SETTINGS) as built:
+    with shared_house(postgres, environ=environ(sink), **SETTINGS) as built:
         yield built
 
 
-def traceparents(h: House) -> list[str | None]:
-    """The header of each request that reached the upstream, in order."""
-    return [request["headers"].get("traceparent") for request in h.upstream.requests(100)]
+def server_of(h: House) -> dict[str, Any]:
+    """Where the simulator is, in the words of a span."""
+    url = urlsplit(h.simulator.url)
+    return {"server.address": url.hostname, "server.port": url.port}
 
 
-def header(span: ReadSpan) -> str:
-    """The `traceparent` that names this span as the parent."""
-    return f"00-{span.trace_id}-{span.span_id}-01"
-
-
-def test_call_and_attempt_are_one_tree(h: House, sink: Sink, tenant: Tenant) -> None:
-    reply = tenant.client.chat(max_tokens=50, sim={"usage": USAGE})
-    call, (attempt,) = sink.of_call(reply.trace, attempts=1)
-    assert (call.name, call.kind, call.parent_id) == ("gw.chat.complete", "server", "")
-    assert (attempt.name, attempt.kind) == ("gw.failover.attempt", "client")
-    assert attempt.parent_id == call.span_id
+def test_call_and_its_steps_are_one_tree(h: House, sink: Sink, tenant: Tenant) -> None:
+    reply = tenant.client.chat(
+        max_tokens=50,
+        temperature=0.5,
+        headers={"session_id": "dialogue-7"},
+        sim={"usage": USAGE},
+    )
+    call, (hold, attempt, settle) = sink.tree(reply.trace, HOLD, "chat sim-model", SETTLE)
+    assert (call.name, call.kind, call.parent_id) == ("chat sim-model", "server", "")
+    assert (attempt.kind, hold.kind, settle.kind) == ("client", "internal", "internal")
+    # A trace that begins here is known by what clients have of the call.
+    assert call.trace_id == reply.trace
     assert traceparents(h) == [header(attempt)]
-    assert (call.service, call.is_error, attempt.is_error) == ("gw-under-test", False, False)
-    assert call.start_ns <= attempt.start_ns <= attempt.end_ns <= call.end_ns
+    assert (call.service, call.version) == ("gw-under-test", release())
+    assert not any(span.is_error for span in (call, hold, attempt, settle))
+    # What a call waits for, in order; the client has its answer while the settlement commits.
+    assert call.start_ns <= call.events["gw.request_read"] <= hold.start_ns
+    assert hold.end_ns <= attempt.start_ns <= attempt.events["gw.leased"]
+    assert list(attempt.events) == ["gw.leased", "gw.connected", "gw.response_head"]
+    assert sorted(attempt.events.values()) == list(attempt.events.values())
+    assert attempt.end_ns <= settle.start_ns <= call.end_ns
     answer = reply.json
     assert call.attributes == {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "sim",
+        "gen_ai.conversation.id": "dialogue-7",
         "gen_ai.request.model": "sim-model",
         "gen_ai.request.stream": False,
         "gen_ai.request.max_tokens": 50,
+        "gen_ai.request.temperature": 0.5,
         "gen_ai.response.id": answer["id"],
         "gen_ai.response.model": answer["model"],
         "gen_ai.response.finish_reasons": ["stop"],
         "gen_ai.usage.input_tokens": 100,
         "gen_ai.usage.output_tokens": 20,
         "gen_ai.usage.cache_read.input_tokens": 40,
+        "gen_ai.usage.cache_creation.input_tokens": 0,
+        "gen_ai.usage.reasoning.output_tokens": 5,
         "gw.account": tenant.account,
         "gw.call": reply.trace,
         "gw.cost_nano_usd": 60 * 1_000 + 40 * 100 + 20 * 10_000,
-        "gw.error_code": "",
         "gw.protocol": "chat",
         "gw.status": "success",
     }
     assert attempt.attributes == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "sim",
         "gen_ai.request.model": "sim-model",
+        "http.response.status_code": 200,
         "gw.channel": "one",
         "gw.outcome": "ok",
+        "gw.protocol": "chat",
+        **server_of(h),
     }
+    assert hold.attributes["gw.hold_nano_usd"] > call.attributes["gw.cost_nano_usd"]
 
 
 def test_images_are_told_by_the_piece(h: House, sink: Sink, tenant: Tenant) -> None:
     reply = generate(tenant.client, n=2)
-    call, (attempt,) = sink.of_call(reply.trace, attempts=1)
-    assert (call.name, call.is_error) == ("gw.images.generate", False)
+    call, below = sink.tree(reply.trace, HOLD, "generate_content picture", SETTLE)
+    assert (call.name, call.is_error) == ("generate_content picture", False)
     assert call.attributes == {
         "gen_ai.operation.name": "generate_content",
         "gen_ai.output.type": "image",
@@ -120,12 +128,26 @@ def test_images_are_told_by_the_piece(h: House, sink: Sink, tenant: Tenant) -> N
         "gw.account": tenant.account,
         "gw.call": reply.trace,
         "gw.cost_nano_usd": 2 * EACH,
-        "gw.error_code": "",
         "gw.protocol": "images",
         "gw.status": "success",
         "gw.units": 2,
     }
-    assert traceparents(h) == [header(attempt)]
+    assert traceparents(h) == [header(below[1])]
+
+
+def test_speech_made_at_once_and_a_film_taken_on_have_their_steps(
+    h: House, sink: Sink, tenant: Tenant
+) -> None:
+    spoken = tenant.client.send("POST", SPEECH, {"model": "tts", "input": "Ahoy", "voice": "amber"})
+    assert spoken.status == 200
+    call, _ = sink.tree(spoken.trace, HOLD, "generate_content tts", SETTLE)
+    assert (call.attributes["gen_ai.output.type"], call.attributes["gw.units"]) == ("speech", 4)
+    film = submit(tenant.client)
+    assert film.status == 200
+    call, (_, attempt, _) = sink.tree(film.trace, HOLD, "generate_content film", "gw.job.accept")
+    assert call.attributes["gw.status"] == "success"
+    assert attempt.attributes["server.port"] == server_of(h)["server.port"]
+    assert traceparents(h)[-1] == header(attempt)
 
 
 def test_stream_tells_when_its_first_bytes_came(sink: Sink, tenant: Tenant) -> None:
@@ -139,10 +161,32 @@ def test_stream_tells_when_its_first_bytes_came(sink: Sink, tenant: Tenant) -> N
     assert call.attributes["gen_ai.request.stream"] is True
     assert call.attributes["gen_ai.provider.name"] == "vendor"
     # The model as the client knows it, and as the channel does.
+    assert (call.name, attempt.name) == ("chat renamed", "chat vendor/sim")
     assert call.attributes["gen_ai.request.model"] == "renamed"
     assert call.attributes["gen_ai.response.model"] == "vendor/sim"
     assert attempt.attributes["gen_ai.request.model"] == "vendor/sim"
-    assert attempt.end_ns - attempt.start_ns >= 30 * 10**6
+    # Where the time went: the simulator was silent before its head, and not after it.
+    events = attempt.events
+    assert list(events) == ["gw.leased", "gw.connected", "gw.response_head", "gw.first_chunk"]
+    assert events["gw.response_head"] - events["gw.connected"] >= 30 * 10**6
+    assert "gen_ai.conversation.id" not in call.attributes
+
+
+def test_translated_call_of_a_third_party_says_where_it_went_and_tells_it_nothing(
+    h: House, sink: Sink, tenant: Tenant
+) -> None:
+    metadata = {"session_id": "from-metadata", "other": "x"}
+    reply = tenant.client.chat(model="abroad", stream=True, metadata=metadata)
+    assert reply.is_complete
+    call, (attempt,) = sink.of_call(reply.trace, attempts=1)
+    assert call.attributes["gen_ai.conversation.id"] == "from-metadata"
+    assert call.attributes["gen_ai.provider.name"] == "elsewhere"
+    assert attempt.attributes["gen_ai.provider.name"] == "anthropic"
+    assert (call.attributes["gw.protocol"], attempt.attributes["gw.protocol"]) == (
+        "chat",
+        "messages",
+    )
+    assert traceparents(h) == [None]
 
 
 def test_each_attempt_is_a_span_of_its_own(h: House, sink: Sink, tenant: Tenant) -> None:
@@ -154,95 +198,77 @@ def test_each_attempt_is_a_span_of_its_own(h: House, sink: Sink, tenant: Tenant)
     assert [a.attributes["gw.channel"] for a in attempts] == ["one", "two", "three"]
     assert [a.attributes["gw.outcome"] for a in attempts] == ["status_5xx", "unreachable", "ok"]
     assert [a.is_error for a in attempts] == [True, True, False]
+    assert [a.error_type for a in attempts] == ["503", "unreachable", None]
     assert {a.parent_id for a in attempts} == {call.span_id}
     assert traceparents(h) == [header(attempt) for attempt in attempts]
     assert not call.is_error
+    assert call.error_type is None
 
 
-FAILED: dict[str, tuple[dict[str, Any], list[str], dict[str, str]]] = {
+# How each is called: the attempts' outcomes, the call's error and status, and whether the client is
+# not to blame for it.
+FAILED: dict[str, tuple[dict[str, Any], list[str], str, str, bool]] = {
     "refused upstream": (
         {"sim": {"status": 422}},
         ["status_4xx"],
-        {"gw.status": "error", "gw.error_code": "invalid_request"},
+        "invalid_request",
+        "error",
+        False,
     ),
     "failed upstream": (
         {"sim": {"status": 500}},
         ["status_5xx"] * 3,
-        {"gw.status": "error", "gw.error_code": "upstream_error"},
+        "upstream_error",
+        "error",
+        True,
     ),
     "cut": (
         {"stream": True, "sim": {"events": 5, "cut_after_events": 3}},
         ["cut"],
-        {"gw.status": "error", "gw.error_code": "upstream_error"},
+        "upstream_error",
+        "error",
+        True,
     ),
-    "not covered": (
-        {"max_tokens": 10**12},
-        [],
-        {"gw.status": "rejected", "gw.error_code": "quota_exceeded"},
-    ),
+    "not covered": ({"max_tokens": 10**12}, [], "quota_exceeded", "rejected", False),
 }
 
 
-@pytest.mark.parametrize(("members", "outcomes", "expected"), FAILED.values(), ids=FAILED)
-def test_failure_is_marked_on_its_span(
+@pytest.mark.parametrize(
+    ("members", "outcomes", "error", "status", "is_failure"), FAILED.values(), ids=FAILED
+)
+def test_failure_is_named_and_marked_where_it_is_not_the_clients(
     sink: Sink,
     tenant: Tenant,
     members: dict[str, Any],
     outcomes: list[str],
-    expected: dict[str, str],
+    error: str,
+    status: str,
+    is_failure: bool,
 ) -> None:
     reply = tenant.client.chat(**members)
     call, attempts = sink.of_call(reply.trace, attempts=len(outcomes))
     assert [a.attributes["gw.outcome"] for a in attempts] == outcomes
-    assert all(span.is_error for span in (call, *attempts))
-    assert {name: call.attributes[name] for name in expected} == expected
+    assert all(attempt.is_error and attempt.error_type for attempt in attempts)
+    assert (call.error_type, call.attributes["gw.status"]) == (error, status)
+    assert call.is_error is is_failure
+    if reply.status != 200:
+        assert call.attributes["http.response.status_code"] == reply.status
 
 
-def test_client_that_leaves_ends_both_spans(h: House, sink: Sink, tenant: Tenant) -> None:
+def test_refused_hold_is_the_step_that_failed(sink: Sink, tenant: Tenant) -> None:
+    reply = tenant.client.chat(max_tokens=10**7)
+    _, (hold,) = sink.tree(reply.trace, HOLD)
+    assert (reply.status, hold.error_type) == (402, "quota_exceeded")
+
+
+def test_client_that_leaves_ends_every_span(sink: Sink, tenant: Tenant) -> None:
     with tenant.client.begin_chat(stream=True, sim={"text": "a b c", "hang": 2}) as call:
         call.read_some()
         trace = call.begun().headers["x-gateway-trace"]
-    span, (attempt,) = sink.of_call(trace, attempts=1)
+    span, (_, attempt, _) = sink.tree(trace, HOLD, "chat sim-model", SETTLE)
     assert span.attributes["gw.status"] == "interrupted"
-    assert span.attributes["gw.error_code"] == "client_disconnected"
-    assert attempt.attributes["gw.outcome"] == "cancelled"
-    assert span.is_error
-    assert attempt.is_error
-
-
-def test_sampled_caller_is_the_parent(h: House, sink: Sink, tenant: Tenant) -> None:
-    reply = tenant.client.chat(headers={"traceparent": f"00-{TRACE}-{CALLER}-01"})
-    call, (attempt,) = sink.of_call(reply.trace, attempts=1)
-    assert (call.trace_id, call.parent_id) == (TRACE, CALLER)
-    assert traceparents(h) == [header(attempt)]
-    assert attempt.trace_id == TRACE
-
-
-def test_unsampled_caller_is_not_recorded(h: House, sink: Sink, tenant: Tenant) -> None:
-    unsampled = TRACE[::-1]
-    reply = tenant.client.chat(headers={"traceparent": f"00-{unsampled}-{CALLER}-00"})
-    assert reply.status == 200
-    # Spans leave in order, so those of a later call tell that there were none.
-    later = tenant.client.chat()
-    _, (attempt,) = sink.of_call(later.trace, attempts=1)
-    assert not [span for span in sink.received if span.trace_id == unsampled]
-    assert traceparents(h) == [None, header(attempt)]
-
-
-MALFORMED = {
-    "garbage": "garbage",
-    "no span": f"00-{TRACE}-{'0' * 16}-01",
-    "upper case": f"00-{TRACE.upper()}-{CALLER}-01",
-    "more than its version has": f"00-{TRACE}-{CALLER}-01-x",
-}
-
-
-@pytest.mark.parametrize("traceparent", MALFORMED.values(), ids=MALFORMED)
-def test_malformed_caller_is_as_good_as_none(sink: Sink, tenant: Tenant, traceparent: str) -> None:
-    reply = tenant.client.chat(headers={"traceparent": traceparent})
-    call, _ = sink.of_call(reply.trace, attempts=1)
-    assert call.parent_id == ""
-    assert call.trace_id != TRACE
+    assert (span.error_type, span.is_error) == ("client_disconnected", False)
+    assert attempt.attributes["gw.outcome"] == attempt.error_type == "cancelled"
 
 
 def test_numbers_too_large_for_a_span_do_not_cost_others_theirs(sink: Sink, tenant: Tenant) -> None:

@@ -5,6 +5,7 @@ What the gateway's exporter sends is kept as it came (`posts`) and, decoded, as 
 
 from __future__ import annotations
 
+import gzip
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -36,6 +37,15 @@ class ReadSpan:
     is_error: bool
     start_ns: int
     end_ns: int
+    version: str
+    events: Mapping[str, int]  # when each happened
+
+    @property
+    def error_type(self) -> str | None:
+        """What `error.type` says."""
+        found = self.attributes.get("error.type")
+        assert found is None or isinstance(found, str)
+        return found
 
 
 class Sink(HTTPServer):
@@ -46,6 +56,8 @@ class Sink(HTTPServer):
         self.posts: Queue[tuple[str, dict[str, str], bytes]] = Queue()
         self.received: list[ReadSpan] = []
         self.status = 200
+        self.answers = threading.Event()  # a collector that hangs has it cleared
+        self.answers.set()
 
     @property
     def url(self) -> str:
@@ -62,16 +74,52 @@ class Sink(HTTPServer):
         assert len(spans) == count, spans
         return sorted(spans, key=lambda span: span.start_ns)
 
-    def of_call(self, gateway_trace: str, *, attempts: int) -> tuple[ReadSpan, list[ReadSpan]]:
-        """The span of the call with this `x-gateway-trace`, and those of its attempts."""
+    @property
+    def gateway_traces(self) -> set[str]:
+        """The `x-gateway-trace` of every call that has come."""
+        return {str(span.attributes.get("gw.call")) for span in list(self.received)}
+
+    def call(self, gateway_trace: str) -> ReadSpan:
+        """The span of the call with this `x-gateway-trace`."""
 
         def found() -> list[ReadSpan]:
             return [s for s in list(self.received) if s.attributes.get("gw.call") == gateway_trace]
 
         (call,) = until(found, what=f"the span of call {gateway_trace}")
-        first, *others = self.spans(call.trace_id, count=1 + attempts)
-        assert first is call
-        return call, others
+        return call
+
+    def tree(self, gateway_trace: str, *names: str) -> tuple[ReadSpan, list[ReadSpan]]:
+        """The span of a call and those below it, which are these in the order of their start."""
+        call = self.call(gateway_trace)
+        if not names:
+            assert not [s for s in list(self.received) if s.parent_id == call.span_id]
+            return call, []
+
+        def found() -> list[ReadSpan]:
+            below = [s for s in list(self.received) if s.parent_id == call.span_id]
+            return below if len(below) >= len(names) else []
+
+        below = sorted(until(found, what=f"{names} below {call}"), key=lambda s: s.start_ns)
+        assert [span.name for span in below] == list(names)
+        assert {span.trace_id for span in below} == {call.trace_id}
+        return call, below
+
+    def of_call(self, gateway_trace: str, *, attempts: int) -> tuple[ReadSpan, list[ReadSpan]]:
+        """The span of the call with this `x-gateway-trace`, and those of its attempts."""
+        call = self.call(gateway_trace)
+
+        def found() -> list[ReadSpan]:
+            tried = [
+                s for s in list(self.received) if s.parent_id == call.span_id and s.kind == "client"
+            ]
+            return tried if len(tried) >= attempts else []
+
+        if attempts:
+            tried = until(found, what=f"{attempts} attempts of {call}")
+            assert len(tried) == attempts, tried
+            return call, sorted(tried, key=lambda span: span.start_ns)
+        assert not found()
+        return call, []
 
 
 class SinkHandler(BaseHTTPRequestHandler):
@@ -83,6 +131,9 @@ class SinkHandler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         headers = {name.lower(): value for name, value in self.headers.items()}
         sink.posts.put((self.path, headers, body))
+        sink.answers.wait()
+        if headers.get("content-encoding") == "gzip":
+            body = gzip.decompress(body)
         if sink.status == 200:
             sink.received.extend(read_spans(body))
         self.send_response(sink.status)
@@ -102,6 +153,7 @@ def running_sink() -> Iterator[Sink]:
         try:
             yield sink
         finally:
+            sink.answers.set()
             sink.shutdown()
             thread.join()
 
@@ -109,16 +161,17 @@ def running_sink() -> Iterator[Sink]:
 def read_spans(body: bytes) -> list[ReadSpan]:
     """The spans of one posted batch."""
     return [
-        _span(span, _attributes(resource.resource.attributes).get("service.name", ""))
+        _span(span, _attributes(resource.resource.attributes))
         for resource in ExportTraceServiceRequest.FromString(body).resource_spans
         for scope in resource.scope_spans
         for span in scope.spans
     ]
 
 
-def _span(span: Span, service: str) -> ReadSpan:
+def _span(span: Span, resource: Mapping[str, Any]) -> ReadSpan:
     return ReadSpan(
-        service=service,
+        service=resource["service.name"],
+        version=resource["service.version"],
         name=span.name,
         kind=Span.SpanKind.Name(span.kind).removeprefix("SPAN_KIND_").lower(),
         trace_id=span.trace_id.hex(),
@@ -128,6 +181,7 @@ def _span(span: Span, service: str) -> ReadSpan:
         is_error=span.status.code == Status.STATUS_CODE_ERROR,
         start_ns=span.start_time_unix_nano,
         end_ns=span.end_time_unix_nano,
+        events={event.name: event.time_unix_nano for event in span.events},
     )
 
 

@@ -47,7 +47,6 @@ WORDS = {
     "gw/cli/matrix.py": "how a cell is served",
     "gw/api/chat/gemini.py": "a route's label",
     "gw/api/chat/messages.py": "a route's label",
-    "gw/api/chat/handler.py": "an operation's name in traces",
     "gw/api/logs/log_detail.py": "how a channel was spoken to",
     "gw/api/logs/filters.py": "rows billed by tokens",
     "gw/calls/conversation.py": "a value of `precharge`",
@@ -58,6 +57,7 @@ WORDS = {
     "gw/moving_in/litellm_words.py": "what LiteLLM calls a model's mode",
     "gw/moving_in/plan.py": "what a channel of no kind speaks",
     "gw/moving_in/writing.py": "what a channel of no kind speaks",
+    "metrics/genai.py": "an operation's name in traces",
 }
 
 

@@ -46,7 +46,6 @@ class SpeechHandler(ApiHandler):
                 hold_nano_usd=price.cost_nano_usd(characters),
                 cheaper=_CHEAPER,
                 status="pending",
-                span=_SPAN,
                 pins=voice.pins,
             )
             await submit.run_job(job_call, media.speech_submit)
@@ -57,7 +56,6 @@ class SpeechHandler(ApiHandler):
             cheaper=_CHEAPER,
             upstream_key=self.call_id.hex,
             deliver=_delivered,
-            span=_SPAN,
             pins=voice.pins,
         )
         await submit.run_whole(call, media.speech)
@@ -74,7 +72,6 @@ class SpeechTaskHandler(ApiHandler):
 
 
 _CHEAPER = "or send a shorter text."
-_SPAN = "gw.audio.speech"
 
 
 async def _delivered(made: Made) -> Delivery:

@@ -54,7 +54,6 @@ class VoicesHandler(ApiHandler):
             cheaper="or use a preset voice.",
             upstream_key=voice_id,
             deliver=lambda made: self._delivered(made, voice_id, request.name),
-            span="gw.audio.voice",
         )
         await submit.run_whole_unattended(call, media_of(self).voice)
 

@@ -57,7 +57,6 @@ class AvatarsHandler(ApiHandler):
             hold_nano_usd=price.cost_nano_usd(1),
             cheaper="or use a preset avatar.",
             status="pending",
-            span="gw.avatars.register",
             response_body=dumps(self._begun(job_id, request)),
         )
         await submit.run_job(call, media.video_submit)

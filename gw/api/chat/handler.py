@@ -13,6 +13,8 @@ from typing import Any, cast
 from channels.dialects.dialect import ChatDialect, ParsedChatRequest
 from channels.translation.paths import upstream_protocols
 from gw.api.base import ApiHandler
+from gw.api.call_spans import begin_span
+from gw.api.chat.stated import conversation_of, number_of
 from gw.api.model_call import ModelCall
 from gw.api.writer import HandlerWriter
 from gw.calls.call import ChatCall, ResponseWriter
@@ -22,8 +24,8 @@ from gw.calls.plan import ConversationRequest
 from gw.calls.tools import lacking_tool
 from gw.errors.table import TOOL_NOT_SUPPORTED, GatewayError
 from metrics import genai
-from metrics.spans import Attributes
-from metrics.tracing import AttributeValue
+from metrics.redact import redact
+from metrics.spans import Attributes, AttributeValue
 
 # A pin is hashed and never stored; this bounds what is hashed.
 PIN_CHARACTERS_MAX = 512
@@ -64,7 +66,7 @@ async def converse(
         body_bytes=len(body),
         max_tokens=request.max_tokens,
         pin=_pin(handler),
-        span=call.span("gw.chat.complete", lambda: _attributes(request)),
+        span=begin_span(handler, model, lambda: _attributes(handler, request)),
         request=ConversationRequest(
             request,
             protocol=dialect.protocol,
@@ -118,14 +120,19 @@ def _pin(handler: ApiHandler) -> str | None:
     return f"{handler.principal.account_id}/{session[:PIN_CHARACTERS_MAX]}"
 
 
-def _attributes(request: ParsedChatRequest) -> Attributes:
-    pairs: dict[str, AttributeValue] = {
-        genai.OPERATION_NAME: "chat",
+def _attributes(handler: ApiHandler, request: ParsedChatRequest) -> Attributes:
+    """What the span of a sampled call says of its request."""
+    headers, parameters = handler.request.headers, request.parameters
+    named = headers.get("session_id") or headers.get("conversation_id")
+    session = named or conversation_of(request.object)
+    pairs: dict[str, AttributeValue | None] = {
         genai.REQUEST_STREAM: request.stream,
+        genai.REQUEST_MAX_TOKENS: request.max_tokens,
+        genai.REQUEST_TEMPERATURE: number_of(parameters.get("temperature")),
+        genai.REQUEST_TOP_P: number_of(parameters.get("top_p")),
+        genai.CONVERSATION_ID: redact(session[:PIN_CHARACTERS_MAX]) if session else None,
     }
-    if request.max_tokens is not None:
-        pairs[genai.REQUEST_MAX_TOKENS] = request.max_tokens
-    return pairs
+    return {name: value for name, value in pairs.items() if value is not None}
 
 
 def endpoint(dialect: ChatDialect) -> type[ApiHandler]:

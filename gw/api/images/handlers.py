@@ -9,6 +9,7 @@ from channels.dialects.images import ImagesRequest
 from channels.dialects.images.dialect import DIALECT
 from channels.registry import ModelSpec
 from gw.api.base import ApiHandler
+from gw.api.call_spans import begin_span
 from gw.api.images.bill import ImageBill, UnknownArea
 from gw.api.media_services import MediaServices
 from gw.api.model_call import ModelCall, require_served
@@ -17,7 +18,6 @@ from gw.calls.media import MediaCall, SyncMediaRequest
 from gw.errors.table import INVALID_REQUEST, GatewayError
 from gw.idempotency.submission import Submission
 from metrics import genai
-from metrics.spans import Attributes
 
 
 class ImagesHandler(ApiHandler):
@@ -54,16 +54,12 @@ class ImagesHandler(ApiHandler):
             cap_nano_usd=self.principal.spend_cap_nano_usd,
             bill=_bill(request, model),
             cheaper="or ask for fewer or smaller images.",
-            span=call.span("gw.images.generate", _attributes),
+            span=begin_span(self, model, lambda: {genai.OUTPUT_TYPE: "image"}),
             request=upstream_request,
             started=self.services.clock.monotonic(),
             submission=submission,
             detail=call.detail,
         )
-
-
-def _attributes() -> Attributes:
-    return {genai.OPERATION_NAME: "generate_content", genai.OUTPUT_TYPE: "image"}
 
 
 def _bill(request: ImagesRequest, model: ModelSpec) -> ImageBill:

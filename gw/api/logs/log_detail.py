@@ -101,6 +101,7 @@ def gateway_pairs(
     detail = record.detail
     facts: dict[str, Any] = {
         "trace_id": record.trace,
+        "otel_trace_id": detail.get("trace_id"),
         "protocol": _protocol(record.protocol),
         "model": record.model,
         "submitted_at": _instant(record.submitted_at),

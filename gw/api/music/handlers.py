@@ -43,7 +43,6 @@ class MusicHandler(ApiHandler):
             hold_nano_usd=price.cost_nano_usd(1),
             cheaper="or ask for less.",
             status="queued",
-            span="gw.music.generate",
         )
         await submit.run_job(call, media.video_submit)
 

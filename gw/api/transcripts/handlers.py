@@ -46,7 +46,6 @@ class TranscriptHandler(ApiHandler):
             cheaper="or ask for less.",
             upstream_key=transcript_id,
             deliver=deliver,
-            span="gw.transcripts.extract",
         )
         await submit.run_whole(call, media.transcript)
 

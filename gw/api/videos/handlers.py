@@ -60,7 +60,6 @@ class VideosHandler(ApiHandler):
             hold_nano_usd=price.cost_nano_usd(held_milliseconds(request)),
             cheaper="or ask for fewer seconds.",
             status="queued",
-            span="gw.videos.generate",
             pins=pins,
         )
         await submit.run_job(call, media.video_submit)

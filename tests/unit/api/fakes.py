@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import uuid
 from collections import Counter
 from collections.abc import Callable
@@ -28,6 +29,8 @@ from gw.http.drain import RequestsInFlight
 from gw.idempotency.guard import IdempotencyGuard
 from gw.idempotency.store import StoredResponse
 from gw.keys.principal import KeyRefused, Principal
+from metrics.sampling import Sampling
+from metrics.tracing import Tracing
 from tests.support.clock import FakeClock
 
 KEY = "sk-platform-" + "a" * 64
@@ -202,7 +205,7 @@ class World:
             limits=self.limits,
             registry=lambda: self.registry,
             metrics=cast(Any, self.metrics),
-            tracing=cast(Any, None),
+            tracing=Tracing(None, sampling=Sampling(0.0), rng=random.random),
             clock=self.clock,
             new_id=self.new_id,
             config=FakeConfig(),

@@ -88,6 +88,7 @@ def test_channel_and_model_have_the_contracts_defaults() -> None:
     a, m = registry.channels["a"], registry.models["m"]
     assert a.tools == frozenset()
     assert a.max_tokens_param is None
+    assert not a.propagate_trace  # an upstream may be anybody's
     assert a.max_concurrency == 256
     assert a.priority == 1
     assert a.health == HealthSpec(failures=5, cooldown_seconds=10.0)

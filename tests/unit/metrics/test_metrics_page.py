@@ -52,6 +52,35 @@ def test_page_says_the_same_in_both_formats(world: World) -> None:
     )
 
 
+def test_latencies_show_a_traced_call_to_scrapers_that_read_it(world: World) -> None:
+    trace_id = "ab" * 16
+    metrics = world.metrics
+    metrics.call_started("chat")
+    metrics.call_finished(
+        protocol="chat",
+        model="gpt-5",
+        status="success",
+        code="ok",
+        seconds=0.3,
+        trace_id=trace_id,
+    )
+    metrics.first_byte(protocol="chat", model="gpt-5", seconds=0.2, trace_id=trace_id)
+    metrics.attempt(channel="a", outcome="ok", seconds=0.25, trace_id=trace_id)
+    page = metrics.render("application/openmetrics-text")[0].decode()
+    shown = {
+        sample.name: (sample.exemplar.labels, sample.exemplar.value)
+        for family in parse_openmetrics(page)  # type: ignore[no-untyped-call]
+        for sample in family.samples
+        if sample.exemplar is not None
+    }
+    assert shown == {
+        "gw_call_latency_seconds_bucket": ({"trace_id": trace_id}, 0.3),
+        "gw_first_byte_seconds_bucket": ({"trace_id": trace_id}, 0.2),
+        "gw_attempt_seconds_bucket": ({"trace_id": trace_id}, 0.25),
+    }
+    assert trace_id not in metrics.render("")[0].decode()
+
+
 def values(families: Iterable[Metric]) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     """Return every sample by its name and labels."""
     return {

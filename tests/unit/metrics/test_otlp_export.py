@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -26,23 +27,22 @@ def trace_one(environ: dict[str, str]) -> str | None:
     """Record one call with one attempt, export it, and return what the upstream was told."""
     tracing = Tracing.from_environment(environ, lambda: 0.99)
     call = tracing.start_call(
-        name="gw.chat.complete",
+        name="chat gpt-5",
         traceparent=f"00-{TRACE}-{CALLER}-01",
+        trace_id=1,
+        began=time.time(),
         attributes=lambda: {
             genai.OPERATION_NAME: "chat",
             genai.REQUEST_MODEL: "gpt-5",
             genai.REQUEST_STREAM: True,
         },
     )
-    attempt = call.attempt(attributes={"gw.channel": "openai-a"})
-    told = call.traceparent()
-    attempt.end(status_ok=False, attributes={"gw.outcome": "status_5xx"})
-    call.end(
-        status_ok=True,
-        attributes={genai.USAGE_INPUT_TOKENS: 12, genai.RESPONSE_FINISH_REASONS: ["stop"]},
-    )
+    attempt = call.attempt("chat up", began=call.now(), attributes={"gw.channel": "openai-a"})
+    trace = call.request_trace(propagates=True)
+    attempt.end(error_type="503", attributes={"gw.outcome": "status_5xx"})
+    call.end(attributes={genai.USAGE_INPUT_TOKENS: 12, genai.RESPONSE_FINISH_REASONS: ["stop"]})
     tracing.shutdown()
-    return told
+    return None if trace is None else trace.header.decode()
 
 
 def test_collector_gets_the_tree_of_a_sampled_call(
@@ -55,12 +55,12 @@ def test_collector_gets_the_tree_of_a_sampled_call(
     assert headers["content-type"] == "application/x-protobuf"
     assert headers["x-team"] == "gateway"
     spans = {span.name: span for span in read_spans(body)}
-    whole, attempt = spans["gw.chat.complete"], spans["gw.failover.attempt"]
+    whole, attempt = spans["chat gpt-5"], spans["chat up"]
     assert whole.service == attempt.service == "gw-eu"
     assert whole.trace_id == attempt.trace_id == TRACE
     assert whole.parent_id == CALLER
     assert attempt.parent_id == whole.span_id
-    assert told == f"00-{TRACE}-{attempt.span_id}-01"
+    assert told == f"traceparent: 00-{TRACE}-{attempt.span_id}-01\r\n"
     assert whole.attributes["gen_ai.operation.name"] == "chat"
     assert whole.attributes["gen_ai.request.stream"] is True
     assert whole.attributes["gen_ai.usage.input_tokens"] == 12

@@ -16,12 +16,15 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanContext, SpanKind, StatusCode
 
 from metrics import genai, recording
-from metrics.recording import RecordedCall, Recorder
-from metrics.spans import NO_ATTRIBUTES
+from metrics.recording import RecordedCall, RecordedChild, Recorder
+from metrics.spans import FIRST_CHUNK, NO_ATTRIBUTES, REQUEST_READ, RESPONSE_HEAD
 from metrics.traceparent import TraceParent, parse
-from tests.support.aio import run
+from metrics.version import release
 
 CALLER: Final = TraceParent(trace_id=0xABC, span_id=0xDEF, is_sampled=True)
+
+
+TRACE_ID: Final = 0x1234_5678
 
 
 class World:
@@ -38,11 +41,29 @@ class World:
 
     def call(self, parent: TraceParent | None = None) -> RecordedCall:
         return self.recorder.start(
-            name="gw.chat.complete", parent=parent, attributes={genai.REQUEST_MODEL: "gpt-5"}
+            name="chat gpt-5",
+            parent=parent,
+            trace_id=TRACE_ID,
+            began=0.5,
+            attributes={genai.REQUEST_MODEL: "gpt-5"},
         )
 
     def spans(self) -> tuple[ReadableSpan, ...]:
         return self.exporter.get_finished_spans()
+
+
+def attempt_of(call: RecordedCall, **attributes: str) -> RecordedChild:
+    return call.attempt("chat up", began=call.now(), attributes=attributes)
+
+
+def told(call: RecordedCall) -> TraceParent | None:
+    """What a request of the open attempt tells its upstream."""
+    trace = call.request_trace(propagates=True)
+    if trace is None:
+        return None
+    name, _, value = trace.header.decode().partition(": ")
+    assert (name, value[-2:]) == ("traceparent", "\r\n")
+    return parse(value.strip())
 
 
 def context_of(span: ReadableSpan) -> SpanContext:
@@ -56,88 +77,148 @@ def world() -> World:
     return World()
 
 
-def test_call_with_attempts_is_a_small_tree(world: World) -> None:
+def test_call_with_its_steps_is_a_small_tree(world: World) -> None:
     call = world.call()
     assert call.sampled
-    first = call.attempt(attributes={"gw.channel": "a"})
-    first.end(status_ok=False, attributes={"gw.outcome": "timeout"})
-    call.attempt(attributes={"gw.channel": "b"}).end(status_ok=True)
-    call.set({genai.RESPONSE_ID: "resp_1"})
-    call.end(status_ok=True, attributes={genai.USAGE_OUTPUT_TOKENS: 7})
+    call.child("gw.wallet.hold").end(attributes={"gw.hold_nano_usd": 5})
+    attempt_of(call, channel="a").end(error_type="timeout", attributes={"gw.outcome": "timeout"})
+    attempt_of(call, channel="b").end()
+    settle = call.child("gw.wallet.settle")
+    call.end(attributes={genai.USAGE_OUTPUT_TOKENS: 7})
+    settle.end()  # which is committed when the client has long had its answer
 
-    one, two, whole = world.spans()
-    assert [span.name for span in (one, two, whole)] == [
-        "gw.failover.attempt",
-        "gw.failover.attempt",
-        "gw.chat.complete",
+    hold, one, two, whole, settled = world.spans()
+    assert [span.name for span in world.spans()] == [
+        "gw.wallet.hold",
+        "chat up",
+        "chat up",
+        "chat gpt-5",
+        "gw.wallet.settle",
     ]
-    assert dict(one.attributes or {}) == {"gw.channel": "a", "gw.outcome": "timeout"}
+    assert [span.kind for span in world.spans()] == [
+        SpanKind.INTERNAL,
+        SpanKind.CLIENT,
+        SpanKind.CLIENT,
+        SpanKind.SERVER,
+        SpanKind.INTERNAL,
+    ]
+    assert dict(hold.attributes or {}) == {"gw.hold_nano_usd": 5}
+    assert dict(one.attributes or {}) == {
+        "channel": "a",
+        "gw.outcome": "timeout",
+        "error.type": "timeout",
+    }
     assert dict(whole.attributes or {}) == {
         "gen_ai.request.model": "gpt-5",
-        "gen_ai.response.id": "resp_1",
         "gen_ai.usage.output_tokens": 7,
     }
-    assert (one.kind, whole.kind) == (SpanKind.CLIENT, SpanKind.SERVER)
     assert one.status.status_code == StatusCode.ERROR
     assert two.status.status_code == whole.status.status_code == StatusCode.UNSET
     assert whole.parent is None
-    for attempt in (one, two):
-        assert attempt.parent is not None
-        assert attempt.parent.span_id == context_of(whole).span_id
-        assert context_of(attempt).trace_id == context_of(whole).trace_id
+    for step in (hold, one, two, settled):
+        assert step.parent is not None
+        assert step.parent.span_id == context_of(whole).span_id
+        assert context_of(step).trace_id == context_of(whole).trace_id
     assert whole.resource.attributes["service.name"] == "gw-test"
+    assert whole.resource.attributes["service.version"] == release()
 
 
 def test_times_are_those_of_the_given_clock(world: World) -> None:
-    call = world.call()  # at 1 s
-    call.attempt().end(status_ok=True)  # from 2 s to 3 s
-    call.end(status_ok=True)  # at 4 s
-    attempt, whole = world.spans()
-    assert (whole.start_time, whole.end_time) == (1_000_000_000, 4_000_000_000)
-    assert (attempt.start_time, attempt.end_time) == (2_000_000_000, 3_000_000_000)
+    call = world.call()  # began at 0.5 s
+    call.event(REQUEST_READ)  # at 2 s
+    began = call.now()  # 3 s
+    attempt = call.attempt("chat up", began=began)  # leased at 4 s
+    attempt.event(RESPONSE_HEAD)  # at 5 s
+    attempt.end()  # at 6 s
+    attempt.event(FIRST_CHUNK)  # too late
+    call.end()  # at 7 s
+    tried, whole = world.spans()
+    assert (whole.start_time, whole.end_time) == (500_000_000, 7_000_000_000)
+    assert (tried.start_time, tried.end_time) == (3_000_000_000, 6_000_000_000)
+    assert [(e.name, e.timestamp) for e in whole.events] == [("gw.request_read", 2_000_000_000)]
+    assert [(e.name, e.timestamp) for e in tried.events] == [
+        ("gw.leased", 4_000_000_000),
+        ("gw.response_head", 5_000_000_000),
+    ]
+
+
+def test_error_of_the_clients_is_named_and_no_failure(world: World) -> None:
+    world.call().end(error_type="quota_exceeded")
+    world.call().end(error_type="upstream_error", is_failure=True)
+    refused, failed = world.spans()
+    assert refused.status.status_code == StatusCode.UNSET
+    assert failed.status.status_code == StatusCode.ERROR
+    assert [(span.attributes or {})["error.type"] for span in (refused, failed)] == [
+        "quota_exceeded",
+        "upstream_error",
+    ]
+
+
+def test_trace_that_begins_here_has_the_id_of_its_call(world: World) -> None:
+    call = world.call()
+    call.end()
+    (whole,) = world.spans()
+    assert context_of(whole).trace_id == TRACE_ID
+    assert call.trace_id == call.exemplar == f"{TRACE_ID:032x}"
+    assert call.log_fields == {"trace_id": call.trace_id}
 
 
 def test_callers_trace_is_continued(world: World) -> None:
-    world.call(CALLER).end(status_ok=True)
+    call = world.call(CALLER)
+    call.end()
     (whole,) = world.spans()
     assert whole.parent is not None
     assert (whole.parent.trace_id, whole.parent.span_id) == (0xABC, 0xDEF)
     assert whole.parent.is_remote
     assert context_of(whole).trace_id == 0xABC
+    assert call.trace_id == f"{0xABC:032x}"
 
 
 def test_upstream_is_told_of_the_attempt_it_serves(world: World) -> None:
     call = world.call(CALLER)
-    before = parse(call.traceparent())
-    attempt = call.attempt()
-    during = parse(call.traceparent())
-    assert attempt.traceparent() == call.traceparent()
-    attempt.end(status_ok=True)
-    after = parse(call.traceparent())
-    call.end(status_ok=True)
-    tried, whole = world.spans()
-    assert before == after == TraceParent(0xABC, context_of(whole).span_id, is_sampled=True)
+    assert told(call) is None
+    attempt = attempt_of(call)
+    during = told(call)
+    attempt.end()
+    assert told(call) is None
+    call.end()
+    tried, _ = world.spans()
     assert during == TraceParent(0xABC, context_of(tried).span_id, is_sampled=True)
+
+
+def test_upstream_that_is_not_to_know_is_told_nothing_and_its_way_is_noted(world: World) -> None:
+    call = world.call()
+    attempt = attempt_of(call)
+    trace = call.request_trace(propagates=False, attributes={genai.SERVER_ADDRESS: "up.example"})
+    assert trace is not None
+    assert trace.header == b""
+    trace.connected(is_reused=True)
+    attempt.end()
+    (tried,) = world.spans()
+    assert (tried.attributes or {})["server.address"] == "up.example"
+    leased, connected = tried.events
+    assert (leased.name, connected.name) == ("gw.leased", "gw.connected")
+    assert dict(connected.attributes or {}) == {"gw.connection.reused": True}
 
 
 def test_first_end_counts(world: World) -> None:
     call = world.call()
-    attempt = call.attempt()
-    attempt.end(status_ok=True)
-    attempt.end(status_ok=False, attributes={"late": True})
-    call.end(status_ok=True)
-    call.end(status_ok=False)
-    call.set({"late": True})
+    attempt = attempt_of(call)
+    attempt.end()
+    attempt.end(error_type="late", attributes={"late": True})
+    call.end()
+    call.end(error_type="late", is_failure=True, attributes={"late": True})
     assert [span.status.status_code for span in world.spans()] == [StatusCode.UNSET] * 2
     assert all("late" not in (span.attributes or {}) for span in world.spans())
 
 
 def test_attempt_left_open_ends_with_its_call(world: World) -> None:
     call = world.call()
-    attempt = call.attempt()
-    call.end(status_ok=True)
+    attempt = attempt_of(call)
+    call.end()
     tried, whole = world.spans()
     assert tried.status.status_code == StatusCode.ERROR
+    assert (tried.attributes or {})["error.type"] == "abandoned"
     assert whole.status.status_code == StatusCode.UNSET
     assert not attempt.is_open
 
@@ -146,28 +227,27 @@ def test_spans_of_other_code_are_no_parents(world: World) -> None:
     foreign = trace.NonRecordingSpan(SpanContext(1, 2, is_remote=False))
     with trace.use_span(foreign):
         call = world.call()
-        call.attempt().end(status_ok=True)
-        call.end(status_ok=True)
+        attempt_of(call).end()
+        call.end()
     tried, whole = world.spans()
     assert whole.parent is None
     assert tried.parent is not None
     assert tried.parent.span_id == context_of(whole).span_id
 
 
-def test_calls_side_by_side_keep_their_own_attempts(world: World) -> None:
+async def test_calls_side_by_side_keep_their_own_attempts(world: World) -> None:
     async def one(parent: int) -> None:
         call = world.call(TraceParent(parent, 1, is_sampled=True))
         await asyncio.sleep(0)
-        attempt = call.attempt()
+        attempt = attempt_of(call)
         await asyncio.sleep(0)
-        assert parse(call.traceparent()) != parse(world.call().traceparent())
-        attempt.end(status_ok=True)
-        call.end(status_ok=True)
+        of_this = told(call)
+        assert of_this is not None
+        assert of_this.trace_id == parent
+        attempt.end()
+        call.end()
 
-    async def main() -> None:
-        await asyncio.gather(*(one(parent) for parent in range(1, 20)))
-
-    run(main())
+    await asyncio.gather(*(one(parent) for parent in range(1, 20)))
     roots = {
         context_of(span).trace_id: context_of(span).span_id
         for span in world.spans()
@@ -182,11 +262,12 @@ def test_calls_side_by_side_keep_their_own_attempts(world: World) -> None:
 
 def test_representation_tells_the_state(world: World) -> None:
     call = world.call()
-    attempt = call.attempt()
-    assert repr(attempt) == f"<AttemptSpan open {attempt.traceparent()}>"
-    call.end(status_ok=True)
-    assert repr(attempt) == f"<AttemptSpan ended {attempt.traceparent()}>"
-    assert repr(call) == f"<CallSpan ended {call.traceparent()}>"
+    attempt = attempt_of(call)
+    assert repr(attempt) == f"<ChildSpan open {attempt.traceparent()}>"
+    assert repr(call).startswith("<CallSpan open 00-")
+    call.end()
+    assert repr(attempt) == f"<ChildSpan ended {attempt.traceparent()}>"
+    assert repr(call).startswith("<CallSpan ended 00-")
 
 
 def test_empty_attributes_are_shared_and_cannot_change() -> None:

@@ -86,7 +86,7 @@ def test_discarded_cells_are_gone_under_every_name() -> None:
 def test_observation_falls_under_the_first_bound_not_below_it(value: float, bound: str) -> None:
     cell = Distribution(BOUNDS)
     cell.observe(value)
-    buckets = {labels["le"]: n for suffix, labels, n in cell.samples() if suffix == "_bucket"}
+    buckets = {labels["le"]: n for suffix, labels, n, _ in cell.samples() if suffix == "_bucket"}
     assert list(buckets) == ["0.001", "0.5", "1.0", "2.5", "+Inf"]
     place = list(buckets).index(bound)
     assert list(buckets.values()) == [0] * place + [1] * (5 - place)
@@ -111,7 +111,19 @@ def test_distribution_equals_the_librarys_histogram(values: list[float]) -> None
         for sample in metric.samples
         if not sample.name.endswith("_created")
     }
-    assert {key(suffix, labels): value for suffix, labels, value in cell.samples()} == wanted
+    assert {key(suffix, labels): value for suffix, labels, value, _ in cell.samples()} == wanted
+
+
+def test_bucket_remembers_the_last_of_its_observations_that_has_a_trace() -> None:
+    cell = Distribution(BOUNDS)
+    for value, trace_id in ((0.4, "a"), (0.3, "b"), (0.2, None), (9.0, "c")):
+        cell.observe(value, trace_id)
+    found = {
+        labels["le"]: (exemplar.labels, exemplar.value)
+        for _, labels, _, exemplar in cell.samples()
+        if exemplar is not None
+    }
+    assert found == {"0.5": ({"trace_id": "b"}, 0.3), "+Inf": ({"trace_id": "c"}, 9.0)}
 
 
 def test_bounds_are_found_as_bisect_finds_them() -> None:
@@ -123,4 +135,4 @@ def test_sum_of_whole_numbers_stays_exact() -> None:
     cell = Number()
     cell.value += 2**53
     cell.value += 1
-    assert cell.samples() == [("", {}, 2**53 + 1)]
+    assert cell.samples() == [("", {}, 2**53 + 1, None)]

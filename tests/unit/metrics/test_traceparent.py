@@ -64,11 +64,10 @@ def test_malformed_header_is_ignored(header: str) -> None:
     assert parse(header) is None
 
 
-@given(st.integers(1, 2**128 - 1), st.integers(1, 2**64 - 1))
-def test_written_header_is_read_back(trace_id: int, span_id: int) -> None:
-    assert parse(render(trace_id=trace_id, span_id=span_id)) == TraceParent(
-        trace_id=trace_id, span_id=span_id, is_sampled=True
-    )
+@given(st.integers(1, 2**128 - 1), st.integers(1, 2**64 - 1), st.booleans())
+def test_written_header_is_read_back(trace_id: int, span_id: int, is_sampled: bool) -> None:
+    header = render(trace_id=trace_id, span_id=span_id, is_sampled=is_sampled)
+    assert parse(header) == TraceParent(trace_id=trace_id, span_id=span_id, is_sampled=is_sampled)
 
 
 @given(st.text(max_size=60))

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from metrics.spans import UNSAMPLED, UNSAMPLED_ATTEMPT, Attributes, CallSpan
+from metrics.sampling import DEFAULT_RATIO, Sampling, sampling_of
+from metrics.spans import UNSAMPLED, UNSAMPLED_CHILD, Attributes, CallSpan, ContinuedCall
 from metrics.traceparent import TraceParent
 from metrics.tracing import Tracing
 
@@ -29,7 +30,15 @@ class FakeSource:
         self.parents: list[TraceParent | None] = []
         self.shutdowns = 0
 
-    def start(self, *, name: str, parent: TraceParent | None, attributes: Attributes) -> CallSpan:
+    def start(
+        self,
+        *,
+        name: str,
+        parent: TraceParent | None,
+        trace_id: int,
+        began: float,
+        attributes: Attributes,
+    ) -> CallSpan:
         self.parents.append(parent)
         return Recorded()
 
@@ -43,13 +52,26 @@ def draws(*numbers: float) -> Callable[[], float]:
     return lambda: next(rest)
 
 
-def start(tracing: Tracing, traceparent: str | None = None) -> CallSpan:
-    return tracing.start_call(name="gw.chat.complete", traceparent=traceparent, attributes=dict)
+def start(
+    tracing: Tracing, traceparent: str | None = None, *, is_stranger: bool = False
+) -> CallSpan:
+    return tracing.start_call(
+        name="chat",
+        traceparent=traceparent,
+        trace_id=1,
+        began=0.0,
+        attributes=dict,
+        is_stranger=is_stranger,
+    )
+
+
+def traced(source: FakeSource | None, ratio: float, rng: Callable[[], float]) -> Tracing:
+    return Tracing(source, sampling=Sampling(ratio), rng=rng)
 
 
 def test_share_of_the_calls_is_drawn() -> None:
     source = FakeSource()
-    tracing = Tracing(source, ratio=0.25, rng=draws(0.0, 0.2499, 0.25, 0.99))
+    tracing = traced(source, 0.25, draws(0.0, 0.2499, 0.25, 0.99))
     spans = [start(tracing) for _ in range(4)]
     assert [isinstance(span, Recorded) for span in spans] == [True, True, False, False]
     assert source.parents == [None, None]
@@ -57,13 +79,13 @@ def test_share_of_the_calls_is_drawn() -> None:
 
 @pytest.mark.parametrize(("ratio", "draw"), [(0.0, 0.0), (1.0, 0.999999)])
 def test_ratio_of_none_or_all_is_exact(ratio: float, draw: float) -> None:
-    span = start(Tracing(FakeSource(), ratio=ratio, rng=draws(draw)))
+    span = start(traced(FakeSource(), ratio, draws(draw)))
     assert isinstance(span, Recorded) == bool(ratio)
 
 
 def test_caller_that_samples_is_followed_without_drawing() -> None:
     source = FakeSource()
-    span = start(Tracing(source, ratio=0.0, rng=draws()), f"00-{TRACE}-{SPAN}-01")
+    span = start(traced(source, 0.0, draws()), f"00-{TRACE}-{SPAN}-01")
     assert isinstance(span, Recorded)
     assert source.parents == [
         TraceParent(trace_id=int(TRACE, 16), span_id=int(SPAN, 16), is_sampled=True)
@@ -72,37 +94,53 @@ def test_caller_that_samples_is_followed_without_drawing() -> None:
 
 def test_caller_that_does_not_sample_is_followed_without_drawing() -> None:
     source = FakeSource()
-    span = start(Tracing(source, ratio=1.0, rng=draws()), f"00-{TRACE}-{SPAN}-00")
-    assert span is UNSAMPLED
+    span = start(traced(source, 1.0, draws()), f"00-{TRACE}-{SPAN}-00")
+    assert isinstance(span, ContinuedCall)
     assert source.parents == []
+    assert (span.sampled, span.trace_id, span.exemplar) == (False, TRACE, None)
+    assert span.log_fields == {"trace_id": TRACE}
+    request = span.request_trace(propagates=True)
+    assert request is not None
+    assert request.header == f"traceparent: 00-{TRACE}-{SPAN}-00\r\n".encode()
+    assert span.request_trace(propagates=False) is None
+
+
+def test_stranger_is_recorded_no_more_often_for_asking() -> None:
+    source = FakeSource()
+    tracing = traced(source, 0.5, draws(0.1, 0.9))
+    header = f"00-{TRACE}-{SPAN}-01"
+    assert isinstance(start(tracing, header, is_stranger=True), Recorded)
+    assert isinstance(start(tracing, header, is_stranger=True), ContinuedCall)
+    assert len(source.parents) == 1
 
 
 @pytest.mark.parametrize("header", ["", "garbage", f"00-{TRACE.upper()}-{SPAN}-00"])
 def test_malformed_header_leaves_it_to_the_draw(header: str) -> None:
     source = FakeSource()
-    tracing = Tracing(source, ratio=0.5, rng=draws(0.1, 0.9))
+    tracing = traced(source, 0.5, draws(0.1, 0.9))
     assert isinstance(start(tracing, header), Recorded)
     assert start(tracing, header) is UNSAMPLED
     assert source.parents == [None]
 
 
 def test_unsampled_call_gets_the_one_span_that_does_nothing() -> None:
-    span = start(Tracing(FakeSource(), ratio=0.0, rng=draws(0.5)))
+    span = start(traced(FakeSource(), 0.0, draws(0.5)))
     assert span is UNSAMPLED
     assert not span.sampled
-    assert span.traceparent() is None
-    attempt = span.attempt(attributes={"a": 1})
-    assert attempt is UNSAMPLED_ATTEMPT
-    attempt.end(status_ok=False, attributes={"a": 1})
-    span.set({"a": 1})
-    span.end(status_ok=True)
+    assert (span.trace_id, span.exemplar, dict(span.log_fields)) == (None, None, {})
+    assert span.request_trace(propagates=True) is None
+    attempt = span.attempt("chat up", began=span.now(), attributes={"a": 1})
+    assert attempt is span.child("gw.wallet.hold") is UNSAMPLED_CHILD
+    attempt.event("gw.response_head")
+    attempt.end(error_type="cut", attributes={"a": 1})
+    span.end(error_type="cut", is_failure=True)
     assert repr(span) == "<CallSpan unsampled>"
-    assert repr(attempt) == "<AttemptSpan unsampled>"
+    assert repr(attempt) == "<ChildSpan unsampled>"
 
 
 def test_after_shutdown_nothing_is_recorded() -> None:
     source = FakeSource()
-    tracing = Tracing(source, ratio=1.0, rng=draws(0.0))
+    tracing = traced(source, 1.0, draws(0.0))
     tracing.shutdown()
     tracing.shutdown()
     assert source.shutdowns == 1
@@ -117,6 +155,7 @@ def test_after_shutdown_nothing_is_recorded() -> None:
         {"OTEL_TRACES_SAMPLER_ARG": "1"},
         {"OTEL_EXPORTER_OTLP_ENDPOINT": "  "},
         {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_SDK_DISABLED": "True"},
+        {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_TRACES_EXPORTER": "none"},
     ],
 )
 def test_without_an_endpoint_nothing_is_recorded(environ: dict[str, str]) -> None:
@@ -125,29 +164,52 @@ def test_without_an_endpoint_nothing_is_recorded(environ: dict[str, str]) -> Non
     tracing.shutdown()
 
 
-@pytest.mark.parametrize(
-    ("text", "ratio"), [("", 0.01), ("0.5", 0.5), ("0", 0.0), ("1", 1.0), (" 0.25 ", 0.25)]
-)
-def test_ratio_comes_from_the_environment(text: str, ratio: float) -> None:
-    tracing = Tracing.from_environment(
-        {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_TRACES_SAMPLER_ARG": text},
-        draws(),
-    )
-    assert repr(tracing) == f"<Tracing ratio={ratio}>"
-    tracing.shutdown()
+SAMPLERS = {
+    "nothing said": ("", "", Sampling(DEFAULT_RATIO)),
+    "ratio alone": ("", " 0.25 ", Sampling(0.25)),
+    "none": ("", "0", Sampling(0.0)),
+    "all": ("", "1", Sampling(1.0)),
+    "by ratio": ("traceidratio", "0.5", Sampling(0.5, follows_caller=False)),
+    "by ratio of all": ("traceidratio", "", Sampling(1.0, follows_caller=False)),
+    "on": ("always_on", "0.5", Sampling(1.0, follows_caller=False)),
+    "off": ("always_off", "", Sampling(0.0, follows_caller=False)),
+    "callers and a ratio": ("parentbased_traceidratio", "0.5", Sampling(0.5)),
+    "callers and the rest": ("ParentBased_Always_On", "", Sampling(1.0)),
+    "callers alone": ("parentbased_always_off", "", Sampling(0.0)),
+}
 
 
-@pytest.mark.parametrize("text", ["often", "1.5", "-0.1", "nan", "inf"])
-def test_ratio_that_is_none_is_reported_and_ignored(
-    text: str, expect_log: Callable[..., None]
+@pytest.mark.parametrize(("sampler", "argument", "expected"), SAMPLERS.values(), ids=SAMPLERS)
+def test_sampler_comes_from_the_environment(
+    sampler: str, argument: str, expected: Sampling
 ) -> None:
-    expect_log("sampler_ratio_ignored")
-    tracing = Tracing.from_environment(
-        {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_TRACES_SAMPLER_ARG": text},
-        draws(),
-    )
-    assert repr(tracing) == "<Tracing ratio=0.01>"
+    environ = {"OTEL_TRACES_SAMPLER": sampler, "OTEL_TRACES_SAMPLER_ARG": argument}
+    assert sampling_of(environ) == expected
+    environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = "http://127.0.0.1:9"
+    tracing = Tracing.from_environment(environ, draws())
+    assert repr(tracing) == f"<Tracing {expected}>"
     tracing.shutdown()
+
+
+def test_sampler_without_callers_draws_for_each_call() -> None:
+    source = FakeSource()
+    sampling = Sampling(0.5, follows_caller=False)
+    tracing = Tracing(source, sampling=sampling, rng=draws(0.1, 0.9))
+    spans = [start(tracing, f"00-{TRACE}-{SPAN}-{flags}") for flags in ("00", "01")]
+    assert [isinstance(span, Recorded) for span in spans] == [True, False]
+    assert [parent is not None for parent in source.parents] == [True]
+
+
+@pytest.mark.parametrize(
+    ("sampler", "argument"),
+    [("", "often"), ("", "1.5"), ("", "-0.1"), ("", "nan"), ("", "inf"), ("jaeger_remote", "")],
+)
+def test_sampler_that_is_none_is_reported_and_ignored(
+    sampler: str, argument: str, expect_log: Callable[..., None]
+) -> None:
+    expect_log("sampler_ignored")
+    environ = {"OTEL_TRACES_SAMPLER": sampler, "OTEL_TRACES_SAMPLER_ARG": argument}
+    assert sampling_of(environ) == Sampling(DEFAULT_RATIO)
 
 
 def test_opentelemetry_is_not_imported_where_it_is_not_used() -> None:
