@@ -115,8 +115,9 @@ async def heard_by_all(
                 all_heard.set()
 
     listener = await database.listen(HEARD_CHANNEL, note, lambda: None)
+    question = (f"{QUESTION} {token}",)
     try:
-        await database.fetch_one(SQL["say"], (f"{QUESTION} {token}",))
+        await database.fetch_one(SQL["say"], question)
         async with asyncio.timeout(timeout_seconds):
             while silent:
                 try:
@@ -124,6 +125,9 @@ async def heard_by_all(
                         await all_heard.wait()
                 except TimeoutError:
                     silent.intersection_update(await _alive(database))
+                    if silent:
+                        # It may not have been listening: it was starting, or its connection lost.
+                        await database.fetch_one(SQL["say"], question)
     except TimeoutError:
         return False
     finally:

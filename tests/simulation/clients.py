@@ -14,27 +14,28 @@ from uuid import UUID
 from msgspec import Raw
 
 from actors.jobs.jobs import new_job_id
-from actors.wallet.claims import Claim
+from actors.limits.accounts import LimitExceeded
+from actors.store.database import StoreUnavailable
 from actors.wallet.messages import CallFacts
 from actors.wallet.unit_pricing import MediaPrice
 from actors.wallet.wallets import KeyTaken
-from channels.dialects import chat
 from channels.media.requests import ContentItem, GeneralVideo
 from channels.registry import ModelSpec
-from gw.calls.call import ChatCall
-from gw.calls.framing import SseFraming
 from gw.calls.job import JobCall
-from gw.calls.plan import ConversationRequest
 from gw.errors.table import GatewayError
-from gw.idempotency.submission import Submission
+from gw.keys.cache import GRACE_SECONDS
+from gw.keys.principal import KeyRefused, Principal
 from metrics.spans import UNSAMPLED
 from tests.simulation.process import GatewayProcess
-from tests.simulation.upstreams import CALL, FILM_SECONDS
+from tests.simulation.upstreams import CALL, FILM_SECONDS, IMAGES_MAX
+from tests.support.calls import Asking, chat_call, image_call, submission
 from tests.unit.calls.sse import DONE
 from tests.unit.calls.writer import RecordingWriter
 
-Kind = Literal["chat", "stream", "film"]
+Kind = Literal["chat", "stream", "image", "film"]
 ATTEMPTS_MAX = 3
+# A process that has heard nothing believes what it has read: its time to live, and of grace.
+BELIEVED_SECONDS = 5.0 + GRACE_SECONDS + 1.0
 
 
 class SlowClient(RecordingWriter):
@@ -44,6 +45,9 @@ class SlowClient(RecordingWriter):
         super().__init__()
         self._chance = chance
         self._is_slow = is_slow
+        self.is_left_alone = False
+        # When a call that its client has left has ended.
+        self.on_end: Callable[[], None] = lambda: None
 
     def write(self, block: bytes) -> Future[None] | None:
         super().write(block)
@@ -52,10 +56,33 @@ class SlowClient(RecordingWriter):
         return None
 
     def left_alone(self) -> None:
-        """Nobody is there to be told."""
+        """The call goes on."""
+        self.is_left_alone = True
 
     def ended_alone(self, error: Exception | None) -> None:
         """Nobody is there to be told."""
+        self.on_end()
+
+
+@dataclass
+class Credential:
+    """A key as its holder knows it, and what has become of it."""
+
+    key_id: str
+    account: str
+    text: str
+    expires_at: float | None = None  # Unix seconds
+    cap_nano_usd: int | None = None
+    # Since when which processes must refuse it, because they have said that they know; others
+    # believe what they have read for a while.
+    refused_since: float | None = None
+    refused_by: frozenset[str] = frozenset()
+
+    def must_be_refused(self, process: str, at: float) -> bool:
+        """Whether a request that came at that time must not have passed."""
+        if self.refused_since is None or at < self.refused_since:
+            return False
+        return process in self.refused_by or at > self.refused_since + BELIEVED_SECONDS
 
 
 @dataclass
@@ -64,14 +91,16 @@ class Call:
 
     number: int
     kind: Kind
-    account: str
+    credential: Credential
     process: GatewayProcess
     client: SlowClient
     fault: Callable[[str], None]
-    key: str | None = None
+    key: str | None = None  # of its submission
     job_id: str | None = None
     asked: list[str] = field(default_factory=list)
-    promises: list[tuple[int, int]] = field(default_factory=list)
+    promises: list[int] = field(default_factory=list)
+    asked_at: float = 0.0
+    is_taken: bool = False  # an upstream has said that it makes it
     error: str | None = None
     was_left: bool = False
     is_over: bool = False
@@ -81,11 +110,16 @@ class Call:
         return UUID(int=self.number)
 
     @property
+    def account(self) -> str:
+        return self.credential.account
+
+    @property
     def is_whole(self) -> bool:
         """Whether the client got an answer to its end."""
-        if self.kind == "stream" and DONE not in self.client.sent:
+        client = self.client
+        if self.kind == "stream" and DONE not in client.sent:
             return False
-        return self.client.has_ended and self.error is None
+        return client.has_ended and self.error is None and client.http_status < 300
 
     def asks(self, channel_id: str) -> None:
         """An attempt begins: at most three, and none once the client was sent anything."""
@@ -94,10 +128,18 @@ class Call:
             self.fault(f"call {self.number} tries {self.asked}")
         if self.client.blocks:
             self.fault(f"call {self.number} fails over after its first byte")
+        if self.is_taken and self.kind == "image":
+            self.fault(f"call {self.number} has its images made twice")
+        if self.credential.must_be_refused(self.process.name, self.asked_at):
+            self.fault(f"call {self.number} reaches an upstream with a key that is refused")
 
-    def promised(self, prompt: int, completion: int) -> None:
-        """The answer of the last attempt says what it has used."""
-        self.promises.append((prompt, completion))
+    def answered(self) -> None:
+        """The last attempt is answered."""
+        self.is_taken = True
+
+    def promised(self, cost_nano_usd: int) -> None:
+        """The answer of the last attempt says what it costs."""
+        self.promises.append(cost_nano_usd)
 
     # As a handler runs it
 
@@ -105,14 +147,13 @@ class Call:
         """Serve it in its process, to its end."""
         token = CALL.set(self)
         process, client = self.process, self.client
+        self.asked_at = asyncio.get_running_loop().time()
         process.in_flight.enter(client)
         try:
             if process.in_flight.is_refusing:
                 self.error = "draining"
-            elif self.kind == "film":
-                await process.submits.run(self._film(models["film"]), client)
             else:
-                await process.conversation.run(self._chat(models["m"]), client)
+                await self._checked(models)
         except GatewayError as error:
             self.error = error.kind.code
         except KeyTaken as taken:
@@ -125,57 +166,86 @@ class Call:
             self.is_over = True
             CALL.reset(token)
 
+    async def _checked(self, models: dict[str, ModelSpec]) -> None:
+        """What stands before the call, in the order of `gw/api/checks.py`; then the call."""
+        process, client = self.process, self.client
+        try:
+            principal = await process.keys.authenticate(self.credential.text)
+            expires_at = self.credential.expires_at
+            if expires_at is not None and process.clock.now() >= expires_at:
+                self.fault(f"call {self.number} passes with a key that has expired")
+            lease = await process.limits.enter(
+                principal.account_id,
+                rpm=principal.rpm_limit,
+                concurrency=principal.concurrency_limit,
+            )
+        except KeyRefused as refused:
+            self.error = refused.reason
+            return
+        except LimitExceeded as exceeded:
+            self.error = exceeded.dimension
+            return
+        except StoreUnavailable:
+            self.error = "unavailable"
+            return
+        admissions = process.around.admissions
+        admission = admissions.enter(process, principal)
+
+        def left() -> None:
+            lease.leave()
+            admissions.in_flight.discard(admission)
+
+        client.on_end = left
+        try:
+            await self._serve(models, principal)
+        finally:
+            if not client.is_left_alone:
+                left()
+
+    async def _serve(self, models: dict[str, ModelSpec], principal: Principal) -> None:
+        process, client = self.process, self.client
+        if self.kind == "film":
+            await process.submits.run(self._film(models["film"], principal), client)
+        elif self.kind == "image":
+            asking = self._asking("images", models["picture"], principal)
+            submitted = None if self.key is None else submission(self.account, self.key)
+            call = image_call(asking, submission=submitted, n=IMAGES_MAX)
+            await process.sync_media.run(call, client)
+        else:
+            asking = self._asking("chat", models["m"], principal)
+            await process.conversation.run(chat_call(asking, self._chat()), client)
+
+    def _asking(self, protocol: str, model: ModelSpec, principal: Principal) -> Asking:
+        process = self.process
+        facts = self._facts(protocol, model.id)
+        cap = principal.spend_cap_nano_usd
+        return Asking(facts, model, process.clock.monotonic(), process.offload, cap)
+
     def _facts(self, protocol: str, model: str) -> CallFacts:
         return CallFacts(
             call_id=self.call_id,
             account_id=self.account,
-            key_id=f"key of {self.account}",
+            key_id=self.credential.key_id,
             protocol=protocol,
             model=model,
             submitted_at=self.process.clock.now(),
             job_id=self.job_id,
         )
 
-    def _chat(self, model: ModelSpec) -> ChatCall:
-        process = self.process
+    def _chat(self) -> bytes:
         messages = [{"role": "user", "content": "Say hello. " * 20}]
         asked = {"model": "m", "messages": messages, "max_tokens": 100}
         options = {"stream": True, "stream_options": {"include_usage": True}}
-        body = json.dumps({**asked, **(options if self.kind == "stream" else {})}).encode()
-        request = chat.read_request(body)
-        return ChatCall(
-            facts=self._facts("chat", "m"),
-            model=model,
-            cap_nano_usd=None,
-            is_stream=request.stream,
-            forwards_usage=request.include_usage,
-            content_bytes=request.messages_bytes,
-            body_bytes=len(body),
-            max_tokens=request.max_tokens,
-            pin=None,
-            span=UNSAMPLED,
-            request=ConversationRequest(
-                request,
-                protocol="chat",
-                model=model,
-                body=body,
-                weight=0,
-                offload=process.offload,
-                redact=str,
-            ),
-            framing=SseFraming(),
-            started=process.clock.monotonic(),
-            detail={"request": request.parameters},
-        )
+        return json.dumps({**asked, **(options if self.kind == "stream" else {})}).encode()
 
-    def _film(self, model: ModelSpec) -> JobCall:
+    def _film(self, model: ModelSpec, principal: Principal) -> JobCall:
         process, price = self.process, MediaPrice.of(model)
         self.job_id = new_job_id("video")
         text = ContentItem("text", "a boat", Raw(b'{"type":"text","text":"a boat"}'))
         return JobCall(
             facts=self._facts("videos", "film"),
             model=model,
-            cap_nano_usd=None,
+            cap_nano_usd=principal.spend_cap_nano_usd,
             job=process.jobs.new_job("video", price=price, quantity=FILM_SECONDS * 1000),
             hold_nano_usd=price.cost_nano_usd(FILM_SECONDS * 1000),
             cheaper="or ask for fewer seconds.",
@@ -183,10 +253,5 @@ class Call:
             response_body=json.dumps({"id": self.job_id, "status": "queued"}).encode(),
             span=UNSAMPLED,
             started=process.clock.monotonic(),
-            submission=None if self.key is None else _submission(self.account, self.key),
+            submission=None if self.key is None else submission(self.account, self.key),
         )
-
-
-def _submission(account: str, key: str) -> Submission:
-    claim = Claim(key=key, fingerprint=b"one")
-    return Submission(account_id=account, claim=claim, response_bytes_max=1000)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, cast
 
+from actors.changes import ChangeFeed
 from actors.directory import ChannelDirectory
 from actors.heartbeat import Heartbeat
 from actors.identity import ProcessIdentity
@@ -16,33 +17,38 @@ from actors.jobs.exchange import JobUpstreams
 from actors.jobs.jobs import Jobs
 from actors.jobs.poller import Poller
 from actors.jobs.schedule import Schedule
+from actors.limits.accounts import AccountLimits
+from actors.limits.limiter import Limiter
+from actors.limits.shared import SharedLimits
 from actors.live import LiveCalls
 from actors.recovery import Recovery
 from actors.store.database import Database
 from actors.supervisor import Supervisor
 from actors.wallet.jobs import JobEnd
 from actors.wallet.messages import CallFacts, Outcome
-from actors.wallet.pricing import TokenPrice
 from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
 from channels.offload.pool import OffloadPool
 from channels.redact import Redactor
 from channels.registry import ChannelSpec
-from gw.calls.billing import Billing
-from gw.calls.conversation import Conversation
 from gw.calls.exchange_upstream import ExchangeUpstream
 from gw.calls.job_submit import JobSubmit
 from gw.calls.unattended import Unattended
 from gw.http.drain import RequestsInFlight
 from gw.http.server import Server
+from gw.keys.cache import KeyCache
 from gw.keys.last_use import LastUse
 from gw.shutdown import Shutdown
 from metrics.prometheus import Metrics
+from tests.simulation.limits import Admissions, Judge, JudgeBackend
 from tests.simulation.loop import OWNER, LoopClock
 from tests.simulation.reach import Network, Reach
 from tests.simulation.upstreams import SimulatedWire, Upstreams
+from tests.support.calls import Limits, use_cases
+from tests.unit.keys.fakes import HASHER
 
 CHAT_SECONDS = 20.0
+ATTEMPT_SECONDS, MEDIA_SECONDS = 8.0, 12.0
 SUBMIT_SECONDS = 8.0
 DEADLINE_SECONDS = 120.0  # of a job
 LEASE_SECONDS = 15.0
@@ -60,6 +66,8 @@ class Surroundings:
     upstreams: Upstreams
     chance: Random
     channels: tuple[ChannelSpec, ...]
+    judge: Judge
+    admissions: Admissions
     is_alive: Callable[[int], bool]  # by pid
 
 
@@ -71,13 +79,6 @@ class NoListener:
 
     async def last_calls(self, seconds: float) -> None:
         """Nobody asks again."""
-
-
-class NoKeys:
-    """The end of keys whose use nobody has noted."""
-
-    async def write(self) -> None:
-        """Nothing was used."""
 
 
 @dataclass
@@ -112,8 +113,14 @@ class GatewayProcess:
         self.wallets = wallets = Wallets(
             writer=self.writer, database=database, clock=clock, metrics=metrics
         )
+        self._make_checks(database)
         self.heartbeat = Heartbeat(
-            identity=self.identity, database=database, live=live, clock=clock, metrics=metrics
+            identity=self.identity,
+            database=database,
+            live=live,
+            clock=clock,
+            metrics=metrics,
+            chores=(self._feed.say, self._last_use.write, self._forget_idle),
         )
         self.recovery = Recovery(
             heartbeat=self.heartbeat,
@@ -131,30 +138,55 @@ class GatewayProcess:
         state = "dead" if self.is_dead else "ready" if self.is_ready else "starting"
         return f"<GatewayProcess {self.name} {state} {len(self.live)} live calls>"
 
+    def _make_checks(self, database: Database) -> None:
+        """What stands before a call: its key and the limits of its account."""
+        clock, metrics = self.clock, self.metrics
+        self.keys = KeyCache(database, HASHER, clock, metrics, on_balance=self.wallets.note_balance)
+        self._backend = JudgeBackend(self.around.judge, self.number)
+        self._shared_limits = SharedLimits(backend=self._backend, clock=clock, metrics=metrics)
+        self._limiter = Limiter(clock=clock, shared=self._shared_limits)
+        self.limits = AccountLimits(limiter=self._limiter, metrics=metrics)
+        self._last_use = LastUse(keys=self.keys, database=database)
+        self._feed = ChangeFeed(
+            database=database,
+            identity=self.identity,
+            clock=clock,
+            on_change=self._on_change,
+            on_gap=self._on_gap,
+            on_heard=self.keys.vouch,
+        )
+
+    def _on_change(self, payload: str) -> None:
+        self.keys.invalidate(payload)
+        kind, _, account_id = payload.partition(":")
+        if kind == "account":
+            self._limiter.share(account_id)
+
+    def _on_gap(self) -> None:
+        self.keys.clear()
+        self._limiter.share_all()
+
+    async def _forget_idle(self) -> None:
+        self.keys.forget_idle()
+        self.wallets.forget_idle()
+        self._limiter.forget_idle()
+
     def _make_calls(self, database: Database) -> None:
         clock, metrics, chance = self.clock, self.metrics, self.around.chance
         redactor = Redactor(self.around.channels)
-        billing = Billing(
+        self.offload = OffloadPool()
+        running = use_cases(
             wallets=self.wallets,
             live=self.live,
-            redactor=lambda: redactor,
-            clock=clock,
-            metrics=metrics,
-        )
-        self.offload = OffloadPool()
-        self.conversation = Conversation(
-            billing=billing,
             channels=self.channels,
             wire=self.wire,
-            redactor=lambda: redactor,
-            price_of=lambda spec: TokenPrice.of(spec.price, spec.multiplier),
-            clock=clock,
-            timeout_seconds=CHAT_SECONDS,
-            response_bytes_max=1_000_000,
+            redactor=redactor,
             offload=self.offload,
-            precharge="messages",
+            limits=Limits(CHAT_SECONDS, ATTEMPT_SECONDS, MEDIA_SECONDS),
+            clock=clock,
             metrics=metrics,
         )
+        self.conversation, self.sync_media = running.conversation, running.sync_media
         specs = {channel.id: channel for channel in self.around.channels}
         upstreams = JobUpstreams(
             wire=self.wire, channels=lambda: specs, seconds=SUBMIT_SECONDS, clock=clock
@@ -168,7 +200,7 @@ class GatewayProcess:
             metrics=metrics,
         )
         self.submits = JobSubmit(
-            billing=billing,
+            billing=running.billing,
             channels=self.channels,
             upstream=ExchangeUpstream(wire=self.wire, clock=clock),
             upstreams=upstreams,
@@ -220,12 +252,16 @@ class GatewayProcess:
 
     async def start(self) -> None:
         """In the order of `gw/serve.py`."""
+        await self._shared_limits.start()
         self.supervisor.start("ledger", self.writer.run)
         self.channels.configure({channel.id: channel for channel in self.around.channels})
         await self.heartbeat.beat()
         self.supervisor.start("heartbeat", self.heartbeat.run)
         self.supervisor.start("database_watch", self.heartbeat.watch)
         self.supervisor.start("recovery", self.recovery.run)
+        await self._feed.start()
+        self.supervisor.start("changes", self._feed.run)
+        self.supervisor.start("limits", self._shared_limits.run)
         self.supervisor.start("poller", self.poller.run)
         self.is_ready = True
 
@@ -237,11 +273,12 @@ class GatewayProcess:
             public=cast(Server, NoListener()),
             writer=self.writer,
             heartbeat=self.heartbeat,
-            last_use=cast(LastUse, NoKeys()),
+            last_use=self._last_use,
             supervisor=self.supervisor,
             clock=self.clock,
         ).drain(DRAIN_SECONDS)
         await self.supervisor.stop()
+        await self._shared_limits.close()
         return is_settled
 
     async def kill(self) -> None:
@@ -250,6 +287,7 @@ class GatewayProcess:
         self.is_ready = False
         self.reach.cut()
         self.wire.is_cut = True
+        self._backend.cut()
         for _ in range(TURNS_TO_DIE):
             if not self.tasks:
                 return

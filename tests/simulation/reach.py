@@ -7,13 +7,14 @@ effect long after its asker has given up. Nothing is ever repeated here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeVar
 
 from actors.store.database import StoreUnavailable
 from actors.wallet import ledger
+from tests.simulation.keys import Subscription
 from tests.simulation.loop import OWNER
 from tests.simulation.store import SimulatedStore
 
@@ -35,6 +36,11 @@ class Network:
     lost: float  # this part of all statements, and of all replies; a third of it arrives late
     is_away: bool = False
     thawed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def go_away(self) -> None:
+        """Nothing reaches it, and nobody hears of it."""
+        self.is_away = True
+        self.store.keys.disconnect()
 
     def heal(self) -> None:
         """From now on every statement arrives and is answered."""
@@ -59,7 +65,7 @@ class Link:
         rows = await self.fetch_all(sql, params)
         return rows[0] if rows else None
 
-    async def execute(self, sql: str, params: Sequence[Any] = ()) -> int:
+    async def execute(self, sql: str, params: Any = ()) -> int:
         return await self._run(sql, lambda: self.network.store.execute(sql, params))
 
     async def close(self) -> None:
@@ -70,7 +76,7 @@ class Link:
         fate = chance.random()
         has_arrived = False
         try:
-            await self._travel()
+            await self.travel()
             if fate < network.lost:
                 self._maybe_later(sql, statement, 1 / 3)
                 raise StoreUnavailable("the connection was lost")
@@ -78,7 +84,7 @@ class Link:
                 raise StoreUnavailable("the session was ended")
             has_arrived = True
             result = await self._effect(sql, statement)
-            await self._travel()
+            await self.travel()
         except asyncio.CancelledError:
             if not has_arrived:
                 self._maybe_later(sql, statement, 1 / 2)
@@ -87,7 +93,8 @@ class Link:
             raise StoreUnavailable("the reply was lost")
         return result
 
-    async def _travel(self) -> None:
+    async def travel(self) -> None:
+        """One way. Raises StoreUnavailable."""
         self.process.check()
         await asyncio.sleep(self.network.chance.expovariate(2 / SLOW_SECONDS))
         await self.process.connected.wait()
@@ -134,10 +141,23 @@ class Reach(Link):
 
     async def session(self) -> Link:
         """A session of its own."""
-        await self._travel()
+        await self.travel()
         made = Link(self.network, self)
         self._sessions.append(made)
         return made
+
+    async def listen(
+        self, channel: str, on_payload: Callable[[str], None], on_gap: Callable[[], None]
+    ) -> Subscription:
+        """Hear what is pushed, from now on. Raises StoreUnavailable."""
+        listeners = self.network.store.keys.listeners[channel]
+        made = Subscription(self, listeners, on_payload, on_gap)
+        await made.start()
+        return made
+
+    def loses(self) -> bool:
+        """Whether a connection that listens is lost now."""
+        return self.is_cut or self.network.chance.random() < self.network.lost / 10
 
     def end_sessions_but(self, one: Link) -> None:
         """The server ends what the process has left open."""

@@ -6,16 +6,15 @@ over. A breach is text, and the first one ends the run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from uuid import UUID
 
-from tests.simulation.clients import Call
+from tests.simulation.clients import Call, Credential
 from tests.simulation.process import GatewayProcess
 from tests.simulation.store import OPEN, SimulatedStore
-from tests.simulation.upstreams import Upstreams
+from tests.simulation.upstreams import FILM_SECOND, Upstreams
 
-INPUT, OUTPUT = 1_000, 10_000  # nano-USD a token, of the model `m`
-FILM_SECOND = 100_000_000  # nano-USD
-MONEY = ("apply", "apply_jobs")
+Entry = tuple[str, str | None, UUID | None, str, int, int]
 
 
 class Breach(Exception):
@@ -39,12 +38,32 @@ def safety(store: SimulatedStore, processes: Iterable[GatewayProcess]) -> list[s
 
 def _owed(store: SimulatedStore, account: str) -> int:
     """How far an account may be below zero: by what its calls cost above what they held."""
+    return _above(store, lambda entry: entry[0] == account)
+
+
+def _above(store: SimulatedStore, is_of: Callable[[Entry], bool]) -> int:
+    """What calls cost above what they held, in all."""
     held = {entry[2]: entry[5] for entry in store.entries if entry[3] == "hold"}
     above = 0
-    for name, _, call_id, kind, cost, _ in store.entries:
-        if name == account and kind in ("settle", "correction"):
-            above += max(0, -cost - held.get(call_id, 0))
+    for entry in store.entries:
+        if entry[3] in ("settle", "correction") and is_of(entry):
+            above += max(0, -entry[4] - held.get(entry[2], 0))
     return above
+
+
+def over_cap(store: SimulatedStore, credentials: Iterable[Credential]) -> list[str]:
+    """Keys that have spent more than their cap, but for what calls cost above their holds."""
+    found = []
+    for one in credentials:
+        if one.cap_nano_usd is None or one.key_id not in store.spent_by_key:
+            continue
+        used = store.spent_by_key[one.key_id] + store.held_by_key[one.key_id]
+        if used > one.cap_nano_usd:
+            name = one.key_id
+            above = _above(store, lambda entry, name=name: entry[1] == name)  # type: ignore[misc]
+            if used > one.cap_nano_usd + above:
+                found.append(f"{name} has used {used} of {one.cap_nano_usd}")
+    return found
 
 
 def leftovers(store: SimulatedStore, processes: Iterable[GatewayProcess]) -> list[str]:
@@ -87,8 +106,10 @@ def _of_row(call: Call, row: dict[str, object], upstreams: Upstreams) -> list[st
             return [] if cost == film.seconds * FILM_SECOND else [f"paid {cost} for {film}"]
         return [f"is {status} and cost {cost}"] if cost else []
     if status == "success":
-        usual = {prompt * INPUT + completion * OUTPUT for prompt, completion in call.promises}
+        usual = call.promises
         return [] if cost in usual else [f"cost {cost}, not one of {usual}"]
+    if call.kind == "image" and cost:
+        return [f"is {status} and cost {cost}"]
     if call.is_whole and not call.process.is_dead:
         return [f"was answered in full and is {status}"]
     if cost and not call.client.blocks:

@@ -9,27 +9,32 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from random import Random
 
 from actors.store.database import StoreUnavailable
 from channels.registry import HealthSpec, PriceSpec
 from tests.simulation.clients import Call, Kind, SlowClient
+from tests.simulation.keys import Tenant
+from tests.simulation.limits import Admissions, Judge
 from tests.simulation.loop import LoopClock, SimulatedLoop, WaitsForEver
+from tests.simulation.operator import Operator
 from tests.simulation.process import GatewayProcess, Surroundings
 from tests.simulation.reach import Network
-from tests.simulation.rules import Breach, leftovers, outcomes, safety
+from tests.simulation.rules import Breach, leftovers, outcomes, over_cap, safety
 from tests.simulation.store import SimulatedStore
 from tests.simulation.trouble import Trouble
 from tests.simulation.upstreams import Upstreams
 from tests.support.specs import make_channel, make_model
 
-ACCOUNTS = {"rich": 10**12, "poor": 4_000_000, "filming": 2_000_000_000}
+ACCOUNTS = {"rich": 10**12, "poor": 4_000_000, "filming": 2_000_000_000, "limited": 10**10}
+LIMITED = Tenant(rpm_limit=6, concurrency_limit=2)
 LOST = (0.0, 0.0, 0.01, 0.05)  # parts of all statements
 CHANNELS = ("a", "b", "c", "d")
 HOSTS = ("here", "there")
-KINDS: tuple[Kind, ...] = ("chat", "stream", "stream", "film")
+KINDS: tuple[Kind, ...] = ("chat", "stream", "stream", "image", "film")
+COMMANDS = (0.0, 0.0, 0.1, 0.3)  # of the operator, a second
 TROUBLE_SECONDS = (10.0, 60.0)
 # When the world is well, so much later everything has ended: a call's time, or a job's.
 CALLS_END_SECONDS = 60.0
@@ -75,10 +80,15 @@ class World:
         self._loop = asyncio.get_running_loop()
         self.store = SimulatedStore(LoopClock(self._loop))
         for account, balance in ACCOUNTS.items():
-            self.store.open_account(account, f"key of {account}", balance)
+            limits = LIMITED if account == "limited" else Tenant()
+            self.store.open_tenant(account, balance, replace(limits))
         lost = self.chance.choice(LOST)
         self.network = Network(self.store, self.chance, self._look, lost=lost)
         self.network.thawed.set()
+        clock = LoopClock(self._loop)
+        self.operator = Operator(self.network, self.chance, clock, list(ACCOUNTS), self.note)
+        self.operator.first_keys()
+        self.judge = Judge(self.chance, lost)
         self.upstreams = Upstreams(self.chance, dict.fromkeys(CHANNELS, "healthy"))
         health = HealthSpec(failures=3)
         channels = tuple(
@@ -87,7 +97,7 @@ class World:
                 priority=priority,
                 health=health,
                 max_concurrency=self.chance.choice((1, 3, 20)),
-                protocols=frozenset({"chat", "videos"}),
+                protocols=frozenset({"chat", "images", "videos"}),
             )
             for priority, name in enumerate(CHANNELS, start=1)
         )
@@ -97,9 +107,21 @@ class World:
             endpoint_type="videos_generations",
             price=PriceSpec(per_second=Decimal("0.1")),
         )
-        self.models = {"m": make_model(*CHANNELS), "film": film}
+        picture = make_model(
+            *CHANNELS,
+            id="picture",
+            endpoint_type="images_generations",
+            price=PriceSpec(per_image=Decimal("0.04")),
+        )
+        self.models = {"m": make_model(*CHANNELS), "film": film, "picture": picture}
         self.around = Surroundings(
-            self.network, self.upstreams, self.chance, channels, self._is_alive
+            self.network,
+            self.upstreams,
+            self.chance,
+            channels,
+            self.judge,
+            Admissions(self.judge, self.fault),
+            self._is_alive,
         )
 
     def note(self, text: str) -> None:
@@ -115,6 +137,8 @@ class World:
         self.counts["statements"] += 1
         self.note(f"statement {hash_of(sql)}")
         for one in safety(self.store, self._existing()):
+            self.fault(one)
+        for one in over_cap(self.store, self.operator.credentials):
             self.fault(one)
 
     def _existing(self) -> list[GatewayProcess]:
@@ -172,7 +196,8 @@ class World:
             if self.is_well:
                 return
             kind = "film" if account == "filming" else self.chance.choice(KINDS)
-            key = f"key {number}.{turn}" if kind == "film" else None
+            is_keyed = kind == "film" or (kind == "image" and self.chance.random() < 0.5)
+            key = f"key {number}.{turn}" if is_keyed else None
             # With a key a client asks again until it is answered.
             for _ in range(3 if key else 1):
                 call = await self._one_call(kind, account, key)
@@ -189,7 +214,8 @@ class World:
             return None
         process = self.chance.choice(ready)
         client = SlowClient(self.chance, is_slow=self.chance.random() < 0.2)
-        call = Call(len(self.calls) + 1, kind, account, process, client, self.fault, key)
+        credential = self.operator.key_of(account)
+        call = Call(len(self.calls) + 1, kind, credential, process, client, self.fault, key)
         self.calls.append(call)
         self.counts[kind] += 1
         client.task = process.run(lambda: call.run(self.models))
@@ -203,7 +229,7 @@ class World:
         if not client.task.cancelled() and (error := client.task.exception()) is not None:
             self.fault(f"call {call.number} raised {error!r}")
         self.note(f"call {call.number} {kind} in {process.name}: {call.error or 'whole'}")
-        self.counts["answered" if call.is_whole else "not answered"] += 1
+        self.counts["answered" if call.is_whole else f"not answered: {call.error}"] += 1
         return call
 
     # The whole
@@ -212,12 +238,17 @@ class World:
         """Trouble, then peace, then the books."""
         for number in range(self.chance.randint(1, 3)):
             self.begin(HOSTS[number % 2])
-        accounts = self.chance.choices(list(ACCOUNTS), (5, 2, 2), k=self.chance.randint(2, 8))
+        accounts = self.chance.choices(list(ACCOUNTS), (5, 2, 2, 3), k=self.chance.randint(2, 8))
         clients = [
             asyncio.ensure_future(self._client(number, account))
             for number, account in enumerate(accounts)
         ]
+        operator = asyncio.ensure_future(self.operator.run(self.chance.choice(COMMANDS)))
         await Trouble(self, self.around, HOSTS).run(self.chance.uniform(*TROUBLE_SECONDS))
+        operator.cancel()
+        await asyncio.wait([operator])
+        if not operator.cancelled():
+            operator.result()
         self._heal()
         await self._expect(lambda: all(c.done() for c in clients), CALLS_END_SECONDS, "calls end")
         for client in clients:
@@ -239,6 +270,7 @@ class World:
         self.note("the world is well")
         self.is_well = True
         self.network.heal()
+        self.judge.heal()
         self.upstreams.heal()
         for process in self._existing():
             process.reach.connected.set()
@@ -257,11 +289,14 @@ class World:
 
     async def _probe(self) -> None:
         """Each process serves what comes now."""
+        if self.breaches:
+            return
+        credential = await self.operator.restore("rich")
         for process in self._existing():
             if process.is_stopping or self.breaches:
                 continue
             client = SlowClient(self.chance, is_slow=False)
-            call = Call(len(self.calls) + 1, "chat", "rich", process, client, self.fault)
+            call = Call(len(self.calls) + 1, "chat", credential, process, client, self.fault)
             self.calls.append(call)
             await process.run(lambda call=call: call.run(self.models))  # type: ignore[misc]
             if not call.is_whole:

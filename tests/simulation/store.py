@@ -12,8 +12,11 @@ from uuid import UUID
 
 import ujson
 
+from actors.changes import SQL as CHANGES_SQL
 from actors.identity import SQL as PROCESS_SQL
 from actors.jobs.store import SQL as JOBS_SQL
+from gw.keys.store import SQL as KEY_SQL
+from tests.simulation.keys import KeyTables, Tenant
 from tests.simulation.loop import LoopClock
 from tests.support.fake_jobs import FakeJobs, Hold
 from tests.unit.actors.fake_store import FakeStore
@@ -70,6 +73,22 @@ class SimulatedStore(FakeStore):
 
     def __init__(self, clock: LoopClock) -> None:
         super().__init__(clock=clock, jobs=SimulatedJobs())  # type: ignore[arg-type]
+        self.keys = KeyTables(lambda account: self.balances[account] - self.held[account])
+
+    def open_tenant(self, account: str, balance: int, tenant: Tenant) -> None:
+        """A new account, without keys."""
+        self.balances[account] = self.held[account] = 0
+        self._top_up(account, balance, "topup")
+        self.keys.tenants[account] = tenant
+
+    async def execute(self, sql: str, params: Any = ()) -> int:
+        touched = self.keys.execute(sql, params)
+        if touched is None:
+            return await super().execute(sql, params)
+        if sql == KEY_SQL["insert"]:
+            self.spent_by_key.setdefault(params["id"], 0)
+            self.held_by_key.setdefault(params["id"], 0)
+        return touched
 
     @property
     def _now(self) -> float:
@@ -77,6 +96,11 @@ class SimulatedStore(FakeStore):
 
     async def fetch_all(self, sql: str, params: Any = ()) -> list[tuple[Any, ...]]:
         self.claims.now = self._now
+        of_keys = await self.keys.fetch_all(sql, params)
+        if of_keys is not None:
+            return of_keys
+        if sql == CHANGES_SQL["alive"]:
+            return [(name,) for name in self._alive(params[0])]
         for name in STATEMENTS:
             if sql == JOBS_SQL[name]:
                 found: list[tuple[Any, ...]] = getattr(self, f"_{name}")(params)
@@ -95,6 +119,10 @@ class SimulatedStore(FakeStore):
         for hold in self.holds.values():
             hold.setdefault("at", self._now)
         return found
+
+    def _alive(self, seconds: float) -> list[str]:
+        beats = {name: row[-1] for name, row in self.processes.items()}
+        return [name for name, at in beats.items() if self._now - at < seconds]
 
     def bury(self, process_id: str, beat_at: float | None) -> bool:
         if process_id not in self.processes:  # nothing of it is there but holds

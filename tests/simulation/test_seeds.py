@@ -11,7 +11,12 @@ from typing import Any
 import pytest
 
 from actors.channel import Lease
+from actors.limits.sliding_window import SlidingWindows
+from actors.limits.status import LimitStatus
 from actors.wallet.writer import LedgerWriter
+from gw.calls.media import MediaUpstream
+from gw.calls.retries import retry_of_chat
+from gw.keys.cache import KeyCache
 from tests.simulation.reach import Reach
 from tests.simulation.run import simulate
 from tests.simulation.store import SimulatedStore
@@ -21,6 +26,7 @@ BLOCKS, BLOCK = 12, 25
 SEEDS_TO_FAIL = 60
 
 _release = Lease.release
+_judge = SlidingWindows.judge
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
@@ -54,6 +60,14 @@ def _keeps_the_slot(lease: Lease, verdict: Any) -> None:
         _release(lease, verdict)
 
 
+def _judges_no_window(*told: Any, rpm: int | None, **limits: Any) -> LimitStatus:
+    return _judge(*told, rpm=None if rpm is None else 10**6, **limits)
+
+
+def _judges_no_concurrency(*told: Any, concurrency: int | None, **limits: Any) -> LimitStatus:
+    return _judge(*told, concurrency=None if concurrency is None else 10**6, **limits)
+
+
 @pytest.mark.parametrize(
     ("owner", "name", "fault"),
     [
@@ -61,8 +75,21 @@ def _keeps_the_slot(lease: Lease, verdict: Any) -> None:
         (Lease, "release", _keeps_the_slot),
         (Reach, "end_sessions_but", _does_nothing),
         (SimulatedStore, "_correct", lambda *_: False),
+        (KeyCache, "invalidate", _does_nothing),
+        (SlidingWindows, "judge", _judges_no_window),
+        (SlidingWindows, "judge", _judges_no_concurrency),
+        (MediaUpstream, "retry", lambda _, error: retry_of_chat(error)),
     ],
-    ids=["hold of a client that left", "slot of a cancelled call", "old session", "late truth"],
+    ids=[
+        "hold of a client that left",
+        "slot of a cancelled call",
+        "old session",
+        "late truth",
+        "key that was revoked",
+        "requests of a minute",
+        "requests at once",
+        "images made twice",
+    ],
 )
 def test_what_is_broken_shows(
     owner: type, name: str, fault: Callable[..., Any], monkeypatch: pytest.MonkeyPatch

@@ -46,6 +46,7 @@ class Trouble:
             self._lose_database,
             self._freeze_database,
             self._cut_off,
+            self._lose_judge,
             self._move_clock,
             self._begin,
         )
@@ -82,7 +83,7 @@ class Trouble:
 
     async def _lose_database(self) -> None:
         self._fleet.note("the database is away")
-        self._around.network.is_away = True
+        self._around.network.go_away()
         await asyncio.sleep(self._chance.uniform(0.1, 12))
         self._around.network.is_away = False
         self._fleet.note("the database is back")
@@ -109,6 +110,13 @@ class Trouble:
             self._fleet.note(f"{one.name} is cut off for {seconds:.1f} s")
             one.reach.connected.clear()
             asyncio.get_running_loop().call_later(seconds, one.reach.connected.set)
+
+    async def _lose_judge(self) -> None:
+        self._fleet.note("the judge of limits is away")
+        self._around.judge.is_away = True
+        await asyncio.sleep(self._chance.uniform(0.1, 12))
+        self._around.judge.is_away = False
+        self._fleet.note("the judge of limits is back")
 
     async def _move_clock(self) -> None:
         """A wall clock is set; nothing may come of it but other timestamps."""

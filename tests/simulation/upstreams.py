@@ -15,11 +15,16 @@ from urllib.parse import urlsplit
 
 from channels.errors import UpstreamCut, UpstreamError, UpstreamLost, UpstreamUnreachable
 from channels.http.interfaces import UpstreamRequest, UpstreamResponse, Wire
+from tests.support.calls import image_response
 from tests.unit.calls.fake_wire import FOR_EVER, FakeResponse, Head, Step
 from tests.unit.calls.sse import DONE, delta, error_body, usage_event, usage_of, whole
 
 MOODS = ("healthy", "failing", "hanging", "cutting", "flapping")
 FILM_SECONDS = 5
+IMAGES_MAX = 3
+INPUT, OUTPUT = 1_000, 10_000  # nano-USD a token, of the model `m`
+FILM_SECOND = 100_000_000  # nano-USD
+IMAGE = 40_000_000
 PACES = (50, 20, 4)  # events a second
 
 
@@ -29,8 +34,11 @@ class Attempted(Protocol):
     def asks(self, channel_id: str) -> None:
         """It sends a request to a channel."""
 
-    def promised(self, prompt: int, completion: int) -> None:
-        """What the answer says that it has used, if it comes to its end."""
+    def answered(self) -> None:
+        """A channel takes it: the head of a response is here that says so."""
+
+    def promised(self, cost_nano_usd: int) -> None:
+        """What the response costs, if it comes to its end."""
 
 
 CALL: contextvars.ContextVar[Attempted | None] = contextvars.ContextVar("call", default=None)
@@ -74,6 +82,8 @@ class Upstreams:
         """What one request is answered."""
         url = urlsplit(request.url)
         mood = self.mood(channel)
+        if url.path.endswith("/images/generations"):
+            return self._images(mood, json.loads(request.body)["n"])
         if "/videos/" not in url.path:
             return self._chat(mood, is_stream=json.loads(request.body).get("stream", False))
         if request.method == "POST":
@@ -102,14 +112,31 @@ class Upstreams:
             body = whole("word " * completion, usage=usage_of(prompt, completion))
             middle = chance.randrange(len(body))
             steps += [body[:middle], chance.expovariate(5), body[middle:]]
+        return self._ended(mood, steps, prompt * INPUT + completion * OUTPUT)
+
+    def _ended(self, mood: str, steps: list[Step], cost_nano_usd: int) -> list[Step]:
+        """The steps up to where the mood lets them come."""
         if mood in ("hanging", "cutting"):
-            end = chance.randrange(2, len(steps))
+            end = self.chance.randrange(2, len(steps))
             steps[end:] = [FOR_EVER if mood == "hanging" else UpstreamCut("cut")]
-        else:
-            call = CALL.get()
-            if call is not None:
-                call.promised(prompt, completion)
+        elif (call := CALL.get()) is not None:
+            call.promised(cost_nano_usd)
         return steps
+
+    # Images
+
+    def _images(self, mood: str, wanted: int) -> list[Step]:
+        chance = self.chance
+        if mood == "failing":
+            return self._failure()
+        if mood == "hanging" and chance.random() < 0.5:
+            return [FOR_EVER, Head()]
+        made = chance.randint(1, wanted)
+        body = image_response(made)
+        middle = chance.randrange(len(body))
+        steps: list[Step] = [chance.expovariate(1), Head()]
+        steps += [body[:middle], chance.expovariate(5), body[middle:]]
+        return self._ended(mood, steps, made * IMAGE)
 
     def _failure(self) -> list[Step]:
         chance = self.chance
@@ -187,6 +214,8 @@ class SimulatedWire(Wire):
             await _wait(steps.pop(0))
         head = steps.pop(0)
         assert isinstance(head, Head)
+        if call is not None and head.status == 200:
+            call.answered()
         response = FakeResponse(head, steps)
         self._responses.append(response)
         return response

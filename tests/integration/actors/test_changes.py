@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from actors.changes import HEARD_CHANNEL, ChangeFeed, heard_by_all
+from actors.changes import CHANGES_CHANNEL, HEARD_CHANNEL, ChangeFeed, heard_by_all
 from actors.identity import ProcessIdentity, sign_on
 from actors.store.database import Database
 from gw.accounts import store
@@ -97,6 +97,28 @@ async def test_process_that_dies_meanwhile_is_waited_for_no_longer(database_url:
             " WHERE id = 'proc_that_dies'"
         )
         assert await asked
+        await listener.close()
+
+
+async def test_process_that_did_not_listen_yet_is_asked_again(database_url: str) -> None:
+    """It signs on as it starts, before it can hear a question."""
+
+    async def live(database: Database) -> None:
+        while True:
+            await database.execute("UPDATE processes SET heartbeat_at = now()")
+            await asyncio.sleep(1)
+
+    async with Database(database_url) as database:
+        await beat(database, "proc_late")
+        living = asyncio.create_task(live(database))
+        asked = asyncio.Event()
+        listener = await database.listen(CHANGES_CHANNEL, lambda _: asked.set(), lambda: None)
+        answer = asyncio.create_task(heard_by_all(database, token="t"))
+        await asked.wait()
+        async with gateway(database_url, "proc_late"):
+            assert await answer
+        living.cancel()
+        await asyncio.wait([living])
         await listener.close()
 
 

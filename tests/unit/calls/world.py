@@ -25,26 +25,23 @@ from actors.router import Candidate
 from actors.store.database import Database
 from actors.supervisor import Supervisor
 from actors.wallet.messages import CallFacts
-from actors.wallet.pricing import TokenPrice
 from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
-from channels.dialects import chat
 from channels.http.interfaces import UpstreamRequest
 from channels.offload.pool import OffloadPool
 from channels.redact import Redactor
 from channels.registry import ChannelSpec, HealthSpec, ModelSpec
-from gw.calls.billing import Billing
 from gw.calls.call import ChatCall, PaidCall
 from gw.calls.conversation import Conversation
-from gw.calls.framing import Framing, SseFraming
-from gw.calls.media import MediaCall, MediaUpstream
+from gw.calls.framing import Framing
+from gw.calls.media import MediaCall
 from gw.calls.plan import ConversationRequest, UpstreamPlan
 from gw.calls.sync_media import SyncMedia
 from gw.config.config import Precharge
 from gw.errors.table import GatewayError
 from metrics.prometheus import Metrics
-from metrics.spans import UNSAMPLED
 from tests.support.aio import eventually
+from tests.support.calls import Asking, Limits, chat_call, use_cases
 from tests.support.clock import FakeClock
 from tests.support.fake_ledger import FakeLedger
 from tests.support.specs import make_channel, make_model
@@ -56,7 +53,6 @@ FUNDS = 1_000_000_000
 TIMEOUT_SECONDS = 30.0
 ATTEMPT_SECONDS = 12.0  # of a media call
 TOTAL_SECONDS = 14.0
-ANSWER_BYTES_MAX = 1_000_000
 MESSAGES = [{"role": "user", "content": "Say hello."}]
 MESSAGES_TOKENS = -(-len(json.dumps(MESSAGES)) // 4)  # as the pre-charge counts them
 
@@ -138,6 +134,12 @@ class World:
             submitted_at=self.clock.now(),
         )
 
+    def asking(self, protocol: str, *, cap_nano_usd: int | None) -> Asking:
+        """Of the next call, too."""
+        return Asking(
+            self.facts(protocol), self.model, self.clock.monotonic(), self.offload, cap_nano_usd
+        )
+
     def prepare(
         self,
         *,
@@ -156,35 +158,16 @@ class World:
         pin = body.pop("pin", None)
         asked = {"model": "m", "messages": MESSAGES, "max_tokens": 100, "stream": stream}
         written = json.dumps({**asked, **options, **body}).encode()
-        request = chat.read_request(written)
-        model = self.model
-
-        planned = PlannedRequest(
-            request,
-            protocol="chat",
-            model=model,
-            body=written,
-            weight=0,
-            offload=self.offload,
+        call = chat_call(
+            self.asking("chat", cap_nano_usd=cap),
+            written,
             redact=self.redactor.text,
-        )
-        planned.plan = plan
-        call = ChatCall(
-            facts=self.facts("chat"),
-            model=model,
-            cap_nano_usd=cap,
-            is_stream=request.stream,
-            forwards_usage=request.include_usage,
-            content_bytes=request.messages_bytes,
-            body_bytes=len(written),
-            max_tokens=request.max_tokens,
+            request_type=PlannedRequest,
+            framing=framing,
             pin=pin,
-            span=UNSAMPLED,
-            request=planned,
-            framing=framing or SseFraming(),
-            started=self.clock.monotonic(),
-            detail={"request": request.parameters},
         )
+        assert isinstance(call.request, PlannedRequest)
+        call.request.plan = plan
         self.calls.append(call)
         return call
 
@@ -283,8 +266,17 @@ async def world(
     model = model or make_model(*(channel.id for channel in channels))
     redactor, offload = Redactor(channels), OffloadPool()
     wire = FakeWire(scripts)
-    billing = Billing(
-        wallets=wallets, live=live, redactor=lambda: redactor, clock=clock, metrics=metrics
+    running = use_cases(
+        wallets=wallets,
+        live=live,
+        channels=directory,
+        wire=wire,
+        redactor=redactor,
+        offload=offload,
+        limits=Limits(timeout_seconds, ATTEMPT_SECONDS, TOTAL_SECONDS),
+        clock=clock,
+        metrics=metrics,
+        precharge=precharge,
     )
     made = World(
         ledger=ledger,
@@ -295,32 +287,8 @@ async def world(
         live=live,
         channels=directory,
         wire=wire,
-        conversation=Conversation(
-            billing=billing,
-            channels=directory,
-            wire=wire,
-            redactor=lambda: redactor,
-            price_of=lambda spec: TokenPrice.of(spec.price, spec.multiplier),
-            clock=clock,
-            timeout_seconds=timeout_seconds,
-            response_bytes_max=ANSWER_BYTES_MAX,
-            offload=offload,
-            precharge=precharge,
-            metrics=metrics,
-        ),
-        sync_media=SyncMedia(
-            billing=billing,
-            channels=directory,
-            upstream=MediaUpstream(
-                wire=wire,
-                redactor=lambda: redactor,
-                clock=clock,
-                attempt_seconds=ATTEMPT_SECONDS,
-                response_bytes_max=ANSWER_BYTES_MAX,
-            ),
-            redactor=lambda: redactor,
-            total_seconds=TOTAL_SECONDS,
-        ),
+        conversation=running.conversation,
+        sync_media=running.sync_media,
         model=model,
         redactor=redactor,
         offload=offload,

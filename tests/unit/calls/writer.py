@@ -28,6 +28,7 @@ class RecordingWriter:
         self.has_ended = False
         self.has_forgotten = False
         self.content_type: str | None = None
+        self.http_status = 200
 
     @property
     def sent(self) -> bytes:

@@ -6,20 +6,16 @@ async with stage(a=[answer(made(2))]) as w:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from decimal import Decimal
 from typing import Any
 
-from actors.wallet.claims import Claim
-from actors.wallet.unit_pricing import ImagePrice
-from channels.dialects import images
 from channels.registry import HealthSpec, PriceSpec
-from gw.api.images.bill import ImageBill
-from gw.calls.media import MediaCall, SyncMediaRequest
+from gw.calls.media import MediaCall
 from gw.idempotency.submission import Submission
-from metrics.spans import UNSAMPLED
+from tests.support import calls
+from tests.support.calls import image_call, image_response
 from tests.support.specs import make_channel, make_model
 from tests.unit.calls.fake_wire import Script
 from tests.unit.calls.world import ACCOUNT, Told, World, world
@@ -63,39 +59,21 @@ def stage(
     return world(scripts, balance=balance, channels=channels, model=model)
 
 
-def made(count: int, **more: Any) -> bytes:
-    """An answer with so many images."""
-    data = [{"url": f"https://pictures.example/{number}.png"} for number in range(count)]
-    return json.dumps({"created": 1, "model": "up", "data": data, **more}).encode()
+made = image_response
 
 
 def submission(key: str) -> Submission:
     """A claim on this key, always for the same request."""
-    claim = Claim(key=key, fingerprint=b"one")
-    return Submission(account_id=ACCOUNT, claim=claim, response_bytes_max=1000)
+    return calls.submission(ACCOUNT, key)
 
 
 def prepare(w: World, **body: Any) -> MediaCall:
     """A call as the endpoint makes it; `key` is the idempotency key that it claims."""
     cap, key = body.pop("cap", None), body.pop("key", None)
-    written = json.dumps({"model": "m", "prompt": "a boat", **body}).encode()
-    request = images.read_request(written)
-    call = MediaCall(
-        facts=w.facts("images"),
-        model=w.model,
-        cap_nano_usd=cap,
-        bill=ImageBill(request, ImagePrice.of(w.model.price, w.model.multiplier)),
-        cheaper="or ask for fewer images.",
-        span=UNSAMPLED,
-        request=SyncMediaRequest(
-            request,
-            protocol="images",
-            body=written,
-            weight=0,
-            offload=w.offload,
-        ),
-        started=w.clock.monotonic(),
+    call = image_call(
+        w.asking("images", cap_nano_usd=cap),
         submission=None if key is None else submission(key),
+        **body,
     )
     w.calls.append(call)
     return call

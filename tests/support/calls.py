@@ -1,0 +1,180 @@
+"""Calls as the endpoints make them, and what runs them, without HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from actors.clock import Clock
+from actors.directory import ChannelDirectory
+from actors.live import LiveCalls
+from actors.wallet.claims import Claim
+from actors.wallet.messages import CallFacts
+from actors.wallet.pricing import TokenPrice
+from actors.wallet.unit_pricing import ImagePrice
+from actors.wallet.wallets import Wallets
+from channels.dialects import chat, images
+from channels.http.interfaces import Wire
+from channels.offload.pool import OffloadPool
+from channels.redact import Redactor
+from channels.registry import ModelSpec
+from gw.api.images.bill import ImageBill
+from gw.calls.billing import Billing
+from gw.calls.call import ChatCall
+from gw.calls.conversation import Conversation
+from gw.calls.framing import Framing, SseFraming
+from gw.calls.media import MediaCall, MediaUpstream, SyncMediaRequest
+from gw.calls.plan import ConversationRequest
+from gw.calls.sync_media import SyncMedia
+from gw.config.config import Precharge
+from gw.idempotency.submission import Submission
+from metrics.prometheus import Metrics
+from metrics.spans import UNSAMPLED
+
+RESPONSE_BYTES_MAX = 1_000_000
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The time a call may take, in seconds: a chat, one attempt of an image, all of them."""
+
+    chat_seconds: float
+    attempt_seconds: float
+    total_seconds: float
+
+
+@dataclass(frozen=True)
+class UseCases:
+    """What runs calls, in one process."""
+
+    billing: Billing
+    conversation: Conversation
+    sync_media: SyncMedia
+
+
+def use_cases(
+    *,
+    wallets: Wallets,
+    live: LiveCalls,
+    channels: ChannelDirectory,
+    wire: Wire,
+    redactor: Redactor,
+    offload: OffloadPool,
+    limits: Limits,
+    clock: Clock,
+    metrics: Metrics,
+    precharge: Precharge = "messages",
+) -> UseCases:
+    """Wire them as `gw serve` does."""
+    billing = Billing(
+        wallets=wallets, live=live, redactor=lambda: redactor, clock=clock, metrics=metrics
+    )
+    conversation = Conversation(
+        billing=billing,
+        channels=channels,
+        wire=wire,
+        redactor=lambda: redactor,
+        price_of=lambda spec: TokenPrice.of(spec.price, spec.multiplier),
+        clock=clock,
+        timeout_seconds=limits.chat_seconds,
+        response_bytes_max=RESPONSE_BYTES_MAX,
+        offload=offload,
+        precharge=precharge,
+        metrics=metrics,
+    )
+    upstream = MediaUpstream(
+        wire=wire,
+        redactor=lambda: redactor,
+        clock=clock,
+        attempt_seconds=limits.attempt_seconds,
+        response_bytes_max=RESPONSE_BYTES_MAX,
+    )
+    sync_media = SyncMedia(
+        billing=billing,
+        channels=channels,
+        upstream=upstream,
+        redactor=lambda: redactor,
+        total_seconds=limits.total_seconds,
+    )
+    return UseCases(billing, conversation, sync_media)
+
+
+@dataclass(frozen=True)
+class Asking:
+    """Who asks for what, when: alike for calls of every kind."""
+
+    facts: CallFacts
+    model: ModelSpec
+    started: float
+    offload: OffloadPool
+    cap_nano_usd: int | None = None
+
+
+def chat_call(
+    asking: Asking,
+    body: bytes,
+    *,
+    redact: Callable[[str], str] = str,
+    request_type: type[ConversationRequest] = ConversationRequest,
+    framing: Framing | None = None,
+    pin: str | None = None,
+) -> ChatCall:
+    """A call for a chat. Raises InvalidRequest."""
+    request = chat.read_request(body)
+    return ChatCall(
+        facts=asking.facts,
+        model=asking.model,
+        cap_nano_usd=asking.cap_nano_usd,
+        is_stream=request.stream,
+        forwards_usage=request.include_usage,
+        content_bytes=request.messages_bytes,
+        body_bytes=len(body),
+        max_tokens=request.max_tokens,
+        pin=pin,
+        span=UNSAMPLED,
+        request=request_type(
+            request,
+            protocol="chat",
+            model=asking.model,
+            body=body,
+            weight=0,
+            offload=asking.offload,
+            redact=redact,
+        ),
+        framing=framing or SseFraming(),
+        started=asking.started,
+        detail={"request": request.parameters},
+    )
+
+
+def image_call(asking: Asking, *, submission: Submission | None = None, **body: Any) -> MediaCall:
+    """A call for images; `body` are the request's members beside model and prompt."""
+    written = json.dumps({"model": asking.model.id, "prompt": "a boat", **body}).encode()
+    request = images.read_request(written)
+    return MediaCall(
+        facts=asking.facts,
+        model=asking.model,
+        cap_nano_usd=asking.cap_nano_usd,
+        bill=ImageBill(request, ImagePrice.of(asking.model.price, asking.model.multiplier)),
+        cheaper="or ask for fewer images.",
+        span=UNSAMPLED,
+        request=SyncMediaRequest(
+            request, protocol="images", body=written, weight=0, offload=asking.offload
+        ),
+        started=asking.started,
+        submission=submission,
+    )
+
+
+def image_response(count: int, **more: Any) -> bytes:
+    """An upstream's response with so many images."""
+    data = [{"url": f"https://pictures.example/{number}.png"} for number in range(count)]
+    return json.dumps({"created": 1, "model": "up", "data": data, **more}).encode()
+
+
+def submission(account: str, key: str) -> Submission:
+    """A claim on this key, always for the same request."""
+    claim = Claim(key=key, fingerprint=b"one")
+    return Submission(account_id=account, claim=claim, response_bytes_max=1000)
