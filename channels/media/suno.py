@@ -11,7 +11,15 @@ from channels.media.outcomes import is_ok, poll_trouble, polled, refusal, unusab
 from channels.media.plain.bodies import encoded
 from channels.media.plain.poll import TRACKS_MAX, music_result
 from channels.media.plain.submit import post
-from channels.media.replies import Accepted, PollReply, Refused, SubmitReply, Track, Trouble
+from channels.media.replies import (
+    Accepted,
+    NotFound,
+    PollReply,
+    Refused,
+    SubmitReply,
+    Track,
+    Trouble,
+)
 from channels.media.requests import MusicRequest, Submission
 from channels.media.values import (
     LYRICS_CHARACTERS_MAX,
@@ -27,6 +35,9 @@ from channels.media.values import (
 
 SUBMIT = "/suno/submit/music"
 FETCH = "/suno/fetch"
+# How it says that there is no such task, be it with the status of an error or of none.
+LOST = "task_not_exist"
+LOST_STATUSES = (200, 400)
 
 
 class Suno(BaseDialect):
@@ -75,9 +86,11 @@ def _accepted(response: MediaResponse) -> SubmitReply:
 
 
 def _read(response: MediaResponse) -> PollReply:
+    value = json_of(response)
+    if response.status in LOST_STATUSES and word(member(value, "code")).lower() == LOST:
+        return NotFound()
     if not is_ok(response):
         return poll_trouble(response)
-    value = json_of(response)
     data = member(value, "data")
     if not isinstance(data, dict):
         return Trouble(reason=message_in(value) or "no task", status=response.status)

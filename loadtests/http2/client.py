@@ -124,7 +124,10 @@ class Http2Wire(Wire):
         found = next(free, None)
         if found is None:
             made = Connection()
-            found = made, asyncio.ensure_future(self._dial(made, str(url.hostname), url.port or 443))
+            found = (
+                made,
+                asyncio.ensure_future(self._dial(made, str(url.hostname), url.port or 443)),
+            )
             self.dialed.append(found)
         connection, dial = found
         connection.reserved += 1

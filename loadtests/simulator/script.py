@@ -179,6 +179,8 @@ def _streamed(
         frames = [framing.crlf(frame) for frame in frames]
     content_type = JSON if ask.as_array else dialect.stream_type
     lines = CHUNKED + b"Cache-Control: no-cache\r\n"
+    if ending is Ending.CLOSE:
+        lines += b"Connection: close\r\n"
     script = _script(status, content_type, lines, answer.id, directive)
     script.is_stream = True
     script.more = lambda index: framing.chunk(framing.crlf(more(index)) if is_crlf else more(index))

@@ -46,8 +46,7 @@ def messages_body(body: bytes, model: str) -> bytes:
         "content": blocks,
         **_stopped(value.get("stopReason")),
     }
-    if (usage := _usage(value.get("usage"))) is not None:
-        message["usage"] = usage
+    message["usage"] = _shown(_usage(value.get("usage")))
     return dumps(message)
 
 
@@ -90,7 +89,7 @@ class ConverseStream:
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": {"output_tokens": 0},
+            "usage": _shown(None),
         }
         return _event("message_start", {"message": message})
 
@@ -147,9 +146,7 @@ class ConverseStream:
 
     def _ended(self, usage: _Json | None) -> bytes:
         self._has_ended = True
-        last: _Json = {"delta": _stopped(self._stop_reason)}
-        if usage is not None:
-            last["usage"] = usage
+        last = {"delta": _stopped(self._stop_reason), "usage": _shown(usage)}
         return self._close() + _event("message_delta", last) + _event("message_stop", {})
 
 
@@ -213,6 +210,11 @@ def _usage(usage: Any) -> _Json | None:
     if not isinstance(usage, Mapping):
         return None
     return {name: usage[one] for one, name in _USAGE.items() if usage.get(one) is not None}
+
+
+def _shown(usage: _Json | None) -> _Json:
+    """The member that clients count on. Without an input it states nothing (`usage.py`)."""
+    return usage or {"output_tokens": 0}
 
 
 def _event(kind: str, members: _Json) -> bytes:

@@ -68,8 +68,8 @@ class UsageReader:
     @property
     def partial(self) -> PartialUsage | None:
         """What was stated while the usage is not whole; None when nothing was."""
-        if self.usage is not None or (self._fresh is None and self._output is None):
-            return None
+        if self.usage is not None or (self._fresh is None and not self._output):
+            return None  # an output of zero alone states nothing
         stated = None if self._fresh is None else self._made(output=0)
         return PartialUsage(input=stated, output_tokens=self._output)
 

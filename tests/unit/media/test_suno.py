@@ -10,7 +10,9 @@ from channels.media.replies import (
     Accepted,
     Failed,
     MusicResult,
+    NotFound,
     Polled,
+    RateLimited,
     Refused,
     SubmitReply,
     TaskError,
@@ -143,3 +145,19 @@ def test_poll(value: Any, reply: Any) -> None:
     assert SUNO.poll("music", "a/b").request.path == "/suno/fetch/a%2Fb"
     assert SUNO.cancel("music", "a") is None
     assert polled(SUNO, value, kind="music") == reply
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "reply"),
+    [
+        (400, "task_not_exist", NotFound()),
+        (200, "task_not_exist", NotFound()),
+        (404, "anything", NotFound()),
+        (400, "oops", Trouble(reason="status 400", status=400)),
+        (503, "task_not_exist", Trouble(reason="status 503", status=503)),
+        (429, "task_not_exist", RateLimited()),
+    ],
+)
+def test_task_that_the_upstream_does_not_know(status: int, code: str, reply: Any) -> None:
+    value = {"code": code, "message": "No such task.", "data": None}
+    assert end(SUNO.poll("music", "a"), response(value, status=status)) == reply

@@ -206,3 +206,10 @@ async def test_client_leaving_in_the_middle_is_counted_as_cancelled() -> None:
             await client.read_some()
         await simulator.wait(cancelled=1, active=0)
         assert 0 < simulator.stats.events_sent < 1000
+
+
+def test_close_behind_an_error_event_is_announced() -> None:
+    """Else the next request on that connection would be lost without anybody's fault."""
+    broken = reply_to("chat", {"error_event": 2}, stream=True)
+    assert (broken.headers["connection"], broken.is_whole) == ("close", True)
+    assert "connection" not in reply_to("chat", {}, stream=True).headers
