@@ -391,27 +391,6 @@ def test_stream_is_the_same_message(size: int) -> None:
     assert (meter.response_model, meter.finish_reason) == ("nova", "tool_use")
 
 
-def test_what_states_no_usage_has_the_member_all_the_same_and_is_estimated() -> None:
-    endings: list[list[tuple[str, dict[str, Any]]]] = [
-        [],
-        [("metadata", {"metrics": {}})],
-        [("metadata", {"usage": {}})],
-    ]
-    for ending in endings:
-        meter, events = MessagesMeter(), streamed([*EVENTS[:-1], *ending])
-        for event in events:
-            meter.event(json.dumps(event).encode())
-        assert events[-2]["usage"] == {"output_tokens": 0}
-        assert (meter.usage, meter.partial_usage) == (None, None)
-        assert meter.characters
-    meter = MessagesMeter()
-    whole = {name: value for name, value in WHOLE.items() if name != "usage"}
-    body = messages_body(json.dumps(whole).encode(), "nova")
-    meter.body(body)
-    assert json.loads(body)["usage"] == {"output_tokens": 0}
-    assert (meter.usage, meter.partial_usage) == (None, None)
-
-
 def test_stream_that_states_no_usage_ends_all_the_same_and_one_that_was_cut_does_not() -> None:
     assert streamed(EVENTS[:-1])[-1] == {"type": "message_stop"}
     for count in range(len(EVENTS) - 1):
