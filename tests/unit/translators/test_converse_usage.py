@@ -1,4 +1,4 @@
-"""What Bedrock's Converse states no usage for: clients find the member, and the estimate is charged."""
+"""What Converse states no usage for: clients find the member, and the estimate is charged."""
 
 from __future__ import annotations
 
