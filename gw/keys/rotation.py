@@ -32,15 +32,13 @@ async def rotate_keys(database: Statements, secret: Secret) -> Rotation:
     after = ""
     while batch := await store.read_sealed_after(database, after, limit=BATCH):
         after = batch[-1][0]
-        old = [one for one in batch if not sealer.is_current(one[1], key_id=one[0])]
-        current += len(batch) - len(old)
-        texts = [(key_id, sealer.unseal(sealed, key_id=key_id)) for key_id, sealed in old]
-        rotated += await store.reseal(
-            database,
-            [(key_id, sealed) for key_id, sealed in old],
-            [
-                (hasher.lookup_hash(text), sealer.seal(text, key_id=key_id))
-                for key_id, text in texts
-            ],
-        )
+        old, anew = [], []
+        for key_id, sealed in batch:
+            text, is_current = sealer.unseal_dated(sealed, key_id=key_id)
+            if is_current:
+                current += 1
+                continue
+            old.append((key_id, sealed))
+            anew.append((hasher.lookup_hash(text), sealer.seal(text, key_id=key_id)))
+        rotated += await store.reseal(database, old, anew)
     return Rotation(rotated=rotated, current=current)

@@ -109,20 +109,16 @@ class KeySealer:
 
         Raises WrongSecret.
         """
-        return self._unsealed(sealed, key_id)[0]
+        return self.unseal_dated(sealed, key_id=key_id)[0]
 
-    def is_current(self, sealed: bytes, *, key_id: str) -> bool:
-        """Whether this was made under the secret in force. Raises WrongSecret."""
-        return self._unsealed(sealed, key_id)[1] == 0
-
-    def _unsealed(self, sealed: bytes, key_id: str) -> tuple[str, int]:
-        """The text, and under which of the secrets it was sealed."""
+    def unseal_dated(self, sealed: bytes, *, key_id: str) -> tuple[str, bool]:
+        """As `unseal`; and whether it was made under the secret in force. Raises WrongSecret."""
         method, nonce, rest = sealed[:1], sealed[1 : 1 + NONCE_BYTES], sealed[1 + NONCE_BYTES :]
         if method != SEALED_WITH_AES_GCM:
             raise WrongSecret
         for number, cipher in enumerate(self._ciphers):
             try:
-                return cipher.decrypt(nonce, rest, key_id.encode()).decode(), number
+                return cipher.decrypt(nonce, rest, key_id.encode()).decode(), number == 0
             except (InvalidTag, ValueError):
                 continue  # perhaps the other one
         raise WrongSecret

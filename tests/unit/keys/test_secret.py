@@ -90,9 +90,9 @@ def test_previous_secret_opens_and_finds_what_was_made_under_it() -> None:
     sealed = KeySealer(old).seal(KEY, key_id="key_1")
     sealer = KeySealer(both)
     assert sealer.unseal(sealed, key_id="key_1") == KEY
-    assert not sealer.is_current(sealed, key_id="key_1")
+    assert sealer.unseal_dated(sealed, key_id="key_1") == (KEY, False)
     anew = sealer.seal(KEY, key_id="key_1")
-    assert sealer.is_current(anew, key_id="key_1")
+    assert sealer.unseal_dated(anew, key_id="key_1") == (KEY, True)
     assert KeySealer(Secret("new horse")).unseal(anew, key_id="key_1") == KEY
     with pytest.raises(WrongSecret):
         KeySealer(old).unseal(anew, key_id="key_1")
