@@ -1,0 +1,125 @@
+"""A connection to an upstream whose transport a test holds: losses, and reading that stops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from channels.errors import UpstreamLost
+from channels.http.connection import WAITING_BYTES_MAX, StaleConnection, UpstreamConnection
+
+HEAD = b"POST / HTTP/1.1\r\nHost: upstream\r\n\r\n"
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+class Owner:
+    """Whoever has the connection."""
+
+    def __init__(self) -> None:
+        self.idle = 0
+
+    def on_open(self, connection: UpstreamConnection) -> None: ...
+
+    def on_idle(self, connection: UpstreamConnection) -> None:
+        self.idle += 1
+
+    def on_closed(self, connection: UpstreamConnection) -> None: ...
+
+
+class Transport:
+    """Takes what is written; one that `breaks` finds with the next write that it is closed."""
+
+    def __init__(self) -> None:
+        self.breaks = False
+        self.is_reading = True
+        self._is_closing = False
+
+    def get_extra_info(self, name: str) -> None:
+        assert name == "sslcontext"
+
+    def set_write_buffer_limits(self, *, high: int, low: int) -> None: ...
+
+    def is_closing(self) -> bool:
+        return self._is_closing
+
+    def write(self, data: bytes) -> None:
+        self._is_closing = self.breaks
+
+    def pause_reading(self) -> None:
+        self.is_reading = False
+
+    def resume_reading(self) -> None:
+        self.is_reading = True
+
+    def abort(self) -> None:
+        self._is_closing = True
+
+
+def connected() -> tuple[UpstreamConnection, Owner, Any]:
+    owner, transport = Owner(), Transport()
+    connection = UpstreamConnection(owner)
+    connection.connection_made(transport)  # type: ignore[arg-type]
+    return connection, owner, transport
+
+
+@pytest.mark.parametrize(
+    ("earlier", "fault"), [(1, StaleConnection), (0, UpstreamLost)], ids=["kept", "new"]
+)
+def test_request_that_a_closed_transport_took_was_not_sent(
+    earlier: int, fault: type[Exception]
+) -> None:
+    connection, _, transport = connected()
+    for _ in range(earlier):
+        connection.exchange(HEAD, b"{}")
+        connection.data_received(OK)
+
+    transport.breaks = True
+    response = connection.exchange(HEAD, b"{}")
+    connection.connection_lost(None)
+
+    # Only of a kept one it is likely that another connection does better.
+    assert type(response.fault) is fault
+
+
+async def test_reading_that_stopped_goes_on_when_what_waited_is_taken() -> None:
+    connection, owner, transport = connected()
+    size = 2 * WAITING_BYTES_MAX
+    response = connection.exchange(HEAD, b"{}")
+    connection.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
+    connection.data_received(b"x" * (size - 1))
+    assert not transport.is_reading
+
+    assert len(await anext(response.chunks())) == size - 1
+    assert transport.is_reading
+    assert not connection.is_held
+    connection.data_received(b"x")
+    assert owner.idle == 1
+
+
+def test_connection_that_is_held_at_the_end_of_its_response_reads_on_for_the_next() -> None:
+    connection, owner, transport = connected()
+    connection.exchange(HEAD, b"{}")
+    size = WAITING_BYTES_MAX + 2
+    connection.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
+    connection.data_received(b"x" * (size - 1))
+    assert not transport.is_reading
+
+    connection.data_received(b"x")
+
+    assert owner.idle == 1
+    assert transport.is_reading
+    assert not connection.is_held
+
+
+def test_closed_connection_is_not_asked_to_read_on() -> None:
+    connection, _, transport = connected()
+    connection.exchange(HEAD, b"{}")
+    size = 2 * WAITING_BYTES_MAX
+    connection.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
+    connection.data_received(b"x" * (size - 1))
+    transport.abort()
+
+    connection.resume()
+
+    assert not transport.is_reading
