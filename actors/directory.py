@@ -7,6 +7,7 @@ actor alive until it is given back.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from actors.channel import ChannelActor, Configure, Retire
 from actors.clock import Clock
@@ -29,6 +30,11 @@ class ChannelDirectory(Mapping[str, ChannelActor]):
 
     def __getitem__(self, channel_id: str) -> ChannelActor:
         return self._actors[channel_id]
+
+    # `Mapping` has one that raises and catches; a call asks twice.
+    def get(self, channel_id: str, default: Any = None) -> Any:
+        """The actor of a channel, or `default`."""
+        return self._actors.get(channel_id, default)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._actors)

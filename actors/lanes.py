@@ -76,9 +76,11 @@ class Lanes(Mailbox[M], Generic[M]):
             self._turns.append((name, lane))
         lane.append(envelope)
         self._size += 1
+        if self._ready.is_set():
+            return
         if reply is not None:
             self._ready.set()
-        elif self._departure is None and not self._ready.is_set():
+        elif self._departure is None:
             loop = asyncio.get_running_loop()
             self._departure = loop.call_later(self._company_seconds, self._depart)
 

@@ -17,14 +17,15 @@ T = TypeVar("T")
 class Deadlines(Generic[T]):
     """Things that have begun; what has not ended after `seconds` is given to `expire`."""
 
-    __slots__ = ("_expire", "_loop", "_open", "_seconds", "_timer")
+    __slots__ = ("_expire", "_open", "_seconds", "_timer", "loop")
+
+    loop: asyncio.AbstractEventLoop  # the one that is running at first; there once one has begun
 
     def __init__(self, seconds: float, expire: Callable[[T], None]) -> None:
         self._seconds = seconds
         self._expire = expire
         self._open: dict[T, float] = {}  # deadlines in loop time, the earliest first
         self._timer: asyncio.TimerHandle | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None  # the one that is running at first
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._seconds} s {len(self._open)} open>"
@@ -35,9 +36,10 @@ class Deadlines(Generic[T]):
 
     def begin(self, item: T) -> float:
         """Begin now; return the deadline in loop time."""
-        loop = self._loop
-        if loop is None:  # asking for it costs as much as all the rest
-            loop = self._loop = asyncio.get_running_loop()
+        try:
+            loop = self.loop
+        except AttributeError:  # asking which one runs costs as much as all the rest
+            loop = self.loop = asyncio.get_running_loop()
         deadline = self._open[item] = loop.time() + self._seconds
         if self._timer is None:
             self._timer = loop.call_at(deadline, self._look)
@@ -113,7 +115,7 @@ class TimeLimit:
     def __init__(self, deadlines: Deadlines[TimeLimit]) -> None:
         self.deadline = deadlines.begin(self)  # loop time
         self._deadlines = deadlines
-        self._loop = asyncio.get_running_loop()
+        self._loop = deadlines.loop
         self._task: asyncio.Task[Any] | None = None  # that is within it
         self._before = 0  # requests to cancel it that were there before
         self._has_cancelled = False

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -32,6 +33,8 @@ from channels.families import UNIT_TYPES
 _BIGINT_MAX = 2**63 - 1
 # What became of a job whose hold was granted when its client had left.
 NOT_SUBMITTED = "not_submitted"
+# Of the ids and names that are made ready once; of others the oldest is forgotten.
+NAMES_KEPT = 4096
 # Text that stands for itself in a row and in an array.
 _is_plain = re.compile(r"[A-Za-z0-9_.:/@+-]+").fullmatch
 
@@ -98,6 +101,16 @@ def _value(text: str | None) -> str:
     return _escaped(f'"{_escaped(text)}"')
 
 
+# An id or a name of the configuration's: the same few come again and again.
+_name = lru_cache(NAMES_KEPT)(_value)
+
+
+@lru_cache(NAMES_KEPT)
+def _model(name: str) -> str | None:
+    """The name of a configured model, storable."""
+    return clean_text(name, 200)
+
+
 def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
@@ -150,7 +163,7 @@ def _settlement(settle: Settle | Void) -> str:
     assert outcome.cost_nano_usd >= 0
     return (
         f"{facts.call_id.hex},{outcome.cost_nano_usd},{outcome.created_at!r},{facts.submitted_at!r},"
-        f"{_value(facts.protocol)},{_value(clean_text(facts.model, 200))},{outcome.status},"
+        f"{_name(facts.protocol)},{_name(_model(facts.model))},{outcome.status},"
         f"{outcome.input_tokens},{outcome.output_tokens},{outcome.cached_tokens},{outcome.latency_ms},"
         f"{'f' if outcome.detail is None else 't'},{_value(_rare(facts, outcome))}"
     )
@@ -183,7 +196,7 @@ def _detail(settle: Settle | Void) -> Mapping[str, Any] | None:
 def _hold(seq: int, hold: Hold) -> str:
     facts, cap = hold.facts, hold.cap_nano_usd
     return (
-        f"{seq},{facts.call_id.hex},{_value(facts.account_id)},{_value(facts.key_id)},"
+        f"{seq},{facts.call_id.hex},{_name(facts.account_id)},{_name(facts.key_id)},"
         f"{hold.amount_nano_usd},{'' if cap is None else cap}"
     )
 
@@ -193,7 +206,7 @@ def _call(hold: Hold) -> dict[str, Any]:
     facts = hold.facts
     return {
         "protocol": facts.protocol,
-        "model": clean_text(facts.model, 200),
+        "model": _model(facts.model),
         "submitted_at": facts.submitted_at,
         "detail": hold.detail,
     }

@@ -139,10 +139,12 @@ class LedgerWriter(Actor[Message]):
             envelope = self.mailbox.take_next()
             if envelope is None:
                 break
-            if not _is_given_up(
-                envelope
-            ):  # its asker has left: the money would only be held back from others
-                taken.append(envelope)
+            if isinstance(envelope.message, Hold):
+                # Its asker has left: the money would only be held back from others.
+                if not _is_given_up(envelope):
+                    taken.append(envelope)
+                continue
+            taken.append(envelope)
             kept = _kept(envelope.message)
             if kept is not None:
                 response_bytes += len(kept.body)
@@ -249,6 +251,8 @@ class LedgerWriter(Actor[Message]):
 
     def _look_for_late(self, batch: Batch, applied: Applied, *, is_repeat: bool) -> None:
         """Say which calls recovery had settled, by mistake, and which another process had."""
+        if len(applied.settled) == len(batch.settlements):
+            return  # as nearly always
         for settlement in batch.settlements:
             call_id = settlement.facts.call_id
             if call_id in applied.settled or isinstance(settlement, Void) or settlement.is_recovery:

@@ -204,6 +204,11 @@ class Attempts:
             # A refusal says nothing against the channel; the try has still failed.
             self._end(outcome, is_ok=outcome == "ok")
 
+    @property
+    def has_response(self) -> bool:
+        """Whether there is a response that is not closed."""
+        return self._response is not None
+
     async def close(self, *, is_complete: bool) -> None:
         """Close the response; one that is complete gets a moment to end by itself."""
         response, self._response = self._response, None

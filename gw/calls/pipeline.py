@@ -117,8 +117,9 @@ class StreamPipeline:
             self._refuse_failure(datas)
         if withheld or index + 1 < len(datas):
             *raws, rest = piece.split(b"\n\n", index + 1)
-            kept = [raw for index, raw in enumerate(raws) if index not in withheld]
-            piece = b"".join([raw + b"\n\n" for raw in kept])
+            if withheld:
+                raws = [raw for index, raw in enumerate(raws) if index not in withheld]
+            piece = b"\n\n".join((*raws, b""))
             self._keep_rest(rest)
         self._has_begun = self._has_begun or bool(piece)
         return piece

@@ -34,6 +34,10 @@ from channels.redact import Redactor
 from gw.calls.bill import Charged
 from gw.calls.plan import UpstreamPlan
 
+# Members of `upstream` that are the upstream's own: sentences, and names.
+_WORDS = frozenset({"error", "error_code"})
+_NAMES = frozenset({"id", "model", "finish"})
+
 
 class Receipt:
     """Gathers one call's detail. Nothing here decides anything."""
@@ -81,17 +85,23 @@ class Receipt:
 
         `http_status` is that of the last attempt's response, None where there was none.
         """
-        upstream_facts: dict[str, Any] = {"status": http_status, **charged.upstream}
-        for name in ("error", "error_code"):
-            if upstream_facts.get(name):
-                upstream_facts[name] = redactor.text(upstream_facts[name])
-        for name in ("id", "model", "finish"):
-            if upstream_facts.get(name):
-                upstream_facts[name] = redactor.responses.redacted(
-                    upstream_facts[name].encode()
-                ).decode()
-        upstream = {name: value for name, value in upstream_facts.items() if value}
+        facts: dict[str, Any] = {"status": http_status, **charged.upstream}
+        upstream = {name: value for name, value in facts.items() if value}
+        _redact(upstream, redactor)
         if upstream:
             self.detail["upstream"] = upstream
         self.detail.update(charged.detail)
         return self.detail
+
+
+def _redact(upstream: dict[str, Any], redactor: Redactor) -> None:
+    """Redact what an upstream said: its words for an error, and the names it gave its response."""
+    for name in _WORDS & upstream.keys():
+        upstream[name] = redactor.text(upstream[name])
+        if not upstream[name]:
+            del upstream[name]
+    names = _NAMES & upstream.keys()
+    # Together, because nearly always there is nothing in them. No secret has the byte between them.
+    if not redactor.responses.is_clear("\0".join([upstream[name] for name in names]).encode()):
+        for name in names:
+            upstream[name] = redactor.responses.redacted(upstream[name].encode()).decode()

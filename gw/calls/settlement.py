@@ -114,7 +114,8 @@ class Settlement(Generic[B]):
                 await self.until_durable()
         finally:
             self.settle()
-            await self.attempts.close(is_complete=self.bill.is_complete)
+            if self.attempts.has_response:
+                await self.attempts.close(is_complete=self.bill.is_complete)
         return isinstance(error, ClientGone)
 
     def delivered(self) -> Delivered | None:

@@ -251,7 +251,7 @@ class Connection(FlowControl):
     def _end_turn(self) -> None:
         """Let others have theirs."""
         self._is_turn_over = True
-        self._loop.call_soon(self._begin_turn)
+        self.loop.call_soon(self._begin_turn)
 
     def _begin_turn(self) -> None:
         self._is_turn_over = False
@@ -346,10 +346,10 @@ class Connection(FlowControl):
         """Not all of a request is here."""
         if self._is_head:
             self._is_timed = True
-            self.arm(self._loop.time() + HEAD_SECONDS)
+            self.arm(self.loop.time() + HEAD_SECONDS)
         elif self._request is not None and not self._request.is_complete:
             self._is_timed = True
-            self.arm(self._loop.time() + BODY_SECONDS)
+            self.arm(self.loop.time() + BODY_SECONDS)
 
     def response_sent(self, request: Request, last: bytes) -> None:
         """The response of the current request is complete but for its last bytes."""
@@ -363,14 +363,14 @@ class Connection(FlowControl):
         elif not request.keeps_alive:
             self.stop()
         else:
-            self.arm(self._loop.time() + self._state.idle_seconds)
+            self.arm(self.loop.time() + self._state.idle_seconds)
             if self._unread.left_bytes:
                 self._end_turn()
 
     def drain(self) -> None:
         """The process is about to end; who is silent is kept for a moment more."""
         if self._request is None and not self._is_head and not self._is_ending:
-            self.arm(self._loop.time() + self._state.idle_seconds)
+            self.arm(self.loop.time() + self._state.idle_seconds)
 
     @property
     def has_unread(self) -> bool:

@@ -36,13 +36,13 @@ class FlowControl(asyncio.BufferedProtocol):
         "_is_ending",
         "_is_held",
         "_is_paused",
-        "_loop",
         "_reader_deadline",
         "_ready",
         "_timer",
         "_transport",
         "_unsent_bytes",
         "is_closed",
+        "loop",
         "remote_ip",
     )
 
@@ -56,7 +56,7 @@ class FlowControl(asyncio.BufferedProtocol):
         """
         self.is_closed = False
         self.remote_ip = ""
-        self._loop = loop
+        self.loop = loop
         self._is_ending = False  # nothing more is read
         self._is_held = False  # reading is paused
         self._is_paused = False  # the transport wants no more for now
@@ -129,7 +129,7 @@ class FlowControl(asyncio.BufferedProtocol):
     def write(self, data: bytes) -> Future[None]:
         """Write; the future is done when the client keeps up, or fails when it has left."""
         if self.is_closed:
-            failed: Future[None] = self._loop.create_future()
+            failed: Future[None] = self.loop.create_future()
             failed.set_exception(StreamClosedError())
             failed.exception()  # raised where it is awaited, which is optional
             return failed
@@ -139,7 +139,7 @@ class FlowControl(asyncio.BufferedProtocol):
             return self._ready
         # Waited for by one task at a time; one that was cancelled has cancelled its future too.
         if self._drained is None or self._drained.done():
-            self._drained = self._loop.create_future()
+            self._drained = self.loop.create_future()
         return self._drained
 
     # --- Reading ---
@@ -167,7 +167,7 @@ class FlowControl(asyncio.BufferedProtocol):
     def stop(self) -> None:
         """End once what is written is out."""
         self._is_ending = True
-        self.arm(self._loop.time() + LINGER_SECONDS)
+        self.arm(self.loop.time() + LINGER_SECONDS)
         self._transport.close()
 
     def abort(self) -> None:
@@ -181,7 +181,7 @@ class FlowControl(asyncio.BufferedProtocol):
         Closed with unread bytes in its buffer, a socket takes back what it has sent.
         """
         self._is_ending = True
-        self.arm(self._loop.time() + LINGER_SECONDS)
+        self.arm(self.loop.time() + LINGER_SECONDS)
         if self._transport.can_write_eof():
             self.resume()
             self._transport.write_eof()
@@ -202,7 +202,7 @@ class FlowControl(asyncio.BufferedProtocol):
     def _look_at_reader(self) -> None:
         """Give the client time to take something of what waits for it."""
         self._unsent_bytes = self._transport.get_write_buffer_size()
-        self._reader_deadline = self._loop.time() + UNREAD_SECONDS
+        self._reader_deadline = self.loop.time() + UNREAD_SECONDS
         self._wake_at(self._reader_deadline)
 
     def _wake_at(self, deadline: float) -> None:
@@ -210,13 +210,13 @@ class FlowControl(asyncio.BufferedProtocol):
         if timer is None or timer.when() > deadline:
             if timer is not None:
                 timer.cancel()
-            self._timer = self._loop.call_at(deadline, self._expired)
+            self._timer = self.loop.call_at(deadline, self._expired)
 
     def _expired(self) -> None:
         self._timer = None
         if self.is_closed:
             return
-        now = self._loop.time()
+        now = self.loop.time()
         unsent_bytes = self._transport.get_write_buffer_size()
         if self._reader_deadline <= now:
             if unsent_bytes >= self._unsent_bytes > 0:

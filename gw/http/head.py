@@ -27,8 +27,9 @@ class HeadFault(Exception):
 def headers_of(lines: Sequence[tuple[bytes, bytes]], names: FieldNames) -> RequestHeaders:
     """The fields, name and value, as they came."""
     fields: dict[str, list[str]] = {}
+    known = names.known
     for name, value in lines:
-        field = names.spelled(name)
+        field = known.get(name) or names.spelled(name)
         text = value.rstrip(b" \t").decode("latin-1")
         if field in fields:
             fields[field].append(text)
@@ -40,19 +41,19 @@ def headers_of(lines: Sequence[tuple[bytes, bytes]], names: FieldNames) -> Reque
 class FieldNames:
     """Header names as Tornado spells them, remembered. One per listener."""
 
-    __slots__ = ("_known",)
+    __slots__ = ("known",)
 
     def __init__(self) -> None:
-        self._known: dict[bytes, str] = {}
+        self.known: dict[bytes, str] = {}
 
     def spelled(self, name: bytes) -> str:
-        """`content-TYPE` as `Content-Type`."""
-        known = self._known.get(name)
-        if known is None:
-            known = spelled(name.decode("latin-1"))
-            if len(self._known) < _NAMES_KEPT:
-                self._known[name] = known
-        return known
+        """`content-TYPE` as `Content-Type`, which is known from then on."""
+        field = self.known.get(name)
+        if field is None:
+            field = spelled(name.decode("latin-1"))
+            if len(self.known) < _NAMES_KEPT:
+                self.known[name] = field
+        return field
 
 
 def method_of(data: bytes) -> str | None:

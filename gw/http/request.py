@@ -172,7 +172,7 @@ class Request(TornadoRequest):
         if self.is_complete:
             self._body_received()
             return
-        if not self.has_head_out and self._waits_for_word() and not self._connection.has_unread:
+        if not (self.has_head_out or self._connection.has_unread) and self._waits_for_word():
             self._connection.send(_CONTINUE)
         self._connection.read_on()
 
@@ -231,8 +231,8 @@ class Request(TornadoRequest):
         self.body = self._inbound.take()
         handler.body_received()
         # The loop holds it until it begins. `create_task` would make up a name for it, which is a
-        # good part of what a task costs.
-        asyncio.Task(self._serve(handler), loop=asyncio.get_running_loop(), name="request")
+        # good part of what a task costs; which loop runs is a question to the system.
+        asyncio.Task(self._serve(handler), loop=self._connection.loop, name="request")
 
     def forget_body(self) -> None:
         self.body = b""
@@ -256,7 +256,7 @@ class Request(TornadoRequest):
             return
         endpoint = handler.endpoint()
         assert endpoint is not None
-        self.task = asyncio.current_task()
+        self.task = asyncio.current_task(self._connection.loop)
         try:
             await endpoint(*handler.path_args)
             if not self.is_finished:

@@ -51,6 +51,20 @@ def spelled(name: str) -> str:
     return "-".join(word.capitalize() for word in name.split("-"))
 
 
+class _AskedFor(dict[str, str]):
+    """Names that a request is asked for, by how we write them: as they are spelled."""
+
+    def __missing__(self, name: str) -> str:
+        field = spelled(name)
+        if len(self) < _NAMES_KEPT:
+            self[name] = field
+        return field
+
+
+# No function: a request is asked for some fifteen, and only our own code asks.
+_asked_for = _AskedFor()
+
+
 class RequestHeaders(HTTPHeaders):
     """The fields of one request, by their names as Tornado spells them.
 
@@ -67,7 +81,7 @@ class RequestHeaders(HTTPHeaders):
 
     def get(self, name: str, default: Any = None) -> Any:
         # Most of what a request is asked for it does not have; Tornado's raises for each of them.
-        values = self._as_list.get(spelled(name))
+        values = self._as_list.get(_asked_for[name])
         if values is None:
             return default
         return values[0] if len(values) == 1 else ",".join(values)

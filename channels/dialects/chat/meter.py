@@ -87,8 +87,11 @@ class ChatMeter(ResponseMeter[Chunk, Chunk]):
             self._stated.take_spare(chunk.x_groq)
         if self.response_id is None or self.response_model is None:
             self._note_names(chunk.id, chunk.model)
-        has_usage = chunk.usage is not NOTHING and bytes(chunk.usage) != b"null"
-        if has_usage and not self._stated.take(chunk.usage):
+        usage = chunk.usage
+        if choices and usage is NOTHING and chunk.error is NOTHING:
+            return True  # as nearly every one
+        has_usage = usage is not NOTHING and bytes(usage) != b"null"
+        if has_usage and not self._stated.take(usage):
             self.malformed_events += 1
         has_error = False
         if chunk.error is not NOTHING or not choices:

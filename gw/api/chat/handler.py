@@ -7,8 +7,8 @@ has its own file. Everything that costs or waits is the conversation's
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any
 
 from channels.dialects.dialect import ChatDialect, ParsedChatRequest
 from channels.translation.paths import upstream_protocols
@@ -31,7 +31,7 @@ from metrics.spans import Attributes, AttributeValue
 PIN_CHARACTERS_MAX = 512
 
 
-async def converse(
+def converse(
     call: ModelCall,
     dialect: ChatDialect,
     request: ParsedChatRequest,
@@ -43,8 +43,9 @@ async def converse(
     framing: Framing | None = None,
     body: bytes | None = None,
     writer: ResponseWriter | None = None,
-) -> None:
-    """Serve the call. Raises GatewayError while nothing has been sent.
+) -> Coroutine[Any, Any, None]:
+    """Serve the call: what is returned has to be awaited. Both raise GatewayError while nothing has
+    been sent.
 
     `path`, `own` and `own_headers` are those of `ConversationRequest`. `body` is what `request` was
     read of where that is not the client's, `writer` what takes a response that is not its client's.
@@ -87,8 +88,8 @@ async def converse(
         translations=reached,
         detail=call.detail,
     )
-    conversation = cast(Conversation, handler.settings["conversation"])
-    await conversation.run(chat_call, writer or HandlerWriter(handler))
+    conversation: Conversation = handler.settings["conversation"]
+    return conversation.run(chat_call, writer or HandlerWriter(handler))
 
 
 def _refuse_tools(
