@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -44,6 +45,14 @@ RIGHTLY_EMPTY = {
 }
 
 
+@dataclass(frozen=True)
+class Watched:
+    """The server, and what found nothing after the last round: quantiles fade when calls end."""
+
+    prometheus: Prometheus
+    empty: Sequence[Query]
+
+
 def as_run(expression: str) -> str:
     """An expression as Grafana sends it, with everything chosen."""
     values = {"$__rate_interval": "1m", "$__range": "5m"}
@@ -74,7 +83,7 @@ def nothing_found(prometheus: Prometheus) -> list[Query]:
 @pytest.fixture(scope="module")
 def watched(
     postgres: PostgresForTests, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Prometheus]:
+) -> Iterator[Watched]:
     """Rounds of calls until all has been seen that can be."""
     with (
         temporary_folder() as folder,
@@ -90,40 +99,40 @@ def watched(
             call_everything(h, who, number=number)
             h.gateway.popen.send_signal(signal.SIGHUP)
             prometheus.scraped()
-            if all(is_excused(query) for query in nothing_found(prometheus)):
+            empty = nothing_found(prometheus)
+            if all(is_excused(query) for query in empty):
                 break
-        yield prometheus
+        yield Watched(prometheus, empty)
 
 
-def test_gateway_is_scraped_as_the_rules_expect(watched: Prometheus) -> None:
-    (up,) = watched.query('up{job="gw"}').values()
+def test_gateway_is_scraped_as_the_rules_expect(watched: Watched) -> None:
+    (up,) = watched.prometheus.query('up{job="gw"}').values()
     assert up == 1
-    assert watched.number("count(gw_database_up)") == PROCESSES
+    assert watched.prometheus.number("count(gw_database_up)") == PROCESSES
 
 
 @pytest.mark.parametrize("query", SHOWN, ids=lambda query: query.owner)
-def test_query_finds_something(watched: Prometheus, query: Query) -> None:
-    assert watched.query(query.expression) or is_excused(query), query.expression
+def test_query_finds_something(watched: Watched, query: Query) -> None:
+    assert query not in watched.empty or is_excused(query), query.expression
 
 
 @pytest.mark.parametrize("query", LOOKED_AT, ids=lambda query: f"{query.owner}: {query.expression}")
-def test_alert_looks_at_what_is_there(watched: Prometheus, query: Query) -> None:
-    assert watched.query(query.expression) or is_excused(query), query.expression
+def test_alert_looks_at_what_is_there(watched: Watched, query: Query) -> None:
+    assert query not in watched.empty or is_excused(query), query.expression
 
 
 @pytest.mark.parametrize("excused", RIGHTLY_EMPTY)
-def test_what_is_called_empty_is(watched: Prometheus, excused: str) -> None:
-    empty = [*nothing_found(watched)]
-    assert any(excused in (*query.names(), *query.selectors()) for query in empty)
+def test_what_is_called_empty_is(watched: Watched, excused: str) -> None:
+    assert any(excused in (*query.names(), *query.selectors()) for query in watched.empty)
 
 
 @pytest.mark.parametrize(("metric", "label"), sorted(label_values()))
-def test_variable_has_values(watched: Prometheus, metric: str, label: str) -> None:
-    assert watched.label_values(metric, label)
+def test_variable_has_values(watched: Watched, metric: str, label: str) -> None:
+    assert watched.prometheus.label_values(metric, label)
 
 
-def test_every_rule_is_evaluated_without_an_error(watched: Prometheus) -> None:
-    groups: list[Any] = watched.get("rules")["groups"]
+def test_every_rule_is_evaluated_without_an_error(watched: Watched) -> None:
+    groups: list[Any] = watched.prometheus.get("rules")["groups"]
     rules = [rule for group in groups for rule in group["rules"]]
     assert len(rules) == len(RULES)
     assert {(rule["name"], rule["health"], rule.get("lastError", "")) for rule in rules} == {
@@ -131,11 +140,11 @@ def test_every_rule_is_evaluated_without_an_error(watched: Prometheus) -> None:
     }
 
 
-def test_alert_that_fires_says_where_its_runbook_is(watched: Prometheus) -> None:
+def test_alert_that_fires_says_where_its_runbook_is(watched: Watched) -> None:
     """A submission of unknown outcome is an alert at once."""
 
     def firing() -> list[Any]:
-        alerts: list[Any] = watched.get("alerts")["alerts"]
+        alerts: list[Any] = watched.prometheus.get("alerts")["alerts"]
         return [one for one in alerts if one["labels"]["alertname"] == "TaskSubmitUnknown"]
 
     alert, *_ = until(firing, what="the alert")
@@ -145,12 +154,14 @@ def test_alert_that_fires_says_where_its_runbook_is(watched: Prometheus) -> None
     assert {rule["labels"]["severity"] for rule in ALERTS} == {"critical", "warning"}
 
 
-def test_models_and_time_of_a_token_are_those_of_the_calls(watched: Prometheus) -> None:
-    asked = watched.query("sum by (requested, model, answered) (gw_response_models_total)")
+def test_models_and_time_of_a_token_are_those_of_the_calls(watched: Watched) -> None:
+    asked = watched.prometheus.query(
+        "sum by (requested, model, answered) (gw_response_models_total)"
+    )
     names = {tuple(value for _, value in labels) for labels in asked}
     # answered, model, requested
     assert ("sim-model", "sim-model", "sim-latest") in names
-    timed = watched.query("sum by (protocol) (gw_output_token_seconds_count)")
+    timed = watched.prometheus.query("sum by (protocol) (gw_output_token_seconds_count)")
     assert {dict(labels)["protocol"] for labels in timed} == {
         "chat",
         "messages",
