@@ -129,3 +129,19 @@ def test_kind_that_sends_a_key_needs_one() -> None:
     assert places_of("channels: [{id: a, kind: openai}]") == [(1, "channels[0].api_key")]
     text = "channels: [{id: a, kind: ollama, auth: bearer}]"
     assert places_of(text) == [(1, "channels[0].api_key")]
+
+
+@pytest.mark.parametrize("kind", ["groq", "mistral"])
+def test_wire_of_a_kind_that_refuses_parts_gives_way_and_needs_no_model_in_its_path(
+    kind: str,
+) -> None:
+    assert spec_of(kind=kind).wire == {"chat": kind}
+    moved = spec_of("paths: {chat: /proxy/chat/completions}", kind=kind)
+    assert (moved.wire, moved.paths) == ({"chat": kind}, {"chat": "/proxy/chat/completions"})
+    assert spec_of("wire: {chat: plain}", kind=kind).wire.get("chat", "plain") == "plain"
+    assert spec_of("protocols: [responses]", kind=kind).wire == {}
+
+
+def test_keys_are_refused_in_the_words_of_the_kind() -> None:
+    assert (400, "API key not valid") in spec_of(kind="gemini").ring.refusals
+    assert spec_of(kind="groq").ring.refusals == ()
