@@ -225,6 +225,13 @@ def test_alert_has_a_runbook_of_its_own(alert: dict[str, Any]) -> None:
     assert len(text.splitlines()) <= 40
 
 
+def test_book_names_those_that_page() -> None:
+    text = (OPS / "operating.md").read_text(encoding="utf-8")
+    (line,) = [line for line in text.splitlines() if line.startswith("| `critical` |")]
+    paging = {alert["alert"] for alert in ALERTS if alert["labels"]["severity"] == "critical"}
+    assert set(re.findall(r"`([A-Z]\w+)`", line)) == paging
+
+
 def test_every_runbook_has_an_alert() -> None:
     wanted = {Path(alert["annotations"]["runbook_url"]).name for alert in ALERTS}
     assert {path.name for path in RUNBOOKS.glob("*.md")} == wanted
