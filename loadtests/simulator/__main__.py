@@ -16,6 +16,7 @@ from collections.abc import Callable
 from gw.open_files import raise_open_files
 from loadtests.simulator.directives import DirectiveError, parse
 from loadtests.simulator.engine import TASK_SECONDS
+from loadtests.simulator.exchange import RING_REQUESTS
 from loadtests.simulator.server import Simulator
 
 
@@ -26,6 +27,7 @@ def main() -> int:
         port=options.port,
         seed=options.seed,
         task_seconds=options.task_seconds,
+        requests_kept=options.requests_kept,
     )
     if options.directive is not None:
         try:
@@ -75,6 +77,13 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=7, help="answers follow from it")
     parser.add_argument(
         "--task-seconds", type=float, default=TASK_SECONDS, help="how long a film or a song takes"
+    )
+    parser.add_argument(
+        "--requests-kept",
+        type=int,
+        default=RING_REQUESTS,
+        metavar="N",
+        help="how many requests it remembers",
     )
     parser.add_argument("--directive", help="a directive for everybody, as JSON")
     return parser.parse_args()

@@ -21,7 +21,7 @@ from loadtests.simulator.dialects.images import ImagesDialect
 from loadtests.simulator.dialects.messages import MessagesDialect
 from loadtests.simulator.dialects.responses import ResponsesDialect
 from loadtests.simulator.directives import Directive, DirectiveError, Layer
-from loadtests.simulator.exchange import Exchange, Ring
+from loadtests.simulator.exchange import RING_REQUESTS, Exchange, Ring
 from loadtests.simulator.faults import FaultBook
 from loadtests.simulator.providers.face import FaceDialect
 from loadtests.simulator.providers.paths import ROUTES
@@ -50,12 +50,13 @@ class Engine:
         *,
         clock: Callable[[], float] = time.time,
         task_seconds: float = TASK_SECONDS,
+        requests_kept: int = RING_REQUESTS,
     ) -> None:
         self.seed = seed
         self.stats = Stats()
         self.tasks = TaskServer(seed, self.stats, clock=clock, task_seconds=task_seconds)
         self.cloud = CloudServer(clock)
-        self.ring = Ring()
+        self.ring = Ring(requests=requests_kept)
         self.faults = FaultBook(seed)
         self._seed_key = b"%d" % seed
         self._kept: dict[Token, Script] = {}

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from loadtests.simulator.engine import TASK_SECONDS, Engine
-from loadtests.simulator.exchange import Exchange
+from loadtests.simulator.exchange import RING_REQUESTS, Exchange
 from loadtests.simulator.faults import port_channel
 from loadtests.simulator.http import Connection
 from loadtests.simulator.introspection import DEFAULT_WAIT_SECONDS, respond, wait_for
@@ -35,10 +35,13 @@ class Simulator:
         seed: int = 7,
         clock: Callable[[], float] = time.time,
         task_seconds: float = TASK_SECONDS,
+        requests_kept: int = RING_REQUESTS,
     ) -> None:
         self.host = host
         self.port = port
-        self.engine = Engine(seed, clock=clock, task_seconds=task_seconds)
+        self.engine = Engine(
+            seed, clock=clock, task_seconds=task_seconds, requests_kept=requests_kept
+        )
         self._servers: dict[int, asyncio.Server] = {}
         self._connections: set[Connection] = set()
 

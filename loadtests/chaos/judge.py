@@ -1,0 +1,193 @@
+"""What must hold of every call, whatever was done to the gateway. Pure: no process, no clock.
+
+A call is *lost* when a client got a response or the upstream was asked for it, and neither row nor
+entry is there; *double* when it was ended twice, has two rows, or what one key asked for was paid
+for twice. A process that was killed may have *forgotten* what it had delivered since its last
+report: then its answered calls cost less than their price, or nothing, and never more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from loadtests.chaos.book import Book, Entries, Row
+from loadtests.chaos.calls import HELD_OF_NUMBER, Call, Outcome
+
+ATTEMPTS_MAX = 3
+SHOWN_MAX = 12
+_NO_ENTRIES = Entries()
+
+
+@dataclass
+class Verdict:
+    """What was found of the calls of one fault."""
+
+    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    lost: int = 0
+    double: int = 0
+    forgotten: int = 0
+    breaches: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """What clients may see of a fault beside answers, and whether a process forgets by it."""
+
+    may: frozenset[Outcome] = frozenset()
+    forgets: bool = False
+
+
+def judge(
+    calls: Sequence[Call],
+    book: Book,
+    served: Mapping[int, int],
+    terms: Terms,
+    *,
+    strangers: int = 0,
+) -> Verdict:
+    """Lay what clients saw beside what was written and what the upstream served."""
+    verdict = Verdict(outcomes=Counter(call.outcome for call in calls))
+    ids = _ids(calls, book)
+    for at, call in enumerate(calls):
+        for breach in _of_call(call, ids.get(at), book, served, terms, verdict):
+            verdict.breaches.append(f"call {call.number} ({call.kind}, {call.outcome}): {breach}")
+    _of_ledger(book, verdict)
+    _of_intents(calls, ids, book, verdict)
+    _of_nobody(calls, ids, book, strangers, verdict)
+    return verdict
+
+
+def shown(breaches: Sequence[str]) -> list[str]:
+    """As many of them as anybody reads."""
+    more = len(breaches) - SHOWN_MAX
+    return [*breaches[:SHOWN_MAX], *([f"and {more} more"] if more > 0 else [])]
+
+
+def _ids(calls: Sequence[Call], book: Book) -> dict[int, str]:
+    """The id of each call that has one: its client was told, or what was held says its number."""
+    ids = {
+        at: call.seen.trace
+        for at, call in enumerate(calls)
+        if call.seen.trace and not call.is_replay
+    }
+    taken = set(ids.values())
+    keyed = {*book.films, *book.keys.values()}
+    by_number = {
+        entries.held_nano_usd[0] // HELD_OF_NUMBER: call_id
+        for call_id, entries in book.entries.items()
+        if entries.held_nano_usd and call_id not in keyed
+    }
+    for at, call in enumerate(calls):
+        if at not in ids:
+            key = call.sent.idempotency_key
+            found = book.keys.get(key) if key else by_number.get(call.number)
+            if found is not None and (call.is_replay or found not in taken):
+                ids[at] = found
+                taken.add(found)
+    return ids
+
+
+def _of_call(
+    call: Call,
+    call_id: str | None,
+    book: Book,
+    served: Mapping[int, int],
+    terms: Terms,
+    verdict: Verdict,
+) -> list[str]:
+    breaches = []
+    rows = book.rows.get(call_id or "", ())
+    entries = book.entries.get(call_id or "", _NO_ENTRIES)
+    outcome = call.outcome
+    if outcome == "hung":
+        breaches.append("nothing came of it in a minute")
+    elif outcome not in ("answered", *terms.may):
+        breaches.append(f"not to be seen in this fault: {_short(call)}")
+    if outcome == "refused" and (why := call.unclean()):
+        breaches.append(why)
+    if outcome == "refused" and not (rows or terms.forgets or call.is_turned_away):
+        breaches.append(f"refused without a row: {_short(call)}")
+    attempts = served.get(call.number, 0)
+    if not call.is_keyed:
+        if attempts > ATTEMPTS_MAX:
+            breaches.append(f"the upstream was asked {attempts} times")
+        if attempts and not entries.held_nano_usd:
+            verdict.lost += 1
+            breaches.append("the upstream was asked and nothing held")
+            return breaches
+    if call.seen.status == 200 and not rows and not _is_open_film(call, call_id, book):
+        verdict.lost += 1
+        breaches.append(f"no row, entries {entries}")
+    elif entries.held_nano_usd and not rows and call_id not in book.open_holds:
+        verdict.lost += 1
+        breaches.append(f"ended without a row, entries {entries}")
+    breaches += [why for row in rows if (why := _of_row(call, row, terms, verdict))]
+    return breaches
+
+
+def _of_row(call: Call, row: Row, terms: Terms, verdict: Verdict) -> str | None:
+    price = call.sent.price_nano_usd
+    if row.cost_nano_usd > price:
+        return f"cost {row.cost_nano_usd} of {price}: {row}"
+    if call.outcome == "refused" and row.cost_nano_usd and not call.is_keyed:
+        return f"refused and not free: {row}"
+    if call.outcome != "answered" or (row.status, row.cost_nano_usd) == ("success", price):
+        return None
+    # What has a key is durable before anybody sees it.
+    if terms.forgets and row.status == "interrupted" and not call.is_keyed:
+        verdict.forgotten += 1
+        return None
+    return f"answered, for {price}, and its row is {row}"
+
+
+def _of_ledger(book: Book, verdict: Verdict) -> None:
+    for call_id, entries in book.entries.items():
+        if len(entries.held_nano_usd) != 1 or len(entries.ends) > 1:
+            verdict.double += 1
+            verdict.breaches.append(f"{call_id}: entries {entries}")
+        elif not entries.ends and call_id not in book.open_holds:
+            verdict.breaches.append(f"{call_id}: neither open nor ended, {entries}")
+    for call_id, rows in book.rows.items():
+        if len(rows) > 1:
+            verdict.double += 1
+            verdict.breaches.append(f"{call_id}: rows {rows}")
+
+
+def _of_intents(
+    calls: Sequence[Call], ids: Mapping[int, str], book: Book, verdict: Verdict
+) -> None:
+    """What is asked for under one key is paid for once, if it is had at all."""
+    tries: dict[str, set[str]] = defaultdict(set)
+    prices: dict[str, int] = {}
+    for at, call in enumerate(calls):
+        if call.is_keyed:
+            prices[call.sent.idempotency_key] = call.sent.price_nano_usd
+            if at in ids:
+                tries[call.sent.idempotency_key].add(ids[at])
+    for key, call_ids in tries.items():
+        paid = sum(row.cost_nano_usd for one in call_ids for row in book.rows.get(one, ()))
+        if paid > prices[key]:
+            verdict.double += 1
+            verdict.breaches.append(f"{key}: paid {paid} of {prices[key]}")
+
+
+def _of_nobody(
+    calls: Sequence[Call], ids: Mapping[int, str], book: Book, strangers: int, verdict: Verdict
+) -> None:
+    """Every row is some client's, if only one that never saw an id."""
+    known = set(ids.values())
+    rows = [row for call_id, found in book.rows.items() if call_id not in known for row in found]
+    without_id = sum(at not in ids for at in range(len(calls))) + strangers
+    if len(rows) > without_id:
+        verdict.breaches.append(f"{len(rows)} rows of {without_id} calls: {rows[:3]}")
+
+
+def _is_open_film(call: Call, call_id: str | None, book: Book) -> bool:
+    return call.kind == "film" and call_id in book.open_holds
+
+
+def _short(call: Call) -> str:
+    body = bytes(call.seen.body[-160:]).decode(errors="replace")
+    return f"{call.seen.end}, status {call.seen.status}, …{body!r}"

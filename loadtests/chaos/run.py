@@ -1,0 +1,154 @@
+"""One fault from its start to its verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from loadtests.chaos.book import open_holds, read_book, served
+from loadtests.chaos.faults import Broken, Fault, Strike
+from loadtests.chaos.judge import Verdict, judge
+from loadtests.chaos.load import Load
+from loadtests.chaos.stack import CONCURRENCY, REQUESTS_KEPT, Stack, running
+from loadtests.chaos.units import NotReady
+from loadtests.chaos.wrong_clock import WrongClock
+
+# Load before a fault, so that it finds calls of every kind under way.
+BEFORE_SECONDS = 2.0
+# After the last call nothing may be left for longer than this.
+QUIET_SECONDS = 30.0
+# What the gateway says of its own defects.
+DEFECTS = ("hold_leaked", "uncaught_exception", "actor_restarted", "request_failed")
+# What the command itself says: that it serves; why it cannot, and is started again.
+COMMAND_LINES = ("ready ", "error: ")
+
+
+@dataclass
+class Result:
+    """What became of a fault. `well_after`: seconds, None when calls never were answered again."""
+
+    name: str
+    verdict: Verdict = field(default_factory=Verdict)
+    calls: int = 0
+    open_holds: int = 0
+    leaked_slots: int = 0
+    well_after: float | None = None
+    quiet_after: float | None = None
+    log: Sequence[str] = ()
+
+    @property
+    def is_kept(self) -> bool:
+        """Was every promise kept?"""
+        return not self.verdict.breaches
+
+
+async def run(name: str, fault: Fault, *, seed: int, rate: float, seconds: float) -> Result:
+    """Strike once, on a gateway of its own."""
+    rng = random.Random(f"{seed} {name}")
+    result = Result(name)
+    breaches: list[str] = []
+    async with running(seed, **fault.settings()) as stack:
+        clock = WrongClock(stack.folder / "clock")
+        stack.environ = clock.environ
+        stack.log_file = stack.folder / "gw.log" if fault.logs_to_file else None
+        await stack.start()
+        try:
+            load = Load(stack.port, [tenant.key for tenant in stack.tenants], rng, rate)
+            load.start()
+            await asyncio.sleep(BEFORE_SECONDS)
+            try:
+                await fault.strike(Strike(stack, load, seconds, rng, clock))
+            except (Broken, NotReady) as broken:
+                breaches.append(str(broken))
+            result.well_after = await load.until_well(time.monotonic())
+            await load.end()
+            try:
+                await _grow_quiet(stack, result)
+            except OSError as error:
+                breaches.append(f"the gateway is not to be reached: {error!r}")
+            code = await stack.gateway.stop()
+        finally:
+            stack.gateway.close()
+        if code:
+            breaches.append(f"the gateway ended with {code}")
+        requests = await asyncio.to_thread(stack.upstream.requests, REQUESTS_KEPT)
+        book = await asyncio.to_thread(read_book, stack.database_url)
+        result.verdict = judge(
+            load.calls, book, served(requests), fault.terms, strangers=load.strangers
+        )
+        result.calls = len(load.calls)
+        breaches += await asyncio.to_thread(verify, stack)
+        result.log = _log(stack)
+    breaches += _of_log(result.log)
+    if result.open_holds:
+        breaches.append(f"{result.open_holds} holds open after {QUIET_SECONDS:g} s")
+    if result.leaked_slots:
+        breaches.append(f"{result.leaked_slots} slots leaked")
+    if result.well_after is None:
+        breaches.append("calls are not answered again")
+    result.verdict.breaches[:0] = breaches
+    return result
+
+
+async def _grow_quiet(stack: Stack, result: Result) -> None:
+    """Wait until nothing is held or in flight, and note what is after so long."""
+    since = time.monotonic()
+    while True:
+        result.open_holds = await asyncio.to_thread(open_holds, stack.database_url)
+        page = await stack.page()
+        leases = [CONCURRENCY - free for free in await stack.free_places()]
+        result.leaked_slots = int(
+            page.total("gw_channel_slots_in_use") + page.total("gw_calls_in_flight") + sum(leases)
+        )
+        seconds = time.monotonic() - since
+        if not result.open_holds and not result.leaked_slots:
+            result.quiet_after = seconds
+            return
+        if seconds > QUIET_SECONDS:
+            return
+        await asyncio.sleep(0.5)
+
+
+def verify(stack: Stack) -> list[str]:
+    """What `gw ledger verify` finds, costs too."""
+    command = [sys.executable, "-m", "gw", "ledger", "verify", "--costs", "--json"]
+    done = subprocess.run(
+        [*command, "--config", str(stack.config)],
+        capture_output=True,
+        check=False,
+        text=True,
+        env={**stack.environ, "GW_ADMIN_PORT": "0", "PATH": ""},
+    )
+    return [f"gw ledger verify: {done.stdout}{done.stderr}"] if done.returncode else []
+
+
+def _log(stack: Stack) -> list[str]:
+    gateway = stack.gateway
+    if gateway.log_file is not None:
+        return gateway.log_file.read_text(encoding="utf-8", errors="replace").splitlines()
+    return [*gateway.lines]
+
+
+def _of_log(lines: Sequence[str]) -> list[str]:
+    """What the log says that it should not, each sort once."""
+    found: Counter[str] = Counter()
+    first: dict[str, str] = {}
+    for line in lines:
+        try:
+            entry = json.loads(line)
+            action, level = entry["action"], entry["level"]
+        except (ValueError, KeyError, TypeError):
+            if line.startswith(COMMAND_LINES):
+                continue
+            action, level = "a line that is none of the log's", "critical"
+        if level == "critical" or action in DEFECTS:
+            found[action] += 1
+            first.setdefault(action, line)
+    return [f"logged {count} times: {first[action][:600]}" for action, count in found.items()]

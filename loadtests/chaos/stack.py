@@ -1,0 +1,210 @@
+"""What a fault can hit, running: a gateway of two processes, PostgreSQL, Redis and the upstream."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from actors.clock import SystemClock
+from actors.store.embedded import EmbeddedPostgres
+from loadtests.chaos.calls import INPUT, OUTPUT, PICTURE, SECOND
+from loadtests.chaos.client import Connection, Seen
+from loadtests.chaos.units import Unit
+from loadtests.rig.placement import available_cores
+from loadtests.rig.processes import started
+from tests.support.folders import temporary_folder
+from tests.support.house import SECRET, channel, model
+from tests.support.scrape import Admin, Page
+from tests.support.servers import kill_server
+from tests.support.tenants import Registrar, Tenant
+from tests.support.upstream import Upstream
+from tests.support.valkey import MortalValkey, mortal_valkey
+
+PROCESSES = 2
+ACCOUNTS = 4
+CREDIT_NANO_USD = 10**15
+# Never reached; there only so that every request passes the limits, and that slots are counted.
+CONCURRENCY, RPM = 1_000, 1_000_000
+# More than what a fault's calls, their attempts and polls come to.
+REQUESTS_KEPT = 100_000
+# How long a Redis that is away delays a request, once: a machine shared with others is slow.
+REDIS_SECONDS = 0.2
+SETTINGS: Mapping[str, Any] = {
+    "drain_seconds": 20,
+    "worker_silence_seconds": 5,
+    "shed_delay_ms": 0,
+    "timeouts": {
+        "chat": 6,
+        "image_attempt": 4,
+        "image_total": 6,
+        "video_submit": 4,
+        "task_poll": 2,
+    },
+    "tasks": {"poll_first": 0.5, "poll_max": 1, "lease": 3},
+}
+HEALTH = {"failures": 5, "cooldown": 1}
+
+
+def usd(nano_usd: int, count: int = 1) -> str:
+    """A price of the configuration: of so many for which one costs so much."""
+    return format(nano_usd * count / 1e9, "f")
+
+
+def channels() -> list[dict[str, Any]]:
+    """Three, one of which speaks no chat and is reached by translation."""
+    spoken = (["chat", "messages"], ["chat"], ["messages"])
+    return [
+        channel(name, protocols=[*protocols, "videos", "images"], priority=at, health=HEALTH)
+        for at, (name, protocols) in enumerate(zip(("one", "two", "three"), spoken, strict=True))
+    ]
+
+
+def models() -> list[dict[str, Any]]:
+    """What the load asks for."""
+    names = ("one", "two", "three")
+    chat = {"input": usd(INPUT, 10**6), "output": usd(OUTPUT, 10**6)}
+    picture = {"endpoint_type": "images_generations", "price": {"per_image": usd(PICTURE)}}
+    film = {"endpoint_type": "videos_generations", "price": {"per_second": usd(SECOND)}}
+    return [
+        model("sim-model", *names, price=chat, max_output_tokens=10**7),
+        model("picture", *names, **picture),
+        model("film", *names, **film),
+    ]
+
+
+@dataclass
+class Stack:
+    """Everything, and how to do harm to it."""
+
+    folder: Path
+    settings: dict[str, Any]
+    upstream: Upstream
+    database_url: str
+    valkey: MortalValkey
+    port: int
+    admin_ports: tuple[int, int]  # one for a gateway, one for the next
+    environ: Mapping[str, str] = field(default_factory=dict)
+    log_file: Path | None = None
+    gateway: Unit = field(init=False)
+    tenants: Sequence[Tenant] = ()
+    _at: int = 0  # of `admin_ports`
+
+    @property
+    def config(self) -> Path:
+        """The configuration's file."""
+        return self.folder / "gw.yaml"
+
+    @property
+    def admin(self) -> Admin:
+        """The admin listener of the gateway of the moment."""
+        return Admin(f"http://127.0.0.1:{self.admin_ports[self._at]}")
+
+    async def start(self) -> None:
+        """Start the gateway, and give it accounts. Raises NotReady."""
+        self.config.write_text(json.dumps(self.settings), encoding="utf-8")  # JSON is YAML
+        self.gateway = self._unit()
+        try:
+            await self.gateway.start()
+            self.tenants = await asyncio.to_thread(self._make_tenants)
+        except BaseException:
+            self.gateway.close()
+            raise
+
+    async def replace(self) -> int:
+        """Let another gateway take this one's place, as `ops/running.md` has it; exit code."""
+        old = self.gateway
+        self._at = 1 - self._at
+        self.gateway = self._unit()
+        try:
+            await self.gateway.start()
+        finally:
+            code = await old.stop()
+        self.gateway.lines.extendleft(reversed(old.lines))
+        return code
+
+    def kill_postgres(self) -> None:
+        """As the kernel does that is out of memory; it is started again within a second or two."""
+        kill_server(self.folder)
+
+    async def page(self) -> Page:
+        """The metrics of all processes of the gateway."""
+        return await asyncio.to_thread(lambda: self.admin.page())
+
+    async def free_places(self) -> list[int]:
+        """How many more requests each account may have in flight, by a free request of each."""
+        left = []
+        for tenant in self.tenants:
+            head = f"GET /v1/models HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {tenant.key}\r\n"
+            connection, seen = await Connection.open(self.port), Seen()
+            await connection.ask(f"{head}\r\n".encode(), seen)
+            connection.leave()
+            left.append(int(seen.headers.get("x-ratelimit-remaining-concurrency", "-1")) + 1)
+        return left
+
+    def _unit(self) -> Unit:
+        port = self.admin_ports[self._at]
+        admin = Admin(f"http://127.0.0.1:{port}")
+
+        async def is_ready() -> bool:
+            try:
+                return (await asyncio.to_thread(admin.get, "/readyz")).status == 200
+            except OSError:
+                return False
+
+        serve = ["gw", "serve", "--config", str(self.config), "--processes", str(PROCESSES)]
+        environ = {**self.environ, "GW_ADMIN_PORT": str(port)}
+        return Unit(serve, is_ready=is_ready, environ=environ, log_file=self.log_file)
+
+    def _make_tenants(self) -> list[Tenant]:
+        registrar = Registrar(self.database_url, SECRET, f"http://127.0.0.1:{self.port}")
+        given = {"nano_usd": CREDIT_NANO_USD, "rpm": RPM, "concurrency": CONCURRENCY}
+        return [registrar.tenant(**given) for _ in range(ACCOUNTS)]
+
+
+@asynccontextmanager
+async def running(seed: int, **settings: Any) -> AsyncIterator[Stack]:
+    """Everything but the gateway, which `Stack.start` starts; gone afterwards."""
+    async with AsyncExitStack() as stack:
+        folder = stack.enter_context(temporary_folder())
+        cores = frozenset(available_cores())
+        arguments = ["--seed", str(seed), "--requests-kept", str(REQUESTS_KEPT)]
+        simulator = started(["loadtests.simulator", *arguments], cores)
+        _, words = stack.enter_context(simulator)
+        valkey = stack.enter_context(mortal_valkey(folder))
+        embedded = EmbeddedPostgres(folder)
+        url = await embedded.start()
+        stack.push_async_callback(embedded.stop)
+        watching = asyncio.create_task(embedded.watch(SystemClock()))
+        stack.callback(watching.cancel)
+        port, *admin_ports = _free_ports(3)
+        written = {
+            **SETTINGS,
+            "listen": f"127.0.0.1:{port}",
+            "admin_listen": "127.0.0.1:${GW_ADMIN_PORT}",
+            "data_dir": str(folder / "var"),
+            "database_url": url,
+            "redis_url": f"{valkey.url}?socket_timeout={REDIS_SECONDS}",
+            "secret": SECRET,
+            "channels": channels(),
+            "models": models(),
+            **settings,
+        }
+        for one in written["channels"]:
+            one.setdefault("base_url", words["listen"])
+        upstream = Upstream(words["listen"])
+        yield Stack(folder, written, upstream, url, valkey, port, (admin_ports[0], admin_ports[1]))
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on at this moment."""
+    with ExitStack() as stack:
+        socks = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for sock in socks:
+            sock.bind(("127.0.0.1", 0))
+        return [int(sock.getsockname()[1]) for sock in socks]
