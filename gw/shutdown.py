@@ -20,6 +20,9 @@ from gw.http.state import LAST_CALL_SECONDS
 from gw.keys.last_use import LastUse
 from metrics.logs import EventLog
 
+# For this share of the drain a client that could not know is still served when its stream ends: its
+# next one has at least twice as long as the one before took of the drain.
+LAST_CALLS_SHARE = 1 / 3
 # How long a stopping gateway waits for a database that is away before it leaves the rest of the
 # settlements to recovery.
 FLUSH_SECONDS = 10.0
@@ -47,8 +50,8 @@ class Shutdown:
         self.in_flight.begin_drain()
         log.info("drain_began", in_flight=len(self.in_flight))
         await self.public.stop_accepting()
-        # Most of the time that there is belongs to the calls, not to waiting for more of them.
-        await self.public.last_calls(min(LAST_CALL_SECONDS, seconds / 2))
+        # Each connection that was not told may ask once more; no client comes besides.
+        await self.public.last_calls(seconds * LAST_CALLS_SHARE)
         self.in_flight.refuse_new()
         log.info("last_calls_ended", in_flight=len(self.in_flight))
         left = max(0.0, deadline - self.clock.monotonic())

@@ -12,7 +12,7 @@ from gw.http.application import HttpApplication
 from gw.http.connection import HEAD_SECONDS, Connection
 from gw.http.flow_control import LINGER_SECONDS
 from gw.http.sockets import BACKLOG, bind, stop_listening
-from gw.http.state import ServerState
+from gw.http.state import LAST_CALL_SECONDS, ServerState
 from metrics.logs import EventLog
 
 # What is left at the end may take so long to send what was written to it.
@@ -90,9 +90,10 @@ class Server:
     async def last_calls(self, seconds: float) -> None:
         """Wait so long, or until no client is connected."""
         if self._tls_options:  # who is amid a handshake is not yet among the connections
-            await asyncio.sleep(seconds)
-        else:
-            await self._state.none_left(seconds)
+            handshaking = min(LAST_CALL_SECONDS, seconds)
+            await asyncio.sleep(handshaking)
+            seconds -= handshaking
+        await self._state.none_left(seconds)
 
     def _stop_servers(self) -> None:
         servers, self._servers = self._servers, []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import select
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -36,6 +37,11 @@ class Caller:
             return "closed"
         except ConnectionError as error:
             return type(error).__name__
+
+    @property
+    def is_closed(self) -> bool:
+        """Has the server closed the connection, on which nothing is under way?"""
+        return bool(select.select([self._connection.sock], [], [], 0)[0])
 
     def close(self) -> None:
         self._connection.close()
