@@ -1,28 +1,21 @@
 """Every preset against a little server of its provider, told nothing but kind, key and address.
 
-The servers are `loadtests/simulator/providers/`: their paths, keys, parameters, errors, streams and
-usage are those of the providers' documentation. Clients of the preset's own protocols get what the
-server sent, byte for byte; the others its translation.
+Clients of the preset's own protocols get what the server sent, byte for byte; the others its
+translation. How failures are told is `test_provider_failures.py`.
 """
 
 from __future__ import annotations
 
 import json
-import signal
-import urllib.request
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
-from channels.base_resp import status_in
 from channels.credentials import NO_AUTH
 from channels.kinds import KINDS
 from loadtests.simulator.answers import Tokens
 from loadtests.simulator.providers.chat_wire import ProviderChat
-from loadtests.simulator.providers.model import Face, Failure, Provider
 from loadtests.simulator.providers.table import PROVIDERS
 from loadtests.simulator.providers.thoughts import HIDDEN, THINK_TAGS
 from tests.acceptance.dialogues.asked import Asked, body_of, path_of
@@ -31,150 +24,41 @@ from tests.acceptance.dialogues.cases import (
     PROTOCOLS,
     SAID,
     THOUGHT,
-    TRANSLATIONS,
     ZURICH,
     cost_nano_usd,
     stated,
 )
-from tests.acceptance.dialogues.streamed import read_stream
-from tests.acceptance.dialogues.told import Told
-from tests.acceptance.dialogues.whole import read_whole
-from tests.support.client import NANO_PER_USD, Reply
-from tests.support.house import House, channel, model, shared_house
+from tests.acceptance.presets import (
+    OWN_WHOLE,
+    USAGE,
+    WAYS,
+    WRONG,
+    Way,
+    ask,
+    at,
+    presets_house,
+    sent_by,
+    told_by,
+)
+from tests.support.client import NANO_PER_USD
+from tests.support.house import House
 from tests.support.postgres import PostgresForTests
 from tests.support.processes import CommandFailed
 from tests.support.tenants import Tenant
-from tests.support.upstream import key_of
-from tests.support.waiting import PATIENCE_SECONDS, until
 
-USAGE = {"input": 1000, "output": 100, "cached": 400, "cache_write": 0, "reasoning": 40}
-WRONG = "wrong-key"
-
-
-@dataclass(frozen=True)
-class Way:
-    """From a client, in one form of answer, to one protocol of a provider."""
-
-    provider: Provider
-    client: str
-    form: str
-    face: Face
-
-    def __str__(self) -> str:
-        return f"{self.provider.name}-{self.client}-{self.form}"
-
-    @property
-    def upstream(self) -> str:
-        return self.face.dialect.name
-
-    @property
-    def is_own(self) -> bool:
-        return self.client == self.upstream
-
-
-def at(name: str) -> str:
-    """The channel to a provider; its id is no word of any message, for ids are masked there."""
-    return f"at-{name}"
-
-
-def face_for(provider: Provider, client: str) -> Face | None:
-    """The face that a client's calls go to: its own protocol's, else the first translated to."""
-    faces = {face.dialect.name: face for face in provider.faces}
-    reached = (faces.get(to) for at, to in TRANSLATIONS if at == client)
-    return faces.get(client) or next((face for face in reached if face is not None), None)
-
-
-WAYS = [
-    Way(provider, client, form, face)
-    for provider in PROVIDERS.values()
-    for client in PROTOCOLS
-    if (face := face_for(provider, client)) is not None
-    for form in ("whole", "stream")
-]
-OWN_WHOLE = [way for way in WAYS if way.is_own and way.form == "whole"]
 KEYLESS = [way for way in WAYS if way.is_own and KINDS[way.provider.name].auth == NO_AUTH]
-# Bodies of one face are alike: some of them show how they are read for clients of other protocols,
-# one what a stream makes of them, and a few which go to another channel.
-FOR_OTHERS = ("bad_key", "no_credit", "bad_parameter", "rate_limited", "overloaded")
-FAILURES = [
-    pytest.param(way, situation, id=f"{way}-{situation}")
-    for way in WAYS
-    for situation in way.face.failures
-    if situation == "rate_limited"
-    or (way.form == "whole" and way.is_own and situation != "no_key")
-    or (way.form == "whole" and situation in FOR_OTHERS)
-]
-RETRIED = [
-    pytest.param(way, situation, id=f"{way}-{situation}")
-    for way in OWN_WHOLE
-    for situation, failure in way.face.failures.items()
-    if failure.status >= 500 or situation in ("bad_key", "rate_limited")
-]
 
 
 @pytest.fixture(scope="module")
 def shared(postgres: PostgresForTests) -> Iterator[House]:
-    """A house whose channels are known once the little servers have their ports."""
-    translations = [f"{client}_to_{upstream}" for client, upstream in TRANSLATIONS]
-    with shared_house(postgres, translations=translations) as built:
-        channels, models = [], []
-        for name, provider in PROVIDERS.items():
-            base_url = built.upstream.play(name) + urlsplit(KINDS[name].base_url).path
-            ours = {"kind": name, "base_url": base_url, "health": {"failures": 1000}}
-            if KINDS[name].auth == NO_AUTH:
-                channels.append({"id": f"open-{name}", **ours})
-                models.append(
-                    model(f"{name}-open", {"id": f"open-{name}", "as": provider.models[0]})
-                )
-                ours["auth"] = "bearer"
-            channels += [
-                {"id": at(name), "api_key": key_of(at(name)), **ours},
-                {"id": f"{at(name)}-wrong", "api_key": WRONG, **ours},
-            ]
-            spare = f"spare-{name}"
-            protocols = [face.dialect.name for face in provider.faces]
-            channels.append(channel(spare, protocols=protocols, priority=2))
-            there = provider.models[0]
-            models += [
-                model(name, {"id": at(name), "as": there}),
-                model(f"{name}-wrong", {"id": f"{at(name)}-wrong", "as": there}),
-                model(f"{name}-or-spare", {"id": at(name), "as": there}, spare),
-                model(f"{name}-unknown", {"id": at(name), "as": "no-such-model"}),
-            ]
-        built.write(channels=channels, models=models)
-        built.gateway.popen.send_signal(signal.SIGHUP)
-        until(lambda: built.events("configuration_reloaded"), what="the channels")
+    """The house of the presets, which this module has alone."""
+    with presets_house(postgres) as built:
         yield built
 
 
 @pytest.fixture(scope="module")
 def payer(shared: House) -> Tenant:
     return shared.tenant(nano_usd=1000 * NANO_PER_USD)
-
-
-def ask(payer: Tenant, way: Way, asked: Asked | None = None, *, model_id: str = "") -> Reply:
-    model_id = model_id or way.provider.name
-    body = body_of(way.client, model_id, way.form, asked or Asked())
-    reply = payer.client.send("POST", path_of(way.client, model_id, way.form), body)
-    assert key_of(at(way.provider.name)) not in reply.body.decode()
-    return reply
-
-
-def told_by(way: Way, reply: Reply) -> Told:
-    if way.form == "whole":
-        return read_whole(way.client, reply.json)
-    return read_stream(way.client, way.form, reply.body)
-
-
-def sent_by(h: House, way: Way) -> bytes:
-    """What the little server answers to the very request that it was sent last."""
-    sent = h.upstream.last_request()
-    headers = {name: sent["headers"][name] for name in sent["headers"] if name != "content-length"}
-    url = f"http://{sent['headers']['host']}{sent['path']}?{sent['query']}".rstrip("?")
-    request = urllib.request.Request(url, data=sent["body"].encode(), headers=headers)
-    with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
-        body: bytes = answer.read()
-    return body
 
 
 CASES: Mapping[str, tuple[dict[str, Any], Asked]] = {
@@ -263,156 +147,6 @@ def test_reason_of_the_end_is_told_in_the_clients_words(
     h.upstream.fault(at(way.provider.name), text=SAID, finish_reason=stated)
     ends_by = {"length": "length", "content_filter": "blocked"}[stated]
     assert told_by(way, ask(payer, way)).finish == FINISHES[ends_by][way.client]
-
-
-def leaves(value: Any) -> Iterator[str]:
-    """The texts in a JSON value."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from leaves(one)
-
-
-def is_said_by(failure: Failure, message: str, model_id: str) -> bool:
-    """Whether a message begins as one of the failure's texts does: addresses in it are masked."""
-    texts = (text.replace("{model}", model_id) for text in leaves(failure.body))
-    beginnings = [text.partition("{param}")[0].strip('"')[:20] for text in texts]
-    return any(message.startswith(beginning) for beginning in beginnings if beginning)
-
-
-# An upstream's status, and what it is called in each shape; other ones are the upstream's error.
-BAD = "invalid_request_error"
-NAMES: Mapping[int, tuple[tuple[str, str], str, str]] = {
-    400: ((BAD, "invalid_request"), BAD, "INVALID_ARGUMENT"),
-    401: (("authentication_error", "invalid_api_key"), "authentication_error", "UNAUTHENTICATED"),
-    403: (("permission_error", "permission_denied"), "permission_error", "PERMISSION_DENIED"),
-    404: ((BAD, "not_found"), "not_found_error", "NOT_FOUND"),
-    413: (("api_error", "upstream_error"), "request_too_large", "INVALID_ARGUMENT"),
-    422: ((BAD, "invalid_request"), BAD, "INVALID_ARGUMENT"),
-    429: (("rate_limit_error", "rate_limit_exceeded"), "rate_limit_error", "RESOURCE_EXHAUSTED"),
-    500: (("api_error", "upstream_error"), "api_error", "INTERNAL"),
-    501: (("api_error", "upstream_error"), "api_error", "UNIMPLEMENTED"),
-    504: (("api_error", "upstream_error"), "api_error", "DEADLINE_EXCEEDED"),
-    529: (("api_error", "upstream_error"), "overloaded_error", "UNAVAILABLE"),
-}
-
-
-def meant(failure: Failure) -> int:
-    """The status that a client is told; an error in a 200 means one, too."""
-    return status_in(failure.body) if failure.status == 200 else failure.status
-
-
-def check_error(reply: Reply, way: Way, failure: Failure) -> None:
-    """The error has the client's own shape, the provider's status and its sentence."""
-    status = meant(failure)
-    assert reply.status == status
-    other = "UNAVAILABLE" if status >= 500 else "UNKNOWN"
-    chat, messages, gemini = NAMES.get(
-        status, (("api_error", "upstream_error"), "api_error", other)
-    )
-    whole, error = reply.json, reply.json["error"]
-    assert is_said_by(failure, error["message"], way.provider.models[0]) or not failure.body
-    if way.client == "messages":
-        assert (whole["type"], error["type"]) == ("error", messages)
-    elif way.client == "native":
-        assert (error["code"], error["status"]) == (reply.status, gemini)
-    else:
-        assert (error["type"], error["code"]) == chat
-
-
-@pytest.mark.parametrize(("way", "situation"), FAILURES)
-def test_failure_is_told_in_the_clients_shape_and_costs_nothing(
-    h: House, payer: Tenant, way: Way, situation: str
-) -> None:
-    failure = way.face.failures[situation]
-    h.upstream.fault(at(way.provider.name), situation=situation)
-    before = h.balance_nano_usd(payer)
-    reply = ask(payer, way)
-    check_error(reply, way, failure)
-    stated = failure.headers.get("retry-after") if failure.status in (429, 503) else None
-    if "retryDelay" in json.dumps(failure.body):  # of Google, which has no header for it
-        stated = "35"
-    spoken = reply.headers.get("retry-after")
-    assert spoken == stated or (failure.status == 503 and stated is None and spoken == "1")
-    row = h.row(reply.trace)
-    assert (row["status"], row["cost_nano_usd"]) == ("error", 0)
-    assert h.balance_nano_usd(payer) == before
-    assert h.held_nano_usd(payer) == 0
-
-
-@pytest.mark.parametrize(("way", "situation"), RETRIED)
-def test_server_errors_go_to_the_next_channel_and_refusals_do_not(
-    h: House, payer: Tenant, way: Way, situation: str
-) -> None:
-    """Contract §4: a 4xx is the client's, rate limits as well."""
-    failure = way.face.failures[situation]
-    h.upstream.fault(at(way.provider.name), situation=situation)
-    reply = ask(payer, way, model_id=f"{way.provider.name}-or-spare")
-    if meant(failure) < 500:
-        check_error(reply, way, failure)
-    else:
-        assert reply.status == 200, reply
-        assert len(h.row(reply.trace)["attempts"]) == 1
-
-
-STREAMS = [way for way in WAYS if way.form == "stream"]
-
-
-@pytest.mark.parametrize("way", STREAMS, ids=str)
-def test_stream_that_fails_in_its_middle_is_told_so_and_settled(
-    h: House, payer: Tenant, way: Way
-) -> None:
-    words = "x" * 400
-    h.upstream.fault(at(way.provider.name), text=words, usage=USAGE, error_event=40)
-    reply = ask(payer, way)
-    assert reply.status == 200, reply
-    if way.is_own:
-        assert reply.body == sent_by(h, way)
-    else:
-        told = told_by(way, reply)
-        assert told.error is not None
-        assert not told.has_end
-        assert 0 < len(told.text) < len(words)
-    row = h.row(reply.trace)
-    assert row["status"] == "error"
-    assert row["error_message"]
-    assert row["cost_nano_usd"] > 0
-    assert h.held_nano_usd(payer) == 0
-
-
-@pytest.mark.parametrize("way", STREAMS, ids=str)
-def test_stream_that_fails_at_once_has_sent_nothing(h: House, payer: Tenant, way: Way) -> None:
-    h.upstream.fault(at(way.provider.name), error_event=0)
-    reply = ask(payer, way, model_id=f"{way.provider.name}-or-spare")
-    assert reply.status == 200, reply
-    assert told_by(way, reply).has_end
-    row = h.row(reply.trace)
-    assert (row["status"], len(row["attempts"])) == ("success", 1)
-    alone = ask(payer, way)
-    assert alone.status == 502
-    row = h.row(alone.trace)
-    assert (row["status"], row["cost_nano_usd"]) == ("error", 0)
-
-
-@pytest.mark.parametrize("way", OWN_WHOLE, ids=str)
-def test_wrong_key_and_unknown_model_are_refused_by_the_server_itself(
-    h: House, payer: Tenant, way: Way
-) -> None:
-    wrong = ask(payer, way, model_id=f"{way.provider.name}-wrong")
-    check_error(wrong, way, way.face.failures["bad_key"])
-    assert WRONG not in wrong.body.decode()
-
-    def set_aside() -> bool:
-        refused = [one["channel"] for one in h.events("channel_key_refused")]
-        return f"{at(way.provider.name)}-wrong" in refused
-
-    until(set_aside, what="the key set aside")
-    if (failure := way.face.failures.get("unknown_model")) is not None:
-        unknown = ask(payer, way, model_id=f"{way.provider.name}-unknown")
-        assert unknown.status == failure.status
-        is_named = "{model}" in json.dumps(failure.body)
-        assert ("no-such-model" in unknown.json["error"]["message"]) == is_named
 
 
 @pytest.mark.parametrize("way", KEYLESS, ids=str)
