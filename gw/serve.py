@@ -119,6 +119,7 @@ class Gateway:
         self._neighbours: Neighbours
         self._heartbeat: Heartbeat
         self._tls: ssl.SSLContext | None
+        self._wire: HttpWire
         self._public: Server
         self._admin: AdminServer
 
@@ -170,8 +171,8 @@ class Gateway:
         Raises ConfigFaults, and changes nothing, when the certificate will not do.
         """
         check_files(config)
-        if self._tls is not None:
-            renew(self._tls, config)
+        renew(self._tls, config)
+        self._wire.renew_certificates()
         self.current.swap(config)
         self._channels.configure(config.registry.channels)
         self.metrics.config.accepted(self._clock.now())
@@ -312,7 +313,7 @@ class Gateway:
         offload = OffloadPool()
         self._stack.callback(offload.close)
         self._supervisor.start("offload", lambda: offload.tend(self._clock))
-        wire = HttpWire(connect_seconds=config.timeouts.connect)
+        wire = self._wire = HttpWire(connect_seconds=config.timeouts.connect)
         self._stack.push_async_callback(wire.close)
         poller = make_poller(
             self.current,

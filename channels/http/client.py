@@ -55,7 +55,8 @@ class HttpWire(Wire):
     ) -> None:
         self._allows = allows
         self._connect_seconds = connect_seconds
-        self._tls = functools.cache(tls or verifying)
+        self._make_tls = tls or verifying
+        self._tls = functools.cache(self._make_tls)
         self._routes: dict[tuple[Origin, Transport | None], OriginRoute] = {}
         self._way = functools.lru_cache(maxsize=HEADS_MAX)(self._new_way)
         self._user_agent = f"gw/{release()}"
@@ -105,6 +106,12 @@ class HttpWire(Wire):
             response = await self.open(replace(bare, proof=await authorizer.proof(bare, self)))
         return response
 
+    def renew_certificates(self) -> None:
+        """Read the files of certificates again, for connections made from now on."""
+        self._tls = functools.cache(self._make_tls)
+        for (_, transport), route in self._routes.items():
+            route.dialer.tls = self._tls_of(transport)
+
     async def close(self) -> None:
         """Break every connection, idle or not."""
         self._is_closed = True
@@ -126,10 +133,14 @@ class HttpWire(Wire):
             dialer = Dialer(
                 address.origin,
                 connect_seconds=self._connect_seconds,
-                tls=self._tls if transport is None else functools.cache(transport.tls_context),
+                tls=self._tls_of(transport),
                 allows=self._allows,
                 proxy=transport.proxy if transport is not None else None,
             )
             route = OriginRoute(OriginPool(asyncio.get_running_loop()), dialer)
             self._routes[address.origin, transport] = route
         return route, head
+
+    def _tls_of(self, transport: Transport | None) -> Callable[[], ssl.SSLContext]:
+        """The TLS settings of connections made this way: made when they are first needed."""
+        return self._tls if transport is None else functools.cache(transport.tls_context)

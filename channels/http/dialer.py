@@ -59,7 +59,7 @@ class Dialer:
         self._host, self._port = (proxy or origin).host, (proxy or origin).port
         self._origin = origin
         self._connect_seconds = connect_seconds
-        self._tls = tls
+        self.tls = tls  # asked for each connection
         self._addresses: Sequence[SocketAddress] = ()
         self._good_until = 0.0  # loop time
         self._resolving = asyncio.Lock()
@@ -83,7 +83,7 @@ class Dialer:
     async def _dial(self, new_connection: Callable[[], UpstreamConnection]) -> UpstreamConnection:
         loop = asyncio.get_running_loop()
         # Reading the system's certificates takes longer than the loop may be held up.
-        context = await asyncio.to_thread(self._tls) if self._origin.is_secure else None
+        context = await asyncio.to_thread(self.tls) if self._origin.is_secure else None
         sock = await first_connected(await self._resolved())
         if self._proxy is not None:
             try:

@@ -85,7 +85,8 @@ class Proxy(Struct, frozen=True):
 
 
 class Transport(Struct, frozen=True):
-    """How the connections of a channel are made. The files are PEM, and read once.
+    """How the connections of a channel are made. The files are PEM, read for
+    the first connection and again where they are renewed.
 
     `ca_file` holds whom it trusts instead of the system's certificates; `certificate` and `key` are
     what it shows of itself. Empty: none.

@@ -25,13 +25,15 @@ def server_context(config: Config) -> ssl.SSLContext | None:
     return context
 
 
-def renew(context: ssl.SSLContext, config: Config) -> None:
-    """Show another certificate from now on, to connections made from now on.
+def renew(context: ssl.SSLContext | None, config: Config) -> None:
+    """Show another certificate from now on, to connections made from now on; None shows none.
 
     Raises ConfigFaults, and the old one stays.
     """
-    if config.tls is not None and server_context(config) is not None:
-        _load(context, config, config.tls)
+    if context is None or config.tls is None:
+        return
+    server_context(config)  # one of its own first, so that a fault leaves this one as it was
+    _load(context, config, config.tls)
 
 
 def _load(context: ssl.SSLContext, config: Config, tls: Certificate) -> None:

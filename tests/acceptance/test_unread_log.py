@@ -1,10 +1,11 @@
-"""A log that nobody reads, or that cannot be written, with real processes."""
+"""A log that nobody reads, that cannot be written, or that is rotated, with real processes."""
 
 from __future__ import annotations
 
 import fcntl
 import http.client
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -105,3 +106,23 @@ def test_log_that_cannot_be_written_stops_nothing(h: House, *, is_open: bool) ->
         page = Admin(h.gateway.admin_url).page()
         lost = page.total("gw_log_lines_lost_total")
         assert lost >= 20 if is_open else lost == 0
+
+
+@pytest.mark.parametrize("h", [1], indirect=True)
+def test_log_in_a_file_is_rotated_by_copying(h: House, tmp_path: Path) -> None:
+    """As `logrotate` does with `copytruncate`: what is appended begins the emptied file."""
+    path, rotated = tmp_path / "gw.log", tmp_path / "gw.log.1"
+    with path.open("ab") as appended, gateway(h, appended) as running:
+
+        def reloads() -> int:
+            running.send_signal(signal.SIGHUP)
+            return path.read_bytes().count(b"configuration_reloaded")
+
+        until(reloads, what="a line in the file")
+        serve_calls(h, 5)
+        rotated.write_bytes(path.read_bytes())
+        os.truncate(path, 0)
+        until(reloads, what="a line in the emptied file")
+        lines = [line for line in path.read_bytes().splitlines() if not line.startswith(b"ready")]
+        assert {json.loads(line)["level"] for line in lines} <= {"info", "warning"}
+    assert b"ready" in rotated.read_bytes()

@@ -1,0 +1,181 @@
+"""Certificates are changed by a reload, both those the gateway shows and those of its channels.
+
+Connections that are open stay; those made from then on have the new ones; files that cannot be used
+are refused, and what was in force stays (`ops/operating.md`).
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.support.certificates import pem_files
+from tests.support.client import CHAT, chat_body
+from tests.support.house import House, channel, house, model
+from tests.support.postgres import PostgresForTests
+from tests.support.waiting import PATIENCE_SECONDS, until
+
+NAME = "gateway.example"
+ANSWER: dict[str, Any] = {
+    "id": "chatcmpl-1",
+    "object": "chat.completion",
+    "model": "sim-model",
+    "choices": [
+        {
+            "index": 0,
+            "message": {"role": "assistant", "content": "Ahoy"},
+            "finish_reason": "stop",
+        }
+    ],
+    "usage": {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4},
+}
+
+
+class Files:
+    """The certificates of a gateway and its upstream, as files that can be written anew."""
+
+    def __init__(self, folder: Path) -> None:
+        self.chain, self.key = folder / "chain.pem", folder / "key.pem"
+        self.upstream, self.own = folder / "upstream.pem", folder / "own.pem"
+        self.renew()
+
+    def renew(self) -> None:
+        """Another certificate for each."""
+        chain, key = pem_files(NAME)
+        self.chain.write_bytes(chain)
+        self.key.write_bytes(key)
+        self.upstream.write_bytes(b"".join(pem_files("localhost")))
+        self.own.write_bytes(b"".join(pem_files("client.example")))
+
+    def upstream_context(self) -> ssl.SSLContext:
+        """What the upstream shows at the moment, and whom it lets in."""
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=self.own)
+        context.load_cert_chain(self.upstream)
+        context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+    def trust(self) -> ssl.SSLContext:
+        """Whom a client of the gateway trusts at the moment."""
+        return ssl.create_default_context(cafile=self.chain)
+
+
+class Upstream(ThreadingHTTPServer):
+    """Answers every chat over TLS, each on a connection of its own, to who shows a certificate."""
+
+    daemon_threads = True
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        super().__init__(("127.0.0.1", 0), Answering)
+        self.context = context
+        self.refused: list[str] = []
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        with self.context.wrap_socket(request, server_side=True) as secured:
+            super().finish_request(secured, client_address)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A handshake that came to nothing."""
+        self.refused.append(str(client_address))
+
+
+class Answering(BaseHTTPRequestHandler):
+    """Takes a POST."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        body = json.dumps(ANSWER).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing on stderr."""
+
+
+@contextmanager
+def served(upstream: Upstream) -> Iterator[Upstream]:
+    thread = threading.Thread(target=upstream.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield upstream
+    finally:
+        upstream.shutdown()
+        thread.join()
+        upstream.server_close()
+
+
+def connected(h: House, trust: ssl.SSLContext) -> closing[http.client.HTTPConnection]:
+    """A client's connection, which may be kept."""
+    address = urlsplit(h.gateway.url)
+    assert address.hostname is not None
+    connection = http.client.HTTPConnection(address.hostname, address.port)
+    plain = socket.create_connection((address.hostname, address.port), PATIENCE_SECONDS)
+    connection.sock = trust.wrap_socket(plain, server_hostname=NAME)
+    return closing(connection)
+
+
+def chat(connection: http.client.HTTPConnection, h: House) -> int:
+    """The status of one call on a connection, which has to be the same all the time."""
+    before = connection.sock
+    headers = {"x-api-key": h.key, "Content-Type": "application/json"}
+    connection.request("POST", CHAT, json.dumps(chat_body()), headers)
+    response = connection.getresponse()
+    response.read()
+    assert connection.sock is before
+    return response.status
+
+
+def reload(h: House, action: str) -> None:
+    so_far = len(h.events(action))
+    h.gateway.popen.send_signal(signal.SIGHUP)
+    until(lambda: len(h.events(action)) > so_far, what=action)
+
+
+def test_reload_takes_new_certificates_and_drops_no_connection(
+    postgres: PostgresForTests, tmp_path: Path
+) -> None:
+    files = Files(tmp_path)
+    with served(Upstream(files.upstream_context())) as upstream, postgres.database() as url:
+        secured = channel(
+            "secured",
+            base_url=f"https://localhost:{upstream.server_port}",
+            ca_file=str(files.upstream),
+            client_certificate={"certificate": str(files.own), "key": str(files.own)},
+        )
+        settings: dict[str, Any] = {
+            "tls": {"certificate": str(files.chain), "key": str(files.key)},
+            "channels": [secured],
+            "models": [model("sim-model", "secured")],
+        }
+        with house(url, tmp_path, **settings) as h, connected(h, files.trust()) as early:
+            assert chat(early, h) == 200
+            old = files.trust()
+            files.renew()
+            upstream.context = files.upstream_context()
+            # Until it is told to, the gateway goes on with what it has read.
+            assert chat(early, h) == 502
+            with connected(h, old):
+                pass
+            reload(h, "configuration_reloaded")
+            assert chat(early, h) == 200
+            with connected(h, files.trust()) as newly:
+                assert chat(newly, h) == 200
+            with pytest.raises(ssl.SSLCertVerificationError):
+                connected(h, old)
+            files.own.write_bytes(b"no certificate")
+            reload(h, "reload_refused")
+            assert chat(early, h) == 200
