@@ -141,7 +141,7 @@ CHAT = Family(
     dialect="chat",
     shown_as="chat_completions",
     streams=True,
-    wires=("plain", "mistral", "groq"),
+    wires=("plain", "mistral", "groq", "fireworks"),
     tools_over="responses",
 )
 MESSAGES = Family(

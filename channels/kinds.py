@@ -241,10 +241,12 @@ _ROWS = (
         base_url="https://api.fireworks.ai/inference",
         protocols=("chat", "responses", "messages"),
         auth="bearer",
+        wire={"chat": "fireworks"},
         max_tokens_param="max_tokens",
         key_refusals=((412, "suspended"),),
         variables=("FIREWORKS_API_KEY",),
-        quirks="models are accounts/fireworks/models/NAME; an account at its limit is a 412",
+        quirks="models are accounts/fireworks/models/NAME; an account at its limit is a 412; "
+        "thoughts in the history are taken as reasoning_content alone",
     ),
     Kind(
         name="zhipu",

@@ -162,7 +162,8 @@ def test_history_that_another_provider_answered_is_taken(h: House, payer: Tenant
     h.upstream.fault(at(way.provider.name), text=SAID)
     body = body_of("chat", way.provider.name, "whole", Asked(has_results=True))
     (called,) = (turn for turn in body["messages"] if turn["role"] == "assistant")
-    called |= {"reasoning_content": THOUGHT, "refusal": None, "annotations": []}
+    called |= {"refusal": None, "annotations": [], "reasoning_details": []}
+    called["reasoning_content"] = called["reasoning"] = THOUGHT
     reply = payer.client.send("POST", path_of("chat", way.provider.name, "whole"), body)
     assert reply.status == 200, reply
     sent = json.loads(h.upstream.last_request()["body"])

@@ -2,8 +2,8 @@
 
 Mistral answers 422 for every member that it does not document, in the body or in a turn, so also
 for the asking for usage, which its streams state unasked; its tool calls have ids of nine letters
-and digits, and other ids of calls in the history are a 400. Groq answers 400 for thoughts in a turn
-that are not told in its own way.
+and digits, and other ids of calls in the history are a 400. Groq and Fireworks answer 400 for
+thoughts in a turn that are not told in their own way.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from channels.json.text import UNREADABLE, dumps
 _CALL_ID = re.compile(r"[a-zA-Z0-9]{9}")
 # What turns of assistants hold that other providers gave; a client sends them as it got them.
 _FOREIGN_TO_GROQ = frozenset({"reasoning_content", "reasoning_details", "refusal", "annotations"})
+_FOREIGN_TO_FIREWORKS = frozenset({"reasoning", "reasoning_details", "refusal", "annotations"})
 _FOREIGN_TO_MISTRAL = _FOREIGN_TO_GROQ | {"reasoning", "audio", "function_call"}
 
 
@@ -75,10 +76,17 @@ def for_mistral(messages: bytes) -> bytes:
 
 def for_groq(messages: bytes) -> bytes:
     """The same for Groq."""
+    return _stripped(messages, _FOREIGN_TO_GROQ)
+
+
+def for_fireworks(messages: bytes) -> bytes:
+    """The same for Fireworks."""
+    return _stripped(messages, _FOREIGN_TO_FIREWORKS)
+
+
+def _stripped(messages: bytes, foreign: frozenset[str]) -> bytes:
     return _mended(
-        messages,
-        lambda turn: not turn.has_any(_FOREIGN_TO_GROQ),
-        lambda turn: _without(turn, _FOREIGN_TO_GROQ),
+        messages, lambda turn: not turn.has_any(foreign), lambda turn: _without(turn, foreign)
     )
 
 
@@ -136,6 +144,13 @@ HOSTINGS: Mapping[str, Hosting] = MappingProxyType(
             adds={},
             moves={},
             mends={"messages": for_groq},
+        ),
+        "fireworks": Hosting(
+            address=_ADDRESS,
+            without=frozenset(),
+            adds={},
+            moves={},
+            mends={"messages": for_fireworks},
         ),
     }
 )

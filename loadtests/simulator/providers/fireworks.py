@@ -6,7 +6,13 @@ from loadtests.simulator.dialects.messages import MessagesDialect
 from loadtests.simulator.dialects.responses import ResponsesDialect
 from loadtests.simulator.providers.chat_wire import ChatTraits, ProviderChat
 from loadtests.simulator.providers.errors import error_event, in_messages
-from loadtests.simulator.providers.model import Face, Failure, Listing, Provider
+from loadtests.simulator.providers.model import (
+    Face,
+    Failure,
+    Listing,
+    Provider,
+    refuses_of_assistants,
+)
 
 BAD = "invalid_request_error"
 LIMITS = {
@@ -22,6 +28,7 @@ def _failure(status: int, message: str, code: str, kind: str = "error", **header
     return Failure(status=status, body={"error": error}, headers=named)
 
 
+EXTRA = _failure(400, "Extra inputs are not permitted, field: 'messages[1].{param}'", BAD, BAD)
 FAILURES = {
     "bad_key": _failure(401, "The API key you provided is invalid.", "UNAUTHORIZED"),
     "no_credit": _failure(402, "Payment is required to use this model.", "PAYMENT_REQUIRED"),
@@ -58,6 +65,7 @@ FIREWORKS = Provider(
     sources={
         "errors": "https://docs.fireworks.ai/guides/inference-error-codes",
         "bodies": "https://github.com/pollinations/pollinations/issues/12136",
+        "refused members": "https://github.com/earendil-works/pi/issues/4514",
         "limits": "https://docs.fireworks.ai/guides/quotas_usage/rate-limits",
         "usage": "https://docs.fireworks.ai/api-reference/post-chatcompletions",
         "messages": "https://docs.fireworks.ai/tools-sdks/anthropic-compatibility",
@@ -77,6 +85,7 @@ FIREWORKS = Provider(
                 )
             ),
             failures=FAILURES,
+            checks=(refuses_of_assistants(EXTRA, "reasoning", "reasoning_details", "annotations"),),
             stream_failure=error_event(FAILURES["server_error"].body),
         ),
         Face(path="/inference/v1/responses", dialect=ResponsesDialect(), failures=FAILURES),

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from loadtests.simulator.answers import Tokens
-from loadtests.simulator.ask import Ask
 from loadtests.simulator.dialects.responses import ResponsesDialect
 from loadtests.simulator.providers.chat_wire import ChatTraits, ProviderChat
 from loadtests.simulator.providers.errors import error_event
-from loadtests.simulator.providers.model import Face, Failure, Listing, Provider, refuses
+from loadtests.simulator.providers.model import (
+    Face,
+    Failure,
+    Listing,
+    Provider,
+    refuses,
+    refuses_of_assistants,
+)
 from loadtests.simulator.providers.thoughts import REASONING
 
 KIND = "invalid_request_error"
@@ -35,6 +40,11 @@ def _failure(
 
 
 UNSUPPORTED = _failure(400, "property '{param}' is unsupported")
+FOREIGN_THOUGHT = _failure(
+    400,
+    "'messages.1' : for 'role:assistant' the following must be satisfied[('messages.1' : property "
+    "'{param}' is unsupported)]",
+)
 FAILURES = {
     "bad_key": _failure(401, "Invalid API Key", KIND, "invalid_api_key"),
     "forbidden": _failure(
@@ -95,20 +105,6 @@ BROKEN_CALL = {
 }
 
 
-def _own_thoughts(body: Mapping[str, Any], _: Ask) -> tuple[Failure, str] | None:
-    """Thoughts of other providers are not taken in turns of assistants."""
-    for number, turn in enumerate(body["messages"]):
-        found = next((name for name in FOREIGN if name in turn), None)
-        if turn["role"] == "assistant" and found is not None:
-            place = f"'messages.{number}'"
-            return _failure(
-                400,
-                f"{place} : for 'role:assistant' the following must be satisfied[({place} : "
-                "property '{param}' is unsupported)]",
-            ), found
-    return None
-
-
 def _usage(tokens: Tokens) -> dict[str, Any]:
     usage: dict[str, Any] = {
         "queue_time": 0.04,
@@ -156,7 +152,10 @@ GROQ = Provider(
                 )
             ),
             failures=FAILURES,
-            checks=(refuses(UNSUPPORTED, "logprobs", "logit_bias", "top_logprobs"), _own_thoughts),
+            checks=(
+                refuses(UNSUPPORTED, "logprobs", "logit_bias", "top_logprobs"),
+                refuses_of_assistants(FOREIGN_THOUGHT, *FOREIGN),
+            ),
             stream_failure=error_event(BROKEN_CALL, event="error"),
         ),
         Face(path="/openai/v1/responses", dialect=ResponsesDialect(), failures=FAILURES),

@@ -132,3 +132,14 @@ def refuses(failure: Failure, *names: str, models: tuple[str, ...] = ()) -> Chec
         return None if found is None else (failure, found)
 
     return check
+
+
+def refuses_of_assistants(failure: Failure, *names: str) -> Check:
+    """No turn of an assistant has one of these members."""
+
+    def check(body: Mapping[str, Any], _: Ask) -> tuple[Failure, str] | None:
+        turns = (turn for turn in body["messages"] if turn["role"] == "assistant")
+        found = next((name for turn in turns for name in names if name in turn), None)
+        return None if found is None else (failure, found)
+
+    return check

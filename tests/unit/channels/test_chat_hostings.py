@@ -1,13 +1,20 @@
-"""What Mistral and Groq refuse is not sent to them, and everything else is sent as it is."""
+"""What providers refuse is not sent to them, and everything else is sent as it is."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from channels.dialects.chat.hostings import HOSTINGS, call_id_for_mistral, for_groq, for_mistral
+from channels.dialects.chat.hostings import (
+    HOSTINGS,
+    call_id_for_mistral,
+    for_fireworks,
+    for_groq,
+    for_mistral,
+)
 
 MISTRAL = HOSTINGS["mistral"]
 USER = {"role": "user", "content": "Hi"}
@@ -66,12 +73,15 @@ def test_thoughts_in_the_words_of_others_stay_behind() -> None:
     assert turns == [asked, {"role": "assistant", "content": "Yes"}]
 
 
-def test_groq_keeps_thoughts_in_its_own_words() -> None:
+@pytest.mark.parametrize(
+    ("mend", "own"), [(for_groq, "reasoning"), (for_fireworks, "reasoning_content")]
+)
+def test_thoughts_in_its_own_words_stay(mend: Callable[[bytes], bytes], own: str) -> None:
     said = {"role": "assistant", "content": "Yes", "reasoning": "Hm", "reasoning_content": "Hm"}
-    turns = json.loads(for_groq(json.dumps([USER, said]).encode()))
-    assert turns == [USER, {"role": "assistant", "content": "Yes", "reasoning": "Hm"}]
-    own = json.dumps([USER, turns[1], *called("call_a1")]).encode()
-    assert for_groq(own) is own
+    turns = json.loads(mend(json.dumps([USER, said]).encode()))
+    assert turns == [USER, {"role": "assistant", "content": "Yes", own: "Hm"}]
+    kept = json.dumps([USER, turns[1], *called("call_a1")]).encode()
+    assert mend(kept) is kept
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_kind_that_sends_a_key_needs_one() -> None:
     assert places_of(text) == [(1, "channels[0].api_key")]
 
 
-@pytest.mark.parametrize("kind", ["groq", "mistral"])
+@pytest.mark.parametrize("kind", ["fireworks", "groq", "mistral"])
 def test_wire_of_a_kind_that_refuses_parts_gives_way_and_needs_no_model_in_its_path(
     kind: str,
 ) -> None:
