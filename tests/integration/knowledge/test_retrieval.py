@@ -17,6 +17,12 @@ from gw.knowledge.bases import grant, list_all
 from tests.integration.knowledge.importing import KB, Bases, bases_in
 from tests.integration.knowledge.test_search import OTTER
 
+# Of the table of pages, by this connection; so far as it has not told the server yet.
+ROWS_READ = """
+SELECT seq_tup_read + coalesce(idx_tup_fetch, 0) FROM pg_stat_xact_user_tables
+WHERE relname = 'kb_pages'
+"""
+
 
 @dataclass
 class Counted:
@@ -71,6 +77,21 @@ async def test_pages_that_have_any_term_are_taken(database_url: str, tmp_path: P
         assert both == [("more", "lakes"), *best[:2]]
         for nothing in ("zebra " * 400, "", "?!", '""'):
             assert await asked(bases, agent(KB, "default"), nothing) == [], nothing
+
+
+async def test_rows_are_read_of_the_pages_that_are_given(database_url: str, tmp_path: Path) -> None:
+    pages = {f"p{n:03}": f"common words{' rare' * (n < 10)}" for n in range(300)}
+    async with bases_in(database_url, tmp_path) as bases:
+        await bases.become(pages)
+        bounds = AgentSettings(default_model="", kb_pages=5, kb_page_chars=20, kb_chars=100)
+        async with bases.database.transaction() as session:
+            ((before,),) = await session.fetch_all(ROWS_READ)
+            found = await retrieve(
+                session, agent(KB), "common rare", bounds, account_id=bases.account_id
+            )
+            ((after,),) = await session.fetch_all(ROWS_READ)
+        assert [page.id for page in found] == ["p000", "p001", "p002", "p003", "p004"]
+        assert 5 <= after - before <= 40, "a plan reads pages that are not given"
 
 
 async def test_who_may_not_read_one_of_the_bases_gets_nothing_of_any(
