@@ -58,7 +58,7 @@ class ApiHandler(TornadoHandler):
 
     services: Services
 
-    _principal: Principal | None = None
+    principal: Principal  # who asks: set by the check of the key, where `auth` is not "none"
     _awaits_hold = False
     _admission: LimitLease | None = None
 
@@ -73,19 +73,9 @@ class ApiHandler(TornadoHandler):
         super().__init__(application, request, **options)
 
     @property
-    def principal(self) -> Principal:
-        """Who asks; only where `auth` is not "none"."""
-        assert self._principal is not None
-        return self._principal
-
-    @principal.setter
-    def principal(self, principal: Principal) -> None:
-        self._principal = principal
-
-    @property
     def known_principal(self) -> Principal | None:
         """Who asks, as far as that is known."""
-        return self._principal
+        return getattr(self, "principal", None)
 
     @property
     def is_billed(self) -> bool:
@@ -182,12 +172,12 @@ class ApiHandler(TornadoHandler):
         """End the trace of a refused call; have its row written, where it has none of its own."""
         if self.is_billed:
             end_refused(self, error_response)
-        if self.is_billed and not self.owns_row and self._principal is not None:
+        if self.is_billed and not self.owns_row and self.known_principal is not None:
             self.owns_row = True
             self.services.refusals(
                 RefusedCall(
                     call_id=self.call_id,
-                    principal=self._principal,
+                    principal=self.principal,
                     protocol=self.protocol,
                     model=self.named_model(),
                     http_status=error_response.http_status,

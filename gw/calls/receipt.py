@@ -63,7 +63,7 @@ class Receipt:
 
     def tried(self, channel_id: str, *, at: float, seconds: float, outcome: str) -> None:
         """An attempt is over. `at` is in Unix seconds."""
-        attempt = [channel_id, round(at, 3), round(seconds * 1000), outcome]
+        attempt = [channel_id, round(at * 1000) / 1000, round(seconds * 1000), outcome]
         self.detail.setdefault("tried", []).append(attempt)
 
     def translated(self, plan: UpstreamPlan) -> None:
