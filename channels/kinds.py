@@ -261,7 +261,8 @@ _ROWS = (
         key_refusals=((429, "欠费"), (429, "Insufficient balance")),
         variables=("ZHIPUAI_API_KEY", "ZAI_API_KEY"),
         models_path="/api/paas/v4/models",
-        quirks="for accounts of z.ai say base_url: https://api.z.ai",
+        quirks="for accounts of z.ai say base_url: https://api.z.ai; an unpaid bill is a 429, an "
+        "unknown model a 400",
     ),
     Kind(
         name="ark",
@@ -278,7 +279,8 @@ _ROWS = (
         key_refusals=((403, "overdue balance"),),
         variables=("ARK_API_KEY",),
         models_path="/api/v3/models",
-        quirks="models are names, or ep-… of an endpoint",
+        quirks="models are names, or ep-… of an endpoint; an unpaid bill is a 403, a busy "
+        "server a 429",
     ),
     Kind(
         name="dashscope",
@@ -288,7 +290,8 @@ _ROWS = (
         max_tokens_param="max_tokens",
         key_refusals=((400, "good standing"),),
         variables=("DASHSCOPE_API_KEY",),
-        quirks="abroad say base_url: https://dashscope-intl.aliyuncs.com/compatible-mode",
+        quirks="abroad say base_url: https://dashscope-intl.aliyuncs.com/compatible-mode; an "
+        "unpaid bill is a 400",
     ),
     Kind(
         name="moonshot",
@@ -314,7 +317,7 @@ _ROWS = (
         key_refusals=((429, "insufficient balance"),),
         variables=("MINIMAX_API_KEY",),
         quirks="in China say base_url: https://api.minimaxi.com; on chat its models think inside "
-        "<think>, on messages in blocks of their own",
+        "<think>, on messages in blocks of their own; chat may refuse in base_resp of a 200",
     ),
     Kind(
         name="siliconflow",
@@ -326,7 +329,8 @@ _ROWS = (
         max_tokens_param="max_tokens",
         key_refusals=((403, "balance is insufficient"),),
         variables=("SILICONFLOW_API_KEY",),
-        quirks="in China say base_url: https://api.siliconflow.cn",
+        quirks="in China say base_url: https://api.siliconflow.cn; an unknown model is a 400, an "
+        "empty account a 403",
     ),
     Kind(
         name="ollama",
@@ -336,7 +340,8 @@ _ROWS = (
         protocols=("chat", "responses", "messages"),
         auth="none",
         max_tokens_param="max_tokens",
-        quirks="its cloud: base_url: https://ollama.com, auth: bearer and an api_key",
+        quirks="its cloud: base_url: https://ollama.com, auth: bearer and an api_key; cached "
+        "tokens are not told",
     ),
     Kind(
         name="vllm",
@@ -354,7 +359,8 @@ _ROWS = (
         protocols=("chat", "messages"),
         auth="none",
         max_tokens_param="max_tokens",
-        quirks="started with --api-key: auth: bearer and that key as api_key",
+        quirks="started with --api-key: auth: bearer and that key as api_key; one model under any "
+        "name, cached tokens are not told",
     ),
     Kind(
         name="gateway",

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from loadtests.simulator.providers.model import ANYBODY
+from channels.base_resp import status_in
+from channels.dialects.error_body import error_message
+from channels.key_ring import KEY_REFUSALS, KeyRing
+from channels.kinds import KINDS
+from loadtests.simulator.providers.model import ANYBODY, Failure, Provider
 from loadtests.simulator.providers.table import PROVIDERS
 from loadtests.simulator.server import Simulator
 from tests.unit.simulator.client import Reply, call
@@ -91,3 +96,21 @@ def test_row_says_where_its_facts_are_from(provider: Any) -> None:
     for face in provider.faces:
         usual = {"bad_key", "server_error", *(() if ANYBODY in face.keys else ("rate_limited",))}
         assert usual <= face.failures.keys()
+
+
+NO_CREDIT = [
+    pytest.param(provider, face.failures[situation], id=f"{provider.name}-{face.dialect.name}")
+    for provider in PROVIDERS.values()
+    for face in provider.faces
+    for situation in ("no_credit", "no_credit_within")
+    if situation in face.failures
+]
+
+
+@pytest.mark.parametrize(("provider", "failure"), NO_CREDIT)
+def test_account_without_credit_has_its_key_set_aside(provider: Provider, failure: Failure) -> None:
+    """Whatever status its provider has for that."""
+    (key,) = KeyRing(1, refusals=KINDS[provider.name].key_refusals).keys
+    status = status_in(failure.body) if failure.status == 200 else failure.status
+    message = error_message(json.dumps(failure.body).encode()) or ""
+    assert status in KEY_REFUSALS or key.is_meant_by(status, message)
