@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final, Literal
 
 from actors.clock import Clock
@@ -26,6 +26,8 @@ AGE_SECONDS_MAX: Final = 3 * 86_400.0
 STEP_BYTES: Final = 64 * 1024 * 1024
 
 Outcome = Literal["kept", "retried", "failed", "left"]
+# Opens a file from a byte on, as `fetch.opened` does.
+Fetch = Callable[..., AbstractAsyncContextManager[Opened]]
 # Where the file of a copy is at this moment; None where that is unknown.
 Locate = Callable[[Copy], Awaitable[FileLocation | None]]
 
@@ -56,6 +58,7 @@ class Copier:
         throttle: Throttle,
         clock: Clock,
         metrics: MediaStoreMetrics,
+        fetch: Fetch = opened,
     ) -> None:
         self._store = store
         self._storage = storage
@@ -65,6 +68,7 @@ class Copier:
         self._throttle = throttle
         self._clock = clock
         self._metrics = metrics
+        self._fetch = fetch
         self._log = EventLog("actors.media_store")
 
     def __repr__(self) -> str:
@@ -108,7 +112,9 @@ class Copier:
             raise FetchFault("the channel is gone")
         writing = await self._storage.open(copy)
         try:
-            async with opened(location, start=writing.done, validator=copy.validator) as source:
+            async with self._fetch(
+                location, start=writing.done, validator=copy.validator
+            ) as source:
                 if source.start != writing.done or (
                     source.start and copy.size is not None and source.size != copy.size
                 ):

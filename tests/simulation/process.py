@@ -21,6 +21,14 @@ from actors.limits.accounts import AccountLimits
 from actors.limits.limiter import Limiter
 from actors.limits.shared import SharedLimits
 from actors.live import LiveCalls
+from actors.media_store.copier import Copier
+from actors.media_store.copies import Copy
+from actors.media_store.fetch import FileLocation
+from actors.media_store.links import LinkSigner
+from actors.media_store.store import CopyStore
+from actors.media_store.task_scanner import TaskScanner
+from actors.media_store.throttle import Throttle
+from actors.media_store.worker import MediaStore
 from actors.recovery import Recovery
 from actors.store.database import Database
 from actors.supervisor import Supervisor
@@ -40,6 +48,7 @@ from gw.keys.cache import KeyCache
 from gw.keys.last_use import LastUse
 from gw.shutdown import Shutdown
 from metrics.prometheus import Metrics
+from tests.simulation.files import Folder, SimulatedFiles
 from tests.simulation.limits import Admissions, Judge, JudgeBackend
 from tests.simulation.loop import OWNER, LoopClock
 from tests.simulation.reach import Network, Reach
@@ -68,6 +77,7 @@ class Surroundings:
     channels: tuple[ChannelSpec, ...]
     judge: Judge
     admissions: Admissions
+    folder: Folder
     is_alive: Callable[[int], bool]  # by pid
 
 
@@ -133,6 +143,7 @@ class GatewayProcess:
             metrics=metrics,
         )
         self._make_calls(database)
+        self.media_store = self._make_copies(database)
 
     def __repr__(self) -> str:
         state = "dead" if self.is_dead else "ready" if self.is_ready else "starting"
@@ -231,6 +242,35 @@ class GatewayProcess:
             cpu_seconds=lambda: 0.0,
         )
 
+    def _make_copies(self, database: Database) -> MediaStore:
+        store, clock = CopyStore(database, "local"), self.clock
+        self._files = files = SimulatedFiles(self.around.folder, self.around.upstreams)
+        copier = Copier(
+            store=store,
+            storage=files,
+            locate=self._located,
+            bytes_max=None,
+            file_bytes_max=10**9,
+            throttle=Throttle(0, clock),
+            clock=clock,
+            metrics=self.metrics.media_store,
+            fetch=files.fetch,
+        )
+        return MediaStore(
+            store=store,
+            storage=files,
+            copier=copier,
+            find=TaskScanner(database, store).find,
+            signer=LinkSigner(b"a key"),
+            keep_days=7,
+            concurrency=2,
+            clock=clock,
+        )
+
+    async def _located(self, copy: Copy) -> FileLocation | None:
+        assert copy.url is not None
+        return FileLocation(copy.url, f"http://{copy.channel_id}.example")
+
     async def _settle_job(self, facts: CallFacts, outcome: Outcome, job_end: JobEnd) -> None:
         self.wallets.settle(facts, outcome, job_end=job_end)
         await self.wallets.settled(facts.account_id)
@@ -263,6 +303,7 @@ class GatewayProcess:
         self.supervisor.start("changes", self._feed.run)
         self.supervisor.start("limits", self._shared_limits.run)
         self.supervisor.start("poller", self.poller.run)
+        self.supervisor.start("media_store", self.media_store.run)
         self.is_ready = True
 
     async def stop(self) -> bool:
@@ -288,6 +329,7 @@ class GatewayProcess:
         self.reach.cut()
         self.wire.is_cut = True
         self._backend.cut()
+        self._files.cut()
         for _ in range(TURNS_TO_DIE):
             if not self.tasks:
                 return

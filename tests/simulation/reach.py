@@ -7,11 +7,13 @@ effect long after its asker has given up. Nothing is ever repeated here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeVar
 
+from actors.media_store.task_scanner import SQL as SCANNER_SQL
 from actors.store.database import StoreUnavailable
 from actors.wallet import ledger
 from tests.simulation.keys import Subscription
@@ -59,6 +61,8 @@ class Link:
     async def fetch_all(self, sql: str, params: Any = ()) -> list[tuple[Any, ...]]:
         if sql == ledger.SQL["take_over"]:
             self.process.end_sessions_but(self)
+        if sql == SCANNER_SQL["mine"]:
+            return await self._run(sql, self._scanner)
         return await self._run(sql, lambda: self.network.store.fetch_all(sql, params))
 
     async def fetch_one(self, sql: str, params: Any = ()) -> tuple[Any, ...] | None:
@@ -70,6 +74,12 @@ class Link:
 
     async def close(self) -> None:
         """The client has closed it; the server may not know."""
+
+    async def _scanner(self) -> list[tuple[Any, ...]]:
+        is_mine = self.network.store.copies.scanner.take(
+            self, lambda: self.has_ended or self.process.is_cut
+        )
+        return [(0.0,)] if is_mine else []
 
     async def _run(self, sql: str, statement: Callable[[], Awaitable[T]]) -> T:
         network, chance = self.network, self.network.chance
@@ -158,6 +168,16 @@ class Reach(Link):
     def loses(self) -> bool:
         """Whether a connection that listens is lost now."""
         return self.is_cut or self.network.chance.random() < self.network.lost / 10
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Link]:
+        """A session of which the end releases the one lock there is; it writes nothing else."""
+        session = Link(self.network, self)
+        try:
+            yield session
+        finally:
+            session.has_ended = True
+            self.network.store.copies.scanner.release(session)
 
     def end_sessions_but(self, one: Link) -> None:
         """The server ends what the process has left open."""

@@ -6,10 +6,13 @@ over. A breach is text, and the first one ends the run.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from uuid import UUID
 
 from tests.simulation.clients import Call, Credential
+from tests.simulation.copies import CopyRow
+from tests.simulation.files import Folder, content_of
 from tests.simulation.process import GatewayProcess
 from tests.simulation.store import OPEN, SimulatedStore
 from tests.simulation.upstreams import FILM_SECOND, Upstreams
@@ -71,6 +74,7 @@ def leftovers(store: SimulatedStore, processes: Iterable[GatewayProcess]) -> lis
     left = [f"hold of {call_id} by {h['process_id']}" for call_id, h in store.holds.items()]
     open_jobs = {name: row.state for name, row in store.jobs.rows.items() if row.state in OPEN}
     left += [f"job {name} is {state}" for name, state in open_jobs.items()]
+    left += store.copies.left()
     for process in processes:
         left += process.leftovers()
     return left
@@ -94,6 +98,22 @@ def outcomes(store: SimulatedStore, upstreams: Upstreams, calls: Sequence[Call])
         if count > 1:
             found.append(f"{key} was begun {count} times")
     return found + _twice(store, calls)
+
+
+def is_whole(folder: Folder, row: CopyRow) -> bool:
+    """Whether what was put into the folder is the upstream's file."""
+    return row.url is not None and folder.files.get(row.id) == content_of(row.url)
+
+
+def copied(store: SimulatedStore, folder: Folder) -> list[str]:
+    """Each film that was made has been copied, once, and nothing else is in the folder."""
+    rows = store.copies.rows.values()
+    found = [f"{row.id} is {row.state}, not its file" for row in rows if not is_whole(folder, row)]
+    jobs = Counter(row.job_id for row in rows)
+    found += [f"{job_id} is copied {jobs[job_id]} times" for job_id in jobs if jobs[job_id] > 1]
+    found += [f"a copy of {job_id}" for job_id in jobs.keys() - set(store.copies.succeeded())]
+    found += [f"part {name} was left" for name in folder.parts]
+    return found + [f"file {name}" for name in folder.files.keys() - store.copies.rows.keys()]
 
 
 def _of_row(call: Call, row: dict[str, object], upstreams: Upstreams) -> list[str]:

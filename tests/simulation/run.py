@@ -16,13 +16,23 @@ from random import Random
 from actors.store.database import StoreUnavailable
 from channels.registry import HealthSpec, PriceSpec
 from tests.simulation.clients import Call, Kind, SlowClient
+from tests.simulation.copies import CopyRow
+from tests.simulation.files import Folder
 from tests.simulation.keys import Tenant
 from tests.simulation.limits import Admissions, Judge
 from tests.simulation.loop import LoopClock, SimulatedLoop, WaitsForEver
 from tests.simulation.operator import Operator
 from tests.simulation.process import GatewayProcess, Surroundings
 from tests.simulation.reach import Network
-from tests.simulation.rules import Breach, leftovers, outcomes, over_cap, safety
+from tests.simulation.rules import (
+    Breach,
+    copied,
+    is_whole,
+    leftovers,
+    outcomes,
+    over_cap,
+    safety,
+)
 from tests.simulation.store import SimulatedStore
 from tests.simulation.trouble import Trouble
 from tests.simulation.upstreams import Upstreams
@@ -44,6 +54,8 @@ DEFECTS = frozenset(
     {
         "child_returned",
         "hold_leaked",
+        "media_copier_died",
+        "media_not_copied",
         "ledger_batch_failed",
         "ledger_message_refused",
         "supervisor_gave_up",
@@ -121,8 +133,17 @@ class World:
             channels,
             self.judge,
             Admissions(self.judge, self.fault),
+            Folder(),
             self._is_alive,
         )
+
+        self.store.copies.on_kept = self._kept
+
+    def _kept(self, row: CopyRow) -> None:
+        """A copy is there: it is the whole file, once."""
+        self.counts["copies"] += 1
+        if not is_whole(self.around.folder, row):
+            self.fault(f"copy {row.id} is not its file")
 
     def note(self, text: str) -> None:
         """Something happens that a replay must repeat."""
@@ -260,7 +281,8 @@ class World:
         await self._expect(
             lambda: not leftovers(self.store, living), ALL_ENDS_SECONDS, "nothing is left"
         )
-        for one in outcomes(self.store, self.upstreams, self.calls):
+        found = outcomes(self.store, self.upstreams, self.calls)
+        for one in [*found, *copied(self.store, self.around.folder)]:
             self.fault(one)
         await self._probe()
         for process in living:

@@ -16,6 +16,7 @@ from actors.changes import SQL as CHANGES_SQL
 from actors.identity import SQL as PROCESS_SQL
 from actors.jobs.store import SQL as JOBS_SQL
 from gw.keys.store import SQL as KEY_SQL
+from tests.simulation.copies import CopyTable
 from tests.simulation.keys import KeyTables, Tenant
 from tests.simulation.loop import LoopClock
 from tests.support.fake_jobs import FakeJobs, Hold
@@ -73,6 +74,7 @@ class SimulatedStore(FakeStore):
 
     def __init__(self, clock: LoopClock) -> None:
         super().__init__(clock=clock, jobs=SimulatedJobs())  # type: ignore[arg-type]
+        self.copies = CopyTable(self.jobs, self.jobs.ended, lambda: self._now)
         self.keys = KeyTables(lambda account: self.balances[account] - self.held[account])
 
     def open_tenant(self, account: str, balance: int, tenant: Tenant) -> None:
@@ -82,6 +84,8 @@ class SimulatedStore(FakeStore):
         self.keys.tenants[account] = tenant
 
     async def execute(self, sql: str, params: Any = ()) -> int:
+        if (rows := self.copies.run(sql, params)) is not None:
+            return len(rows)
         touched = self.keys.execute(sql, params)
         if touched is None:
             return await super().execute(sql, params)
@@ -99,6 +103,8 @@ class SimulatedStore(FakeStore):
         of_keys = await self.keys.fetch_all(sql, params)
         if of_keys is not None:
             return of_keys
+        if (of_copies := self.copies.run(sql, params)) is not None:
+            return of_copies
         if sql == CHANGES_SQL["alive"]:
             return [(name,) for name in self._alive(params[0])]
         for name in STATEMENTS:

@@ -13,6 +13,7 @@ import pytest
 from actors.channel import Lease
 from actors.limits.sliding_window import SlidingWindows
 from actors.limits.status import LimitStatus
+from actors.media_store.copier import Copier
 from actors.wallet.writer import LedgerWriter
 from gw.calls.media import MediaUpstream
 from gw.calls.retries import retry_of_chat
@@ -60,6 +61,10 @@ def _keeps_the_slot(lease: Lease, verdict: Any) -> None:
         _release(lease, verdict)
 
 
+async def _goes_on(*_: Any) -> None:
+    return None
+
+
 def _judges_no_window(*told: Any, rpm: int | None, **limits: Any) -> LimitStatus:
     return _judge(*told, rpm=None if rpm is None else 10**6, **limits)
 
@@ -79,6 +84,7 @@ def _judges_no_concurrency(*told: Any, concurrency: int | None, **limits: Any) -
         (SlidingWindows, "judge", _judges_no_window),
         (SlidingWindows, "judge", _judges_no_concurrency),
         (MediaUpstream, "retry", lambda _, error: retry_of_chat(error)),
+        (Copier, "_anew", _goes_on),
     ],
     ids=[
         "hold of a client that left",
@@ -89,6 +95,7 @@ def _judges_no_concurrency(*told: Any, concurrency: int | None, **limits: Any) -
         "requests of a minute",
         "requests at once",
         "images made twice",
+        "copy of two halves",
     ],
 )
 def test_what_is_broken_shows(
