@@ -105,11 +105,14 @@ class SimulatedFiles:
         """Open a file as its channel is in the mood to."""
         chance = self._upstreams.chance
         mood = self._upstreams.mood((urlsplit(location.channel_url).hostname or "").split(".")[0])
+        if mood == "healthy" and chance.random() < 0.5:  # large files come in many attempts
+            mood = chance.choice(("failing", "hanging", "cutting", "cutting"))
         await asyncio.sleep(chance.expovariate(5))
         if mood == "failing":
             raise FetchFault("status 503")
         content = content_of(location.url)
-        start = start if validator is not None else 0
+        if start and (validator is None or chance.random() < 0.2):
+            start = 0  # as upstreams may that send what was asked for in part as a whole
         steps: list[Step] = []
         size = len(content) // PIECES
         for at in range(start, len(content), size):
