@@ -179,25 +179,16 @@ class RecordedRequest(RequestTrace):
 class RecordedCall(CallSpan):
     """The recorded span of a call."""
 
-    __slots__ = ("_attempt", "_span", "_time_ns", "_tracer")
+    __slots__ = ("_attempt", "_span", "_time_ns", "_tracer", "exemplar", "trace_id")
+
+    sampled = True
 
     def __init__(self, span: Span, tracer: Tracer, time_ns: Nanoseconds) -> None:
+        self.trace_id = self.exemplar = f"{span.get_span_context().trace_id:032x}"
         self._span = span
         self._tracer = tracer
         self._time_ns = time_ns
         self._attempt: RecordedChild | None = None
-
-    @property
-    def sampled(self) -> bool:
-        return True
-
-    @property
-    def trace_id(self) -> str:
-        return f"{self._span.get_span_context().trace_id:032x}"
-
-    @property
-    def exemplar(self) -> str:
-        return self.trace_id
 
     def __repr__(self) -> str:
         state = "open" if self._span.is_recording() else "ended"

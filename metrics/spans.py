@@ -66,24 +66,21 @@ class ChildSpan:
 
 
 class CallSpan:
-    """One call. `sampled` tells whether it is worth collecting attributes for it."""
+    """One call.
+
+    `sampled`: anything is recorded, and worth being collected. `trace_id` is of the trace the call
+    belongs to, in hex; None where it belongs to none. `exemplar` is that of a trace that can be
+    looked at, for the call's place in a histogram.
+
+    These three are plain attributes, and what is only for sampled calls is asked for behind
+    `sampled`: a method that does nothing still costs every call its turn.
+    """
 
     __slots__ = ()
 
-    @property
-    def sampled(self) -> bool:
-        """Whether anything is recorded."""
-        return False
-
-    @property
-    def trace_id(self) -> str | None:
-        """The id of the trace the call belongs to, in hex; None where it belongs to none."""
-        return None
-
-    @property
-    def exemplar(self) -> str | None:
-        """The id of a trace that can be looked at, for the call's place in a histogram."""
-        return None
+    sampled: bool = False
+    trace_id: str | None = None
+    exemplar: str | None = None
 
     @property
     def log_fields(self) -> Mapping[str, Any]:
@@ -136,14 +133,11 @@ class CallSpan:
 class ContinuedCall(CallSpan):
     """A call of a trace that its caller does not record: passed on as it came, and no more."""
 
-    __slots__ = ("_caller",)
+    __slots__ = ("_caller", "trace_id")
 
     def __init__(self, caller: TraceParent) -> None:
         self._caller = caller
-
-    @property
-    def trace_id(self) -> str:
-        return f"{self._caller.trace_id:032x}"
+        self.trace_id = f"{caller.trace_id:032x}"
 
     def request_trace(
         self, *, propagates: bool, attributes: Attributes = NO_ATTRIBUTES

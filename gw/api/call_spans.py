@@ -42,7 +42,8 @@ class Traced(Protocol):
 def begin_span(handler: Traced, model: ModelSpec, attributes: Callable[[], Attributes]) -> CallSpan:
     """The span of the request's call, with these attributes beside those of every call."""
     span = handler.span = _begin(handler, model, attributes)
-    span.event(REQUEST_READ)
+    if span.sampled:
+        span.event(REQUEST_READ)
     return span
 
 

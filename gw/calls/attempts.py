@@ -140,7 +140,7 @@ class Attempts:
         self._failover = failover
         try:
             while True:
-                began = call.span.now()
+                began = call.span.now() if call.span.sampled else 0
                 candidate, lease = await failover.lease()
                 self._begin(candidate, lease.spec, began)
                 try:
@@ -172,6 +172,8 @@ class Attempts:
     def traced(self, request: UpstreamRequest) -> UpstreamRequest:
         """The request with what its upstream is told of the trace, where the call is of one."""
         span = self._call.span
+        if span.trace_id is None:
+            return request
         trace = span.request_trace(
             propagates=self._propagates,
             attributes=_server_of(request) if span.sampled else NO_ATTRIBUTES,

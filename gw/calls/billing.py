@@ -27,7 +27,7 @@ from gw.errors import table as errors
 from gw.errors.table import GatewayError
 from gw.idempotency.submission import Submission
 from metrics.prometheus import Metrics
-from metrics.spans import CallSpan, ChildSpan
+from metrics.spans import UNSAMPLED_CHILD, CallSpan, ChildSpan
 
 B = TypeVar("B", bound=Bill)
 
@@ -68,9 +68,11 @@ class Billing:
         free. Nothing waits between the granted hold and the return.
         """
         span = call.span
-        terms = {**bill.terms, "hold": amount_nano_usd, **span.log_fields}
+        terms = {**bill.terms, "hold": amount_nano_usd}
+        if span.trace_id is not None:
+            terms["trace_id"] = span.trace_id
         call.detail.update(terms)
-        step = span.child(HOLD)
+        step = span.child(HOLD) if span.sampled else UNSAMPLED_CHILD
         try:
             await self._admit(
                 call,
@@ -84,7 +86,8 @@ class Billing:
         except BaseException as error:
             self._refused(error, span, step, client)
             raise
-        step.end(attributes={"gw.hold_nano_usd": amount_nano_usd})
+        if span.sampled:
+            step.end(attributes={"gw.hold_nano_usd": amount_nano_usd})
         client.owns_row()
         settlement = Settlement(
             call=call,
