@@ -150,13 +150,20 @@ async def test_silent_connection_is_closed_a_moment_after_the_drain_began(*, is_
         assert await one.reader.read() == b""
 
 
-async def test_last_calls_end_when_nobody_is_connected() -> None:
+@pytest.mark.parametrize("has_tls", [False, True], ids=["plain", "tls"])
+async def test_last_calls_end_when_nobody_is_connected(*, has_tls: bool) -> None:
     world = World()
-    async with draining(world) as (listener, one):
+    tls, trust = contexts("gateway") if has_tls else (None, None)
+    async with (
+        serving(make_app(world), tls=tls, trust=trust) as (listener, address),
+        address.client() as one,
+    ):
         assert (await one.ask(FREE)).status == 200
         await stop_accepting(world, listener)
         waiting = asyncio.create_task(listener.last_calls(1e6))
         await asyncio.sleep(0)
         assert not waiting.done()
         one.writer.close()
+        if has_tls:  # by then a handshake is over, or will never be
+            jump(LAST_CALL_SECONDS)
         await waiting
