@@ -6,6 +6,7 @@ CPU time is the scheduler's own count in nanoseconds where it can be asked for, 
 
 from __future__ import annotations
 
+import errno
 import os
 import platform
 import resource
@@ -108,8 +109,9 @@ def go_first(pids: Iterable[int]) -> bool:
                 session.write_text(str(NICE))
         except ProcessLookupError:  # it has ended meanwhile
             continue
-        except OSError:  # not allowed, or a kernel whose sessions take no weight (EINVAL, EAGAIN)
-            return False
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # it belongs to no session that has a weight
+                return False
     return True
 
 
