@@ -22,7 +22,7 @@ from gw.config.config import Config
 from gw.config.load import load
 from gw.demo.account import open_account
 from gw.demo.agent import open_agent
-from gw.demo.text import Demo, as_text, shown
+from gw.demo.text import Demo, as_text, command, shown
 from gw.run import run_gateway
 from gw.serve import Gateway
 from metrics.logs import write_line
@@ -34,7 +34,7 @@ PORT, ADMIN_PORT = 8080, 9090
 MARK = "# Written by `gw demo`"
 CONFIGURATION = """\
 # Written by `gw demo`, anew at each start. Point other commands at it:
-#   gw account list --config {path}
+#   {command} account list --config {path}
 listen: 127.0.0.1:{port}
 admin_listen: 127.0.0.1:{admin_port}
 data_dir: .
@@ -129,6 +129,7 @@ async def run_demo(path: Path, *, is_json: bool) -> int:
 
 def _write_configuration(path: Path, upstream: str) -> None:
     text = CONFIGURATION.format(
+        command=command(),
         path=shown(path),
         upstream=upstream,
         media=MEDIA,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -173,8 +174,8 @@ curl {url}/v1/models {bearer}
 
 The command line beside it:
 
-gw account list --config {shown(demo.config)}
-gw ledger verify --config {shown(demo.config)}
+{command()} account list --config {shown(demo.config)}
+{command()} ledger verify --config {shown(demo.config)}
 """
 
 
@@ -211,6 +212,12 @@ def _post(
         f"# {name}\ncurl -N '{demo.url}{path}' {bearer} \\\n"
         f"  -H 'Content-Type: application/json' -d '{body}'{more}\n"
     )
+
+
+def command() -> str:
+    """What calls the command line from here: an environment of its own may be on no other path."""
+    called = Path(sys.argv[0])
+    return shown(called) if called.name == "gw" else f"{shown(Path(sys.executable))} -m gw"
 
 
 def shown(path: Path) -> str:

@@ -37,7 +37,7 @@ def test_every_printed_line_works_and_a_second_demo_finds_the_same_key(data_dir:
         assert demo.stdout is not None
         try:
             text = ""
-            while "gw ledger verify" not in text:
+            while " ledger verify" not in text:
                 line = demo.stdout.readline()
                 assert line, log.read_text()
                 text += line
@@ -52,6 +52,10 @@ def test_every_printed_line_works_and_a_second_demo_finds_the_same_key(data_dir:
             assert gw(config, "agent", "usage", agent["id"])["requests"] == len(keys)
             (base,) = gw(config, "kb", "list", "--account", agent["account_id"])["kbs"]
             assert f"{base['pages']} pages tell" in text
+            commands = re.findall(r"^\S.* --config .*", text, re.MULTILINE)
+            assert len(commands) == 2
+            for command in commands:  # with nothing on the path
+                subprocess.run(shlex.split(command), env={}, check=True, stdout=subprocess.DEVNULL)
             assert gw(config, "ledger", "verify")["ok"]
             demo.send_signal(signal.SIGINT)
             assert demo.wait(timeout=PATIENCE_SECONDS) == 0
