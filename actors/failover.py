@@ -6,6 +6,7 @@ whether another channel may be tried after a failure, is the call's (`gw/calls/a
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
@@ -62,7 +63,7 @@ class Failover:
     ) -> None:
         self.failed: list[FailedAttempt] = []
         self.passed_over: dict[str, str] = {}
-        self._candidates = iter(candidates)
+        self._candidates = deque(candidates)
         self._channels = channels
         self._cooldowns: list[float] = []
         self._visited: set[str] = set()
@@ -76,7 +77,8 @@ class Failover:
         Raises NoAnswer when there is none, or three have been tried.
         """
         if len(self.failed) < TRIES_MAX:
-            for candidate in self._candidates:
+            while self._candidates:
+                candidate = self._candidates.popleft()
                 channel_id = candidate.channel_id
                 if channel_id in self._visited:  # bound twice, under two upstream names
                     continue
@@ -93,6 +95,12 @@ class Failover:
                 self.passed_over[channel_id] = lease.reason
                 self._cooldowns.append(channel.cooldown_seconds)
         raise self.exhausted()
+
+    @property
+    def has_next(self) -> bool:
+        """Whether another channel is left to try should the present attempt fail."""
+        left = {one.channel_id for one in self._candidates} - self._visited
+        return len(self.failed) + 1 < TRIES_MAX and any(one in self._channels for one in left)
 
     def add_failed(
         self, candidate: Candidate, error: UpstreamError, *, started_at: float, seconds: float

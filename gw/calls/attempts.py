@@ -206,6 +206,10 @@ class Attempts:
             # A refusal says nothing against the channel; the try has still failed.
             self._end(outcome, is_ok=outcome == "ok")
 
+    def has_next(self) -> bool:
+        """Whether another channel is left to try should the present attempt fail."""
+        return self._failover is not None and self._failover.has_next
+
     @property
     def has_response(self) -> bool:
         """Whether there is a response that is not closed."""

@@ -83,7 +83,7 @@ class ChatUpstream(BaseUpstream):
                 if plan.hosting is not None and plan.hosting.new_render is not None:
                     render = plan.hosting.new_render(call.facts.call_id.hex, call.model.id)
                     response = EventStreamResponse(response, render)
-                stream = await self._begin_stream(call, plan, response, channel)
+                stream = await self._begin_stream(call, plan, response, channel, attempts)
                 attempts.took_first_chunk()
                 return stream
             body = await self._whole(response, attempts)
@@ -103,7 +103,12 @@ class ChatUpstream(BaseUpstream):
             return UpstreamRefusal(error.status, error.members, None, headers=plan.headers)
 
     async def _begin_stream(
-        self, call: ChatCall, plan: UpstreamPlan, response: UpstreamResponse, channel: ChannelSpec
+        self,
+        call: ChatCall,
+        plan: UpstreamPlan,
+        response: UpstreamResponse,
+        channel: ChannelSpec,
+        attempts: Attempts,
     ) -> StreamedResponse:
         """Read a stream as far as its first events. Raises UpstreamError."""
         dialect, framing = plan.dialect, call.framing
@@ -119,7 +124,13 @@ class ChatUpstream(BaseUpstream):
                 has_terminator=dialect.has_terminator,
                 monotonic=self._clock.monotonic,
             )
-        pipeline = StreamPipeline(meter, dialect, framing, forwards_usage=call.forwards_usage)
+        pipeline = StreamPipeline(
+            meter,
+            dialect,
+            framing,
+            forwards_usage=call.forwards_usage,
+            has_next=attempts.has_next,
+        )
         first = await _first_chunk(response, pipeline, plan)
         return StreamedResponse(
             first,

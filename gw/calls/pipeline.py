@@ -10,6 +10,8 @@ Nothing counts after the terminator.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from channels.dialects.dialect import ChatDialect, Meter
 from channels.errors import UpstreamError
 from channels.http.sse import SseEvent, SseSplitter
@@ -23,6 +25,8 @@ EARLY_BYTES_MAX = 64 * 1024
 class StreamPipeline:
     """Whole events, as many as each read brought, as the client is to have them.
 
+    `has_next` says whether another channel can be asked in place of one whose stream begins with an
+    error. Where none can, a stream that is passed through is the client's, as it came.
     `rest` is what has come behind the terminator, where that is passed on; it is not decoded.
     """
 
@@ -33,6 +37,7 @@ class StreamPipeline:
         "_events",
         "_forwards_usage",
         "_has_begun",
+        "_has_next",
         "_has_terminator",
         "_is_verbatim",
         "_meter",
@@ -41,13 +46,20 @@ class StreamPipeline:
     )
 
     def __init__(
-        self, meter: Meter, dialect: ChatDialect, framing: Framing, *, forwards_usage: bool
+        self,
+        meter: Meter,
+        dialect: ChatDialect,
+        framing: Framing,
+        *,
+        forwards_usage: bool,
+        has_next: Callable[[], bool],
     ) -> None:
         self.rest = b""
         self._splitter = SseSplitter()
         self._meter = meter
         self._dialect = dialect
         self._events: EventWriter
+        self._has_next = has_next
         if isinstance(framing, TranslatedFraming):
             self._events = framing
         else:
@@ -113,7 +125,7 @@ class StreamPipeline:
                 withheld.add(index)
             if meter.finished and self._has_terminator:
                 break
-        if meter.error_seen is not None and not self._has_begun:
+        if meter.error_seen is not None and not self._has_begun and self._has_next():
             self._refuse_failure(datas)
         if withheld or index + 1 < len(datas):
             *raws, rest = piece.split(b"\n\n", index + 1)
@@ -163,9 +175,11 @@ class StreamPipeline:
     def _begin(self, data: bytes, written: bytes) -> None:
         """The first event that is the client's begins the stream, if it has something to say.
 
-        Raises ErrorReported where that is an error.
+        Raises ErrorReported where that is an error, and is not passed through for want of another
+        channel.
         """
-        self._events.refuse_failure(data, written)
+        if isinstance(self._events, TranslatedFraming) or self._has_next():
+            self._events.refuse_failure(data, written)
         self._has_begun = bool(written)
 
     def _last(self) -> bytes | None:

@@ -69,7 +69,9 @@ def relayed(way: Way, pieces: Iterable[bytes], *, asks_for_usage: bool = True) -
             id="answer-1", created=1_700_000_000, model="m", include_usage=asks_for_usage
         )
         framing = TranslatedFraming(stream, framing, meter, has_terminator=dialect.has_terminator)
-    blocks = StreamPipeline(meter, dialect, framing, forwards_usage=asks_for_usage)
+    blocks = StreamPipeline(
+        meter, dialect, framing, forwards_usage=asks_for_usage, has_next=lambda: False
+    )
     written: list[bytes] = []
     failed = None
     try:

@@ -89,7 +89,9 @@ def new_blocks(plan: UpstreamPlan) -> StreamPipeline:
     if plan.translated is not None:
         stream = plan.translated.stream(id="a", created=1, model="m", include_usage=True)
         framing = TranslatedFraming(stream, framing, meter, has_terminator=True)
-    return StreamPipeline(meter, plan.dialect, framing, forwards_usage=False)
+    return StreamPipeline(
+        meter, plan.dialect, framing, forwards_usage=False, has_next=lambda: False
+    )
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
