@@ -200,6 +200,8 @@ class Connection(asyncio.Protocol):
     async def drain(self) -> None:
         if self._writable is not None:
             await self._writable
+        if self._transport.is_closing():  # the client has left, and the end of this is on its way
+            await asyncio.get_running_loop().create_future()
 
     async def cut(self, how: str) -> None:
         if how == "close":

@@ -58,7 +58,7 @@ def test_dialect_with_a_file_of_its_own(h: House, tenant: Tenant) -> None:
 
 
 def test_link_that_has_expired_is_asked_for_again(h: House, tenant: Tenant) -> None:
-    h.upstream.fault("one", task_seconds=0.1, link_seconds=1)
+    h.upstream.fault("one", task_seconds=0.1, link_seconds=4)  # more than it takes to be shown
     begun = speak(tenant.client, **ASYNC)
     first = ended(tenant.client, SPEECH, begun.json["id"], "pending")
     until(lambda: time.time() > first["expires_at"] + 1, what="the end of the link")

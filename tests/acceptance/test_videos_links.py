@@ -29,7 +29,7 @@ def asked_again(h: House) -> int:
 
 
 def test_link_that_has_expired_is_asked_for_again_once_a_minute(h: House, tenant: Tenant) -> None:
-    h.upstream.fault("one", task_seconds=0.1, link_seconds=1)
+    h.upstream.fault("one", task_seconds=0.1, link_seconds=4)  # more than it takes to be shown
     task_id = submit(tenant.client).json["id"]
     first = ended(tenant.client, task_id)
     until(lambda: time.time() > first["expires_at"] + 1, what="the end of the link")
@@ -45,7 +45,7 @@ def test_link_that_has_expired_is_asked_for_again_once_a_minute(h: House, tenant
 
 
 def test_upstream_that_does_not_answer_leaves_the_old_link(h: House, tenant: Tenant) -> None:
-    h.upstream.fault("one", task_seconds=0.1, link_seconds=1)
+    h.upstream.fault("one", task_seconds=0.1, link_seconds=4)  # more than it takes to be shown
     task_id = submit(tenant.client).json["id"]
     first = ended(tenant.client, task_id)
     until(lambda: time.time() > first["expires_at"] + 1, what="the end of the link")
