@@ -7,9 +7,9 @@ second.
 from __future__ import annotations
 
 import asyncio
-import os
 import select
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 from weakref import ref
 
@@ -46,7 +46,7 @@ class _Aiopg(aiopg.Connection):
         aiopg turns the server's own "statement timeout" into a CancelledError, which no caller
         could tell from a real cancellation. Here it stays psycopg2's QueryCanceledError.
         """
-        self._ready(self._weakref)
+        self._advance()
         self._timeouts.begin(waiter)
         try:
             await waiter
@@ -59,30 +59,56 @@ class _Aiopg(aiopg.Connection):
 
     @staticmethod
     def _ready(weak_self: ref[Any]) -> None:
-        """Read what came; survive descriptors above 1023.
+        """Let libpq read and write; hand on what came of it.
 
-        On any SQL error aiopg asks select() whether the descriptor is still good, and select()
-        raises ValueError for the numbers that a process with a thousand streams hands out: the
-        statement would wait for ever and a lost connection would spin.
+        aiopg asks select() on any error whether its descriptor is still good. But select() raises
+        ValueError for the numbers that a process with a thousand streams hands out: the statement
+        would wait for ever and a lost connection would spin. And the number may be another's by
+        then, a file's that a thread has opened: it would stay with the loop for this connection,
+        and the next one that gets it could not be watched. Here libpq is asked.
         """
-        try:
-            aiopg.Connection._ready(weak_self)
-        except ValueError as error:
-            connection, cause = weak_self(), error.__context__
-            if connection is None or not isinstance(cause, psycopg2.Error):
-                raise
-            connection._fail(cause)
+        connection: _Aiopg | None = weak_self()
+        if connection is not None:
+            connection._advance()
 
-    def _fail(self, error: psycopg2.Error) -> None:
-        if self._fileno is not None:
-            try:
-                os.fstat(self._fileno)
-            except OSError:  # libpq has closed it
-                self._loop.remove_reader(self._fileno)
-                self._fileno = None
+    def _advance(self) -> None:
+        try:
+            state = self._conn.poll()
+            while self._conn.notifies:
+                self._notifies.put_nowait(self._conn.notifies.pop(0))
+        except (psycopg2.Warning, psycopg2.Error) as error:
+            self._fail(error)
+            return
+        if state == extensions.POLL_WRITE:
+            if not self._writing and self._fileno is not None:
+                self._loop.add_writer(self._fileno, self._ready, self._weakref)
+                self._writing = True
+            return
+        self._end_writing()
+        if state == extensions.POLL_OK and self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _fail(self, error: Exception) -> None:
+        if self._conn.closed:  # and so is its descriptor
+            self._leave_loop()
+        else:
+            self._end_writing()
         self._notifies_proxy.close(error)
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(error)
+
+    def _end_writing(self) -> None:
+        if self._writing and self._fileno is not None:
+            self._writing = False
+            self._loop.remove_writer(self._fileno)
+
+    def _leave_loop(self) -> None:
+        """Have the loop forget the number of a descriptor that is closed."""
+        if self._fileno is not None:
+            with suppress(OSError):  # the kernel has forgotten it already
+                self._end_writing()
+            self._loop.remove_reader(self._fileno)
+            self._fileno = None
 
 
 class DatabaseConnection:
