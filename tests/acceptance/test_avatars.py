@@ -29,7 +29,7 @@ RECORD = ["id", "name", "source_kind", "status", "error", "created_at"]
 
 
 def test_avatar_is_made_paid_for_listed_and_deleted(h: House, tenant: Tenant) -> None:
-    h.upstream.fault("one", task_seconds=0.5)
+    h.upstream.fault("one", task_seconds=3600)
     begun = register(tenant.client)
     assert list(begun.json) == RECORD
     assert (begun.json["status"], begun.json["source_kind"]) == ("pending", "image")
@@ -38,6 +38,7 @@ def test_avatar_is_made_paid_for_listed_and_deleted(h: House, tenant: Tenant) ->
     assert tenant.client.get(f"{AVATARS}/{avatar}").json == begun.json
     pending = tenant.client.send("DELETE", f"{AVATARS}/{avatar}")
     assert pending.refusal == (400, BAD, "invalid_request")
+    h.upstream.finish()
     done = ended(tenant.client, AVATARS, avatar, "pending")
     assert done == {**begun.json, "status": "ready"}
     row = h.row(begun.trace)
@@ -112,7 +113,7 @@ def test_registration_is_replayed_as_it_was(h: House, tenant: Tenant) -> None:
 
 
 def test_what_a_digital_human_may_name(h: House, tenant: Tenant) -> None:
-    h.upstream.fault("one", task_seconds=0.3)
+    h.upstream.fault("one", task_seconds=3600)
     speaks: dict[str, Any] = {
         "model": "dh-avatar",
         "duration": 5,
@@ -130,6 +131,7 @@ def test_what_a_digital_human_may_name(h: House, tenant: Tenant) -> None:
     voice = clone(tenant.client).json["id"]  # by the second channel
     h.upstream.heal("one")
     assert refused(tenant.client, avatar=avatar)  # pending
+    h.upstream.finish()
     ended(tenant.client, AVATARS, avatar, "pending")
     assert refused(stranger.client, avatar=avatar)
     assert refused(stranger.client, avatar="preset-anna", voice=voice)

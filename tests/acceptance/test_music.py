@@ -19,7 +19,7 @@ BAD = "invalid_request_error"
 
 
 def test_songs_are_made_paid_for_and_play(h: House, tenant: Tenant) -> None:
-    h.upstream.fault("one", task_seconds=0.5)
+    h.upstream.fault("one", task_seconds=3600)
     begun = compose(tenant.client, lyrics="La la", title="Boat", tags="slow", prompt="unused")
     assert list(begun.json) == ["id", "status", "model", "created_at"]
     assert (begun.json["status"], begun.json["model"]) == ("queued", "song")
@@ -30,6 +30,7 @@ def test_songs_are_made_paid_for_and_play(h: House, tenant: Tenant) -> None:
     sent = next(one for one in h.upstream.requests() if one["method"] == "POST")
     assert '"lyrics"' in sent["body"]
     assert '"prompt"' not in sent["body"]
+    h.upstream.finish()
     done = ended(tenant.client, MUSIC, task_id, "processing")
     assert done["status"] == "succeeded"
     names = ["clip_id", "title", "duration_sec", "audio_url", "image_url", "lyrics"]

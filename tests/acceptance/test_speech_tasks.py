@@ -27,7 +27,7 @@ ASYNC: dict[str, Any] = {"async": True}
 
 
 def test_recording_is_made_paid_for_and_plays(h: House, tenant: Tenant) -> None:
-    h.upstream.fault("one", task_seconds=0.5)
+    h.upstream.fault("one", task_seconds=3600)
     text = "Grüße " * 2000
     begun = speak(tenant.client, **ASYNC, input=text)
     assert list(begun.json) == ["id", "status", "model", "created_at"]
@@ -36,6 +36,7 @@ def test_recording_is_made_paid_for_and_plays(h: House, tenant: Tenant) -> None:
     polled = tenant.client.get(f"{SPEECH}/{begun.json['id']}").json
     assert list(polled) == ["id", "status", "model", "created_at", "characters"]
     assert (polled["status"], polled["characters"]) == ("pending", len(text))
+    h.upstream.finish()
     done = ended(tenant.client, SPEECH, begun.json["id"], "pending")
     assert done["status"] == "succeeded"
     assert isinstance(done["expires_at"], int)

@@ -35,7 +35,8 @@ BAD = "invalid_request_error"
 
 
 def test_film_is_made_paid_by_its_real_seconds_and_plays(h: House, tenant: Tenant) -> None:
-    h.upstream.fault("one", task_seconds=1.0, real_seconds=3.2)
+    # A hundredth of a minute is progress; it runs until it is told to finish.
+    h.upstream.fault("one", task_seconds=60, task_states=["running"], real_seconds=3.2)
     begun = submit(tenant.client, portrait_auth=True, style="noir")
     assert list(begun.json) == ["id", "status", "model", "created_at"]
     assert (begun.json["status"], begun.json["model"]) == ("queued", "film")
@@ -54,6 +55,7 @@ def test_film_is_made_paid_by_its_real_seconds_and_plays(h: House, tenant: Tenan
         return bool(shown["status"] == "running" and 0 < shown["progress"] <= 100)
 
     until(progresses, what="progress")
+    h.upstream.finish()
     done = ended(tenant.client, task_id)
     names = ["id", "status", "model", "created_at", "video_url", "expires_at", "duration"]
     assert list(done) == names

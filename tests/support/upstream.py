@@ -60,6 +60,10 @@ class Upstream:
         """Let go on what a directive has paused."""
         self._ask("POST", "resume")
 
+    def finish(self) -> None:
+        """Let every task end now, as planned."""
+        self._ask("POST", "finish")
+
     def fault(self, channel: str | None = None, **directive: Any) -> None:
         """Give a channel, or everybody, a standing directive."""
         self._ask("PUT", f"faults{_name(channel)}", directive)
