@@ -65,10 +65,13 @@ def pages(chance: random.Random, ids: Iterable[int]) -> dict[str, str]:
 
 
 async def ranked(bases: Bases, nos: list[int], text: str, **window: Any) -> list[tuple[Any, ...]]:
-    """What the database says, without nearness."""
+    """What the database says without nearness, and where nothing is near."""
+    params = {"bases": nos, "name": folded_name(text), **asked(parse_query(text).every), **window}
+    far = {"near": 50, "near_terms": 1, "near_query": "('absent')"}
     unordered = {"near": 0, "near_terms": 0, "near_query": ""}
-    params = {"bases": nos, "name": folded_name(text), **asked(parse_query(text).every)}
-    return await bases.database.fetch_all(SQL["rank"], params | unordered | window)
+    found = await bases.database.fetch_all(SQL["rank"], params | unordered)
+    assert await bases.database.fetch_all(SQL["rank"], params | far) == found
+    return found
 
 
 async def test_a_window_is_a_part_of_the_whole_order(database_url: str, tmp_path: Path) -> None:

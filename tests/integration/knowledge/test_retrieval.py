@@ -79,6 +79,22 @@ async def test_pages_that_have_any_term_are_taken(database_url: str, tmp_path: P
             assert await asked(bases, agent(KB, "default"), nothing) == [], nothing
 
 
+async def test_bodies_are_cut_by_characters(database_url: str, tmp_path: Path) -> None:
+    bodies = {
+        "plain": "otter " * 9,
+        "wide": "otter \u6c34\u736d" + "\U0001f9a6" * 30,
+        "short": "otter \u6c34",
+        "spaced": "otter" + " " * 40 + "end",
+    }
+    bounds = AgentSettings(default_model="", kb_pages=5, kb_page_chars=20, kb_chars=100)
+    async with bases_in(database_url, tmp_path) as bases:
+        await bases.become(bodies)
+        found = await retrieve(
+            bases.database, agent(KB), "otter", bounds, account_id=bases.account_id
+        )
+    assert {page.id: page.body for page in found} == {id: body[:20] for id, body in bodies.items()}
+
+
 async def test_rows_are_read_of_the_pages_that_are_given(database_url: str, tmp_path: Path) -> None:
     pages = {f"p{n:03}": f"common words{' rare' * (n < 10)}" for n in range(300)}
     async with bases_in(database_url, tmp_path) as bases:
