@@ -46,8 +46,8 @@ class GoogleAuthorizer(TokenAuthorizer[GoogleSpec]):
             if self._credentials is None:
                 self._credentials = _credentials(self._spec)
             with Session() as session:
-                _settle_way(session, transport)
-                self._credentials.refresh(partial(Request(session), timeout=REQUEST_SECONDS))
+                ways = {"timeout": REQUEST_SECONDS, "proxies": _proxies(transport)}
+                self._credentials.refresh(partial(Request(session), **ways))
         except Exception as error:  # whatever the library meets on its way
             raise CredentialsUnavailable(f"google-service-account: {error}") from error
         ends = self._credentials.expiry  # UTC, and does not say so
@@ -80,9 +80,8 @@ def _credentials(spec: GoogleSpec) -> Any:
     return by_type[info["type"]](info, scopes=scopes)
 
 
-def _settle_way(session: Any, transport: Transport | None) -> None:
-    """Have the library take the channel's proxy to the token server."""
+def _proxies(transport: Transport | None) -> dict[str, str] | None:
+    """The channel's proxy, for each request: the environment's goes before a session's."""
     if transport is None or transport.proxy is None:
-        return
-    url = transport.proxy.url
-    session.proxies = {"http": url, "https": url}
+        return None
+    return dict.fromkeys(("http", "https"), transport.proxy.url)

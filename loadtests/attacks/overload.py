@@ -280,9 +280,11 @@ async def probe_admin(target: Target, seen: Seen) -> None:
         for path in ("/healthz", "/metrics"):
             began = time.perf_counter()
             reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
-            writer.write(f"GET {path} HTTP/1.0\r\nHost: x\r\n\r\n".encode())
-            await reader.read()
-            writer.close()
+            try:
+                writer.write(f"GET {path} HTTP/1.0\r\nHost: x\r\n\r\n".encode())
+                await reader.read()
+            finally:
+                writer.close()
             seen.admin.append(time.perf_counter() - began)
         await asyncio.sleep(0.5)
 

@@ -13,9 +13,11 @@ from channels.authorizers.azure import AzureAuthorizer
 from channels.authorizers.google import GoogleAuthorizer
 from channels.authorizers.specs import AuthorizerSpec, AzureSpec, GoogleSpec
 from channels.errors import CredentialsUnavailable
-from channels.http.interfaces import Authorizer
+from channels.http.interfaces import Authorizer, UpstreamRequest
+from channels.http.transport import Proxy, Transport
 from loadtests.simulator.cloud.issuer import GOOGLE_ACCOUNT
 from tests.unit.authorizers.clouds import Cloud, cloud
+from tests.unit.channels.raw_server import Peer, RawServer
 
 VERTEX = "/v1/projects/p/locations/us-east5/publishers/google/models/g:generateContent"
 AZURE = "/openai/v1/chat/completions"
@@ -118,6 +120,24 @@ async def test_key_file_is_read_as_well_as_text(tmp_path: Path) -> None:
         with pytest.raises(CredentialsUnavailable) as raised:
             await there.send(missing, VERTEX, GEMINI_BODY)
         assert "No such file" in raised.value.detail
+
+
+async def test_proxy_of_the_channel_goes_before_that_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def refuse(peer: Peer) -> None:
+        await peer.request()
+        await peer.send(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\n\r\nhe")
+
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    async with cloud() as there, RawServer(refuse) as ours, RawServer(refuse) as others:
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{others.port}")
+        way = Transport(Proxy("127.0.0.1", ours.port))
+        request = UpstreamRequest("POST", there.simulator.base_url, (), b"", way)
+        with pytest.raises(CredentialsUnavailable):
+            await google(there, Clock()).proof(request, there.wire)
+        assert (ours.connections, others.connections) == (1, 0)
 
 
 async def test_workloads_token_is_read_from_its_file_each_time(tmp_path: Path) -> None:

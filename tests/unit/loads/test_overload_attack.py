@@ -42,15 +42,23 @@ async def test_every_request_is_counted_once(keeps: bool) -> None:
     port = server.sockets[0].getsockname()[1]
     url = f"http://127.0.0.1:{port}"
     target = Target("a server", "127.0.0.1", port, 1, ["one", "two"], admin_url=url)
-    if keeps:
-        assert await closed_loop(target, 0.1) > 0
-    seen = await open_loop(target, "open", 500, 0.3, keeps=keeps)
-    assert seen.sent >= 100
-    assert (seen.unsent, seen.other) == (0, {})
-    assert len(seen.admin) >= 2
-    assert bool(seen.refused) == keeps
-    assert 0 < len(seen.served) <= seen.sent - len(seen.refused)
-    server.close()
+
+    async def some_of_all_came() -> bool:
+        """Whether the machine was quick enough; whatever came is counted right."""
+        seen = await open_loop(target, "open", 500, 0.3, keeps=keeps)
+        assert (seen.unsent, seen.other) == (0, {})
+        assert len(seen.served) <= seen.sent - len(seen.refused)
+        assert keeps or not seen.refused
+        came = seen.sent >= 100 and len(seen.admin) >= 2 and len(seen.served) > 0
+        return came and bool(seen.refused) == keeps
+
+    async def some_were_served() -> bool:
+        return await closed_loop(target, 0.1) > 0
+
+    async with server:
+        if keeps:
+            await eventually(some_were_served)
+        await eventually(some_of_all_came)
     await eventually(lambda: not serving)
     await asyncio.sleep(0)  # the last of them ends
 
