@@ -49,7 +49,10 @@ if PROFILE == "repeatable":
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Name the marks of these tests; ask no proxy of the environment for this machine."""
+    """Name the marks of these tests; take from the environment what would change their outcome."""
+    # Folders that tests make are open to the servers that run as another user.
+    os.umask(0o022)
+    # A proxy is for what is elsewhere; servers of tests are on this machine.
     spared = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
     for name in ("no_proxy", "NO_PROXY"):
         os.environ[name] = ",".join(filter(None, [spared, "127.0.0.1", "localhost", "::1"]))

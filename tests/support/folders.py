@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -21,12 +22,14 @@ PREFIX = "gw-tests-"
 LOCK = "in-use"
 # Younger ones may belong to a run that has not locked its folder yet.
 LEFTOVER_SECONDS = 60.0
+# What a socket's path, about a hundred bytes, leaves of it for the folder that all lie in.
+PARENT_BYTES_MAX = 50
 
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
     """Yield a new folder; afterwards stop what database servers run in it and remove it."""
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent_folder()))
     folder.chmod(0o711)
     with (folder / LOCK).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -36,9 +39,22 @@ def temporary_folder() -> Iterator[Path]:
             _remove(folder)
 
 
+def parent_folder() -> Path:
+    """Where the folders lie: in $TMPDIR, unless servers could not work there.
+
+    Others may not enter it, its path may be too long for a socket, or have what their configuration
+    takes for something else.
+    """
+    wanted = Path(tempfile.gettempdir()).absolute()
+    is_plain = re.fullmatch(r"[A-Za-z0-9_./+-]*", str(wanted)) is not None
+    is_open = all(folder.stat().st_mode & 0o001 for folder in (wanted, *wanted.parents))
+    fits = is_plain and is_open and len(os.fsencode(wanted)) <= PARENT_BYTES_MAX
+    return wanted if fits else Path("/tmp")
+
+
 def remove_leftovers() -> None:
     """Remove the folders of test runs that were killed, with the servers still running in them."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+    for folder in parent_folder().glob(f"{PREFIX}*"):
         try:
             status = folder.stat()
             if status.st_uid != os.geteuid() or time.time() - status.st_mtime < LEFTOVER_SECONDS:
