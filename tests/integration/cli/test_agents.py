@@ -90,11 +90,12 @@ def test_an_agent_is_changed_by_what_is_given(
         ("--model none", {"model": None, "effective_model": "gpt-latest"}),
         ("--temperature none --name quay", {"temperature": None, "name": "quay"}),
         ("--temperature 2", {"temperature": 2}),
-        (f"--system-prompt {tmp_path / 'other.md'}", {"system_prompt": "Be brief."}),
+        ("--system-prompt {other}", {"system_prompt": "Be brief."}),
         ("--user owner", {"user": "owner"}),
     ):
         agent.update(changed)
-        assert gw.answers("agent", "set", agent["id"], *options.split()) == agent
+        words = [word.format(other=tmp_path / "other.md") for word in options.split()]
+        assert gw.answers("agent", "set", agent["id"], *words) == agent
     for verb, enabled in (("disable", False), ("enable", True)):
         assert gw.answers("agent", verb, agent["id"]) == {**agent, "enabled": enabled}
     for command in (
@@ -127,7 +128,7 @@ def test_what_an_agent_cannot_be_is_refused_and_changes_nothing(
     paths = {name: tmp_path / name for name in (*contents, "nowhere")}
     for name, content in contents.items():
         paths[name].write_bytes(content)
-    words = options.format(**paths).split()
+    words = [word.format(**paths) for word in options.split()]
     named = ("--account", account, "--name", "n", "--system-prompt", prompt)
     code, text = gw.refuses("agent", "create", *named, *words, exit_code=2)
     assert code == "usage"
