@@ -56,7 +56,6 @@ SETTINGS: dict[str, Any] = {
         model("clip-mixcut", "one", **GENERAL),
         model("clip-news", "one", **GENERAL),
     ],
-    "timeouts": {"video_submit": 3},
     "tasks": {"poll_first": 0.1, "poll_max": 0.3, "lease": 2, "catalog_seconds": 1},
 }
 

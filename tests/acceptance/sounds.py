@@ -70,10 +70,11 @@ SETTINGS: dict[str, Any] = {
         ),
         model("clip-news", "one", endpoint_type="videos_generations", price={"per_second": "0.1"}),
     ],
-    "timeouts": {"speech": 3, "transcript": 3, "voice": 3},
     "tasks": {"poll_first": 0.2, "poll_max": 0.5, "catalog_seconds": 1},
     "idempotency_max_kb": 64,
 }
+# For tests of upstreams that do not answer.
+HASTY: dict[str, Any] = {**SETTINGS, "timeouts": {"speech": 3, "transcript": 3, "voice": 3}}
 
 
 def post(client: Client, path: str, headers: Mapping[str, str] | None = None, **body: Any) -> Reply:

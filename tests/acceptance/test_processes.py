@@ -18,12 +18,12 @@ import pytest
 from prometheus_client.openmetrics import parser
 
 from gw.run import EXIT_FAILED
-from tests.support.client import NANO_PER_USD
+from tests.support.client import NANO_PER_USD, Reply
 from tests.support.house import House, house, model
 from tests.support.scrape import Admin
 from tests.support.streams import Stream, follow, unlimited
 from tests.support.tenants import Tenant
-from tests.support.waiting import until
+from tests.support.waiting import until, within_one_window
 
 COUNT = 2
 LABELS = sorted(["code", "model", "process", "protocol", "status"])
@@ -121,13 +121,13 @@ def test_process_that_hangs_is_replaced_and_its_calls_are_settled(h: House) -> N
 
 def test_parent_that_was_paused_kills_nobody(h: House) -> None:
     h.gateway.terminate()
-    h.write(worker_silence_seconds=0.5)
+    h.write(worker_silence_seconds=2)
     h.start()
     before = workers(h)
     h.gateway.popen.send_signal(signal.SIGSTOP)
     tenant = h.tenant()
     began = time.monotonic()
-    while time.monotonic() - began < 2.0:  # longer than any worker may be silent
+    while time.monotonic() - began < 3.0:  # longer than any worker may be silent
         assert tenant.client.chat().status == 200
     h.gateway.popen.send_signal(signal.SIGCONT)
     until(lambda: readiness(h) == 200, what="the parent")
@@ -250,11 +250,15 @@ def test_concurrency_is_one_over_the_processes_and_comes_back_from_one_that_is_k
 
 
 def test_rate_of_the_call_logs_is_one_over_the_processes(h: House) -> None:
-    tenant = h.tenant()
-    left = [tenant.client.get("/v1/logs").headers["x-ratelimit-remaining"] for _ in range(60)]
+    def ask() -> list[Reply]:
+        """The answers over connections of their own, so that both are asked."""
+        client = h.tenant().client
+        return [client.get("/v1/logs") for _ in range(80)]
+
+    replies = within_one_window(ask)
+    left = [reply.headers["x-ratelimit-remaining"] for reply in replies[:60]]
     assert left == [str(number) for number in reversed(range(60))]
-    for _ in range(20):  # over connections of their own, so that both are asked
-        assert tenant.client.get("/v1/logs").refusal[2] == "logs_rate_limited"
+    assert {reply.refusal[2] for reply in replies[60:]} == {"logs_rate_limited"}
 
 
 def test_summary_of_a_minute_is_the_same_from_every_process(h: House) -> None:

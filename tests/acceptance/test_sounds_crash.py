@@ -51,8 +51,7 @@ COSTS = {"speech-task": len("Hello") * CHARACTER, "music": SONG, "avatar": AVATA
 @contextmanager
 def studio(database_url: str, folder: Path) -> Iterator[House]:
     """A house of its own; its ledger is verified at the end."""
-    settings = {**sounds.SETTINGS, "timeouts": {}}
-    with house(database_url, folder, is_funded=False, **settings) as h:
+    with house(database_url, folder, is_funded=False, **sounds.SETTINGS) as h:
         yield h
 
 

@@ -14,7 +14,7 @@ from tests.acceptance.traced import SETTINGS, environ
 from tests.support.collector import running_sink
 from tests.support.house import house
 from tests.support.postgres import PostgresForTests
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_SECONDS, until
 
 CALLS = 60
 BOUNDS = {
@@ -38,7 +38,7 @@ def test_collector_that_hangs_holds_up_no_call_and_no_end(database: str, tmp_pat
     ):
         first = built.client.chat()
         sink.call(first.trace)
-        _, headers, body = sink.posts.get(timeout=1)
+        _, headers, body = sink.posts.get(timeout=PATIENCE_SECONDS)
         assert (headers["content-encoding"], body[:2]) == ("gzip", b"\x1f\x8b")
         sink.answers.clear()
         replies = [built.client.chat() for _ in range(CALLS)]
@@ -69,4 +69,4 @@ def test_collector_that_refuses_holds_up_no_call(database: str, tmp_path: Path) 
         sink.status = 503
         with house(database, tmp_path, environ=environ(sink), **SETTINGS) as built:
             assert {built.client.chat().status for _ in range(10)} == {200}
-            assert sink.posts.get(timeout=10)
+            assert sink.posts.get(timeout=PATIENCE_SECONDS)

@@ -12,7 +12,7 @@ from tests.support.house import House
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
-SETTINGS = sounds.SETTINGS
+SETTINGS = sounds.HASTY
 BAD = "invalid_request_error"
 
 

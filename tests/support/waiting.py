@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from actors.limits.status import WINDOW_SECONDS
+
 T = TypeVar("T")
 
 # So long a test waits for what must come, on however slow a machine; nobody waits so long unless it
@@ -27,3 +29,17 @@ def until(condition: Callable[[], T | None], *, what: str = "the condition") -> 
             return value
         assert time.monotonic() < deadline, f"{what} did not come true in {PATIENCE_SECONDS:g} s"
         time.sleep(PAUSE_SECONDS)
+
+
+def within_one_window(ask: Callable[[], T]) -> T:
+    """Return what `ask` does, once it took no longer than a limit looks back.
+
+    On a slow machine it is called again: each time it asks for somebody who is new.
+    """
+
+    def asked() -> tuple[T] | None:
+        began = time.monotonic()
+        answers = ask()
+        return (answers,) if time.monotonic() - began < WINDOW_SECONDS else None
+
+    return until(asked, what="everything asked in one minute")[0]
