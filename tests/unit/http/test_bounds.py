@@ -185,8 +185,8 @@ async def test_client_that_takes_nothing_of_its_answers_is_cut() -> None:
 async def test_client_that_takes_some_of_its_answers_is_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pace, "UNREAD_SECONDS", 2.0)
-    monkeypatch.setattr(state, "IDLE_SECONDS", 1.0)
+    monkeypatch.setattr(pace, "UNREAD_SECONDS", 20.0)
+    monkeypatch.setattr(state, "IDLE_SECONDS", 10.0)
 
     async with connected(World()) as (one, sock):
         one.data_received(FREE)
