@@ -37,21 +37,22 @@ def demo(project: Path, **environ: str) -> subprocess.CompletedProcess[str]:
 
 
 def make_python(path: Path, body: str) -> str:
+    """A program that stands in for Python; $PYTHON names one whose path has no space."""
     path.write_text(f"#!/bin/sh\n{body}\n")
     path.chmod(0o755)
     return str(path)
 
 
-def test_no_fitting_python_is_one_clear_line(project: Path, tmp_path: Path) -> None:
-    old = make_python(tmp_path / "old-python", "exit 1")
+def test_no_fitting_python_is_one_clear_line(project: Path, data_dir: Path) -> None:
+    old = make_python(data_dir / "old-python", "exit 1")
     done = demo(project, PYTHON=old)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "demo: needs Python 3.11 or newer, and found none\n"
 
 
-def test_python_without_venv_is_one_clear_line(project: Path, tmp_path: Path) -> None:
-    body = f'case "$2" in *ensurepip*) exit 1;; esac; exec {sys.executable} "$@"'
-    bare = make_python(tmp_path / "bare-python", body)
+def test_python_without_venv_is_one_clear_line(project: Path, data_dir: Path) -> None:
+    body = f'case "$2" in *ensurepip*) exit 1;; esac; exec "{sys.executable}" "$@"'
+    bare = make_python(data_dir / "bare-python", body)
     done = demo(project, PYTHON=bare)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"demo: {bare} lacks venv or pip (on Debian")

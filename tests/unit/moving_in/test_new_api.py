@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from actors.wallet.money import MAX_NANO_USD
 from channels.registry import Binding, PriceSpec
 from gw.config.faults import ConfigFaults
 from gw.moving_in.new_api import plan_of
@@ -148,13 +149,17 @@ def plan_of_users(source: str) -> Plan:
 
 
 @given(st.integers(-(10**9), 10**12), st.sampled_from([500_000, 1_000_000, 7]))
+@example(quota=28_000_000_000, unit=7)
+@example(quota=28_000_000_001, unit=7)
 def test_money_is_the_quota_to_the_nearest_nano_usd(quota: int, unit: int) -> None:
     options = [{"key": "QuotaPerUnit", "value": str(unit)}]
-    found = plan_of(
-        tables(users=[user(quota=quota)], options=options), LIST, source="s", origin="there"
-    )
-    (account,) = found.accounts
+    there = tables(users=[user(quota=quota)], options=options)
     exact = Fraction(max(quota, 0), unit) * 10**9
+    if exact > MAX_NANO_USD:
+        with pytest.raises(ConfigFaults, match="more than the ledger holds"):
+            plan_of(there, LIST, source="s", origin="there")
+        return
+    (account,) = plan_of(there, LIST, source="s", origin="there").accounts
     assert abs(account.balance_nano_usd - exact) <= Fraction(1, 2)
 
 
