@@ -79,6 +79,9 @@ class _Aiopg(aiopg.Connection):
         except (psycopg2.Warning, psycopg2.Error) as error:
             self._fail(error)
             return
+        if state == extensions.POLL_ERROR:
+            self._close()  # whoever waits is told
+            return
         if state == extensions.POLL_WRITE:
             if not self._writing and self._fileno is not None:
                 self._loop.add_writer(self._fileno, self._ready, self._weakref)
@@ -89,7 +92,7 @@ class _Aiopg(aiopg.Connection):
             self._waiter.set_result(None)
 
     def _fail(self, error: Exception) -> None:
-        if self._conn.closed:  # and so is its descriptor
+        if self._conn.closed or self._conn.fileno() < 0:  # libpq has closed the descriptor
             self._leave_loop()
         else:
             self._end_writing()
