@@ -18,7 +18,7 @@ from loadtests.simulator.engine import TASK_SECONDS, Engine
 from loadtests.simulator.exchange import RING_REQUESTS, Exchange
 from loadtests.simulator.faults import port_channel
 from loadtests.simulator.http import Connection
-from loadtests.simulator.introspection import DEFAULT_WAIT_SECONDS, respond, wait_for
+from loadtests.simulator.introspection import MAX_WAIT_SECONDS, respond, wait_for
 from loadtests.simulator.stats import Stats
 
 BACKLOG = 4096
@@ -125,7 +125,7 @@ class Simulator:
         self,
         *,
         key: str | None = None,
-        timeout_seconds: float = DEFAULT_WAIT_SECONDS,
+        timeout_seconds: float = MAX_WAIT_SECONDS,
         **wanted: int,
     ) -> None:
         """Wait until counters get there, e.g. `cancelled=1` or `active=0`; raises Unmet."""

@@ -201,7 +201,7 @@ async def test_whoever_has_lost_the_lease_stops(database_url: str, data_dir: Pat
             database_url, FolderStorage(data_dir), channel_url=simulator.base_url, lease_seconds=0.2
         ) as store,
     ):
-        link = film_link(simulator, SIZE, delay_event_ms=50)
+        link = film_link(simulator, SIZE, hang=2)
         (copy_id,) = await store.find(link)
         await store.media.round()
         await simulator.wait(active=1)
@@ -253,7 +253,7 @@ async def test_another_process_goes_on_after_a_kill(database_url: str, data_dir:
             database_url, FolderStorage(data_dir), channel_url=simulator.base_url, lease_seconds=1.0
         ) as store,
     ):
-        link = film_link(simulator, SIZE, delay_event_ms=100)
+        link = film_link(simulator, SIZE, hang=24)
         (copy_id,) = await store.find(link)
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "tests.integration.media.copying_process",
