@@ -34,6 +34,7 @@ SETTINGS: dict[str, Any] = {
         model("tts", "one", endpoint_type="audio_speech", price=PER_CHARACTER),
         model("film", "one", endpoint_type="videos_generations", price={"per_second": "0.1"}),
     ],
+    "tasks": {"poll_first": 0.1, "poll_max": 0.3},
 }
 SETTINGS["channels"][0]["protocols"] += ["videos"]
 
