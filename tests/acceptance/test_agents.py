@@ -261,6 +261,7 @@ def test_a_call_under_way_outlives_its_key(h: House, agent: Tenant) -> None:
         messages=[said('[[sim {"pause": 1}]] one two three')], stream=True
     ) as call:
         call.read_until(b"data: ")
+        h.upstream.wait(paused=1)
         h.gw("key", "revoke", agent.key_id)
         h.upstream.resume()
         assert call.reply().is_complete

@@ -208,7 +208,7 @@ def test_cut_stream_is_paid_for_as_far_as_it_came(h: House, tenant: Tenant) -> N
 
 def test_client_that_leaves_pays_for_what_it_got(h: House, tenant: Tenant) -> None:
     with tenant.client.begin_chat(stream=True, sim={"endless": True}) as call:
-        call.read_until(b"content")
+        call.read_until(b'"more ')
         trace = call.begun().headers["x-gateway-trace"]
     found = detail_of(h, tenant, trace)
     assert found.gateway["error_code"] == "client_disconnected"

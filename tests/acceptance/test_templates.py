@@ -61,12 +61,12 @@ def test_who_may_read_them(h: House, tenant: Tenant) -> None:
 def test_what_was_read_is_remembered_and_outlives_its_upstreams(h: House, tenant: Tenant) -> None:
     path = f"{TEMPLATES}?scene=virtualman"
     before = tenant.client.get(path).json["templates"]
-    h.upstream.reset()
     assert tenant.client.get(path).json["templates"] == before
+    h.upstream.reset()
     for name in ("one", "two", "three"):
         h.upstream.fault(name, catalog={"status": 503})
     until(
-        lambda: tenant.client.get(path).status == 200 and h.upstream.requested("one") == [1],
+        lambda: tenant.client.get(path).status == 200 and h.upstream.requested("one")[0] >= 1,
         what="the upstream asked again",
     )
     assert tenant.client.get(path).json["templates"] == before

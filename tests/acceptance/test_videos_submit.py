@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.acceptance.films import (
 )
 from tests.support.client import Client
 from tests.support.house import House, house
+from tests.support.scrape import Admin
 from tests.support.tenants import Tenant
 from tests.support.waiting import until
 
@@ -127,14 +129,18 @@ def test_stopping_gateway_waits_for_submits_that_were_left_alone(
 ) -> None:
     with house(database_url, tmp_path, is_funded=False, **SETTINGS) as h:
         tenant = h.tenant()
-        h.upstream.fault("one", delay_headers_ms=1500, task_seconds=0.1, real_seconds=4)
+        h.upstream.fault("one", pause="headers", task_seconds=3600, real_seconds=4)
         with tenant.client.begin("POST", VIDEOS, FILM):
-            h.upstream.wait(active=1)
-        assert h.gateway.terminate() == 0
+            h.upstream.wait(paused=1)
+        h.gateway.popen.send_signal(signal.SIGTERM)
+        until(lambda: Admin(h.gateway.admin_url).get("/readyz").status == 503, what="the drain")
+        h.upstream.resume()
+        assert h.gateway.wait() == 0
         (job,) = h.query("SELECT id, state::text FROM jobs")
         assert job["state"] == "queued"
         h.gateway.close()
         h.start()
+        h.upstream.finish()
         client = Client(h.gateway.url, tenant.key)
         assert ended(client, job["id"])["status"] == "succeeded"
         assert spent(h, tenant) == 4 * SECOND

@@ -116,7 +116,7 @@ def test_client_that_leaves_finds_its_voice_and_its_answer(h: House, tenant: Ten
     body = {"model": "clone", "name": "Gone", "audio_url": RECORDING}
     key = {"Idempotency-Key": "k"}
     call = tenant.client.begin("POST", VOICES, body, headers=key)
-    h.upstream.wait(active=1)
+    h.upstream.wait(paused=1)
     call.leave()
     h.upstream.heal("one")
     h.upstream.resume()
