@@ -84,6 +84,12 @@ def test_client_that_leaves_before_the_first_event_pays_nothing(h: House, tenant
     assert_interrupted(h, tenant, is_charged=False)
 
 
+def clients_gone(h: House) -> float:
+    """How many clients the gateway has seen leave before their response."""
+    responses = h.metrics("gw_http_responses_total")
+    return responses.get('route="chat_completions",status="499"', 0)
+
+
 def test_client_that_leaves_while_its_money_is_held_holds_nothing(h: House, tenant: Tenant) -> None:
     """Somebody has locked the account's row, so that the ledger has to wait."""
     connection = psycopg2.connect(h.settings["database_url"])
@@ -91,8 +97,10 @@ def test_client_that_leaves_while_its_money_is_held_holds_nothing(h: House, tena
         with connection, connection.cursor() as cursor:
             query = "SELECT FROM accounts WHERE id = %s FOR NO KEY UPDATE"
             cursor.execute(query, (tenant.account,))
+            before = clients_gone(h)
             with tenant.client.begin_chat():
                 until(lambda: h.query(WAITING_FOR_A_LOCK), what="a ledger that waits")
+            until(lambda: clients_gone(h) > before, what="the gateway's word that it left")
     finally:
         connection.close()
     assert_interrupted(h, tenant, is_charged=False)

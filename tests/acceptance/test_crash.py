@@ -165,9 +165,7 @@ def test_embedded_database_survives_a_restart(how: str, data_dir: Path, tmp_path
 
     with house("", tmp_path, data_dir=str(data_dir)) as h:
         run(one_call(h))
-        before = None
-        if how == "kill":
-            run(eventually(lambda: h.verify()["counts"]["open_holds"] == 0))
+        run(eventually(lambda: h.verify()["counts"]["open_holds"] == 0))
         before = h.gw("account", "show", h.account)["balance_usd"]
         getattr(h.gateway, how)()
         h.gateway.close()

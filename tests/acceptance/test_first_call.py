@@ -33,5 +33,6 @@ def test_call_and_stream_move_the_balance_exactly(database_url: str, tmp_path: P
         assert streamed.rstrip().endswith(b"data: [DONE]")
         assert b'"usage":{' not in streamed
         # Each: 600 fresh x 1 + 400 cached x 0.1 + 100 out x 10 USD per million.
+        assert h.client.get("/v1/key/balance").status == 200  # waits for what is not settled yet
         account = h.gw("account", "show", h.account)
         assert account["balance_usd"] == "0.99672"  # 1 - 2 x 0.00164

@@ -15,9 +15,10 @@ from gw.api.mcp.handlers import BODY_BYTES_MAX
 from gw.api.mcp.knowledge import SOURCELESS, UNREADABLE
 from tests.acceptance.bases import PAGES, imported
 from tests.support.client import Client, Reply
-from tests.support.house import House, logged
+from tests.support.house import House
 from tests.support.scrape import Admin
 from tests.support.tenants import Tenant
+from tests.support.waiting import until
 
 WIKI = "/api/v1/ext/wiki"
 HEADERS = {
@@ -379,8 +380,9 @@ def test_operators_see_counts_and_no_text(h: House, reader: Tenant) -> None:
     assert grown(requests, "other", "refused", "none") == 3
     assert grown("gw_mcp_seconds_count", "tools/call", "search_wiki") == 2
     assert grown("gw_kb_searches_total", "any", "mcp") == 1
-    lines = h.gateway.lines
-    events = [one for one in logged(lines) if one["action"] == "mcp.error"]
-    assert [event["code"] for event in events[-2:]] == [-32601, -32700]
-    assert all(event["account"] == reader.account for event in events[-2:])
-    assert not [line for line in lines if QUESTION in line]
+
+    def codes() -> list[int]:
+        return [event["code"] for event in h.events("mcp.error", account=reader.account)]
+
+    until(lambda: codes()[-2:] == [-32601, -32700], what="a line of each")
+    assert not [line for line in h.gateway.lines if QUESTION in line]

@@ -235,9 +235,18 @@ class House:
         found = re.findall(rf"^{name}{{(.*)}} (\S+)", page.decode(), re.MULTILINE)
         return {labels: float(value) for labels, value in found}
 
-    def events(self, action: str) -> list[dict[str, Any]]:
-        """The lines with this action that the gateway has logged by now."""
-        return [line for line in logged(self.gateway.lines) if line["action"] == action]
+    def events(self, action: str, **fields: Any) -> list[dict[str, Any]]:
+        """The lines with this action and these fields that the gateway has logged by now.
+
+        A line is written by a thread of its own: a response may be here before it.
+        """
+        wanted = {"action": action, **fields}
+        return [line for line in logged(self.gateway.lines) if wanted.items() <= line.items()]
+
+    def event(self, action: str, **fields: Any) -> dict[str, Any]:
+        """The one line with this action and these fields, once it is there."""
+        (line,) = until(lambda: self.events(action, **fields), what=f"the line {action}")
+        return line
 
     @property
     def _registrar(self) -> Registrar:
