@@ -16,7 +16,6 @@ import msgspec
 
 from channels.base_resp import status_in
 from channels.errors import ErrorMembers, ErrorReported
-from channels.json.lenient import read_loosely
 from channels.text import fit
 
 MESSAGE_CHARACTERS_MAX = 500
@@ -46,7 +45,10 @@ def error_members(body: bytes) -> ErrorMembers:
     Client libraries act on the `details` of the messages and the native-content protocol (retry
     information, error codes) and on the `param` of chat-completions.
     """
-    text, value = _read_body(body)
+    return _members_of(*_read_body(body))
+
+
+def _members_of(text: str, value: Any) -> ErrorMembers:
     message = _message_of(text, value)
     while isinstance(value, list) and value:  # Google's [{error: …}]
         value = value[0]
@@ -67,9 +69,19 @@ def retry_after_in(details: Any) -> str | None:
 
 def error_reported(body: bytes) -> ErrorReported:
     """The error that a response's body, or the data of an event in it, consist of."""
-    value = read_loosely(body, mends=False) if len(body) <= _READ_BYTES_MAX else None
+    return _reported(*_read_body(body))
+
+
+def try_error_reported(body: bytes) -> ErrorReported | None:
+    """The error that a body consists of, in whatever form; None: it is no JSON or says nothing."""
+    text, value = _read_body(body)
+    found = _reported(text, value) if isinstance(value, dict | list) else None
+    return None if found is None or found.members.message is None else found
+
+
+def _reported(text: str, value: Any) -> ErrorReported:
     status = status_in(value)
-    return ErrorReported(error_members(body), status=502 if status == 200 else status)
+    return ErrorReported(_members_of(text, value), status=502 if status == 200 else status)
 
 
 def _short(param: Any) -> str | None:

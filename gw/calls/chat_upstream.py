@@ -11,12 +11,11 @@ from typing import Any
 from actors.clock import Clock
 from actors.router import Candidate
 from channels.dialects.dialect import Meter
-from channels.dialects.error_body import error_reported
+from channels.dialects.error_body import error_reported, try_error_reported
 from channels.errors import ErrorMembers, ErrorReported, UpstreamError, UpstreamMalformed
 from channels.exact_redaction import StreamRedaction
 from channels.http.event_stream import EventStreamResponse
 from channels.http.interfaces import UpstreamResponse, Wire
-from channels.json.lenient import read_loosely
 from channels.offload.jobs import Metered, metered
 from channels.offload.pool import OffloadFailed, OffloadFull, OffloadPool
 from channels.offload.weight import READ_VALUES_MAX, TRANSLATED_VALUES_MAX, weight_of
@@ -189,9 +188,8 @@ class ChatUpstream(BaseUpstream):
         }
 
 
-def _reported(body: bytes, plan: UpstreamPlan) -> ErrorReported:
+def _as_told(found: ErrorReported, plan: UpstreamPlan) -> ErrorReported:
     """The error that a body consists of, as the client is told of it."""
-    found = error_reported(body)
     if plan.translated is not None:  # the rest is said in another protocol's words
         return ErrorReported(ErrorMembers(found.members.message), status=found.status)
     return found
@@ -206,7 +204,7 @@ def _refuse_unusable(body: bytes, meter: Meter, plan: UpstreamPlan) -> None:
     if meter.characters:
         return
     if meter.error_seen is not None:
-        raise _reported(body, plan)
+        raise _as_told(error_reported(body), plan)
     stated = (meter.usage, meter.partial_usage, meter.finish_reason, meter.response_id)
     if all(one is None for one in stated):
         raise _unusable(body, plan)
@@ -214,11 +212,8 @@ def _refuse_unusable(body: bytes, meter: Meter, plan: UpstreamPlan) -> None:
 
 def _unusable(body: bytes, plan: UpstreamPlan) -> UpstreamError:
     """What a body is that is no response: an error in whatever form, or anything else."""
-    value = read_loosely(body, mends=False) if len(body) <= ERROR_BYTES_MAX else None
-    found = _reported(body, plan) if isinstance(value, dict | list) else None
-    if found is None or found.members.message is None:
-        return UpstreamMalformed("no answer")
-    return found
+    found = try_error_reported(body) if len(body) <= ERROR_BYTES_MAX else None
+    return UpstreamMalformed("no answer") if found is None else _as_told(found, plan)
 
 
 async def _first_chunk(

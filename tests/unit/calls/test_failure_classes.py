@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from channels.dialects.table import CHAT_DIALECTS
-from channels.errors import UpstreamCut, UpstreamMalformed, UpstreamUnreachable
+from channels.errors import ErrorReported, UpstreamCut, UpstreamMalformed, UpstreamUnreachable
 from channels.http.interfaces import UpstreamRequest
 from channels.translation.paths import translation_between
 from channels.translation.session import TranslatedCall
+from gw.calls import chat_upstream
 from gw.calls.plan import UpstreamPlan
 from tests.unit.calls import sse
 from tests.unit.calls.fake_wire import Script, answer
@@ -42,6 +43,7 @@ class Fails:
 UNREACHABLE = (502, "upstream_unreachable")
 ERROR = (502, "upstream_error")
 REPORT = json.dumps({"error": {"message": WORDS, "type": "server_error", "code": "x"}}).encode()
+OTHER_REPORT = json.dumps({"code": 17, "msg": WORDS}).encode()
 PAGE = b"<html><title>Welcome to nginx</title></html>"
 
 # Of every answer, plain or streamed.
@@ -84,7 +86,7 @@ BEFORE_THE_BODY = {
     ),
     "an error body": Fails(answer(REPORT), ERROR, "upstream_error", "error_event", says=True),
     "an error body of another form": Fails(
-        answer(json.dumps({"code": 17, "msg": WORDS}).encode()),
+        answer(OTHER_REPORT),
         ERROR,
         "upstream_error",
         "error_event",
@@ -193,3 +195,22 @@ async def test_stream_that_begins_with_an_error_has_sent_nothing(
     async with world(a=[script], b=[refusing]) as w:
         await failing(w, fails, stream=True, plan=WAYS[way])
         assert w.wire.tried == ["a", "b"]
+
+
+@pytest.mark.parametrize("body", [REPORT, OTHER_REPORT], ids=["error", "another form"])
+@pytest.mark.parametrize("way", WAYS)
+def test_error_in_place_of_a_response_is_read_once(
+    monkeypatch: pytest.MonkeyPatch, way: str, body: bytes
+) -> None:
+    read: list[str] = []
+    loads = json.loads
+
+    def counted(text: str, **options: Any) -> Any:
+        read.append(text)
+        return loads(text, **options)
+
+    monkeypatch.setattr(json, "loads", counted)
+    request = UpstreamRequest("POST", "http://a.example/", (), b"{}")
+    error = chat_upstream._unusable(body, WAYS[way](request))
+    assert isinstance(error, ErrorReported)
+    assert (error.members.message, error.status, len(read)) == (WORDS, 502, 1)
