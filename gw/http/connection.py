@@ -12,6 +12,7 @@ responses another one (`flow_control.py`):
     a request                   IDLE_SECONDS                closed
       while the process drains  LAST_CALL_SECONDS           closed
     the rest of a head          HEAD_SECONDS                closed
+      while the process drains  LAST_CALL_SECONDS a piece   closed
     the rest of a body          BODY_SECONDS                cut
     a response                   the call's own time-out     –
     the client to take a part   UNREAD_SECONDS              cut
@@ -39,7 +40,8 @@ from httptools import (
 )
 
 from gw.errors.table import INVALID_REQUEST, NO_CHANNEL_AVAILABLE, GatewayError
-from gw.http.flow_control import FlowControl
+from gw.http.flow_control import FOREVER, FlowControl
+from gw.http.framing import head_of_body
 from gw.http.head import (
     HEAD_BYTES_MAX,
     HEAD_LINES_MAX,
@@ -52,7 +54,7 @@ from gw.http.head import (
 )
 from gw.http.parse_faults import REQUEST_LINE, in_words
 from gw.http.request import Request
-from gw.http.state import ServerState
+from gw.http.state import LAST_CALL_SECONDS, ServerState
 from gw.http.tornado_adapter import METHODS, RequestHeaders
 from gw.http.unread import Unread
 
@@ -75,6 +77,7 @@ class Connection(FlowControl):
 
     __slots__ = (
         "_body_bytes",
+        "_head_deadline",
         "_is_head",
         "_is_parsing",
         "_is_stray",
@@ -102,6 +105,7 @@ class Connection(FlowControl):
         self._is_parsing = False  # a handler further up the stack does
         self._is_turn_over = False  # the next request begins in the loop's next turn
         self._is_head = False
+        self._head_deadline = FOREVER  # of one that is under way in a drain, however it gets on
         self._is_timed = True  # the deadline is that of what is read
         self._target = b""
         self._lines: list[tuple[bytes, bytes]] = []  # of the head, or the trailer, being read
@@ -345,8 +349,12 @@ class Connection(FlowControl):
     def _wait_for_rest(self) -> None:
         """Not all of a request is here."""
         if self._is_head:
-            self._is_timed = True
-            self.arm(self.loop.time() + HEAD_SECONDS)
+            self._is_timed = not self._state.is_draining  # in a drain each piece moves the deadline
+            deadline = self.loop.time() + HEAD_SECONDS
+            if not self._is_timed:  # a connection has one head in a drain: its response ends it
+                self._head_deadline = min(self._head_deadline, deadline)
+                deadline = min(self._head_deadline, self.loop.time() + LAST_CALL_SECONDS)
+            self.arm(deadline)
         elif self._request is not None and not self._request.is_complete:
             self._is_timed = True
             self.arm(self.loop.time() + BODY_SECONDS)
@@ -369,8 +377,16 @@ class Connection(FlowControl):
 
     def drain(self) -> None:
         """The process is about to end; who is silent is kept for a moment more."""
-        if self._request is None and not self._is_head and not self._is_ending:
-            self.arm(self.loop.time() + self._state.idle_seconds)
+        if self._request is None and not self._is_ending:
+            if self._is_head:
+                self._is_timed = False
+                self._head_deadline = self._deadline
+            self.arm(min(self._deadline, self.loop.time() + LAST_CALL_SECONDS))
+
+    @property
+    def farewell_seconds(self) -> float:
+        """See `FlowControl`."""
+        return self._state.farewell_seconds
 
     @property
     def has_unread(self) -> bool:
@@ -424,11 +440,8 @@ class Connection(FlowControl):
         request = self._request
         if self._is_upgrading and request is not None:
             # It stopped before the body. Another one begins where the head has been read already.
-            headers = request.headers
-            name = "Content-Length" if "Content-Length" in headers else "Transfer-Encoding"
-            framing = f"POST / HTTP/1.1\r\n{name}: {headers[name]}\r\n\r\n".encode("latin-1")
             try:
-                self._parser.feed_data(framing)
+                self._parser.feed_data(head_of_body(request.headers))
             except HttpParserError as error:
                 self._begin()  # its head states no end, which the parser does not see in a CONNECT
                 self._fail(in_words(error.with_traceback(None)))

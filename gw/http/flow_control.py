@@ -72,6 +72,11 @@ class FlowControl(asyncio.BufferedProtocol):
         """Whether a client waits for a response, or its end."""
         raise NotImplementedError
 
+    @property
+    def farewell_seconds(self) -> float:
+        """How long a client that said nothing may take to leave, once nothing more is heard."""
+        raise NotImplementedError
+
     # --- For its request ---
 
     @property
@@ -175,13 +180,13 @@ class FlowControl(asyncio.BufferedProtocol):
         self._is_ending = True
         self._transport.abort()
 
-    def linger(self) -> None:
+    def linger(self, seconds: float = LINGER_SECONDS) -> None:
         """Say that nothing more comes, and let the client read what it was told.
 
         Closed with unread bytes in its buffer, a socket takes back what it has sent.
         """
         self._is_ending = True
-        self.arm(self.loop.time() + LINGER_SECONDS)
+        self.arm(self.loop.time() + seconds)
         if self._transport.can_write_eof():
             self.resume()
             self._transport.write_eof()
@@ -246,5 +251,6 @@ class FlowControl(asyncio.BufferedProtocol):
         elif self._is_ending:
             self.stop()
         else:
-            self.linger()  # what it sends at this very moment must not be answered by a reset
+            # What it sends at this very moment must not be answered by a reset.
+            self.linger(self.farewell_seconds)
         return False

@@ -37,6 +37,12 @@ def framing_fault(version: str, headers: Mapping[str, str]) -> str | None:
     return None
 
 
+def head_of_body(headers: Mapping[str, str]) -> bytes:
+    """A head that another parser reads in place of the one that it has not seen."""
+    name = "Content-Length" if "Content-Length" in headers else "Transfer-Encoding"
+    return f"POST / HTTP/1.1\r\n{name}: {headers[name]}\r\n\r\n".encode("latin-1")
+
+
 def settle_expectation(version: str, headers: HTTPHeaders) -> None:
     """Spell `Expect` as Tornado looks for it, or a client in other letters waits in vain."""
     if headers.get("Expect", "").lower() == "100-continue":

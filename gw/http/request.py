@@ -130,6 +130,8 @@ class Request(TornadoRequest):
             "X-Gateway-Trace": self._services.new_id().hex,
             **more,
         }
+        if self._services.in_flight.is_draining:
+            headers["Connection"] = "close"
         self._begin_response(early.status, HTTPStatus(early.status).phrase, headers, early.body)
         self._count(early.status)
         self._end_response(b"")

@@ -7,7 +7,7 @@ import resource
 from asyncio import Future
 
 from gw.http.application import HttpApplication
-from gw.http.flow_control import FlowControl
+from gw.http.flow_control import LINGER_SECONDS, FlowControl
 from gw.http.head import FieldNames
 
 # A kept connection that stays silent for so long is closed. Longer than common load balancers
@@ -54,6 +54,11 @@ class ServerState:
     def idle_seconds(self) -> float:
         """How long a connection is kept on which nothing comes."""
         return LAST_CALL_SECONDS if self.is_draining else IDLE_SECONDS
+
+    @property
+    def farewell_seconds(self) -> float:
+        """How long a client that said nothing may take to leave."""
+        return LAST_CALL_SECONDS if self.is_draining else LINGER_SECONDS
 
     def admits(self, connection: FlowControl) -> bool:
         """Note that a connection was made; False when there are too many."""

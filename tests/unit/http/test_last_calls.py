@@ -10,12 +10,14 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gw.http import sockets as accept_queue
+from gw.http.connection import HEAD_SECONDS
 from gw.http.server import Server
 from gw.http.state import LAST_CALL_SECONDS
 from tests.support.aio import both_loops, eventually, jump
 from tests.support.certificates import contexts
 from tests.unit.api.fakes import World
 from tests.unit.api.handlers import Script, make_app
+from tests.unit.http.test_server import connected
 from tests.unit.http.wire import Client, request, served, serving
 
 STREAM = request("POST", "/v1/stream", "Content-Length: 2")
@@ -148,6 +150,78 @@ async def test_silent_connection_is_closed_a_moment_after_the_drain_began(*, is_
         await one.send(FREE.replace("\n", "\r\n").encode())
         await asyncio.sleep(0.01)
         assert await one.reader.read() == b""
+
+
+HEAD = FREE.replace("\n", "\r\n").encode()
+
+
+@both_loops
+@pytest.mark.parametrize("is_new", [False, True], ids=["before the drain", "in the drain"])
+async def test_client_stuck_within_a_head_holds_up_a_drain_no_longer_than_a_silent_one(
+    *, is_new: bool
+) -> None:
+    world = World()
+    async with draining(world) as (listener, one):
+        if is_new:
+            await stop_accepting(world, listener)
+        await one.send(HEAD[:30])
+        (connection,) = listener._state.connections
+        await eventually(lambda: getattr(connection, "_is_head", False))
+        if not is_new:
+            await stop_accepting(world, listener)
+        waiting = asyncio.create_task(listener.last_calls(1e6))
+        jump(LAST_CALL_SECONDS)
+        assert await one.ended()  # and does not leave
+        assert not waiting.done()
+        jump(LAST_CALL_SECONDS)
+        await waiting
+
+
+async def went_by(seconds: float) -> None:
+    """So much later, once the loop has seen what is due by then."""
+    jump(seconds)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("is_new", [False, True], ids=["before the drain", "in the drain"])
+async def test_head_that_gets_on_in_a_drain_is_waited_for_and_served(*, is_new: bool) -> None:
+    world = World()
+    async with connected(world) as (one, sock):
+        for start in range(0, 40, 10):
+            if start == (0 if is_new else 10):
+                world.in_flight.begin_drain()
+                one._state.is_draining = True
+                one.drain()
+            one.data_received(HEAD[start : start + 10])
+            await went_by(LAST_CALL_SECONDS * 0.9)
+        one.data_received(HEAD[40:])
+        await eventually(lambda: b"HTTP/1.1 200 " in sock.written)
+        assert b"Connection: close\r\n" in sock.written
+
+
+async def test_head_that_gets_on_without_end_has_its_time_in_a_drain_as_well() -> None:
+    async with connected(World()) as (one, sock):
+        one.data_received(HEAD[:-2])
+        one._state.is_draining = True
+        one.drain()
+        seconds = 0.0
+        while not sock.has_ended:
+            one.data_received(b"X: y\r\n")
+            seconds += LAST_CALL_SECONDS / 2
+            await went_by(LAST_CALL_SECONDS / 2)
+            assert seconds <= HEAD_SECONDS
+        assert seconds > HEAD_SECONDS - LAST_CALL_SECONDS
+
+
+async def test_call_that_is_shed_in_a_drain_is_told_as_well() -> None:
+    world = World()
+    async with served(make_app(world)) as address, address.client() as one:
+        world.in_flight.begin_drain()
+        world.overload.limit = 0
+        shed = await one.ask(WORK, b"{}")
+        assert (shed.status, shed.headers["connection"]) == (503, "close")
+        assert await one.ended()
 
 
 @pytest.mark.parametrize("has_tls", [False, True], ids=["plain", "tls"])
