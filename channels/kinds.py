@@ -373,7 +373,8 @@ _ROWS = (
         variables=("GATEWAY_API_KEY",),
         is_reseller=True,
         url_variable="GATEWAY_URL",
-        quirks="another of these gateways; its models name themselves as they do there",
+        quirks="another of these gateways; its models name themselves as they do there; a task "
+        "that is cancelled here goes on there, and is paid for",
     ),
 )
 

@@ -92,10 +92,13 @@ class JobUpstreams:
             return False
         try:
             async with asyncio.timeout(self._seconds):
-                return await self._perform(channel, exchange)
+                if await self._perform(channel, exchange):
+                    return True
+            reason = "refused"
         except (TimeoutError, UpstreamError) as error:
-            self._log.info("task_not_cancelled_upstream", channel=channel.id, error=repr(error))
-            return False
+            reason = repr(error)
+        self._log.info("task_not_cancelled_upstream", channel=channel.id, error=reason)
+        return False
 
     def _find(self, job: UpstreamJob) -> tuple[ChannelSpec, str] | None:
         channel = self._channels().get(job.channel_id or "")

@@ -87,6 +87,20 @@ def test_everything_is_made_and_paid_for_once_on_either_side(
         assert spent_nano_usd(upstream, account, 2 * 10**9) == cost
 
 
+def test_task_that_is_cancelled_goes_on_at_the_far_one(
+    postgres: PostgresForTests, tmp_path: Path
+) -> None:
+    with chain(postgres, tmp_path) as (upstream, account, h):
+        upstream.upstream.fault("one", task_seconds=1000)
+        tenant = h.tenant()
+        task = compose(tenant.client).json["id"]
+        assert h.gw("tasks", "cancel", task)["status"] == "cancelled"
+        assert spent_nano_usd(h, tenant) == 0
+        (far,) = account.client.get(MUSIC).json["data"]
+        assert far["status"] == "processing"
+        assert upstream.gw("tasks", "cancel", far["id"])["status"] == "cancelled"
+
+
 def test_refusal_of_the_far_one_is_passed_on(postgres: PostgresForTests, tmp_path: Path) -> None:
     with chain(postgres, tmp_path) as (upstream, _, h):
         upstream.upstream.fault("one", status=422, message="No such singer.")

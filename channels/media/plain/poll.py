@@ -47,7 +47,11 @@ def poll(kind: TaskKind, upstream_id: str) -> Exchange[PollReply]:
 
 
 def cancel(kind: TaskKind, upstream_id: str) -> Exchange[bool]:
-    """Give a task up, or delete an avatar."""
+    """Give a task up, or delete an avatar.
+
+    Another of these gateways refuses this but for avatars, and its task goes on and is paid for:
+    clients of a gateway have no way to cancel, as its own upstream may bill what it has begun.
+    """
     request = MediaRequest(method="DELETE", path=f"{TASKS[kind]}/{segment(upstream_id)}")
     return Exchange(request=request, read=was_done)
 

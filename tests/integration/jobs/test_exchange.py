@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
+
+import pytest
 
 from actors.clock import SystemClock
 from actors.jobs.exchange import JobUpstreams
@@ -62,6 +65,16 @@ async def test_poll_tells_how_a_task_is_and_a_cancellation_ends_it() -> None:
         seen = await jobs.poll(At(task))
         assert isinstance(seen, Polled)
         assert seen.state == "cancelled"
+
+
+async def test_cancellation_that_the_upstream_refuses_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with upstreams() as (jobs, _):
+        assert not await jobs.cancel(At("vid_none"))
+    logged = [one for one in caplog.records if "task_not_cancelled_upstream" in vars(one).values()]
+    assert len(logged) == 1
 
 
 async def test_poll_of_what_is_not_there() -> None:
