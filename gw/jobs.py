@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Mapping
 
@@ -49,8 +50,9 @@ def make_poller(
     secret: Secret,
     clock: Clock,
     metrics: Metrics,
+    changed: asyncio.Event,
 ) -> Poller:
-    """What polls and ends jobs in this process; `database` is of its own."""
+    """What polls and ends jobs in this process; `database` is of its own, `changed` as there."""
     config = current.config
     upstreams = make_upstreams(current, wire=wire, clock=clock)
     return Poller(
@@ -72,6 +74,7 @@ def make_poller(
         chance=random.random,
         clock=clock,
         metrics=metrics,
+        changed=changed,
     )
 
 

@@ -95,6 +95,7 @@ class Gateway:
         self._supervisor = Supervisor(clock=self._clock, metrics=self.metrics)
         self._identity = ProcessIdentity.of_this_process(f"proc_{uuid.uuid4().hex[:20]}")
         self._live = LiveCalls()
+        self._jobs_changed = asyncio.Event()  # one was accepted somewhere, or may have been
         self._parent = None if parent_socket is None else ParentLink(parent_socket)
         self._shared_limits = make_shared_limits(
             config,
@@ -175,6 +176,7 @@ class Gateway:
         self._wire.renew_certificates()
         self.current.swap(config)
         self._channels.configure(config.registry.channels)
+        self._jobs_changed.set()  # perhaps of a channel that is back
         self.metrics.config.accepted(self._clock.now())
         set_level(config.log_level)
         self._log.info("configuration_reloaded", current=repr(self.current))
@@ -324,6 +326,7 @@ class Gateway:
             secret=self._secret,
             clock=self._clock,
             metrics=self.metrics,
+            changed=self._jobs_changed,
         )
         self._supervisor.start("poller", poller.run)
         media_store = start_media_store(
@@ -423,12 +426,16 @@ class Gateway:
     # What runs beside the calls
 
     def _on_change(self, payload: str) -> None:
+        kind, _, name = payload.partition(":")
+        if kind == "job":
+            self._jobs_changed.set()
+            return
         self._keys.invalidate(payload)
-        kind, _, account_id = payload.partition(":")
         if kind == "account":  # perhaps it has a limit now that it had not before
-            self._limiter.share(account_id)
+            self._limiter.share(name)
 
     def _on_gap(self) -> None:
+        self._jobs_changed.set()
         self._keys.clear()
         self._limiter.share_all()
 

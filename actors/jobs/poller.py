@@ -7,6 +7,9 @@ poll of a lost lease still sees counts only if it ends the job, which the ledger
 
 A channel whose upstream does not respond gets few polls at a time, so that it does not keep the
 others waiting; a process whose calls wait for its loop begins few polls at all (`pace.py`).
+
+While nobody has leased anything, nothing is due before the earliest job that is known, or one that
+is accepted meanwhile, which the database pushes: until then the process sleeps.
 """
 
 from __future__ import annotations
@@ -45,6 +48,8 @@ from metrics.prometheus import Metrics
 
 # How often a process looks for what is due; a half of its polls that are done wake it earlier.
 TICK_SECONDS = 0.25
+# How long it sleeps at most while nothing is due, should a push have been lost.
+QUIET_SECONDS = 5.0
 # Never sooner: what polls have seen is booked together, some tens at a time when there are many.
 GATHER_SECONDS = 0.02
 # Between two tries while the database is away.
@@ -90,10 +95,14 @@ class Poller(Actor[Booked]):
         chance: Chance,
         clock: Clock,
         metrics: Metrics,
+        changed: asyncio.Event,
         tick_seconds: float = TICK_SECONDS,
+        quiet_seconds: float = QUIET_SECONDS,
         cpu_seconds: Callable[[], float] = time.thread_time,
     ) -> None:
-        """`name` is the process's, in leases; `cpu_seconds` returns the CPU time of its thread."""
+        """`name` is the process's, in leases. `changed` is set when a job was accepted, in any
+        process, or may have been. `cpu_seconds` returns the CPU time of its thread.
+        """
         super().__init__(clock=clock, metrics=metrics)
         self.log = EventLog("actors.jobs")
         self._leases = (f"{name}/{number}" for number in itertools.count(1))
@@ -104,7 +113,10 @@ class Poller(Actor[Booked]):
         self._concurrency = concurrency
         self._lease_seconds = lease_seconds
         self._chance = chance
+        self._changed = changed
         self._tick_seconds = tick_seconds
+        self._quiet_seconds = quiet_seconds
+        self._quiet_until = float("-inf")  # nothing is due before, unless something changes
         self._cpu_seconds = cpu_seconds
         self._pace = Pace()
         self._wake = asyncio.Event()
@@ -135,12 +147,15 @@ class Poller(Actor[Booked]):
     async def _round(self) -> None:
         self._finished = 0
         self._wake.clear()
+        self._changed.clear()
+        self._quiet_until = float("-inf")
         if len(self.mailbox):
             self.handle_all(await self.mailbox.take_all())
         if self._unbooked:
             await store.book(self._database, self._unbooked)
             self._unbooked = []
-        await self._claim()
+        if await self._claim() == 0 and not (self._under_way or len(self.mailbox)):
+            await self._look_ahead()
         now = self.clock.monotonic()
         if now - self._gone_at >= GONE_SECONDS:
             await self._claim_gone()
@@ -156,23 +171,23 @@ class Poller(Actor[Booked]):
         await self.clock.sleep(GATHER_SECONDS)
         now = self.clock.monotonic()
         self._pace.measured(late=now - due, worked=self._cpu_seconds(), now=now)
-        try:
-            async with asyncio.timeout(self._tick_seconds):
-                await self._wake.wait()
-        except TimeoutError:
-            pass  # the next look is due
+        await _set_within(self._wake, self._tick_seconds)
+        quiet_seconds = self._quiet_until - self.clock.monotonic()
+        if quiet_seconds > 0 and not self._wake.is_set():
+            await _set_within(self._changed, quiet_seconds)
 
     # Leases
 
-    async def _claim(self) -> None:
+    async def _claim(self) -> int | None:
+        """Lease what is due and begin to poll it; how much that is, None when it was not to."""
         free = self._concurrency - len(self._under_way)
         limit = self._pace.grant(free, self.clock.monotonic())
         if limit <= 0:
-            return
+            return None
         shares = {name: self._share(name, limit) for name in self._upstreams.channel_ids()}
         shares = {name: share for name, share in shares.items() if share > 0}
         if not shares:
-            return
+            return None
         claimed = await store.claim(
             self._database,
             shares=shares,
@@ -182,6 +197,16 @@ class Poller(Actor[Booked]):
         )
         self._pace.began(len(claimed))
         self._start(claimed)
+        return len(claimed)
+
+    async def _look_ahead(self) -> None:
+        """Find out until when nothing is due of the channels here, whoever polls it."""
+        seconds = await store.read_quiet_seconds(
+            self._database, self._upstreams.channel_ids(), tick_seconds=self._tick_seconds
+        )
+        quiet_seconds = self._quiet_seconds if seconds is None else seconds
+        now = self.clock.monotonic()
+        self._quiet_until = now + min(quiet_seconds, self._quiet_seconds)
 
     def _share(self, channel_id: str, limit: int) -> int:
         """How many more polls of a channel may be under way."""
@@ -264,6 +289,15 @@ class Poller(Actor[Booked]):
     def handle(self, message: Booked) -> None:
         """A poll has ended nothing: booked with the others of this round."""
         self._unbooked.append(message)
+
+
+async def _set_within(event: asyncio.Event, seconds: float) -> None:
+    """Wait until the event is set, at most so long."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        pass  # the next look is due
 
 
 def _reason(seen: Observation) -> str:

@@ -5,7 +5,7 @@ How jobs begin and end is the ledger's (`actors/wallet`), in the transactions th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 from uuid import UUID
@@ -258,6 +258,18 @@ async def book(database: Executor, seen: Sequence[Booked]) -> None:
         "progress": [watch.progress for watch in watches],
     }
     await database.fetch_all(SQL["book"], what)
+
+
+async def read_quiet_seconds(
+    database: Executor, channels: Collection[str], *, tick_seconds: float
+) -> float | None:
+    """For how long nothing of these channels is due; None when none of their jobs is open.
+
+    0 when it is less than a tick, and while anybody polls: what is booked may be due at any time.
+    """
+    rows = await database.fetch_all(SQL["quiet"], (tick_seconds, list(channels)))
+    seconds: float | None = rows[0][0]
+    return seconds
 
 
 async def read_in_flight(database: Executor) -> dict[str, int]:

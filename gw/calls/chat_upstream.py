@@ -188,7 +188,7 @@ class ChatUpstream(BaseUpstream):
         }
 
 
-def _as_told(found: ErrorReported, plan: UpstreamPlan) -> ErrorReported:
+def _for_client(found: ErrorReported, plan: UpstreamPlan) -> ErrorReported:
     """The error that a body consists of, as the client is told of it."""
     if plan.translated is not None:  # the rest is said in another protocol's words
         return ErrorReported(ErrorMembers(found.members.message), status=found.status)
@@ -204,7 +204,7 @@ def _refuse_unusable(body: bytes, meter: Meter, plan: UpstreamPlan) -> None:
     if meter.characters:
         return
     if meter.error_seen is not None:
-        raise _as_told(error_reported(body), plan)
+        raise _for_client(error_reported(body), plan)
     stated = (meter.usage, meter.partial_usage, meter.finish_reason, meter.response_id)
     if all(one is None for one in stated):
         raise _unusable(body, plan)
@@ -213,7 +213,7 @@ def _refuse_unusable(body: bytes, meter: Meter, plan: UpstreamPlan) -> None:
 def _unusable(body: bytes, plan: UpstreamPlan) -> UpstreamError:
     """What a body is that is no response: an error in whatever form, or anything else."""
     found = try_error_reported(body) if len(body) <= ERROR_BYTES_MAX else None
-    return UpstreamMalformed("no answer") if found is None else _as_told(found, plan)
+    return UpstreamMalformed("no answer") if found is None else _for_client(found, plan)
 
 
 async def _first_chunk(

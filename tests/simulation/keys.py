@@ -68,7 +68,7 @@ class KeyTables:
             ]
         for name, channel in (("say", CHANGES_CHANNEL), ("answer", HEARD_CHANNEL)):
             if sql == CHANGES_SQL[name]:
-                self._push(channel, params[0])
+                self.push(channel, params[0])
                 return [("",)]
         return None
 
@@ -87,7 +87,7 @@ class KeyTables:
             for name in LIMITS:
                 if params[f"set_{name}"]:
                     setattr(tenant, name, params[name])
-            self._push(CHANGES_CHANNEL, f"account:{params['id']}")
+            self.push(CHANGES_CHANNEL, f"account:{params['id']}")
         elif sql != KEY_SQL["write_last_use"]:
             return None
         return 1
@@ -106,7 +106,7 @@ class KeyTables:
                 lookup_hash=key["lookup_hash"],
             )
         )
-        self._push(CHANGES_CHANNEL, f"key:{key['id']}")
+        self.push(CHANGES_CHANNEL, f"key:{key['id']}")
 
     def disconnect(self) -> None:
         """Every connection that listens is lost."""
@@ -121,10 +121,11 @@ class KeyTables:
         for row in rows:
             for name, value in columns.items():
                 setattr(row, name, value)
-            self._push(CHANGES_CHANNEL, f"key:{row.key_id}")
+            self.push(CHANGES_CHANNEL, f"key:{row.key_id}")
         return len(rows)
 
-    def _push(self, channel: str, payload: str) -> None:
+    def push(self, channel: str, payload: str) -> None:
+        """A change goes out to everybody who listens."""
         for one in list(self.listeners[channel]):
             one.push(payload)
 

@@ -114,6 +114,7 @@ class GatewayProcess:
         boot = f"boot of {self.host}"
         self.identity = ProcessIdentity(self.name, self.host, boot, self.number, 1)
         self.live = live = LiveCalls()
+        self._jobs_changed = asyncio.Event()
         self.in_flight = RequestsInFlight()
         self.supervisor = Supervisor(clock=clock, metrics=metrics)
         self.channels = ChannelDirectory(supervisor=self.supervisor, clock=clock, metrics=metrics)
@@ -168,12 +169,16 @@ class GatewayProcess:
         )
 
     def _on_change(self, payload: str) -> None:
+        kind, _, name = payload.partition(":")
+        if kind == "job":
+            self._jobs_changed.set()
+            return
         self.keys.invalidate(payload)
-        kind, _, account_id = payload.partition(":")
         if kind == "account":
-            self._limiter.share(account_id)
+            self._limiter.share(name)
 
     def _on_gap(self) -> None:
+        self._jobs_changed.set()
         self.keys.clear()
         self._limiter.share_all()
 
@@ -239,6 +244,7 @@ class GatewayProcess:
             chance=chance.random,
             clock=clock,
             metrics=metrics,
+            changed=self._jobs_changed,
             cpu_seconds=lambda: 0.0,
         )
 

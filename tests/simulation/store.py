@@ -12,6 +12,7 @@ from uuid import UUID
 
 import ujson
 
+from actors.changes import CHANGES_CHANNEL
 from actors.changes import SQL as CHANGES_SQL
 from actors.identity import SQL as PROCESS_SQL
 from actors.jobs.store import SQL as JOBS_SQL
@@ -24,7 +25,7 @@ from tests.unit.actors.fake_store import FakeStore
 
 OPEN = ("submitting", "queued", "running")
 # Of jobs, those that only the simulation knows.
-STATEMENTS = ("claim", "gone_channels", "book", "open", "ended", "in_flight")
+STATEMENTS = ("claim", "gone_channels", "book", "open", "ended", "in_flight", "quiet")
 BOOKED = ("ids", "leases", "pauses", "failures", "not_found", "unknown", "states", "progress")
 
 
@@ -144,6 +145,7 @@ class SimulatedStore(FakeStore):
         if found[0][0] and job_id not in self.jobs.polls and job_id not in self.jobs.ended:
             deadline = self._now + self.jobs.asked[job_id]["deadline"]
             self.jobs.polls[job_id] = JobPoll(self._now + pause, deadline)
+            self.keys.push(CHANGES_CHANNEL, f"job:{job_id}")
         return found
 
     def _claim(self, params: Mapping[str, Any]) -> list[tuple[Any, ...]]:
@@ -225,6 +227,18 @@ class SimulatedStore(FakeStore):
     def _in_flight(self, params: Any) -> list[tuple[Any, ...]]:
         assert params == ()
         return [("video", len(self.jobs.polls))]
+
+    def _quiet(self, params: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """The configuration has every channel, always."""
+        tick, _ = params
+        polls = self.jobs.polls.values()
+        earliest = min((poll.due_at for poll in polls), default=None)
+        if any(poll.leased_by is not None for poll in polls):
+            return [(0.0,)]
+        if earliest is None:
+            return [(None,)]
+        seconds = earliest - self._now
+        return [(seconds if seconds > tick else 0.0,)]
 
     def job_of(self, call_id: UUID) -> str | None:
         """The job that a call began."""

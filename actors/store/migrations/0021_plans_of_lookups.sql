@@ -1,6 +1,7 @@
 -- As 0017 for batches of the ledger: functions whose plans are kept look up what they are about, also where they were
 -- planned while their tables were empty. `x = ANY (ARRAY[y])` leaves no choice where rows in the order of an index would
--- be of use, and `enable_seqscan = off` none where a whole table looks as cheap as a look-up. Nothing else is changed.
+-- be of use, and `enable_seqscan = off` none where a whole table looks as cheap as a look-up. Nothing else is changed,
+-- but that `job_accept` pushes.
 
 -- As defined before (0014). An agent of another account is still none.
 CREATE OR REPLACE FUNCTION find_keys(p_lookup bytea[], p_legacy bytea[])
@@ -62,5 +63,25 @@ BEGIN
         AND j.ended_at IS NULL;
 END $$;
 
--- Looks up one row at a time; there is no order to gain from.
-ALTER FUNCTION job_accept(text, uuid, text, text, text, text, json, double precision, json) SET enable_seqscan = off;
+-- As defined before (0010), but that it tells every process of the job: who has nothing to poll sleeps (`poller.py`).
+-- It looks up one row at a time, and has no order to gain from.
+CREATE OR REPLACE FUNCTION job_accept(p_id text, p_call uuid, p_channel text, p_wire text, p_model text, p_upstream_id text,
+    p_submission json, p_pause double precision, p_ended json)
+RETURNS boolean LANGUAGE plpgsql SET enable_seqscan = off AS $$
+BEGIN
+    UPDATE holds SET process_id = NULL WHERE call_id = p_call AND job_id = p_id AND process_id IS NOT NULL;
+    IF NOT FOUND THEN
+        RETURN EXISTS (SELECT FROM jobs WHERE id = p_id AND (channel_id, upstream_id) = (p_channel, p_upstream_id));
+    END IF;
+    IF p_ended IS NOT NULL THEN
+        PERFORM idempotency_end(p_ended, ARRAY[p_call]);
+    END IF;
+    INSERT INTO job_polls (job_id, kind, channel_id, due_at, deadline_at)
+    SELECT id, kind, p_channel, least(now() + make_interval(secs => p_pause), deadline_at), deadline_at
+    FROM jobs WHERE id = p_id;
+    UPDATE jobs SET state = 'queued', channel_id = p_channel, wire = p_wire, upstream_model = p_model,
+        upstream_id = p_upstream_id, submission = p_submission
+    WHERE id = p_id;
+    PERFORM pg_notify('gw_changes', 'job:' || p_id);
+    RETURN true;
+END $$;

@@ -50,7 +50,9 @@ class Watched:
             metrics=self.metrics,
         )
         usual = {"concurrency": 8, "lease_seconds": 15.0, "endings": endings, "tick_seconds": 0.02}
+        usual["quiet_seconds"] = 0.02  # unless a test is about it
         self.endings = endings
+        self.changed = asyncio.Event()
         self.poller = Poller(
             name=process.identity.id,
             database=process.database,
@@ -59,6 +61,7 @@ class Watched:
             chance=lambda: 0.5,
             clock=SystemClock(),
             metrics=self.metrics,
+            changed=self.changed,
             **{**usual, **how},
         )
 
