@@ -1,8 +1,9 @@
-"""The composition root: every object of a running gateway is made and wired here, in one file.
+"""The composition root: every object of a running gateway is made and wired from here.
 
 Starts in the order of need (database, ledger, channels, recovery, listeners) and stops in reverse:
 first no new client comes in, then what is in flight ends and is settled, then the rest goes.
-Nothing here decides anything about a call; signals and the ready line are `run.py`'s.
+Nothing here decides anything about a call; what endpoints use is made in `endpoints.py`, signals
+and the ready line are `run.py`'s.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from actors.clock import SystemClock
 from actors.directory import ChannelDirectory
 from actors.heartbeat import Heartbeat
 from actors.identity import ProcessIdentity, is_process_alive
-from actors.limits.accounts import AccountLimits
 from actors.limits.limiter import Limiter
 from actors.live import LiveCalls
 from actors.parent.link import ParentLink
@@ -34,25 +34,15 @@ from actors.wallet.wallets import Wallets
 from actors.wallet.writer import LedgerWriter
 from channels.http.client import HttpWire
 from channels.offload.pool import OffloadPool
-from gw.api.chat.agent_services import AgentServices
-from gw.api.logs.cursor import CursorSeal
-from gw.api.logs.services import LogServices
-from gw.api.logs.summary_cache import SummaryCache
 from gw.api.overload import Overload
-from gw.api.services import Services
-from gw.api.wiki.services import make_wiki
-from gw.app import make_application
-from gw.calls.billing import Billing
-from gw.calls.conversation import Conversation
 from gw.config.certificate import renew, server_context
 from gw.config.config import Config
 from gw.config.credentials import check_files
+from gw.endpoints import Foundation, make_endpoints
 from gw.http.admin import AdminServer, make_admin_application
-from gw.http.body import BodyBudget
 from gw.http.drain import RequestsInFlight
 from gw.http.server import Server
-from gw.idempotency.guard import IdempotencyGuard
-from gw.idempotency.store import ExpiredKeys, IdempotencyStore
+from gw.idempotency.store import ExpiredKeys
 from gw.ids import new_call_id
 from gw.jobs import make_poller
 from gw.keys.cache import KeyCache
@@ -60,10 +50,9 @@ from gw.keys.issue import check_secret
 from gw.keys.last_use import LastUse
 from gw.keys.secret import KeyHasher, KeySealer, Secret, load_secret
 from gw.live_config import LiveConfig
-from gw.media_services import make_media_services
-from gw.media_store import links_of, start_media_store
+from gw.media_store import start_media_store
 from gw.pools import Pools
-from gw.refusals import RefusalRows
+from gw.pushes import Pushes
 from gw.shared_limits import make_shared_limits
 from gw.shutdown import Shutdown
 from gw.watches import start_partitions, start_watches
@@ -254,12 +243,13 @@ class Gateway:
             self.metrics,
             on_balance=self._wallets.note_balance,
         )
+        pushes = Pushes(keys=self._keys, limiter=self._limiter, jobs_changed=self._jobs_changed)
         self._feed = ChangeFeed(
             database=self._database,
             identity=self._identity,
             clock=self._clock,
-            on_change=self._on_change,
-            on_gap=self._on_gap,
+            on_change=pushes.take,
+            on_gap=pushes.lost,
             on_heard=self._keys.vouch,
         )
         self._last_use = LastUse(keys=self._keys, database=self._database)
@@ -332,84 +322,29 @@ class Gateway:
         media_store = start_media_store(
             self._supervisor, self._pools, self.current, self._secret, self._clock, self.metrics
         )
-        links = links_of(media_store, config.public_url)
-        billing = Billing(
-            wallets=self._wallets,
-            live=self._live,
-            redactor=self.current.redactor,
-            clock=self._clock,
-            metrics=self.metrics,
-        )
-        conversation = Conversation(
-            billing=billing,
-            channels=self._channels,
-            wire=wire,
-            redactor=self.current.redactor,
-            price_of=self.current.price_of,
-            clock=self._clock,
-            timeout_seconds=config.timeouts.chat,
-            response_bytes_max=config.max_body_bytes,
-            offload=offload,
-            precharge=config.precharge,
-            metrics=self.metrics,
-        )
-        media = make_media_services(
+        application, media = make_endpoints(
             self.current,
-            billing=billing,
-            channels=self._channels,
-            database=self._database,
-            links=links,
-            wire=wire,
-            in_flight=self.in_flight,
-            secret=self._secret,
-            clock=self._clock,
-            metrics=self.metrics,
-        )
-        self._stack.push_async_callback(media.catalogs.close)
-        application = make_application(
-            Services(
+            Foundation(
                 keys=self._keys,
                 wallets=self._wallets,
                 settled=self._neighbours.settled,
-                limits=AccountLimits(limiter=self._limiter, metrics=self.metrics),
-                registry=self.current.registry,
-                metrics=self.metrics,
-                tracing=tracing,
-                clock=self._clock,
-                new_id=new_call_id,
-                config=config,
-                refusals=RefusalRows(
-                    wallets=self._wallets,
-                    registry=self.current.registry,
-                    clock=self._clock,
-                    metrics=self.metrics,
-                ).record,
-                idempotency=IdempotencyGuard(
-                    kept=IdempotencyStore(self._database),
-                    response_bytes_max=config.idempotency_max_bytes,
-                    metrics=self.metrics,
-                ),
-                redact=self.current.redact,
-                translations=lambda: self.current.config.translations,
+                live=self._live,
+                limiter=self._limiter,
+                channels=self._channels,
+                pools=self._pools,
+                secret=self._secret,
+                parent=self._parent,
                 in_flight=self.in_flight,
-                bodies=BodyBudget(max(config.max_bodies_bytes, config.max_body_bytes)),
                 overload=self._overload,
-                offload=offload,
+                clock=self._clock,
+                metrics=self.metrics,
             ),
-            conversation=conversation,
+            wire=wire,
+            offload=offload,
+            tracing=tracing,
             media_store=media_store,
-            media=media,
-            logs=LogServices(
-                database=self._pools.logs,
-                rates=self._limiter,
-                redact=self.current.redact,
-                credits_per_usd=config.credits_per_usd,
-                cursors=CursorSeal(*self._secret.subkeys("gw log cursors")),
-                summaries=SummaryCache(self._clock, shared=self._parent),
-            ),
-            wiki_services=make_wiki(config, self._secret, self._pools.knowledge),
-            agents=AgentServices(self._pools.agents, lambda: self.current.config),
         )
+        self._stack.push_async_callback(media.catalogs.close)
         admin = make_admin_application(
             render=self._render_metrics, readiness=self._why_not_ready, new_id=new_call_id
         )
@@ -424,20 +359,6 @@ class Gateway:
             await listener.start()
 
     # What runs beside the calls
-
-    def _on_change(self, payload: str) -> None:
-        kind, _, name = payload.partition(":")
-        if kind == "job":
-            self._jobs_changed.set()
-            return
-        self._keys.invalidate(payload)
-        if kind == "account":  # perhaps it has a limit now that it had not before
-            self._limiter.share(name)
-
-    def _on_gap(self) -> None:
-        self._jobs_changed.set()
-        self._keys.clear()
-        self._limiter.share_all()
 
     async def _forget_idle(self) -> None:
         self._keys.forget_idle()

@@ -46,6 +46,7 @@ from gw.http.drain import RequestsInFlight
 from gw.http.server import Server
 from gw.keys.cache import KeyCache
 from gw.keys.last_use import LastUse
+from gw.pushes import Pushes
 from gw.shutdown import Shutdown
 from metrics.prometheus import Metrics
 from tests.simulation.files import Folder, SimulatedFiles
@@ -159,28 +160,15 @@ class GatewayProcess:
         self._limiter = Limiter(clock=clock, shared=self._shared_limits)
         self.limits = AccountLimits(limiter=self._limiter, metrics=metrics)
         self._last_use = LastUse(keys=self.keys, database=database)
+        pushes = Pushes(keys=self.keys, limiter=self._limiter, jobs_changed=self._jobs_changed)
         self._feed = ChangeFeed(
             database=database,
             identity=self.identity,
             clock=clock,
-            on_change=self._on_change,
-            on_gap=self._on_gap,
+            on_change=pushes.take,
+            on_gap=pushes.lost,
             on_heard=self.keys.vouch,
         )
-
-    def _on_change(self, payload: str) -> None:
-        kind, _, name = payload.partition(":")
-        if kind == "job":
-            self._jobs_changed.set()
-            return
-        self.keys.invalidate(payload)
-        if kind == "account":
-            self._limiter.share(name)
-
-    def _on_gap(self) -> None:
-        self._jobs_changed.set()
-        self.keys.clear()
-        self._limiter.share_all()
 
     async def _forget_idle(self) -> None:
         self.keys.forget_idle()
