@@ -39,7 +39,7 @@ from metrics.spans import (
     CallSpan,
     ChildSpan,
     RequestTrace,
-    header_line,
+    header_lines,
 )
 from metrics.traceparent import TraceParent, render
 from metrics.version import release
@@ -92,13 +92,15 @@ class Recorder:
         *,
         name: str,
         parent: TraceParent | None,
+        state: str,
         trace_id: int,
         began: float,
         attributes: Attributes,
     ) -> RecordedCall:
         """Start the span of a call, below the caller's span if there is one.
 
-        `trace_id` is the trace's where there is no caller's; `began` is in Unix seconds.
+        `trace_id` is the trace's where there is no caller's; `began` is in Unix seconds; `state` is
+        what upstreams are told besides (`tracestate`).
         """
         context = Context()  # empty: whatever is current here has nothing to do with the call
         if parent is not None:
@@ -112,7 +114,7 @@ class Recorder:
         self._ids.trace_id = trace_id
         start = min(self._time_ns(), round(began * 1e9))
         span = self._tracer.start_span(name, context, SpanKind.SERVER, attributes, start_time=start)
-        return RecordedCall(span, self._tracer, self._time_ns)
+        return RecordedCall(span, self._tracer, self._time_ns, state)
 
     def shutdown(self) -> None:
         """Export what has ended and stop; gives up after SHUTDOWN_SECONDS."""
@@ -179,11 +181,12 @@ class RecordedRequest(RequestTrace):
 class RecordedCall(CallSpan):
     """The recorded span of a call."""
 
-    __slots__ = ("_attempt", "_span", "_time_ns", "_tracer", "exemplar", "trace_id")
+    __slots__ = ("_attempt", "_span", "_state", "_time_ns", "_tracer", "exemplar", "trace_id")
 
     sampled = True
 
-    def __init__(self, span: Span, tracer: Tracer, time_ns: Nanoseconds) -> None:
+    def __init__(self, span: Span, tracer: Tracer, time_ns: Nanoseconds, state: str = "") -> None:
+        self._state = state
         self.trace_id = self.exemplar = f"{span.get_span_context().trace_id:032x}"
         self._span = span
         self._tracer = tracer
@@ -217,7 +220,8 @@ class RecordedCall(CallSpan):
         if attempt is None or not attempt.is_open:
             return None
         attempt.set(attributes)
-        return RecordedRequest(header_line(attempt.traceparent()) if propagates else b"", attempt)
+        lines = header_lines(attempt.traceparent(), self._state) if propagates else b""
+        return RecordedRequest(lines, attempt)
 
     def end(
         self,

@@ -38,7 +38,7 @@ REQUEST_READ: Final = "gw.request_read"
 class RequestTrace:
     """What a request to an upstream brings of its call's trace, and whom it tells of its way.
 
-    `header` is a whole line of its head; empty where the upstream is not told.
+    `header` is whole lines of its head; empty where the upstream is not told.
     """
 
     __slots__ = ("header",)
@@ -133,10 +133,11 @@ class CallSpan:
 class ContinuedCall(CallSpan):
     """A call of a trace that its caller does not record: passed on as it came, and no more."""
 
-    __slots__ = ("_caller", "trace_id")
+    __slots__ = ("_caller", "_state", "trace_id")
 
-    def __init__(self, caller: TraceParent) -> None:
+    def __init__(self, caller: TraceParent, state: str = "") -> None:
         self._caller = caller
+        self._state = state
         self.trace_id = f"{caller.trace_id:032x}"
 
     def request_trace(
@@ -146,12 +147,13 @@ class ContinuedCall(CallSpan):
             return None
         caller = self._caller
         header = render(trace_id=caller.trace_id, span_id=caller.span_id, is_sampled=False)
-        return RequestTrace(header_line(header))
+        return RequestTrace(header_lines(header, self._state))
 
 
-def header_line(traceparent: str) -> bytes:
-    """Return the line that tells an upstream of a trace."""
-    return b"traceparent: %b\r\n" % traceparent.encode()
+def header_lines(traceparent: str, state: str) -> bytes:
+    """Return the lines that tell an upstream of a trace; `state` is its `tracestate`, or empty."""
+    lines = b"traceparent: %b\r\n" % traceparent.encode()
+    return lines + b"tracestate: %b\r\n" % state.encode() if state else lines
 
 
 UNSAMPLED_CHILD: Final = ChildSpan()

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
+from metrics import tracestate
 from metrics.sampling import Sampling, sampling_of
 from metrics.spans import UNSAMPLED, Attributes, CallSpan, ContinuedCall
 from metrics.traceparent import TraceParent, parse
@@ -28,6 +29,7 @@ class SpanSource(Protocol):
         *,
         name: str,
         parent: TraceParent | None,
+        state: str,
         trace_id: int,
         began: float,
         attributes: Attributes,
@@ -80,7 +82,7 @@ class Tracing:
         self,
         *,
         name: str,
-        traceparent: str | None,
+        header: Callable[[str], str | None],
         trace_id: int,
         began: float,
         attributes: Callable[[], Attributes],
@@ -88,18 +90,26 @@ class Tracing:
     ) -> CallSpan:
         """Start the span of a call that began at `began`, in Unix seconds.
 
-        `traceparent` is the client's header as it came; without one the trace is `trace_id`.
+        `header` finds the client's by name, as they came; without `traceparent` the trace is
+        `trace_id`, and `tracestate` counts for nothing.
         `attributes` are asked for only when the call is sampled. A stranger, who has shown no key,
         is recorded no more often for asking for it.
         """
         source = self._source
         if source is None:
             return UNSAMPLED
+        traceparent = header("traceparent")
         parent = parse(traceparent) if traceparent else None
+        state = "" if parent is None else tracestate.read(header("tracestate") or "")
         if not self._is_sampled(parent, is_stranger=is_stranger):
-            return UNSAMPLED if parent is None else ContinuedCall(parent)
+            return UNSAMPLED if parent is None else ContinuedCall(parent, state)
         return source.start(
-            name=name, parent=parent, trace_id=trace_id, began=began, attributes=attributes()
+            name=name,
+            parent=parent,
+            state=state,
+            trace_id=trace_id,
+            began=began,
+            attributes=attributes(),
         )
 
     def _is_sampled(self, parent: TraceParent | None, *, is_stranger: bool) -> bool:

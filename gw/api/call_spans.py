@@ -63,7 +63,7 @@ def _begin(
     operation = operation_of(handler.protocol)
     return handler.services.tracing.start_call(
         name=operation if model is None else f"{operation} {model.id}",
-        traceparent=handler.request.headers.get("traceparent"),
+        header=handler.request.headers.get,
         trace_id=handler.call_id.int,
         began=handler.request.submitted_at,
         attributes=lambda: {

@@ -56,6 +56,7 @@ OWN_HEADERS = frozenset(
         "proxy-connection",
         "te",
         "traceparent",
+        "tracestate",
         "trailer",
         "transfer-encoding",
         "upgrade",

@@ -83,10 +83,13 @@ def test_empty_and_hurried_accounts_are_refused_in_a_span(h: House, sink: Sink) 
 
 
 def test_sampled_caller_is_the_parent(h: House, sink: Sink, tenant: Tenant) -> None:
-    reply = tenant.client.chat(headers={"traceparent": f"00-{TRACE}-{CALLER}-01"})
+    said = {"traceparent": f"00-{TRACE}-{CALLER}-01", "tracestate": "congo=t61, BAD=1, rojo=2"}
+    reply = tenant.client.chat(headers=said)
     call, (attempt,) = sink.of_call(reply.trace, attempts=1)
     assert (call.trace_id, call.parent_id) == (TRACE, CALLER)
     assert traceparents(h) == [header(attempt)]
+    (request,) = h.upstream.requests(100)
+    assert request["headers"]["tracestate"] == "congo=t61,rojo=2"
     assert attempt.trace_id == TRACE
 
 

@@ -28,7 +28,7 @@ def trace_one(environ: dict[str, str]) -> str | None:
     tracing = Tracing.from_environment(environ, lambda: 0.99)
     call = tracing.start_call(
         name="chat gpt-5",
-        traceparent=f"00-{TRACE}-{CALLER}-01",
+        header={"traceparent": f"00-{TRACE}-{CALLER}-01"}.get,
         trace_id=1,
         began=time.time(),
         attributes=lambda: {

@@ -39,10 +39,11 @@ class World:
             time_ns=lambda: next(seconds) * 1_000_000_000,
         )
 
-    def call(self, parent: TraceParent | None = None) -> RecordedCall:
+    def call(self, parent: TraceParent | None = None, *, state: str = "") -> RecordedCall:
         return self.recorder.start(
             name="chat gpt-5",
             parent=parent,
+            state=state,
             trace_id=TRACE_ID,
             began=0.5,
             attributes={genai.REQUEST_MODEL: "gpt-5"},

@@ -28,6 +28,7 @@ class FakeSource:
 
     def __init__(self) -> None:
         self.parents: list[TraceParent | None] = []
+        self.states: list[str] = []
         self.shutdowns = 0
 
     def start(
@@ -35,11 +36,13 @@ class FakeSource:
         *,
         name: str,
         parent: TraceParent | None,
+        state: str,
         trace_id: int,
         began: float,
         attributes: Attributes,
     ) -> CallSpan:
         self.parents.append(parent)
+        self.states.append(state)
         return Recorded()
 
     def shutdown(self) -> None:
@@ -53,11 +56,16 @@ def draws(*numbers: float) -> Callable[[], float]:
 
 
 def start(
-    tracing: Tracing, traceparent: str | None = None, *, is_stranger: bool = False
+    tracing: Tracing,
+    traceparent: str | None = None,
+    *,
+    is_stranger: bool = False,
+    state: str | None = None,
 ) -> CallSpan:
+    headers = {"traceparent": traceparent, "tracestate": state}
     return tracing.start_call(
         name="chat",
-        traceparent=traceparent,
+        header=headers.get,
         trace_id=1,
         began=0.0,
         attributes=dict,
@@ -103,6 +111,19 @@ def test_caller_that_does_not_sample_is_followed_without_drawing() -> None:
     assert request is not None
     assert request.header == f"traceparent: 00-{TRACE}-{SPAN}-00\r\n".encode()
     assert span.request_trace(propagates=False) is None
+
+
+def test_what_others_say_of_a_trace_goes_on_with_it() -> None:
+    source, said = FakeSource(), "congo=t61, A=1, rojo=2"
+    tracing = traced(source, 1.0, draws(0.0))
+    start(tracing, f"00-{TRACE}-{SPAN}-01", state=said)
+    continued = start(tracing, f"00-{TRACE}-{SPAN}-00", state=said)
+    start(tracing, "garbage", state=said)
+    assert source.states == ["congo=t61,rojo=2", ""]
+    request = continued.request_trace(propagates=True)
+    assert request is not None
+    lines = f"traceparent: 00-{TRACE}-{SPAN}-00\r\ntracestate: congo=t61,rojo=2\r\n"
+    assert request.header == lines.encode()
 
 
 def test_stranger_is_recorded_no_more_often_for_asking() -> None:
