@@ -1,4 +1,4 @@
-"""Makes a plan of new-api's tables: channels, models with their ratios as prices, accounts.
+"""Makes a plan of new-api's tables: channels, and models with their ratios as prices.
 
 There, quota is what is counted: `QuotaPerUnit` of it is one USD, a token costs its model's ratio,
 output `CompletionRatio` times as much, what is read from a cache `CacheRatio` times.
@@ -6,20 +6,16 @@ output `CompletionRatio` times as much, what is read from a cache `CacheRatio` t
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
-from fractions import Fraction
 from typing import Any
 from urllib.parse import urlsplit
 
-from actors.wallet.money import MAX_NANO_USD, NANO_PER_USD, div_round_half_up
 from channels.families import FAMILIES
 from channels.kinds import KINDS
 from channels.registry import PriceSpec
-from gw.config.faults import ConfigFaults, Fault
-from gw.moving_in.new_api_tables import Row, json_of
+from gw.moving_in.new_api_accounts import AccountReader
+from gw.moving_in.new_api_quota import Quota, numbers_of
+from gw.moving_in.new_api_tables import ENABLED, Row, json_of
 from gw.moving_in.new_api_types import (
     BY_HAND,
     OTHERS,
@@ -29,9 +25,7 @@ from gw.moving_in.new_api_types import (
 )
 from gw.moving_in.plan import (
     Plan,
-    PlannedAccount,
     PlannedChannel,
-    PlannedKey,
     PlannedModel,
     Secret,
     Value,
@@ -41,12 +35,6 @@ from gw.moving_in.plan import (
 from gw.price_list.offers import price_of
 from gw.price_list.reading import PriceList, PriceRow
 
-ENABLED = 1
-QUOTA_PER_USD = Decimal(500_000)
-_TOKENS = Decimal(1_000_000)
-_RATIO_MAX = Decimal(1_000_000)
-_PRICE_STEP = Decimal(1).scaleb(-12)
-_NAME_CHARACTERS = 200
 _PRIORITY_MAX = 1_000_000
 # Of a channel, what is told when it is set, and why it stays.
 _SETTINGS: Mapping[str, str] = {
@@ -63,28 +51,22 @@ def plan_of(
     """Make the plan. `source` tells one installation's accounts from another's, `origin` is what a
     fault names. Raises ConfigFaults for money that cannot be read."""
     options = {str(row["key"]): row["value"] for row in tables["options"]}
-    reader = _Reader(options, price_list, origin)
+    quota = Quota(options, origin)
+    reader = _Reader(options, price_list, quota)
     reader.channels(tables["channels"])
     reader.prices()
-    reader.accounts(tables["users"], tables["tokens"], source)
+    accounts = AccountReader(reader.plan, quota, numbers_of(options.get("GroupRatio")))
+    accounts.read(tables["users"], tables["tokens"], source)
     return reader.plan
 
 
 class _Reader:
-    def __init__(self, options: Mapping[str, Any], price_list: PriceList, origin: str) -> None:
+    def __init__(self, options: Mapping[str, Any], price_list: PriceList, quota: Quota) -> None:
         self.plan = Plan()
         self._price_list = price_list
-        self._origin = origin
-        self._per_usd = QUOTA_PER_USD
-        if (written := options.get("QuotaPerUnit")) not in (None, ""):
-            self._per_usd = _decimal(written) or Decimal(0)
-        if self._per_usd <= 0:
-            self._refuse("QuotaPerUnit that is no number above zero", "so much quota for one USD")
-        self._ratios = {name: _numbers(options.get(name)) for name in _RATIOS}
-        self._groups = _numbers(options.get("GroupRatio"))
+        self._quota = quota
+        self._ratios = {name: numbers_of(options.get(name)) for name in _RATIOS}
         self._rows: dict[str, list[PriceRow | None]] = {}
-
-    # --- Channels and models ---
 
     def channels(self, rows: list[Row]) -> None:
         highest = max((int(row["priority"] or 0) for row in rows), default=0)
@@ -234,136 +216,11 @@ class _Reader:
         cached = self._ratios["CacheRatio"].get(name)
         written = self._ratios["CreateCacheRatio"].get(name)
         return PriceSpec(
-            input=self._price(ratio),
-            output=self._price(ratio * times),
-            cached_input=None if cached is None else self._price(ratio * cached),
-            cache_write=None if written is None else self._price(ratio * written),
+            input=self._quota.price(ratio),
+            output=self._quota.price(ratio * times),
+            cached_input=None if cached is None else self._quota.price(ratio * cached),
+            cache_write=None if written is None else self._quota.price(ratio * written),
         )
-
-    def _price(self, ratio: Decimal) -> Decimal:
-        """USD per million tokens of a ratio."""
-        exact = ratio * _TOKENS / self._per_usd
-        return exact.quantize(_PRICE_STEP).normalize()
-
-    # --- Accounts ---
-
-    def accounts(self, users: list[Row], tokens: list[Row], source: str) -> None:
-        by_user: dict[Any, list[Row]] = {}
-        for token in tokens:
-            by_user.setdefault(token["user_id"], []).append(token)
-        for user in users:
-            label = f"user {user['id']} ({user['username']})"
-            if user["deleted_at"]:
-                self.plan.leave(label, "it is deleted over there")
-                continue
-            balance = self._nano_usd(user["quota"], label)
-            if balance < 0:
-                self.plan.leave(f"the debt of {label}", "an account begins with nothing or more")
-            if user["aff_quota"]:
-                self.plan.leave(f"what {label} earned by inviting", "only its quota is money here")
-            self._group(user["group"], label)
-            name = str(user["username"]).strip()[:_NAME_CHARACTERS]
-            self.plan.accounts.append(
-                PlannedAccount(
-                    id=account_id(source, user),
-                    name=name if name.isprintable() and name else f"user {user['id']}",
-                    balance_nano_usd=max(balance, 0),
-                    is_enabled=user["status"] == ENABLED,
-                    keys=tuple(self._keys_of(by_user.get(user["id"], []), label)),
-                )
-            )
-
-    def _group(self, group: Any, label: str) -> None:
-        times = self._groups.get(str(group or "default"), Decimal(1))
-        if times != 1:
-            self.plan.leave(
-                f"the ratio {times} of group {group or 'default'} ({label})",
-                "prices are the same for every account",
-            )
-
-    def _keys_of(self, tokens: list[Row], label: str) -> list[PlannedKey]:
-        keys = []
-        for token in tokens:
-            what = f"key {token['name']} of {label}"
-            if token["deleted_at"]:
-                continue
-            if token["status"] != ENABLED:
-                self.plan.leave(what, "it is disabled, expired or exhausted over there")
-                continue
-            if token["allow_ips"]:
-                self.plan.leave(f"addresses of {what}", "a key works from everywhere")
-            cap = None
-            if not token["unlimited_quota"]:
-                cap = max(self._nano_usd(token["remain_quota"], what), 0)
-            name = str(token["name"] or "").strip()[:_NAME_CHARACTERS]
-            keys.append(
-                PlannedKey(
-                    name=name if name.isprintable() and name else f"key {token['id']}",
-                    models=self._models_of(token, what),
-                    expires_at=_instant(token["expired_time"]),
-                    spend_cap_nano_usd=cap,
-                )
-            )
-        return keys
-
-    def _models_of(self, token: Row, what: str) -> tuple[str, ...] | None:
-        if not token["model_limits_enabled"]:
-            return None
-        names = [one.strip() for one in str(token["model_limits"] or "").split(",")]
-        known = tuple(dict.fromkeys(one for one in names if one in self.plan.models))
-        for name in names:
-            if name and name not in self.plan.models:
-                self.plan.leave(f"model {name} of {what}", "the model is not carried over")
-        return known
-
-    def _nano_usd(self, quota: Any, what: str) -> int:
-        """Quota as money, rounded once; what is owed is below zero."""
-        number = _decimal(quota if quota is not None else 0)
-        if number is None:
-            self._refuse(f"quota of {what} that is no number", "a whole number")
-        assert number is not None
-        amount = abs(Fraction(number)) / Fraction(self._per_usd) * NANO_PER_USD
-        nano_usd = div_round_half_up(amount.numerator, amount.denominator)
-        if nano_usd > MAX_NANO_USD:
-            self._refuse(f"quota of {what} that is more than the ledger holds", "less")
-        return -nano_usd if number < 0 else nano_usd
-
-    def _refuse(self, found: str, allowed: str) -> None:
-        raise ConfigFaults([Fault(self._origin, "", found, allowed)])
 
 
 _RATIOS = ("ModelRatio", "CompletionRatio", "CacheRatio", "CreateCacheRatio", "ModelPrice")
-
-
-def account_id(source: str, user: Row) -> str:
-    """The id of a user's account: the same at each import of one installation."""
-    marks = (source, str(user["id"]), str(user["aff_code"] or user["created_at"] or ""))
-    digest = hashlib.sha256("\0".join(("new-api", *marks)).encode()).hexdigest()
-    return f"acct_{digest[:20]}"
-
-
-def _instant(seconds: Any) -> datetime | None:
-    """When a key ends; None: never."""
-    number = int(seconds if seconds is not None else -1)
-    if number < 0:
-        return None
-    return datetime.fromtimestamp(min(number, 253_402_300_799), UTC)
-
-
-def _numbers(text: Any) -> dict[str, Decimal]:
-    """A JSON object of numbers, exactly as written; what is none is left out."""
-    value = json_of(text)
-    found = {}
-    for name, written in value.items() if isinstance(value, dict) else ():
-        number = _decimal(written)
-        if number is not None and 0 <= number <= _RATIO_MAX:
-            found[name] = number
-    return found
-
-
-def _decimal(written: Any) -> Decimal | None:
-    try:
-        number = Decimal(str(written))
-    except InvalidOperation:
-        return None
-    return number if number.is_finite() else None

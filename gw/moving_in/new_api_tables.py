@@ -19,6 +19,8 @@ import psycopg2.extensions
 
 from gw.config.faults import ConfigFaults, Fault
 
+# The `status` of what may be used.
+ENABLED = 1
 # The columns that are read of each table; those behind the bar may be missing.
 COLUMNS: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
     "channels": (
