@@ -81,13 +81,14 @@ FROM claimed c JOIN jobs j ON j.id = c.job_id
 
 -- quiet --
 -- For how many seconds nothing of these channels is due, null if they have no open job. 0 when that is less than a tick,
--- and while anything is leased.
-SELECT (CASE WHEN min(d.due_at) <= now() + make_interval(secs => %s) THEN 0
-             WHEN EXISTS (SELECT FROM job_polls WHERE leased_by IS NOT NULL) THEN 0
+-- and while anything is leased: of the first hundred of a channel, as a lease stands where it ends. With more before it
+-- there is never nothing due for long.
+SELECT (CASE WHEN min(d.due_at) <= now() + make_interval(secs => %s) OR bool_or(d.leased_by IS NOT NULL) THEN 0
              ELSE extract(epoch FROM min(d.due_at) - now()) END)::float8
 FROM unnest(%s::text[]) AS w(channel_id)
 CROSS JOIN LATERAL (
-    SELECT p.due_at FROM job_polls p WHERE p.channel_id = w.channel_id ORDER BY p.due_at LIMIT 1) d
+    SELECT p.due_at, p.leased_by FROM job_polls p
+    WHERE p.channel_id = w.channel_id ORDER BY p.due_at LIMIT 100) d
 
 -- book --
 -- What polls have seen that ended nothing: when each job is due again, and what a client can see of it. A lease that is

@@ -12,7 +12,7 @@ from channels.media.base import BaseDialect, segment
 from channels.media.model import Exchange, MediaRequest, MediaResponse, TaskKind
 from channels.media.outcomes import is_ok, poll_trouble, polled
 from channels.media.plain import bodies
-from channels.media.plain.poll import was_done
+from channels.media.plain.poll import cancel_at
 from channels.media.plain.submit import accepted, post
 from channels.media.replies import PollReply, SubmitReply, Trouble, VideoResult
 from channels.media.requests import GeneralVideo, Submission
@@ -46,8 +46,7 @@ class Ark(BaseDialect):
         return Exchange(request=request, read=_read)
 
     def cancel(self, kind: TaskKind, upstream_id: str) -> Exchange[bool] | None:
-        request = MediaRequest(method="DELETE", path=f"{TASKS}/{segment(upstream_id)}")
-        return Exchange(request=request, read=was_done)
+        return cancel_at(TASKS, upstream_id)
 
 
 def _read(response: MediaResponse) -> PollReply:

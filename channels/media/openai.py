@@ -15,7 +15,7 @@ from channels.media.base import BaseDialect, segment
 from channels.media.model import Exchange, MediaRequest, MediaResponse, TaskKind
 from channels.media.outcomes import is_ok, poll_trouble, polled
 from channels.media.plain.bodies import encoded
-from channels.media.plain.poll import was_done
+from channels.media.plain.poll import cancel_at
 from channels.media.plain.submit import accepted, post
 from channels.media.replies import PollReply, SubmitReply, Trouble, VideoResult
 from channels.media.requests import GeneralVideo, Submission
@@ -51,8 +51,7 @@ class OpenAI(BaseDialect):
         return Exchange(request=request, read=_read)
 
     def cancel(self, kind: TaskKind, upstream_id: str) -> Exchange[bool] | None:
-        request = MediaRequest(method="DELETE", path=f"{VIDEOS}/{segment(upstream_id)}")
-        return Exchange(request=request, read=was_done)
+        return cancel_at(VIDEOS, upstream_id)
 
     def content(self, upstream_id: str) -> MediaRequest | None:
         return MediaRequest(method="GET", path=f"{VIDEOS}/{segment(upstream_id)}/content")

@@ -52,7 +52,12 @@ def cancel(kind: TaskKind, upstream_id: str) -> Exchange[bool]:
     Another of these gateways refuses this but for avatars, and its task goes on and is paid for:
     clients of a gateway have no way to cancel, as its own upstream may bill what it has begun.
     """
-    request = MediaRequest(method="DELETE", path=f"{TASKS[kind]}/{segment(upstream_id)}")
+    return cancel_at(TASKS[kind], upstream_id)
+
+
+def cancel_at(path: str, upstream_id: str) -> Exchange[bool]:
+    """Give up a task that has its own address below those of all tasks."""
+    request = MediaRequest(method="DELETE", path=f"{path}/{segment(upstream_id)}")
     return Exchange(request=request, read=was_done)
 
 

@@ -62,7 +62,7 @@ STATEMENTS: list[tuple[str, str, Any, int]] = [
         },
         800,
     ),
-    ("quiet", SQL["quiet"], (0.25, [CHANNEL, "other"]), 20),
+    ("quiet", SQL["quiet"], (0.25, [CHANNEL, "other"]), 150),
     ("open", SQL["open"], ("vid_77",), 30),
     (
         "newest",
